@@ -9,6 +9,7 @@ foreach(folder framework parallel layers optim tools/interop tools/train tools/p
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/hexad USE_SOURCE_PERMISSIONS)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/elastic.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/hexad/tools)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/elastic DESTINATION ${CMAKE_INSTALL_DATADIR}/hexad/tools USE_SOURCE_PERMISSIONS)
 install(EXPORT hexadTargets NAMESPACE hexad:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hexad)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/hexadConfig.cmake.in ${PROJECT_BINARY_DIR}/hexadConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hexad)

@@ -32,7 +32,7 @@ struct PartFlops {
 };
 PartFlops flops_by_part(const ModelConfig& c, const Registry& registry);
 
-/// Counts only the parameters, without running the model.
+/// Counts only the parameters, without running the model. flops_per_token is 0.
 ModelSize parameter_counts(const ModelConfig& c, const Registry& registry);
 ModelSize model_size(const ModelConfig& c, const Registry& registry);
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "layers/block_runner.h"
 #include "parallel/tp/regions.h"
 
 namespace hexad::layers {
@@ -89,7 +90,8 @@ Transformer::PartOutput Transformer::blocks(Tape& t, const ForwardContext& pass,
                                             const Value& input, Recompute recompute) const {
   PartOutput out{part.first ? embed(t, pass.batch) : input, {}};
   for (int64_t l = part.begin; l < part.end; ++l) {
-    auto [y, aux_losses] = (*blocks_[l])(t, out.value, pass, recompute);
+    const auto run = [&] { return (*blocks_[l])(t, out.value, pass, recompute); };
+    auto [y, aux_losses] = pass.blocks ? pass.blocks->run(l, t, out.value, run) : run();
     out.value = std::move(y);
     if (aux_losses.data.defined()) out.aux_losses.push_back(aux_losses);
   }

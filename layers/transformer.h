@@ -57,8 +57,8 @@ class Transformer {
   /// tp = 1.
   Tensor logits(Tape& t, const ForwardContext& pass) const;
 
-  /// Runs the blocks of parts()[part] without a loss, for generation. `input` is as in forward(). Returns the
-  /// activations after the last block.
+  /// Runs parts()[part] up to its last block, without final norm, head and loss, for generation. `input` is as in
+  /// forward(). Returns the activations after the last block.
   Value activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const;
   /// Returns the logits [rows, ids] of `rows`, increasing indices of rows of the micro-batch, for the ids of
   /// vocabulary(), in the accumulator dtype. `last` is the result of activations() for the last part.

@@ -147,7 +147,8 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     resident.put_back(stream);
     // A device without memory only counts memory unless it logs operations. Two pieces are enough to count the memory,
     // because further pieces need no more.
-    if (!whole.weights.device().has_memory() && begin > 0 && !log_of(whole.main)) return;
+    const device::IssueLog* log = log_of(whole.main);
+    if (!whole.weights.device().has_memory() && begin > 0 && (!log || log->paused())) return;
   }
 }
 

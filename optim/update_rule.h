@@ -68,8 +68,8 @@ class UpdateRule {
   /// that reads and writes main weights and states once, reads the gradient, and writes the weights.
   virtual bool only_launches_kernels() const { return false; }
 
-  /// True if the rule updates the parameter by update_matrices() instead of update(). Only for parameters with at least
-  /// two dimensions. The answer must be the same on all ranks.
+  /// True if the rule updates the parameter by update_matrices() instead of update(). Must be false for parameters with
+  /// fewer than two dimensions. The answer must be the same on all ranks.
   virtual bool takes_matrices(const Parameter::Spec&) const { return false; }
   /// Appends the update of the matrices of one parameter to `stream`. `slice` has the elements that this rank owns; its
   /// tensors are undefined if there are none. Collective: all ranks that share the parameter must call
@@ -121,8 +121,8 @@ struct RuleSpec {
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, an invalid
-  /// name of a state, a marked_state that is no state, or unsupported values of optim.moment_dtype and
+  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, an invalid or
+  /// repeated name of a state, a marked_state that is no state, or an unsupported value of optim.moment_dtype or
   /// optim.main_weights.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };

@@ -12,25 +12,30 @@
 # MIN and MAX: smallest and largest number of ranks. With fewer than MIN, the script waits. In COMMAND, {ranks} is
 # replaced by the number of ranks, {hosts} by the hosts to use, and {nodes} by the number of these hosts. COMMAND ends
 # with `PROGRAM train RECIPE [key.path=value ...]`. The script adds the keys of the layout at its end (`PROGRAM validate
-# RECIPE --world RANKS --nearest` prints these keys).
+# RECIPE --world RANKS --nearest --at-least MIN` prints them), and checkpoint.resume=auto once the run has saved.
 #
 #   --available COMMAND   command that prints the number of ranks that can be started at the moment
 #   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; hosts that cannot be reached are named and skipped
-#   --reach COMMAND       command prefix; `COMMAND HOST true` must succeed if the host can be reached
+#   --reach COMMAND       command prefix; `COMMAND HOST true` must succeed within 15 s if the host can be reached
 #                         [default: ssh -o BatchMode=yes -o ConnectTimeout=5]
-#   --every SECONDS       time between two checks of the number of ranks, and before a new start if the previous
-#                         start wrote no new checkpoint [default: 60]
-#   --tries N             number of consecutive starts without a new checkpoint before the script gives up [default: 3]
+#   --every SECONDS       time between two checks of the number of ranks, and before a new start if the previous start
+#                         wrote no new checkpoint. The latter doubles with each such start in a row, up to 5 minutes
+#                         [default: 60]
+#   --tries N             number of consecutive starts without a new checkpoint before the script gives up [default: 4:
+#                         the waits between them are longer than distributed.watchdog_seconds by default]
 #
-# Without --available and --hostfile, the ranks are those of the Slurm job's nodes that answer (SLURM_NTASKS_PER_NODE
-# ranks on each). Outside Slurm, the number of ranks is always MAX. Use `sbatch --no-kill`, because otherwise Slurm ends
-# the job if it loses a node. Slurm removes a lost node from the job permanently: to get the same number of nodes again,
-# requeue the job.
+# Without --available and --hostfile, the ranks are those of the Slurm job's nodes that answer (SLURM_TASKS_PER_NODE).
+# Outside Slurm, the number of ranks is always MAX. Use `sbatch --no-kill`, because otherwise Slurm ends the job if it
+# loses a node. Slurm removes a lost node from the job permanently. With fewer than MIN ranks, the script therefore ends
+# with exit code 75 after three looks: if the job is requeued, it gets as many nodes as before.
 #
-# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), and 1, 233 to 236
-# and 255 (the launcher failed, for example after the loss of a host). It ends with any other code: 0, or an error that
-# a new start would repeat. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit
-# code (75).
+# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), 1, 205, 233 to 236 and
+# 255 (the launcher failed, for example after the loss of a host), and 2 while ranks of an earlier start still hold the
+# run directory. It ends with any other code: 0, or an error that a new start would repeat. If a start fails on more
+# hosts than have worked before, the script leaves out the added hosts for some time. After SIGUSR1, SIGTERM or SIGINT,
+# the run saves, and the script ends with the run's exit code (75). In a job that Slurm has requeued, the script ends
+# with 1 instead of 75 if nothing was saved since, because the next start would not save either, except after the loss of
+# nodes.
 set -uo pipefail
 
 usage() {
@@ -41,7 +46,7 @@ usage() {
 say() { echo "elastic.sh: $*" >&2; }
 check_count() { [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || usage "$1 is '$2', expected a whole number from 1"; }
 
-probe='' hostfile='' reach='ssh -o BatchMode=yes -o ConnectTimeout=5' every=60 tries=3
+probe='' hostfile='' reach='ssh -o BatchMode=yes -o ConnectTimeout=5' every=60 tries=4
 while [[ ${1-} == -* ]]; do
   [ $# -ge 2 ] || usage "$1 needs a value"
   case $1 in
@@ -70,176 +75,115 @@ for place in '{hosts}' '{nodes}'; do
   [ -n "$hostfile" ] || [ -n "${SLURM_JOB_ID:-}" ] || usage "COMMAND contains $place, expected --hostfile or a Slurm job"
 done
 
-# Finds the program and the recipe with its overrides in COMMAND.
-program='' recipe=() run=''
-for ((i = 1; i < ${#command[@]}; i++)); do
-  [ "${command[i]}" == train ] || continue
+# Finds the program and the recipe with its overrides in COMMAND. Searches from the end, because `train` may also be the
+# name of a job.
+program='' recipe=()
+for ((i = ${#command[@]} - 2; i > 0; i--)); do
+  [ "${command[i]}" == train ] && [[ ${command[i + 1]} != *=* ]] || continue
   program=${command[i - 1]} recipe=("${command[@]:i + 1}")
   break
 done
 [ ${#recipe[@]} -gt 0 ] || usage "COMMAND does not end with: PROGRAM train RECIPE"
 
-# These functions print the hosts that answer, one per line: NAME SLOTS. hosts_of_file also prints hosts that do not answer:
-# NAME 0 lost.
-hosts_of_file() {
-  local name rest slots lost
-  while read -r name rest || [ -n "$name" ]; do
-    [[ -n $name && $name != \#* ]] || continue
-    slots=1 lost=''
-    [[ $name != *:* ]] || slots=${name#*:}
-    [[ " $rest" =~ [[:space:]]slots=([0-9]+) ]] && slots=${BASH_REMATCH[1]}
-    # shellcheck disable=SC2086
-    $reach "${name%%:*}" true </dev/null >/dev/null 2>&1 || slots=0 lost=lost
-    echo "${name%%:*} $slots $lost"
-  done <"$hostfile"
-}
-hosts_of_slurm() {
-  local name state slots=${SLURM_NTASKS_PER_NODE:-1} nodes
-  # Does not use SLURM_JOB_NODELIST, which keeps lost nodes. Slurm does not accept steps on a node that it has removed
-  # from the job, even if the node returns.
-  nodes=$(squeue --noheader --jobs "$SLURM_JOB_ID" --format %N)
-  sinfo --noheader --Node --nodes "${nodes:-$SLURM_JOB_NODELIST}" --format '%N %T' | sort -u | while read -r name state; do
-    # A star marks a node that does not answer.
-    case $state in
-    *\** | down* | fail* | drained* | unknown* | powered_down* | reboot*) ;;
-    *) echo "$name $slots" ;;
-    esac
-  done
-}
-
-unreachable=''
-# Sets $available to the number of ranks that can be started, at most MAX, and $hosts to the hosts.
-look() {
-  hosts=''
-  if [ -n "$probe" ]; then
-    available=$(bash -c "$probe")
-    [[ $available =~ ^[0-9]+$ ]] || { say "'$probe' printed '$available', expected a number of ranks"; available=0; }
-  elif [ -n "$hostfile" ] || [ -n "${SLURM_JOB_ID:-}" ]; then
-    if [ -n "$hostfile" ]; then hosts=$(hosts_of_file); else hosts=$(hosts_of_slurm); fi
-    available=$(awk '{ n += $2 } END { print n + 0 }' <<<"$hosts")
-    local lost
-    lost=$(awk '$3 == "lost" { printf "%s%s", separator, $1; separator = ", " }' <<<"$hosts")
-    [ "$lost" = "$unreachable" ] || [ -z "$lost" ] || say "$lost: '$reach HOST true' fails; goes on without"
-    unreachable=$lost
-  else
-    available=$max
-  fi
-  [ "$available" -le "$max" ] || available=$max
-}
-
-# Prints the first hosts that have enough slots for the ranks, separated by commas: NAME:SLOTS for mpirun, NAME for
-# srun.
-hosts_for() { # RANKS
-  awk -v ranks="$1" -v slots="${hostfile:+yes}" '
-    n < ranks && $2 > 0 { n += $2; list = list (list == "" ? "" : ",") $1 (slots ? ":" $2 : "") }
-    END { print list }' <<<"$hosts"
-}
-
-# Sets $ranks and $changes to the number of ranks and the keys of the nearest layout of at most RANKS ranks, and $run to
-# the run directory. Sets $ranks to 0 if RANKS is below MIN, or if PROGRAM finds no layout. Returns PROGRAM's exit code
-# in the second case.
-choose() { # RANKS
-  local text
-  ranks=0 changes=()
-  [ "$1" -ge "$min" ] || return 0
-  text=$("$program" validate "${recipe[@]}" --world "$1" --nearest) || return
-  ranks=$(sed -n 's/^ranks //p' <<<"$text")
-  run=$(sed -n 's/^run_dir //p' <<<"$text")
-  mapfile -t changes < <(sed '1,2d' <<<"$text")
-}
-
-newest_checkpoint() { cat "$run/checkpoints/latest" 2>/dev/null; }
-
+scratch=$(mktemp -d) || exit 4
+trap 'rm -rf "$scratch"' EXIT
 asked=no child=''
 ask_to_save() { [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null; }
 trap 'asked=yes; ask_to_save' USR1 TERM INT
-# Sleeps, but returns early on a signal.
-rest() {
-  sleep "$1" >/dev/null 2>&1 & # does not keep the script's output open, because sleep may outlive the script
-  wait $!
+# Waits for a command, but ends it and returns early if the script is asked to end.
+attend() { # COMMAND...
+  local job code
+  "$@" </dev/null &
+  job=$!
+  wait $job
+  code=$?
+  [ $asked == no ] || kill $job 2>/dev/null
+  return $code
+}
+# `sleep` has its own output, because it outlives a script that is killed.
+rest() { attend sleep "$1" >/dev/null 2>&1; }
+
+parts=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/elastic
+for part in hosts left_out run; do . "$parts/$part.sh" || exit 4; done
+
+# Ends the script with the exit code of the run.
+end() { # CODE
+  if [ "$1" -eq 75 ] && was_requeued && [ "$(time_of_checkpoint)" == "$saved_first" ]; then
+    say "nothing was saved since Slurm requeued the job; is the time limit too short for a start and a step?" \
+      "Exit code 1 instead of 75, so that the job is not requeued again"
+    exit 1
+  fi
+  exit "$1"
 }
 
-# Waits until at least MIN ranks have a layout. Ends the script if it is asked to end.
+# Waits until the ranks that are left have a layout of MIN ranks or more. Ends the script if it is asked to end.
 wait_for_ranks() {
-  local told='' layout refusal
+  local told='' looks=0 layout
   for (( ; ; )); do
-    layout=''
-    [ $asked == no ] || exit 75
+    [ $asked == no ] || end 75
     look
-    # If these ranks have no layout, another number of ranks may have one. If $run is not set yet, the recipe itself is
-    # wrong.
-    choose "$available" || { refusal=$?; [ -n "$run" ] || exit $refusal; }
-    [ "$ranks" -lt "$min" ] || return 0
+    [ $asked == no ] || end 75
+    layout=''
+    # If these ranks have no layout, another number of ranks has one, because MAX has been checked.
+    choose "$available" 2>"$scratch/refusal" || layout=', which have no legal layout'
+    [ $asked == no ] || end 75
+    [ "$ranks" -eq 0 ] || return 0
     if [ "$told" != "$available" ]; then
-      [ "$ranks" -eq 0 ] || layout=", with a layout of $ranks"
+      [ -z "$layout" ] || cat "$scratch/refusal" >&2
       say "$available ranks are left$layout; waiting for at least $min (MIN)"
+      told=$available looks=0
     fi
-    told=$available
+    looks=$((looks + 1))
+    if [ $looks -eq 3 ] && [ -n "${SLURM_JOB_ID:-}" ] && [ -z "$probe$hostfile" ]; then
+      say "Slurm does not return lost nodes to a job: ends, so that a requeued job gets as many nodes as before"
+      exit 75 # also if nothing was saved: the next start has other nodes
+    fi
     rest "$every"
   done
 }
 
-launch() {
-  local word words=() hosts_of_ranks nodes
-  hosts_of_ranks=$(hosts_for "$ranks")
-  nodes=$(tr , '\n' <<<"$hosts_of_ranks" | sed 's/:.*//' | sort -u | wc -l)
-  for word in "${command[@]}"; do
-    word=${word//\{ranks\}/$ranks}
-    word=${word//\{nodes\}/$nodes}
-    words+=("${word//\{hosts\}/$hosts_of_ranks}")
-  done
-  say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
-  # Starts the launcher in its own session, so that Ctrl-C reaches only this script. Otherwise, mpirun would kill the
-  # ranks a second later.
-  setsid "${words[@]}" "${changes[@]}" </dev/null &
-  child=$!
-  [ $asked == no ] || ask_to_save # the signal may have arrived before $child was set
+# Waits before the next start, so that the launcher notices a lost node and ranks of the last start end: a few seconds,
+# or longer with each start in a row that wrote no checkpoint.
+rest_before_start() {
+  local seconds=$((every < 5 ? every : 5)) most=$((every < 300 ? 300 : every)) i
+  [ $code -ne 75 ] || [ $failures -gt 0 ] || return 0
+  for ((i = 0; i < failures; i++)); do seconds=$((i == 0 ? every : 2 * seconds < most ? 2 * seconds : most)); done
+  rest $seconds
 }
 
-# Waits for the run, and sets $code. Asks the run once to save if a layout with more ranks has become possible.
-watch() {
-  local next=$((SECONDS + every)) now=$ranks grows=no
-  while kill -0 "$child" 2>/dev/null; do
-    if [ "$now" -lt "$max" ] && [ $grows == no ] && [ $asked == no ] && [ $SECONDS -ge $next ]; then
-      next=$((SECONDS + every))
-      look
-      if [ "$available" -gt "$now" ] && choose "$available" && [ "$ranks" -gt "$now" ]; then
-        say "$available ranks are available: the run saves, to continue on $ranks"
-        grows=yes
-        ask_to_save
-      fi
-    fi
-    rest 0.5
-  done
-  wait "$child"
-  code=$?
-  child=''
-  # Exit code 138: SIGUSR1 arrived before the launcher had a handler for it, so there is nothing to save.
-  if [ $code -eq 138 ] && { [ $asked == yes ] || [ $grows == yes ]; }; then code=75; fi
-}
-
+[ -z "$hostfile" ] || read_hostfile >/dev/null || exit
+choose "$max" || { refusal=$?; [ $asked == no ] || exit 75; exit $refusal; }
+saved_first=$(time_of_checkpoint)
 start=0 failures=0
 wait_for_ranks
 for (( ; ; )); do
   start=$((start + 1))
-  before=$(newest_checkpoint)
+  saved_before=$(time_of_checkpoint) generation_before=$(generation)
   launch
   watch
-  [ $asked == no ] || { say "asked to end: exit code $code"; exit $code; }
+  [ $asked == no ] || { say "asked to end: exit code $code"; end $code; }
+  [ $code -ne 0 ] || exit 0
+  repeats=yes # true if a new start would repeat the error, unless the exit code tells otherwise
+  if is_in_use; then
+    say "exit code 2 of start $start: processes of an earlier start still hold $run/lock"
+    repeats=no failures=$((failures + 1))
+  elif [ "$(time_of_checkpoint)" != "$saved_before" ]; then
+    failures=0
+    remember_start
+  elif [ $code -ne 75 ] && leave_out_added; then
+    repeats=no
+  else
+    failures=$((failures + 1))
+  fi
   case $code in
-  1 | 6 | 7 | 9 | 75 | 137 | 23[3-6] | 255) ;;
-  *)
-    [ $code -eq 0 ] || say "exit code $code of start $start, which a new start would not fix"
-    exit $code
-    ;;
+  1 | 6 | 7 | 9 | 75 | 137 | 205 | 23[3-6] | 255) ;;
+  *) [ $repeats == no ] || { say "exit code $code of start $start, which a new start would not fix"; exit $code; } ;;
   esac
-  failures=$((failures + 1))
-  [ "$(newest_checkpoint)" == "$before" ] || failures=0
   if [ $failures -ge "$tries" ]; then
     say "exit code $code; $failures starts in a row without a new checkpoint (--tries)"
-    exit $code
+    end $code
   fi
-  [ $failures -eq 0 ] || rest "$every" # gives the launcher time to notice a lost node
+  rest_before_start
   wait_for_ranks
   say "exit code $code of start $start; $available ranks are left: going on from $(newest_checkpoint || echo the beginning)"
 done

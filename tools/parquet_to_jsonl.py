@@ -5,7 +5,8 @@
   venv/bin/python tools/parquet_to_jsonl.py data/*.parquet --output texts --columns text
   hexad prepare --input texts --output data/mine
 
-Each row becomes one object in one line. NAME.parquet becomes OUTPUT/NAME.jsonl.gz. Rows are converted in batches, so
+Each row becomes one object in one line. Rows without a value in any of the columns are left out, and counted on standard
+error. NAME.parquet becomes OUTPUT/NAME.jsonl.gz. Rows are converted in batches, so
 memory does not grow with the file. Existing files are not replaced, so an interrupted conversion can be continued.
 """
 
@@ -32,16 +33,19 @@ def chosen_columns(path, file, wanted):
 
 
 def write_rows(path, file, columns, out):
-    """Writes all rows of a file. Returns the number of rows."""
-    rows = 0
+    """Writes the rows of a file, except those that are null in all columns. Returns the number of rows of both kinds."""
+    rows = empty = 0
     for batch in file.iter_batches(batch_size=1024, columns=columns):
         for row in batch.to_pylist():
+            if all(value is None for value in row.values()):
+                empty += 1
+                continue
             try:
                 out.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
             except (TypeError, ValueError) as error:
-                sys.exit(f"{path}: row {rows}: {error}; choose text columns with --columns")
+                sys.exit(f"{path}: row {rows + empty}: {error}; choose text columns with --columns")
             rows += 1
-    return rows
+    return rows, empty
 
 
 def convert(path, target, wanted):
@@ -51,7 +55,7 @@ def convert(path, target, wanted):
         file = pyarrow.parquet.ParquetFile(path)
         columns = chosen_columns(path, file, wanted)
         with gzip.open(part, "wt", encoding="utf-8", compresslevel=3) as out:
-            rows = write_rows(path, file, columns, out)
+            rows, empty = write_rows(path, file, columns, out)
         os.rename(part, target)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         sys.exit(f"{path}: {error}")
@@ -59,6 +63,8 @@ def convert(path, target, wanted):
         if os.path.exists(part):
             os.remove(part)
     print(f"{target}: {rows} rows of {path}")
+    if empty:
+        print(f"{path}: {empty} rows are null in all of these columns and were left out: {', '.join(columns)}", file=sys.stderr)
 
 
 def main():

@@ -155,9 +155,13 @@ class Parameter {
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
   /// Makes each later hold() and use() ask `storage` for the weights, which may gather them. Does not own `storage`.
   void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
+  /// Returns the storage that hold() and use() ask for the weights; null: none.
+  const ParameterStorage* weight_storage() const { return weight_storage_; }
   /// Makes `storage` provide memory when the gradient has none, and for next_gradient_target(1). If `storage` is null,
   /// the parameter uses bound memory or allocates memory. Does not own `storage`.
   void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
+  /// Returns the storage of store_gradient_in(); null: none.
+  ParameterStorage* gradient_storage() const { return gradient_storage_; }
   /// Release the memory of the weights or of the gradient, which another owner of the memory may then reuse.
   /// release_gradient() also clears the gradient.
   void release_weights() { local_ = {}; }

@@ -104,7 +104,7 @@ bool Backward::wants(size_t index) const { return inputs_[index] >= 0; }
 
 const Tensor& Backward::output_gradient(size_t index) const { return output_gradients_[index]; }
 
-bool Backward::weights_delayed() const { return replay_.weights_ == Replay::Weights::delayed; }
+bool Backward::weights_delayed() const { return replay_.weights_delayed(); }
 
 void Backward::defer(std::function<void()> work) {
   if (weights_delayed())
@@ -170,7 +170,24 @@ void Replay::finish(std::span<Parameter* const> parameters) {
     if (--remaining_[p] == 0 && gradient_ready_) gradient_ready_(*p);
 }
 
+// Calls the functions that Tape::at_backward() received between the recording of the next op to run and that of the op
+// after it. Ends the open span first.
+void Replay::reach_points() {
+  while (!tape_.points_.empty() && tape_.points_.back().nodes == next_) {
+    const std::function<void(Replay&)> reached = std::move(tape_.points_.back().reached);
+    tape_.points_.pop_back();
+    span_.reset();
+    reached(*this);
+  }
+}
+
+void Replay::between_weights(std::function<void()> work) {
+  if (!weights_delayed()) return work();
+  weight_tasks_.push_back({{}, {}, std::move(work), true});
+}
+
 bool Replay::step() {
+  reach_points();
   if (next_ == 0) return false;
   enter(tape_.nodes_[next_ - 1].scope, "backward");
   run_node(--next_);
@@ -221,7 +238,10 @@ bool Replay::step_weights() {
   if (weight_tasks_.empty()) return false;
   WeightTask task = std::move(weight_tasks_.front());
   weight_tasks_.pop_front();
-  enter(task.scope, "weight gradients");
+  if (task.between)
+    span_.reset();
+  else
+    enter(task.scope, "weight gradients");
   if (task.work) task.work();
   finish(task.parameters);
   if (weight_tasks_.empty()) span_.reset();

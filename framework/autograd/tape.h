@@ -147,6 +147,16 @@ class Tape {
   /// false or `out` needs no gradient. Otherwise, `out` must be the first output of the last op recorded.
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
+  /// Makes backward call `reached` after the pullbacks of all ops that are recorded after this call, and before those
+  /// of all ops that were recorded before it. Of several calls between the same ops, backward reaches the last one
+  /// first.
+  void at_backward(std::function<void(Replay&)> reached) { points_.push_back({nodes_.size(), std::move(reached)}); }
+  /// Adds `parameters` to used_parameters(), for work that is not recorded as ops. The caller must report its
+  /// contributions, because no Replay does.
+  void count_uses(std::span<Parameter* const> parameters) {
+    used_.insert(used_.end(), parameters.begin(), parameters.end());
+  }
+
   /// Returns the name of the part of the model that is being recorded; see Scope.
   std::string_view scope() const { return scope_; }
 
@@ -170,6 +180,10 @@ class Tape {
     WeightPullback weight_pullback;
     std::shared_ptr<RecomputedTensor> recomputed;  // recomputable output of this node; null if there is none
   };
+  struct Point {
+    size_t nodes;  // number of ops that were recorded before the call of at_backward()
+    std::function<void(Replay&)> reached;
+  };
   struct Recomputable {
     std::weak_ptr<Storage> storage;          // detects that the address was reused after the tensor was destroyed
     std::weak_ptr<RecomputedTensor> tensor;  // expires when the op that computed it and all ops that save it are freed
@@ -181,6 +195,7 @@ class Tape {
   bool recompute_norms_;
   std::string_view scope_;
   std::vector<Node> nodes_;
+  std::vector<Point> points_;
   int32_t values_ = 0;
   std::vector<Parameter*> used_;
   std::unordered_map<std::uintptr_t, Recomputable> recomputable_;
@@ -224,6 +239,11 @@ class Replay {
   bool step();
   /// Runs the oldest delayed weight task. Returns false if there was none.
   bool step_weights();
+  /// True if weight tasks are delayed (Weights::delayed).
+  bool weights_delayed() const { return weights_ == Weights::delayed; }
+  /// Calls `work` after all weight tasks of ops whose pullbacks have run, and before those of other ops. If weight
+  /// tasks are not delayed, calls it now.
+  void between_weights(std::function<void()> work);
   size_t pending_weights() const { return weight_tasks_.size(); }
   /// Runs all remaining nodes, then all delayed weight tasks.
   void run();
@@ -245,7 +265,9 @@ class Replay {
     std::string_view scope;
     std::vector<Parameter*> parameters;
     std::function<void()> work;
+    bool between = false;  // true if the task is that of between_weights(), which has no span
   };
+  void reach_points();
   void accumulate(int32_t id, Tensor gradient);
   Tensor& sum_of(int32_t id) { return gradients_[id]; }
   void finish(std::span<Parameter* const> parameters);

@@ -18,9 +18,10 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  /// Throws Error(resource) if the bytes cannot be written.
   void append(const void* bytes, size_t count);
   /// Overwrites `count` bytes at `offset` that were appended earlier, such as a header whose values are known only at
-  /// the end.
+  /// the end. Throws like append().
   void write_at(int64_t offset, const void* bytes, size_t count);
   /// Syncs the file, renames it, and syncs the folder. Throws Error(resource), for example if the disk is full. An
   /// existing file at `path` then does not change, unless only the sync of the folder failed. In that case the new file

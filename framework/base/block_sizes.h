@@ -43,7 +43,7 @@ struct BlockSizes {
 /// Returns the block sizes of this process.
 const BlockSizes& block_sizes();
 
-/// Replaces the block sizes of the process during its lifetime. Create and destroy it only while no other thread
+/// Replaces the block sizes of the process while this object exists. Create and destroy it only while no other thread
 /// computes.
 class WithBlockSizes {
  public:

@@ -6,8 +6,8 @@
 
 namespace hexad::base {
 
-/// Blocks all signals in the calling thread during its lifetime, except those of faults, such as SIGSEGV. Threads that
-/// are started during this time inherit the mask.
+/// Blocks all signals in the calling thread while this object exists, except those of faults, such as SIGSEGV. Threads
+/// that the calling thread starts during this time inherit the mask.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -30,7 +30,7 @@ class BriefSpin {
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;
-    if (calm_ && core_.is_wanted()) return false;
+    if (contended_ && core_.is_wanted()) return false;
     const auto start = std::chrono::steady_clock::now();
     do
       for (int look = 0; look < looks; ++look) {
@@ -38,7 +38,7 @@ class BriefSpin {
         if (ready()) return true;
       }
     while (std::chrono::steady_clock::now() - start < limit_);
-    calm_ = core_.is_wanted();
+    contended_ = core_.is_wanted();
     return ready();
   }
 
@@ -47,7 +47,7 @@ class BriefSpin {
 
   std::chrono::microseconds limit_;
   CoreWatch core_;
-  bool calm_ = false;  // true if other threads needed the core at the end of the last spin that reached the limit
+  bool contended_ = false;  // true if other threads needed the core at the end of the last spin that reached the limit
 };
 
 }  // namespace hexad::base

@@ -24,11 +24,11 @@ class Shape {
   /// such dimension.
   int64_t operator[](int dim) const { return sizes_[index(dim)]; }
   int64_t& operator[](int dim) { return sizes_[index(dim)]; }
-  /// Returns the product of the sizes; 1 for rank 0. Throws std::logic_error if a size is negative, or if a product of
-  /// the first sizes exceeds int64.
+  /// Returns the product of the sizes; 1 for rank 0. Throws std::logic_error if a size is negative, or if the product
+  /// exceeds int64.
   int64_t numel() const;
-  /// Returns the row-major strides in elements. A size of 0 counts as 1. Throws std::logic_error if numel() does, or if
-  /// a stride exceeds int64.
+  /// Returns the row-major strides in elements. A size below 1 counts as 1. Throws std::logic_error if a stride or the
+  /// product of the sizes exceeds int64.
   Shape row_major_strides() const;
   bool operator==(const Shape& other) const;
   std::string to_string() const;  // returns a text like "[2, 3]"

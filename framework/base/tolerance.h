@@ -38,7 +38,7 @@ inline double step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
   return 1024 * static_cast<double>(layers > 1 ? layers : 1) * tolerance(dtype, tokens);
 }
 
-/// Returns the expected relative error (root mean square) of one training step in `dtype`, compared with exact
+/// Returns the permitted relative error (root mean square) of one training step in `dtype`, compared with exact
 /// arithmetic. Every layer rounds tens of times and sums over the tokens of the step; rounding errors add up like a
 /// random walk. The result is at most 0.75 for any number of layers, because a missing term causes an error of 1.
 inline double rounded_step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {

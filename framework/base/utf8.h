@@ -7,9 +7,12 @@
 
 namespace hexad::base {
 
-/// Returns the length in bytes of the UTF-8 sequence at the start of `s`; 0 if the sequence is invalid (overlong,
-/// surrogate, truncated, or above U+10FFFF).
+/// Returns the length in bytes of the UTF-8 sequence at the start of `s`; 0 if `s` is empty or the sequence is invalid
+/// (a wrong first or later byte, overlong, surrogate, truncated, or above U+10FFFF).
 size_t utf8_length(std::string_view s);
+
+/// Returns the number of code points of `s`, which must be valid UTF-8.
+size_t utf8_characters(std::string_view s);
 
 /// Returns `s` with U+FFFD in place of each part that is not UTF-8. As the Unicode Standard recommends, a part is the
 /// longest valid beginning of an incomplete character, or any other wrong byte.

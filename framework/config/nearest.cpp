@@ -1,7 +1,6 @@
 #include "framework/config/nearest.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "framework/base/parsed_number.h"
 #include "framework/config/words.h"
 
 namespace hexad::config {
@@ -19,19 +19,12 @@ constexpr size_t most_rules = 8;  // maximum number of broken rules for which su
 // Number of adjacent values tried on each side. Also the largest d for which d and n / d are tried if d divides a
 // number n in the message.
 constexpr int64_t neighbours = 64;
-constexpr std::string_view suggestion = "; nearest";
-
-std::optional<int64_t> integer(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
+constexpr std::string_view suggestion_mark = "; nearest";
 
 bool part_of_a_key(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
 
-// Returns the longest parts of `text` that consist of characters of keys or digits.
-std::vector<std::string> words_of(std::string_view text) {
+// Returns the maximal runs of characters in `text` that may be part of a key or a number.
+std::vector<std::string> words_in(std::string_view text) {
   std::vector<std::string> words;
   for (size_t begin = 0; begin < text.size();) {
     size_t end = begin;
@@ -47,7 +40,7 @@ class Search {
   Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
       : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
 
-  /// True if the problem is not a missing key, and is about an integer key or mentions one. Its values can be tried.
+  /// True if the problem is not a missing key, and is about an integer key or mentions one.
   bool can_try(const Problems::Problem& p) const { return !p.missing && !keys_of(p, text_of(p)).empty(); }
   /// Returns a text like "56, 64" or "parallel.tp 2, 3"; empty if no value that was tried can be suggested.
   std::string values_for(const Problems::Problem& p) {
@@ -65,7 +58,7 @@ class Search {
  private:
   using Rules = std::set<std::string>;
 
-  static std::string text_of(const Problems::Problem& p) { return p.line.substr(0, p.line.find(suggestion)); }
+  static std::string text_of(const Problems::Problem& p) { return p.line.substr(0, p.line.find(suggestion_mark)); }
 
   static Rules rules_of(const Problems& problems) {
     Rules rules;
@@ -109,22 +102,22 @@ class Search {
     const auto add = [&](const std::string& key) {
       const auto known = problems_.known().find(key);
       if (known == problems_.known().end() || std::ranges::find(keys, key) != keys.end()) return;
-      if (known->second.whole && integer(known->second.value)) keys.push_back(key);
+      if (known->second.whole && base::parsed_number<int64_t>(known->second.value)) keys.push_back(key);
     };
     add(p.rule);
     // A word may be a whole key or the last part of a key: "tp" in the rule of "parallel" is parallel.tp.
-    for (const std::string& word : words_of(text)) add(word), add(p.rule + "." + word);
+    for (const std::string& word : words_in(text)) add(word), add(p.rule + "." + word);
     return keys;
   }
 
   // Returns positive values to try for `key`, nearest to its current value first: 1, 2, 4, adjacent values, and
   // multiples and divisors of the numbers in the rule's text.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
-    const int64_t now = *integer(problems_.known().find(key)->second.value);
+    const int64_t now = *base::parsed_number<int64_t>(problems_.known().find(key)->second.value);
     std::set<int64_t> all{1, 2, 4};
     for (int64_t d = 1; d <= neighbours; ++d) all.insert({now - d, now + d});
-    for (const std::string& word : words_of(text))
-      if (const auto n = integer(word); n && *n > 1 && *n < (int64_t{1} << 40)) {
+    for (const std::string& word : words_in(text))
+      if (const auto n = base::parsed_number<int64_t>(word); n && *n > 1 && *n < (int64_t{1} << 40)) {
         for (int64_t k = -2; k <= 3; ++k) all.insert((now / *n + k) * *n);
         for (int64_t d = 1; d <= std::min(*n, neighbours); ++d)
           if (*n % d == 0) all.insert({d, *n / d});
@@ -136,7 +129,7 @@ class Search {
   }
 
   std::string values_of(const std::string& key, const std::string& rule, const std::string& text, Mends what) {
-    const int64_t now = *integer(problems_.known().find(key)->second.value);
+    const int64_t now = *base::parsed_number<int64_t>(problems_.known().find(key)->second.value);
     if (what == Mends::all_but_breaks) return value_that_breaks_least(key, rule, text);
     std::optional<int64_t> below, above;
     for (const int64_t c : candidates(key, text)) {
@@ -191,7 +184,7 @@ void suggest_nearest(const Document& document, Problems& problems,
   for (const Problems::Problem& p : problems.list()) {
     std::string line = p.line;
     if (!p.rule.empty() && search.can_try(p) && done++ < most_rules) {
-      line.resize(std::min(line.find(suggestion), line.size()));
+      line.resize(std::min(line.find(suggestion_mark), line.size()));
       if (const std::string values = search.values_for(p); !values.empty()) line += "; nearest: " + values;
     }
     lines.push_back(std::move(line));

@@ -11,8 +11,6 @@ namespace {
 
 using base::cat;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /// True if `whole`, which has commas, consists of groups of digits: "1,000", or "10,00,000" as written in India.
 bool has_groups(std::string_view whole) {
   if (whole.starts_with('0')) return false;

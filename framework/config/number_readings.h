@@ -1,4 +1,4 @@
-// Meanings of numbers that recipes do not accept, for suggestions.
+// Digits, and meanings of numbers that recipes do not accept, for suggestions.
 #pragma once
 
 #include <string>
@@ -6,6 +6,8 @@
 #include <vector>
 
 namespace hexad::config {
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Returns the decimal numbers that `text` may mean, most likely first. Removes every `_`, commas between groups of
 /// digits, a leading `+`, and zeros that YAML reads as octal. Converts hexadecimal integers. A single comma may also be

@@ -1,10 +1,10 @@
 #include "framework/config/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "framework/base/error.h"
+#include "framework/base/parsed_number.h"
 #include "framework/config/words.h"
 
 namespace hexad::config {
@@ -55,10 +55,8 @@ Options::Options(OptionsOwner owner, OptionNames declared, const std::vector<Num
 Options::Options(OptionsOwner owner, OptionNames declared, const std::vector<TextOption>& given)
     : owner_(std::move(owner)), declared_(std::move(declared)) {
   for (const TextOption& o : given) {
-    Given g{o.name, o.value, 0, false};
-    const auto [end, error] = std::from_chars(o.value.data(), o.value.data() + o.value.size(), g.number);
-    g.is_number = error == std::errc() && end == o.value.data() + o.value.size() && std::isfinite(g.number);
-    given_.push_back(std::move(g));
+    const auto value = base::parsed_number<double>(o.value);
+    given_.push_back({o.name, o.value, value.value_or(0), value && std::isfinite(*value)});
   }
   require_legal();
 }

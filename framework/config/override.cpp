@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "framework/base/error.h"
+#include "framework/base/parsed_number.h"
 #include "framework/config/document.h"
 #include "framework/config/merge.h"
 #include "framework/config/parser.h"
@@ -20,12 +20,11 @@ using base::fail;
 /// map of a scalar or an empty value. Throws Error(usage) if `node` is a list and `step` is not an index into it.
 Node& step_into(Node& node, std::string_view step, const Position& at) {
   if (node.kind == Node::Kind::list) {
-    size_t index = 0;
-    const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
-    if (error != std::errc{} || end != step.data() + step.size() || index >= node.children.size())
+    const auto index = base::parsed_number<size_t>(step);
+    if (!index || *index >= node.children.size())
       fail(ExitCode::usage, at.text(), ": `", shown(step), "` must be an index into a list of size ",
            node.children.size());
-    return node.children[index];
+    return node.children[*index];
   }
   if (node.kind != Node::Kind::map) node = Node{.kind = Node::Kind::map, .at = at, .key = node.key};
   if (Node* child = node.find(step)) return to_the_end(node, *child);
@@ -51,7 +50,7 @@ bool is_quoted(std::string_view text) {
 
 /// Parses a list or map in brackets, or a quoted text, as YAML. An empty text and `null` are null. Any other text is
 /// used literally.
-Node value_of(std::string_view text, const std::shared_ptr<const std::string>& source) {
+Node parsed_value(std::string_view text, const std::shared_ptr<const std::string>& source) {
   Budget budget;
   if (text.starts_with('[') || text.starts_with('{')) {
     Node value = parse_yaml(text, source, SourceKind::command_line, budget);
@@ -84,7 +83,7 @@ void override_key(Document& document, const std::string& text) {
     node = &step_into(*node, path.substr(begin, end - begin), at);
     begin = end + 1;
   }
-  Node value = value_of(std::string_view(text).substr(equals + 1), source);
+  Node value = parsed_value(std::string_view(text).substr(equals + 1), source);
   value.key = node->key;
   value.at = at;
   merge(*node, std::move(value));

@@ -16,8 +16,6 @@
 namespace hexad::config {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 std::string_view without_sign(std::string_view text) {
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
   return text;
@@ -56,8 +54,9 @@ std::string number_hint(std::string_view text, std::string_view unit = "") {
   return readings.empty() ? "" : fmt::format("; write {}", fmt::join(readings, " or "));
 }
 
-/// Returns a hint such as "; write 1000" if the first meaning of `text` is an integer. If `text` has a comma and the
-/// meaning is a fraction, the hint is a text like "; 1.5 is not an integer". Otherwise returns an empty text.
+/// Returns a hint such as "; write 1000" if the first meaning of `text` is an integer whose value is known exactly. If
+/// `text` has a comma and the meaning is a fraction, the hint is a text like "; 1.5 is not an integer". Otherwise
+/// returns an empty text.
 std::string integer_hint(std::string_view text) {
   const std::vector<std::string> readings = number_readings(text);
   if (readings.empty()) return "";

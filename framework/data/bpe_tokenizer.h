@@ -3,13 +3,16 @@
 // tokens.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
-#include <string>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "framework/data/pretokenize.h"
 #include "framework/data/tokenizer.h"
+#include "framework/data/workers.h"
 
 namespace hexad::data {
 
@@ -17,18 +20,27 @@ namespace hexad::data {
 /// has checked.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(std::vector<Merge> merges);
 
-/// Learns merges from text. The result is deterministic and does not depend on the order of the documents. Of equally
-/// frequent pairs, the pair with the smallest left id (then the smallest right id) is merged first.
+/// Learns merges from text. The result is deterministic and does not depend on the order of the documents or on the
+/// number of threads. Of equally frequent pairs, the pair with the smallest left id (then the smallest right id) is
+/// merged first.
 class BpeTrainer {
  public:
-  /// Counts the pieces of a document.
+  /// Counts the pieces of a document. Thread-safe.
   void add(std::string_view document);
   /// Returns a tokenizer of at most `vocab_size` ids, including the bytes and the two special ids. If no pair of
-  /// adjacent tokens occurs more than once, it has fewer ids. Throws Error(usage) if vocab_size < 258 or > 1,000,000.
-  std::unique_ptr<Tokenizer> train(int32_t vocab_size) const;
+  /// adjacent tokens occurs more than once, it has fewer ids. Pairs that occur in many pieces are merged on all threads
+  /// of `workers`. Throws Error(usage) if vocab_size < 258 or > 1,000,000. Must not be called while another thread adds
+  /// documents.
+  std::unique_ptr<Tokenizer> train(int32_t vocab_size, Workers& workers) const;
 
  private:
-  PieceMap<int64_t> piece_counts_;
+  // Counts of some of the pieces, which their hash selects. Threads that add documents rarely need the same stripe.
+  struct Stripe {
+    std::mutex mutex;
+    PieceMap<int64_t> counts;
+  };
+
+  std::array<Stripe, 64> stripes_;
 };
 
 }  // namespace hexad::data

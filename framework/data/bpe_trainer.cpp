@@ -1,6 +1,11 @@
 #include <algorithm>
+#include <cstddef>
+#include <mutex>
 #include <queue>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "framework/base/error.h"
 #include "framework/data/bpe_tokenizer.h"
@@ -14,16 +19,26 @@ struct Word {
   int64_t count;
 };
 
+// Changes of the pairs of some words.
+struct PairChange {
+  int64_t count = 0;
+  std::vector<uint32_t> words = {};  // words that contain a pair that is new, in ascending order
+};
+using PairChanges = std::unordered_map<uint64_t, PairChange>;
+
 // The words, and for each pair of adjacent ids its count and the words that contain it. A merge changes only the words
 // that contain its pair. Training therefore takes time proportional to the occurrences of merged pairs, not to words x
 // merges.
 class PairIndex {
  public:
-  explicit PairIndex(std::vector<Word> words) : words_(std::move(words)) {
-    for (uint32_t w = 0; w < words_.size(); ++w) {
-      const std::vector<int32_t>& ids = words_[w].ids;
-      for (size_t i = 0; i + 1 < ids.size(); ++i) add({ids[i], ids[i + 1]}, w, words_[w].count);
-    }
+  PairIndex(std::vector<Word> words, Workers& workers) : words_(std::move(words)), workers_(workers) {
+    change(words_.size(), [&](PairChanges& changes, size_t begin, size_t end) {
+      for (size_t w = begin; w < end; ++w) {
+        const std::vector<int32_t>& ids = words_[w].ids;
+        for (size_t i = 0; i + 1 < ids.size(); ++i)
+          add(changes, {ids[i], ids[i + 1]}, static_cast<uint32_t>(w), words_[w].count);
+      }
+    });
     for (const auto& [key, pair] : pairs_) heap_.push({pair.count, key});
   }
 
@@ -34,7 +49,7 @@ class PairIndex {
       const Candidate top = heap_.top();
       const int64_t count = pairs_.at(top.key).count;
       if (count == top.count) {
-        merge = {static_cast<int32_t>(top.key >> 32), static_cast<int32_t>(top.key & 0xffffffffu)};
+        merge = pair_of(top.key);
         return count >= 2;
       }
       // The count of this entry is outdated, because counts fall after an entry is pushed. The entry is pushed again
@@ -47,18 +62,25 @@ class PairIndex {
 
   void apply(Merge merge, int32_t new_id) {
     const std::vector<uint32_t> touched = std::move(pairs_[key_of(merge)].words);
-    std::vector<uint64_t> born;
-    for (uint32_t w : touched) merge_in_word(w, merge, new_id, born);
+    const std::vector<uint64_t> changed = change(touched.size(), [&](PairChanges& changes, size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) merge_in_word(changes, touched[i], merge, new_id);
+    });
     pairs_[key_of(merge)] = {};
+    std::vector<uint64_t> born;
+    for (const uint64_t key : changed)
+      if (const Merge pair = pair_of(key); pair.left == new_id || pair.right == new_id) born.push_back(key);
     std::sort(born.begin(), born.end());
     born.erase(std::unique(born.begin(), born.end()), born.end());
-    for (uint64_t key : born) heap_.push({pairs_[key].count, key});
+    for (const uint64_t key : born) heap_.push({pairs_[key].count, key});
   }
 
  private:
+  // Fewer words are not worth another thread.
+  static constexpr size_t least_words_per_thread = 2048;
+
   struct Pair {
     int64_t count = 0;
-    std::vector<uint32_t> words;  // may contain duplicates and words that no longer contain the pair; both are harmless
+    std::vector<uint32_t> words;  // in ascending order; may contain words that no longer contain the pair
   };
   struct Candidate {
     int64_t count;
@@ -72,13 +94,39 @@ class PairIndex {
     return (static_cast<uint64_t>(static_cast<uint32_t>(m.left)) << 32) | static_cast<uint32_t>(m.right);
   }
 
-  void add(Merge neighbours, uint32_t word, int64_t count) {
-    Pair& pair = pairs_[key_of(neighbours)];
-    pair.count += count;
-    if (count > 0 && (pair.words.empty() || pair.words.back() != word)) pair.words.push_back(word);
+  static Merge pair_of(uint64_t key) {
+    return {static_cast<int32_t>(key >> 32), static_cast<int32_t>(key & 0xffffffffu)};
   }
 
-  void merge_in_word(uint32_t w, Merge merge, int32_t new_id, std::vector<uint64_t>& born) {
+  static void add(PairChanges& changes, Merge neighbours, uint32_t word, int64_t count) {
+    PairChange& made = changes[key_of(neighbours)];
+    made.count += count;
+    if (made.words.empty() || made.words.back() != word) made.words.push_back(word);
+  }
+
+  // Calls f(changes, begin, end) for ranges of `words` words on several threads, and applies the changes. Returns the
+  // keys of the changed pairs, some of them more than once. Sums and lists of words do not depend on the ranges.
+  template <class F>
+  std::vector<uint64_t> change(size_t words, const F& f) {
+    const size_t ranges = std::clamp(words / least_words_per_thread, size_t{1}, workers_.count());
+    std::vector<PairChanges> changes(ranges);
+    workers_.run(ranges, [&](size_t r) { f(changes[r], words * r / ranges, words * (r + 1) / ranges); });
+    std::vector<uint64_t> keys;
+    for (PairChanges& of_range : changes)
+      for (auto& [key, made] : of_range) {
+        Pair& pair = pairs_[key];
+        pair.count += made.count;
+        if (pair.words.empty()) {
+          pair.words = std::move(made.words);
+        } else {
+          pair.words.insert(pair.words.end(), made.words.begin(), made.words.end());
+        }
+        keys.push_back(key);
+      }
+    return keys;
+  }
+
+  void merge_in_word(PairChanges& changes, uint32_t w, Merge merge, int32_t new_id) {
     std::vector<int32_t>& ids = words_[w].ids;
     const int64_t count = words_[w].count;
     const auto holds_pair = [&](size_t i) {
@@ -88,7 +136,7 @@ class PairIndex {
     while (first < ids.size() && !holds_pair(first)) ++first;
     if (first == ids.size()) return;
     // Subtracts all old pairs of the word and adds all new pairs. Runs such as "aaaa" then need no special case.
-    for (size_t i = 0; i + 1 < ids.size(); ++i) add({ids[i], ids[i + 1]}, w, -count);
+    for (size_t i = 0; i + 1 < ids.size(); ++i) changes[key_of({ids[i], ids[i + 1]})].count -= count;
     size_t out = first;
     for (size_t in = first; in < ids.size(); ++out) {
       const bool here = holds_pair(in);
@@ -101,15 +149,15 @@ class PairIndex {
       const Merge neighbours{ids[i], ids[i + 1]};
       const bool is_new = neighbours.left == new_id || neighbours.right == new_id;
       if (is_new) {
-        add(neighbours, w, count);
-        born.push_back(key_of(neighbours));
+        add(changes, neighbours, w, count);
       } else {
-        pairs_[key_of(neighbours)].count += count;  // the list of words of this pair already contains this word
+        changes[key_of(neighbours)].count += count;  // the list of words of this pair already contains this word
       }
     }
   }
 
   std::vector<Word> words_;
+  Workers& workers_;
   std::unordered_map<uint64_t, Pair> pairs_;
   std::priority_queue<Candidate> heap_;
 };
@@ -117,28 +165,33 @@ class PairIndex {
 }  // namespace
 
 void BpeTrainer::add(std::string_view document) {
-  for_each_piece(document, [&](std::string_view piece) {
-    const auto found = piece_counts_.find(piece);
-    if (found != piece_counts_.end()) {
-      ++found->second;
+  std::unordered_map<std::string_view, int64_t> counts;
+  for_each_piece(document, [&](std::string_view piece) { ++counts[piece]; });
+  for (const auto& [piece, count] : counts) {
+    Stripe& stripe = stripes_[PieceHash()(piece) % stripes_.size()];
+    const std::lock_guard lock(stripe.mutex);
+    const auto found = stripe.counts.find(piece);
+    if (found != stripe.counts.end()) {
+      found->second += count;
     } else {
-      piece_counts_.emplace(piece, 1);
+      stripe.counts.emplace(piece, count);
     }
-  });
+  }
 }
 
-std::unique_ptr<Tokenizer> BpeTrainer::train(int32_t vocab_size) const {
+std::unique_ptr<Tokenizer> BpeTrainer::train(int32_t vocab_size, Workers& workers) const {
   constexpr int32_t smallest = 256 + 2, largest = 1'000'000;
   if (vocab_size < smallest || vocab_size > largest) {
     fail(ExitCode::usage, "tokenizer vocabulary of ", vocab_size, " ids, expected ", smallest,
          " (bytes and 2 special ids) to ", largest);
   }
   std::vector<Word> words;
-  for (const auto& [piece, count] : piece_counts_) {
-    const auto* bytes = reinterpret_cast<const unsigned char*>(piece.data());
-    words.push_back({{bytes, bytes + piece.size()}, count});
-  }
-  PairIndex index(std::move(words));
+  for (const Stripe& stripe : stripes_)
+    for (const auto& [piece, count] : stripe.counts) {
+      const auto* bytes = reinterpret_cast<const unsigned char*>(piece.data());
+      words.push_back({{bytes, bytes + piece.size()}, count});
+    }
+  PairIndex index(std::move(words), workers);
   std::vector<Merge> merges;
   for (Merge merge; static_cast<int32_t>(merges.size()) < vocab_size - smallest && index.most_frequent(merge);) {
     const auto new_id = static_cast<int32_t>(256 + merges.size());

@@ -84,6 +84,7 @@ class GzipStream final : public ByteStream {
     while (z_.avail_out > 0) {
       if (z_.avail_in == 0 && !refill()) break;
       if (!in_member_) {
+        if (!skip_padding()) continue;
         ::inflateReset(&z_);
         in_member_ = true;
       }
@@ -98,6 +99,17 @@ class GzipStream final : public ByteStream {
   int64_t position() const override { return file_.position(z_.avail_in); }
 
  private:
+  // Skips zero bytes, with which some programs pad a file after its last member. Returns true if a member follows.
+  bool skip_padding() {
+    Bytef* const end = z_.next_in + z_.avail_in;
+    Bytef* const rest = std::find_if(z_.next_in, end, [](Bytef byte) { return byte != 0; });
+    padded_ = padded_ || rest != z_.next_in;
+    z_.next_in = rest;
+    z_.avail_in = static_cast<uInt>(end - rest);
+    if (rest == end) return false;
+    if (padded_) file_.damaged(z_.avail_in, "zero bytes after a member are followed by other bytes");
+    return true;
+  }
   bool refill() {
     const std::string_view block = file_.next();
     if (block.empty() && in_member_) file_.truncated();
@@ -109,6 +121,7 @@ class GzipStream final : public ByteStream {
   CompressedFile file_;
   z_stream z_{};
   bool in_member_ = true;
+  bool padded_ = false;  // true if zero bytes follow the last member
 };
 
 class ZstdStream final : public ByteStream {

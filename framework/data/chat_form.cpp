@@ -46,10 +46,10 @@ constexpr auto gemma = std::to_array<ChatRole>({
 });
 
 constexpr auto forms = std::to_array<ChatForm>({
-    {"plain", "", plain},
+    {"plain", "", plain, ToolMarks{"tools:\n", "", "call: ", "", "arguments"}},
     {"raw", "", raw},
-    {"chatml", "", chatml},
-    {"llama3", "<|begin_of_text|>", llama3},
+    {"chatml", "", chatml, ToolMarks{"<tools>\n", "\n</tools>", "<tool_call>\n", "\n</tool_call>", "arguments"}},
+    {"llama3", "<|begin_of_text|>", llama3, ToolMarks{"", "", "", "", "parameters"}},
     {"mistral", "<s>", mistral},
     {"gemma", "<bos>", gemma},
 });
@@ -64,6 +64,14 @@ const ChatRole* ChatForm::find(std::string_view role) const {
 std::string ChatForm::role_names() const {
   std::vector<std::string_view> names;
   for (const ChatRole& row : roles) names.push_back(row.role);
+  return config::join(names);
+}
+
+std::string forms_with_tools() {
+  std::vector<std::string_view> names;
+  for (const ChatForm& form : forms)
+    if (form.tools) names.push_back(form.name);
+  names.push_back(model_form_name);
   return config::join(names);
 }
 

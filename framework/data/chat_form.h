@@ -2,6 +2,7 @@
 // conversation.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,10 +16,18 @@ struct ChatRole {
   std::string_view after;   // written after `end`; never a training target
 };
 
+/// Marks of tools and of their calls. Each tool and each call is written as JSON on one line.
+struct ToolMarks {
+  std::string_view before_tools, after_tools;  // around the lines of all tools, at the end of the first (system) turn
+  std::string_view before_call, after_call;    // around the line of each call, at the end of the answer
+  std::string_view arguments;                  // key of the arguments of a call; its name is under "name"
+};
+
 struct ChatForm {
   std::string_view name;
-  std::string_view begin;           // written once, before the first turn
-  std::span<const ChatRole> roles;  // the roles that this form can express
+  std::string_view begin;               // written once, before the first turn
+  std::span<const ChatRole> roles;      // the roles that this form can express
+  std::optional<ToolMarks> tools = {};  // missing if the form cannot express tools
 
   /// Returns the marks of `role`; null if the form has no such role.
   const ChatRole* find(std::string_view role) const;
@@ -26,6 +35,8 @@ struct ChatForm {
   std::string role_names() const;
 };
 
+/// Returns the names of the forms that can express tools, such as "plain, chatml, llama3, model".
+std::string forms_with_tools();
 /// Returns all forms. docs/data.md describes them.
 std::span<const ChatForm> chat_forms();
 /// Returns the form with this name. Throws Error(usage) that lists the names if there is none.

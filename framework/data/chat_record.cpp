@@ -7,12 +7,11 @@
 
 #include "framework/base/error.h"
 #include "framework/config/words.h"
+#include "framework/data/tool_record.h"
 
 namespace hexad::data {
 using base::cat;
 namespace {
-
-using Json = nlohmann::json;
 
 // Turns of one object, or its problem.
 struct Turns {
@@ -35,8 +34,17 @@ std::string role_of(const std::string& name) {
   return name;
 }
 
+// Returns the string under `key`; null if there is none. JSON is not copied, because copies of deeply nested JSON are
+// recursive.
+const std::string* string_under(const ChatJson& json, const char* key) {
+  if (!json.is_object()) return nullptr;
+  const auto found = json.find(key);
+  return found == json.end() ? nullptr : found->get_ptr<const std::string*>();
+}
+
 // Reads a string under `key` into `text`. Returns the problem; empty if there is none.
-std::string read_text(const Json& object, const char* key, std::string& text) {
+std::string read_text(const ChatJson& object, const char* key, std::string& text) {
+  static constexpr std::array<std::string_view, 2> part_keys{"type", "text"};
   const auto found = object.find(key);
   if (found == object.end()) return cat("has no key \"", key, "\"");
   if (found->is_string()) {
@@ -44,32 +52,72 @@ std::string read_text(const Json& object, const char* key, std::string& text) {
     return {};
   }
   if (!found->is_array()) return cat("\"", key, "\" is ", found->type_name(), ", expected a string");
-  for (const Json& part : *found) {  // a list of parts, the format of programs that also support images
-    const bool is_text =
-        part.is_object() && part.value("type", Json()) == "text" && part.contains("text") && part["text"].is_string();
-    if (!is_text)
+  for (const ChatJson& part : *found) {  // a list of parts, the format of programs that also support images
+    const std::string* type = string_under(part, "type");
+    const std::string* piece = string_under(part, "text");
+    if (type == nullptr || *type != "text" || piece == nullptr)
       return cat("\"", key, "\" has a part that is not text, expected {\"type\": \"text\", \"text\": \"...\"}");
-    text += part["text"].get<std::string>();
+    if (const std::string problem = other_key(part, part_keys); !problem.empty())
+      return cat("\"", key, "\" has a part that ", problem);
+    text += *piece;
   }
   return {};
 }
 
-bool lists_something(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && !found->empty();  // null counts as empty
+// Reads an optional string of a tool's turn.
+std::string read_tool_key(const ChatJson& message, const char* key, std::string& text) {
+  const auto found = message.find(key);
+  return found == message.end() || counts_as_missing(*found) ? "" : read_text(message, key, text);
 }
 
-std::string read_turn(const Json& message, const char* role_key, const char* text_key, ChatTurn& turn) {
+// Reads "weight", with which a turn says that it is not learned.
+std::string read_weight(const ChatJson& message, bool& is_learned) {
+  const auto weight = message.find("weight");
+  if (weight == message.end() || counts_as_missing(*weight)) return {};
+  const double value = weight->is_number() ? weight->get<double>() : -1;
+  if (value != 0 && value != 1)
+    return cat("has a \"weight\" that is ", weight->is_number() ? weight->dump() : weight->type_name(),
+               ", expected 0 (not learned) or 1");
+  is_learned = value == 1;
+  return {};
+}
+
+// Reads the texts under other keys of a turn, which are not empty. Refuses other values, unless they are null or empty.
+std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
+  std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
+  if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});
+  for (const auto& [key, value] : message.items()) {
+    if (counts_as_missing(value) || std::ranges::find(known, std::string_view(key)) != known.end()) continue;
+    const bool reserved = key == "role" || key == "content";  // templates find the role and the text under these keys
+    if (!value.is_string() || reserved)
+      return cat("has the key \"", config::shown(key), "\", which is not supported; supported: ", config::join(known),
+                 ", and other keys with strings for --chat-form ", model_form_name);
+    turn.other_texts.emplace_back(key, value.get<std::string>());
+  }
+  return {};
+}
+
+std::string read_turn(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   if (!message.is_object()) return cat("is ", message.type_name(), ", expected an object");
   const auto role = message.find(role_key);
   if (role == message.end() || !role->is_string()) return cat("has no string under \"", role_key, "\"");
   turn.role = role_of(role->get<std::string>());
-  if (lists_something(message, "tool_calls")) return "calls tools (\"tool_calls\"), which is not supported";
-  return read_text(message, text_key, turn.text);
+  if (std::string problem = read_tool_calls(message, turn.calls); !problem.empty()) return problem;
+  if (!turn.calls.empty() && turn.role != "assistant")
+    return cat("calls tools (\"tool_calls\"), but has role \"", config::shown(turn.role), "\", expected assistant");
+  if (turn.role == "tool") {
+    if (std::string problem = read_tool_key(message, "name", turn.tool); !problem.empty()) return problem;
+    if (std::string problem = read_tool_key(message, "tool_call_id", turn.tool_call); !problem.empty()) return problem;
+  }
+  if (std::string problem = read_weight(message, turn.is_learned); !problem.empty()) return problem;
+  if (std::string problem = read_other_texts(message, role_key, text_key, turn); !problem.empty()) return problem;
+  const auto text = message.find(text_key);
+  turn.has_text = turn.calls.empty() || (text != message.end() && !text->is_null());
+  return turn.has_text ? read_text(message, text_key, turn.text) : "";
 }
 
 // Adds the system text that some objects have next to the turns.
-void add_system(const Json& object, Turns& found) {
+void add_system(const ChatJson& object, Turns& found) {
   const auto system = object.find("system");
   if (system == object.end() || system->is_null()) return;
   std::string text;
@@ -79,9 +127,29 @@ void add_system(const Json& object, Turns& found) {
   found.systems = 1;
 }
 
-Turns listed_turns(const Json& object, const char* key, const char* role_key, const char* text_key) {
+// Adds the earlier turns that some objects have next to the last question: pairs of a question and its answer.
+void add_history(const ChatJson& object, Turns& found) {
+  constexpr std::string_view expected = ", expected a list of pairs [\"question\", \"answer\"]";
+  const auto history = object.find("history");
+  if (!found.problem.empty() || history == object.end() || counts_as_missing(*history)) return;
+  if (!history->is_array()) {
+    found.problem = cat("\"history\" is ", history->type_name(), expected);
+    return;
+  }
+  for (size_t i = 0; i < history->size(); ++i) {
+    const ChatJson& pair = (*history)[i];
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
+      found.problem = cat("element ", i + 1, " of \"history\" is not two strings", expected);
+      return;
+    }
+    found.turns.push_back({"user", pair[0].get<std::string>()});
+    found.turns.push_back({"assistant", pair[1].get<std::string>()});
+  }
+}
+
+Turns listed_turns(const ChatJson& object, const char* key, const char* role_key, const char* text_key) {
   Turns found;
-  const Json& list = object[key];
+  const ChatJson& list = object[key];
   if (!list.is_array()) return {.problem = cat("\"", key, "\" is ", list.type_name(), ", expected a list of turns")};
   add_system(object, found);
   if (!found.problem.empty()) return found;
@@ -94,10 +162,11 @@ Turns listed_turns(const Json& object, const char* key, const char* role_key, co
   return found;
 }
 
-Turns instruction_turns(const Json& object) {
+Turns instruction_turns(const ChatJson& object) {
   Turns found;
   std::string instruction, input, output;
   add_system(object, found);
+  add_history(object, found);
   if (found.problem.empty()) found.problem = read_text(object, "instruction", instruction);
   if (found.problem.empty() && object.contains("input") && !object["input"].is_null())
     found.problem = read_text(object, "input", input);
@@ -108,10 +177,11 @@ Turns instruction_turns(const Json& object) {
   return found;
 }
 
-Turns completion_turns(const Json& object) {
+Turns completion_turns(const ChatJson& object) {
   Turns found;
   std::string prompt, completion;
   add_system(object, found);
+  add_history(object, found);
   if (found.problem.empty()) found.problem = read_text(object, "prompt", prompt);
   if (found.problem.empty()) found.problem = read_text(object, "completion", completion);
   found.turns.push_back({"user", std::move(prompt)});
@@ -119,7 +189,7 @@ Turns completion_turns(const Json& object) {
   return found;
 }
 
-Turns turns_of(const Json& object) {
+Turns turns_of(const ChatJson& object) {
   if (object.contains("messages")) return listed_turns(object, "messages", "role", "content");
   if (object.contains("conversations")) return listed_turns(object, "conversations", "from", "value");
   if (object.contains("instruction")) return instruction_turns(object);
@@ -131,20 +201,19 @@ Turns turns_of(const Json& object) {
 
 }  // namespace
 
-bool is_conversation(const Json& object) {
-  return object.is_object() && (object.contains("messages") || object.contains("conversations") ||
-                                (object.contains("instruction") && object.contains("output")) ||
-                                (object.contains("prompt") && object.contains("completion")));
-}
-
-std::string write_conversation(const Json& object, const ConversationForm& form, Document& out) {
+std::string write_conversation(const ChatJson& object, const ConversationForm& form, Document& out) {
   auto [turns, problem, systems] = turns_of(object);
   if (!problem.empty()) return problem;
-  if (lists_something(object, "tools")) return "lists tools (\"tools\"), which are not supported";
   for (size_t i = 0; i < turns.size(); ++i) turns[i].number = i + 1 - systems;
-  if (problem = form.write(turns, out); !problem.empty()) return problem;
-  const auto is_answer = [](const ChatTurn& turn) { return turn.role == "assistant" && !turn.text.empty(); };
-  if (std::ranges::none_of(turns, is_answer)) return "has no answer to train on: expected an assistant turn with text";
+  Conversation conversation{.turns = std::move(turns)};
+  if (problem = read_tools(object, conversation.tools); !problem.empty()) return problem;
+  if (problem = form.write(conversation, out); !problem.empty()) return problem;
+  const auto is_answer = [](const ChatTurn& turn) {
+    return turn.role == "assistant" && turn.is_learned && !(turn.text.empty() && turn.calls.empty());
+  };
+  if (std::ranges::none_of(conversation.turns, is_answer))
+    return "has no answer to train on: expected an assistant turn with text or calls of tools, whose \"weight\" is not "
+           "0";
   return {};
 }
 

@@ -7,15 +7,21 @@
 
 #include "framework/data/conversation.h"
 #include "framework/data/document.h"
+#include "framework/data/json_value.h"
 
 namespace hexad::data {
 
 /// True if the object has the keys of a conversation: "messages", "conversations", "instruction" with "output", or
 /// "prompt" with "completion".
-bool is_conversation(const nlohmann::json& object);
+template <class Json>
+bool is_conversation(const Json& object) {
+  return object.is_object() && (object.contains("messages") || object.contains("conversations") ||
+                                (object.contains("instruction") && object.contains("output")) ||
+                                (object.contains("prompt") && object.contains("completion")));
+}
 
 /// Writes the conversation of `object` in `form` to `out`. Returns an empty text on success. Otherwise returns a
 /// problem to print after the location of the object, for example `turn 2 has role "critic", expected ...`.
-std::string write_conversation(const nlohmann::json& object, const ConversationForm& form, Document& out);
+std::string write_conversation(const ChatJson& object, const ConversationForm& form, Document& out);
 
 }  // namespace hexad::data

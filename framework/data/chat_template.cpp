@@ -21,23 +21,27 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int64_t largest_config = int64_t{16} << 20;
 constexpr const char* config_name = "tokenizer_config.json";
 constexpr const char* template_name = "chat_template.jinja";
+constexpr const char* tool_template_name = "additional_chat_templates/tool_use.jinja";
 // Keys of tokenizer_config.json that are variables of templates.
 constexpr std::array<const char*, 7> token_names{"bos_token", "eos_token", "unk_token", "sep_token",
                                                  "pad_token", "cls_token", "mask_token"};
 
 bool exists(const std::string& path) { return file_problem(path) != "no such file"; }
 
-// Returns the template that the list names "default".
-std::string default_of(const JsonField& list) {
+// Reads the templates that the list names "default" and "tool_use".
+void read_list(const JsonField& list, ChatTemplate& found) {
   std::vector<std::string_view> names;
+  bool has_default = false;
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string& name = list.at(i)["name"].text();
-    if (name == "default") return list.at(i)["template"].text();
+    if (name == "default") found.source = list.at(i)["template"].text();
+    if (name == "tool_use") found.tool_source = list.at(i)["template"].text();
+    has_default = has_default || name == "default";
     names.push_back(name);
   }
+  if (has_default) return;
   fail(ExitCode::data, list.place(), " has no template called default; it has ",
        names.empty() ? "none" : config::shown(config::join(names)));
 }
@@ -50,13 +54,14 @@ fs::path folder_of(const std::string& path) {
 }  // namespace
 
 Digest ChatTemplate::digest() const {
-  const Json all = {source, tokens};
+  Json all = {source, tokens};
+  if (!tool_source.empty()) all.push_back(tool_source);
   return digest_of(all.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
 std::vector<std::string> chat_template_files(const std::string& folder) {
   std::vector<std::string> files;
-  for (const char* name : {config_name, template_name})
+  for (const char* name : {config_name, template_name, tool_template_name})
     if (const std::string path = (folder_of(folder) / name).string(); exists(path)) files.push_back(path);
   return files;
 }
@@ -74,14 +79,22 @@ ChatTemplate read_chat_template(const std::string& folder) {
       if (const auto token = config.find(name))
         found.tokens.emplace_back(name, token->json().is_object() ? (*token)["content"].text() : token->text());
     if (const auto field = config.find("chat_template")) {
-      found.source = field->json().is_array() ? default_of(*field) : field->text();
       found.path = cat(config_path, ": chat_template");
+      found.tool_path = found.path + ", tool_use";
+      if (field->json().is_array()) {
+        read_list(*field, found);
+      } else {
+        found.source = field->text();
+      }
     }
   }
   if (exists(path)) {
     found.source = read_file(path, jinja::largest_template);
     found.path = path;
-    if (const TextProblem problem = check_text(found.source)) fail(ExitCode::data, path, ": ", problem.what);
+    found.tool_path = (where / tool_template_name).string();
+    found.tool_source = exists(found.tool_path) ? read_file(found.tool_path, jinja::largest_template) : "";
+    for (const auto& [file, source] : {std::pair(&found.path, &found.source), {&found.tool_path, &found.tool_source}})
+      if (const TextProblem problem = check_text(*source)) fail(ExitCode::data, *file, ": ", problem.what);
   }
   if (found.path.empty())
     fail(ExitCode::data, where.empty() ? "." : where.string(), ": has no chat template (", template_name,

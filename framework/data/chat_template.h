@@ -13,17 +13,21 @@ struct ChatTemplate {
   std::string source;
   std::string path;  // file for messages, and the key if the file is tokenizer_config.json
   std::vector<std::pair<std::string, std::string>> tokens = {};  // special tokens: "bos_token" and its text, and others
+  // The template of conversations that list tools, and its location for messages. If `tool_source` is empty, `source`
+  // writes these conversations, too.
+  std::string tool_source = {}, tool_path = {};
 
   /// Returns a digest of everything that decides the text of a conversation.
   Digest digest() const;
 };
 
-/// Returns the paths of the files that read_chat_template() would read and that exist.
+/// Returns the paths of the existing files that may contain templates for read_chat_template().
 std::vector<std::string> chat_template_files(const std::string& folder);
 
-/// Reads the chat template of the model in `folder`, which may also be a tokenizer file in it: chat_template.jinja or,
-/// if it does not exist, chat_template of tokenizer_config.json. This is a text, or a list of named templates with one
-/// that is called default. Throws Error(data) if there is none, or if a file is damaged.
+/// Reads the chat template of the model in `folder`, which may also be a tokenizer file in it: chat_template.jinja, and
+/// for conversations with tools additional_chat_templates/tool_use.jinja if that exists. Without chat_template.jinja,
+/// reads chat_template of tokenizer_config.json: a text, or a list of named templates with one that is called default
+/// and possibly one that is called tool_use. Throws Error(data) if there is none, or if a file is damaged.
 ChatTemplate read_chat_template(const std::string& folder);
 
 }  // namespace hexad::data

@@ -3,18 +3,30 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "framework/data/document.h"
+#include "framework/data/jinja/value.h"
 
 namespace hexad::data {
 
 struct ChatTurn {
   std::string role;  // system, user, assistant or tool
   std::string text;
-  size_t number = 0;  // counted from 1; 0: the text under the key "system"
+  size_t number = 0;                      // counted from 1; 0: the text under the key "system"
+  std::vector<jinja::Value> calls = {};   // calls of tools in an answer, each an object as in docs/data.md
+  bool has_text = true;                   // false: the answer has only calls
+  std::string tool = {}, tool_call = {};  // of a turn of a tool: its name and the id of its call; empty if unknown
+  bool is_learned = true;                 // false: an answer that is no target of training
+  std::vector<std::pair<std::string, std::string>> other_texts = {};  // other keys with texts, such as name
+};
+
+struct Conversation {
+  std::vector<ChatTurn> turns;
+  std::vector<jinja::Value> tools = {};  // descriptions of the tools that answers may call, each an object
 };
 
 /// Returns the place of a turn for messages: "turn 2", or "the key "system"".
@@ -25,11 +37,12 @@ class ConversationForm {
  public:
   virtual ~ConversationForm() = default;
 
-  /// Writes a whole conversation to `out`. The answers and the mark after each of them are targets of training. Returns
-  /// an empty text on success, otherwise a problem to print after the location of the conversation.
-  virtual std::string write(std::span<const ChatTurn> turns, Document& out) const = 0;
+  /// Writes a whole conversation to `out`. The answers that are learned and the mark after each of them are targets of
+  /// training. Returns an empty text on success, otherwise a problem to print after the location of the conversation,
+  /// for example if the form does not write one of the turns' other texts.
+  virtual std::string write(const Conversation& conversation, Document& out) const = 0;
   /// Writes the turns before an answer, and the mark with which it begins. Returns like write().
-  virtual std::string write_question(std::span<const ChatTurn> turns, Document& out) const = 0;
+  virtual std::string write_question(const Conversation& conversation, Document& out) const = 0;
   /// Returns the mark after an answer; empty if there is none. Throws Error(data) if the form cannot write an answer.
   virtual std::string end_of_answer() const = 0;
   /// Returns an empty text if the form has `role`, otherwise a text such as "--chat-form gemma has user, assistant".
@@ -40,7 +53,7 @@ class ConversationForm {
 inline constexpr std::string_view model_form_name = "model";
 
 /// Returns the form with this name. The form `model` reads the chat template in `folder` (see read_chat_template()).
-/// Throws Error(usage) if the name is unknown.
+/// Throws Error(usage) if the name is unknown, and Error(data) if the chat template cannot be read or is not supported.
 std::shared_ptr<const ConversationForm> conversation_form(std::string_view name, const std::string& folder);
 
 }  // namespace hexad::data

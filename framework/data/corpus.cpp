@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "framework/base/counted.h"
 #include "framework/data/conversation.h"
 #include "framework/data/input_problems.h"
+#include "framework/data/ordered_jobs.h"
 #include "framework/data/text_check.h"
 
 namespace hexad::data {
@@ -19,31 +21,16 @@ InputRules input_rules(const PrepareOptions& o) {
 }
 
 ReadRules read_rules(const PrepareOptions& o) {
-  RecordRules records{.text_key = o.text_key};
+  RecordRules records{.text_key = o.text_key, .text_key_given = o.text_key_given};
   if (!o.chat_form.empty()) records.chat = conversation_form(o.chat_form, o.tokenizer);
   return {.split = o.split, .records = std::move(records), .binary = o.binary};
 }
 
-// Collects the problems of the objects of one file.
-class FileProblems {
- public:
-  FileProblems(InputProblems& all, const std::string& path) : all_(all), path_(path) {}
-  ~FileProblems() {
-    if (count_ > most) all_.add(ExitCode::data, cat(path_, ": ", count_ - most, " more objects have problems"));
-  }
-  FileProblems(const FileProblems&) = delete;
-  FileProblems& operator=(const FileProblems&) = delete;
-
-  void add(const std::string& problem) {
-    if (++count_ <= most) all_.add(ExitCode::data, problem, {std::string(mend_object_remedy)});
-  }
-
- private:
-  static constexpr int64_t most = 10;
-  InputProblems& all_;
-  const std::string& path_;
-  int64_t count_ = 0;
-};
+// Returns the size of the batches that are passed to the threads. Conversations are converted one by one if a chat
+// template, which may write megabytes for each, writes them.
+int64_t batch_bytes(const PrepareOptions& o) {
+  return o.chat_form == model_form_name ? 1 : std::min(int64_t{256} << 10, o.shard_bytes);
+}
 
 // Returns the rule for documents with these hashes. `hashes` must not be empty. Throws Error(data) if all hashes are
 // equal and a part is requested.
@@ -63,18 +50,206 @@ HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, const PrepareOpti
   return {std::clamp(asked, *least + 1, *most)};
 }
 
-}  // namespace
-
-class ScanState {
- public:
-  CorpusScan result = {};
-  StreamingDigest inputs;
-  std::vector<uint64_t> hashes;
-  InputProblems problems;
+// A part of one of the files.
+struct NumberedPart {
+  size_t file;  // index in InputFiles::taken
+  FilePart part;
 };
 
-Corpus::Corpus(const PrepareOptions& options, Progress progress)
+// The first problems of objects, and the number of all.
+struct ObjectProblems {
+  static constexpr size_t most = 10;
+  std::vector<std::string> first = {};
+  size_t count = 0;
+
+  void add(std::string problem) {
+    if (++count <= most) first.push_back(std::move(problem));
+  }
+  void add(ObjectProblems&& later) {
+    for (std::string& problem : later.first)
+      if (first.size() < most) first.push_back(std::move(problem));
+    count += later.count;
+  }
+};
+
+struct ScannedPart {
+  size_t file;
+  int64_t empty_documents = 0;
+  std::vector<uint64_t> hashes = {};  // of the other documents
+  ObjectProblems problems = {};
+};
+
+struct FileProblems {
+  ObjectProblems objects = {};
+  std::string whole = {};  // problem of the file itself
+  std::vector<std::string> remedies = {};
+
+  void add_to(InputProblems& all, const std::string& path) const {
+    for (const std::string& problem : objects.first)
+      all.add(ExitCode::data, problem, {std::string(mend_object_remedy)});
+    if (objects.count > objects.first.size())
+      all.add(ExitCode::data, cat(path, ": ", objects.count - objects.first.size(), " more objects have problems"));
+    if (!whole.empty()) all.add(ExitCode::data, whole, remedies);
+  }
+};
+
+// Reads all files once. Parts of files are converted to documents on the threads of Workers.
+class Scanner {
+ public:
+  using Report = std::function<void(int64_t done_bytes, int64_t documents)>;
+
+  Scanner(InputFiles& inputs, const ReadRules& rules, Workers& workers, int64_t batch, Report report)
+      : inputs_(inputs),
+        rules_(rules),
+        report_(std::move(report)),
+        problems_(inputs.taken.size()),
+        parts_(
+            workers, batch, [this](NumberedPart&& part) { return scanned(std::move(part)); },
+            [this](ScannedPart&& part) { take(std::move(part)); }) {}
+
+  CorpusScan run() {
+    report();
+    for (size_t file = 0; file < inputs_.taken.size(); ++file) {
+      try {
+        read(file);
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::data) throw;
+        problems_[file].whole = error.what();
+        problems_[file].remedies = {"--exclude PATTERN skips files and folders"};
+      }
+      done_bytes_ += inputs_.taken[file].bytes;
+      report();
+    }
+    parts_.finish();
+    report();
+    InputProblems all;
+    for (size_t file = 0; file < problems_.size(); ++file) problems_[file].add_to(all, inputs_.taken[file].path);
+    all.throw_if_any();
+    result_.inputs = digest_.value();
+    result_.documents = std::ssize(hashes_);
+    return std::move(result_);
+  }
+  const std::vector<uint64_t>& hashes() const { return hashes_; }
+  std::vector<Digest> take_contents() { return std::move(contents_); }
+
+ private:
+  void report(int64_t position = 0) { report_(done_bytes_ + position, std::ssize(hashes_)); }
+
+  void begin(size_t index, std::string_view contents, std::optional<PartReader>& reader) {
+    InputFile& file = inputs_.taken[index];
+    file.form = form_of(file.path, contents, rules_.records);
+    if (is_unnamed_json(file.form, contents, rules_.records)) result_.unnamed_json.push_back(file.path);
+    if (is_damaged_json(file.form, file.path, contents, rules_.records)) result_.damaged_json.push_back(file.path);
+    if (std::string keys = keys_of_untaken_json(file.form, file.path, contents, rules_.records); !keys.empty()) {
+      if (result_.untaken_json.empty()) result_.untaken_keys = std::move(keys);
+      result_.untaken_json.push_back(file.path);
+    }
+    if (rules_.records.chat != nullptr && file.form == TextForm::text) {
+      if (form_needs_contents(file.path))
+        fail(ExitCode::data, file.path,
+             ": has no conversation for --chat-form; expected JSON lines, or a list of objects such as ",
+             "{\"messages\": [...]}; is it truncated or damaged?");
+      fail(ExitCode::data, file.path,
+           ": is text, but --chat-form expects conversations, which are JSON objects (.jsonl)");
+    }
+    reader.emplace(file, rules_.split, [this, index](FilePart&& part) {
+      const int64_t bytes = std::ssize(part.bytes);
+      parts_.add({index, std::move(part)}, bytes);
+    });
+  }
+
+  void read(size_t index) {
+    InputFile& file = inputs_.taken[index];
+    const auto stream = open_stream(file.path);
+    file.has_text = false;
+    std::optional<PartReader> reader;
+    const bool whole = form_needs_contents(file.path);
+    std::string kept;  // contents so far, if the form of the file depends on all of its contents
+    TextCheck check;
+    TextProblem problem;
+    StreamingDigest digest;
+    bool first = true;
+    for_each_block(*stream, [&](std::string_view block) {
+      if (first && !rules_.binary) block = without_byte_order_mark(block);
+      first = false;
+      if (!rules_.binary) problem = check.add(block);
+      if (problem) return false;
+      digest.add(block.data(), block.size());
+      if (whole) {
+        kept += block;
+        if (static_cast<int64_t>(kept.size()) > largest_document)
+          fail(ExitCode::data, file.path, ": has more than ", largest_document,
+               " bytes, the maximum for a .json file; expected JSON lines (.jsonl)");
+      } else {
+        if (!reader) begin(index, block, reader);
+        reader->add(block);
+      }
+      report(stream->position());
+      return true;
+    });
+    if (!problem && !rules_.binary) problem = check.finish();
+    if (problem) {
+      problems_[index].whole = cat(file.path, ": ", problem.what);
+      problems_[index].remedies = {std::string(leave_out_remedy), problem.remedy};
+      return;
+    }
+    if (whole) {
+      begin(index, kept, reader);
+      reader->add(kept);
+    }
+    reader->finish();
+    add_contents(file, digest.value());
+  }
+
+  void add_contents(const InputFile& file, Digest contents) {
+    contents_.push_back(contents);
+    digest_.add(&contents, sizeof contents);
+    if (file.form == TextForm::text) return;
+    // The same bytes contain different documents in different forms.
+    const Digest key = digest_of(rules_.records.text_key);
+    digest_.add(&key, sizeof key);
+  }
+
+  // Runs on a worker thread.
+  ScannedPart scanned(NumberedPart&& numbered) const {
+    ScannedPart part{.file = numbered.file};
+    read_part(
+        inputs_.taken[numbered.file], rules_, std::move(numbered.part),
+        [&](Document&& document) {
+          if (document.text.empty()) {
+            ++part.empty_documents;
+          } else {
+            part.hashes.push_back(digest_of(document.text).low);
+          }
+        },
+        [&](const std::string& problem) { part.problems.add(problem); });
+    return part;
+  }
+
+  void take(ScannedPart&& part) {
+    result_.empty_documents += part.empty_documents;
+    if (!part.hashes.empty()) inputs_.taken[part.file].has_text = true;
+    hashes_.insert(hashes_.end(), part.hashes.begin(), part.hashes.end());
+    problems_[part.file].objects.add(std::move(part.problems));
+  }
+
+  InputFiles& inputs_;
+  const ReadRules& rules_;
+  Report report_;
+  CorpusScan result_ = {};
+  StreamingDigest digest_;
+  int64_t done_bytes_ = 0;
+  std::vector<uint64_t> hashes_;                  // of the documents
+  std::vector<Digest> contents_;                  // of the files
+  std::vector<FileProblems> problems_;            // of each file
+  OrderedJobs<NumberedPart, ScannedPart> parts_;  // declared last: its threads use all other members
+};
+
+}  // namespace
+
+Corpus::Corpus(const PrepareOptions& options, Workers& workers, Progress progress)
     : options_(options),
+      workers_(workers),
       rules_(read_rules(options)),
       progress_(std::move(progress)),
       inputs_(find_inputs(input_rules(options))),
@@ -85,109 +260,52 @@ void Corpus::report(std::string_view stage, int64_t done_bytes) {
 }
 
 CorpusScan Corpus::scan() {
-  ScanState state;
-  int64_t done = 0;
-  report("reading", done);
-  for (InputFile& file : inputs_.taken) {
-    try {
-      scan_file(file, done, state);
-    } catch (const Error& error) {
-      if (error.code() != ExitCode::data) throw;
-      state.problems.add(error.code(), error.what(), {"--exclude PATTERN skips files and folders"});
-    }
-    done += file.bytes;
-    report("reading", done);
-  }
-  state.problems.throw_if_any();
-  CorpusScan result = std::move(state.result);
-  result.inputs = state.inputs.value();
-  result.documents = std::ssize(state.hashes);
-  if (state.hashes.empty()) {
+  Scanner scanner(inputs_, rules_, workers_, batch_bytes(options_), [&](int64_t done_bytes, int64_t documents) {
+    documents_ = documents;
+    report("reading", done_bytes);
+  });
+  CorpusScan result = scanner.run();
+  if (result.documents == 0) {
     fail(ExitCode::data, options_.inputs.front(), ": ", counted(std::ssize(inputs_.taken), "file"),
          " without any text (", counted(result.empty_documents, "empty document"), "), expected at least one document");
   }
-  result.held_out = held_out_rule(state.hashes, options_);
+  contents_ = scanner.take_contents();
+  result.held_out = held_out_rule(scanner.hashes(), options_);
   total_documents_ = result.documents;
   return result;
 }
 
-void Corpus::scan_file(InputFile& file, int64_t done_bytes, ScanState& state) {
-  const auto stream = open_stream(file.path);
-  FileProblems of_file(state.problems, file.path);
-  file.has_text = false;
-  const auto take = [&](Document&& document) {
-    if (document.text.empty()) {
-      ++state.result.empty_documents;
-      return;
-    }
-    file.has_text = true;
-    state.hashes.push_back(digest_of(document.text).low);
-    ++documents_;
-  };
-  std::unique_ptr<DocumentReader> reader;
-  const auto begin = [&](std::string_view contents) {
-    file.form = form_of(file.path, contents, rules_.records);
-    if (is_unnamed_json(file.form, contents, rules_.records)) state.result.unnamed_json.push_back(file.path);
-    if (rules_.records.chat != nullptr && file.form == TextForm::text)
-      fail(ExitCode::data, file.path,
-           ": is text, but --chat-form expects conversations, which are JSON objects (.jsonl)");
-    reader = std::make_unique<DocumentReader>(file, rules_, take, [&](const std::string& text) { of_file.add(text); });
-  };
-  const bool whole = form_needs_contents(file.path);
-  std::string kept;  // contents so far, if the form of the file depends on all of its contents
-  TextCheck check;
-  TextProblem problem;
-  StreamingDigest digest;
-  bool first = true;
-  for_each_block(*stream, [&](std::string_view block) {
-    if (first && !options_.binary) block = without_byte_order_mark(block);
-    first = false;
-    if (!options_.binary) problem = check.add(block);
-    if (problem) return false;
-    digest.add(block.data(), block.size());
-    if (whole) {
-      kept += block;
-      if (static_cast<int64_t>(kept.size()) > largest_document)
-        fail(ExitCode::data, file.path, ": has more than ", largest_document,
-             " bytes, the maximum for a .json file; expected JSON lines (.jsonl)");
-    } else {
-      if (!reader) begin(block);
-      reader->add(block);
-    }
-    report("reading", done_bytes + stream->position());
-    return true;
-  });
-  if (!problem && !options_.binary) problem = check.finish();
-  if (problem)
-    return state.problems.add(ExitCode::data, cat(file.path, ": ", problem.what),
-                              {std::string(leave_out_remedy), problem.remedy});
-  if (whole) {
-    begin(kept);
-    reader->add(kept);
-  }
-  reader->finish();
-  const Digest of_contents = digest.value();
-  contents_.push_back(of_contents);
-  state.inputs.add(&of_contents, sizeof of_contents);
-  if (file.form != TextForm::text) {  // the same bytes contain different documents in different forms
-    const Digest key = digest_of(options_.text_key);
-    state.inputs.add(&key, sizeof key);
-  }
-}
-
-void Corpus::for_each_document(std::string_view stage, const TakeDocument& f) {
+void Corpus::for_each_document(std::string_view stage, const std::function<void(Document&)>& work,
+                               const TakeDocument& take) {
   int64_t done = 0;
   documents_ = 0;
   report(stage, done);
+  const auto documents_of = [&](NumberedPart&& numbered) {
+    std::vector<Document> documents;
+    read_part(
+        inputs_.taken[numbered.file], rules_, std::move(numbered.part),
+        [&](Document&& document) {
+          if (document.text.empty()) return;
+          work(document);
+          documents.push_back(std::move(document));
+        },
+        [](const std::string& problem) { fail(ExitCode::data, problem); });
+    return documents;
+  };
+  OrderedJobs<NumberedPart, std::vector<Document>> parts(workers_, batch_bytes(options_), documents_of,
+                                                         [&](std::vector<Document>&& documents) {
+                                                           for (Document& document : documents) {
+                                                             ++documents_;
+                                                             take(std::move(document));
+                                                           }
+                                                         });
   for (size_t i = 0; i < inputs_.taken.size(); ++i) {
     const InputFile& file = inputs_.taken[i];
-    const auto take = [&](Document&& document) {
-      if (document.text.empty()) return;
-      ++documents_;
-      f(std::move(document));
+    const auto add = [&](FilePart&& part) {
+      const int64_t bytes = std::ssize(part.bytes);
+      parts.add({i, std::move(part)}, bytes);
     };
-    const Digest contents =
-        read_documents(file, rules_, take, [&](int64_t position) { report(stage, done + position); });
+    const Digest contents = read_parts(file, rules_, add, [&](int64_t position) { report(stage, done + position); });
     if (contents != contents_[i])
       fail(ExitCode::data, file.path,
            ": has changed since it was first read, expected the same contents; run `hexad prepare` again when the file "
@@ -195,6 +313,8 @@ void Corpus::for_each_document(std::string_view stage, const TakeDocument& f) {
     done += file.bytes;
     report(stage, done);
   }
+  parts.finish();
+  report(stage, done);
 }
 
 }  // namespace hexad::data

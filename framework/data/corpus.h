@@ -10,6 +10,7 @@
 #include "framework/data/digest.h"
 #include "framework/data/document_reader.h"
 #include "framework/data/prepare.h"
+#include "framework/data/workers.h"
 
 namespace hexad::data {
 
@@ -29,29 +30,35 @@ struct CorpusScan {
   int64_t empty_documents = 0;
   HeldOutRule held_out;
   std::vector<std::string> unnamed_json;  // files that are probably JSON lines but whose name has another ending
+  std::vector<std::string> untaken_json;  // files of form text that are lists of objects without the text key
+  std::string untaken_keys;               // keys of the first of untaken_json; see keys_of_untaken_json()
+  std::vector<std::string> damaged_json;  // files named .json that begin like JSON with a document, but are not JSON
 };
 
 class Corpus {
  public:
   using Progress = std::function<void(const PrepareProgress&)>;
 
-  /// Selects the files. Throws as find_inputs() and conversation_form() do.
-  Corpus(const PrepareOptions& options, Progress progress);
+  /// Selects the files. Their parts are read on the threads of `workers`, which must outlive this object. Throws as
+  /// find_inputs() and conversation_form() do.
+  Corpus(const PrepareOptions& options, Workers& workers, Progress progress);
 
   const InputFiles& inputs() const { return inputs_; }
   /// Reads all files, checks them, and sets the form of each file. Must be called first. Throws a single Error(data)
   /// with the problems of all files. Also throws Error(data) if no document has text, or if a part is to be held out
   /// but all documents are equal.
   CorpusScan scan();
-  /// Calls `f` for each document that is not empty, in order. Throws Error(data) if a file has changed since scan(),
-  /// because the dataset would not match the scanned text.
-  void for_each_document(std::string_view stage, const TakeDocument& f);
+  /// Calls `work` on any thread for each document that is not empty, then `take` on the caller's thread, in the order
+  /// of the documents. `work` may change the document. Throws Error(data) if a file has changed since scan(), because
+  /// the dataset would not match the scanned text.
+  void for_each_document(std::string_view stage, const std::function<void(Document& document)>& work,
+                         const TakeDocument& take);
 
  private:
   void report(std::string_view stage, int64_t done_bytes);
-  void scan_file(InputFile& file, int64_t done_bytes, class ScanState& state);
 
   const PrepareOptions& options_;
+  Workers& workers_;
   ReadRules rules_;
   Progress progress_;
   InputFiles inputs_;

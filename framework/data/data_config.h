@@ -57,6 +57,12 @@ struct DataConfig {
   /// source.
   bool registered() const { return synthetic || !source.empty(); }
   std::string source_name() const { return synthetic ? "synthetic" : source; }
+  /// Returns the weights of `mixture`.
+  std::vector<double> weights() const {
+    std::vector<double> all;
+    for (const MixtureEntry& entry : mixture) all.push_back(entry.weight);
+    return all;
+  }
   /// Returns the order of sequences for a new run.
   Shuffle order() const { return shuffle.value_or(Shuffle::sequences); }
 

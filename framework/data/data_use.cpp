@@ -12,19 +12,14 @@ namespace hexad::data {
 using namespace base;
 
 std::vector<DatasetUse> dataset_uses(const TrainingData& data, int64_t sequences) {
-  std::vector<int64_t> drawn{sequences}, of_block{1};
-  int64_t block = 1;
-  if (data.mixture) {
-    block = MixtureSource::block_size;
-    drawn = data.mixture->drawn(sequences), of_block = data.mixture->drawn(block);
-  }
+  const std::vector<int64_t> drawn = data.mixture ? data.mixture->drawn(sequences) : std::vector{sequences};
   std::vector<DatasetUse> uses;
   for (size_t i = 0; i < data.datasets.size(); ++i) {
     const OpenedDataset& dataset = data.datasets[i];
     const auto seen = static_cast<double>(drawn[i]) * static_cast<double>(data.train->context());
     uses.push_back({.dataset = dataset,
                     .sequences = drawn[i],
-                    .share = static_cast<double>(of_block[i]) / static_cast<double>(block),
+                    .share = data.mixture ? data.mixture->division().share(i) : 1,
                     .epochs = seen / static_cast<double>(dataset.tokens)});
   }
   return uses;

@@ -13,12 +13,13 @@ namespace hexad::data {
 struct DatasetUse {
   OpenedDataset dataset;
   int64_t sequences = 0;  // number of training sequences drawn from the dataset
-  double share = 1;       // limit of (sequences from this dataset) / (all sequences) in a long run
+  double share = 1;       // share of the sequences that the present weights divide
   double epochs = 0;      // number of passes over the dataset
 };
 
 /// Returns the use of each dataset in the first `sequences` training sequences, in the order of the recipe; empty for a
-/// registered source.
+/// registered source. Sequences that were drawn with earlier weights are included. `sequences` must not be less than
+/// their number.
 std::vector<DatasetUse> dataset_uses(const TrainingData& data, int64_t sequences);
 
 /// Returns a line for each dataset, such as

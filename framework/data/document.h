@@ -8,11 +8,12 @@
 
 namespace hexad::data {
 
-/// A part of a conversation. Parts are converted to tokens one by one, so that no token spans two of them.
+/// A part of a conversation. A token may contain bytes of several parts (see encode_document()).
 struct DocumentPart {
   size_t end = 0;       // the part ends before this byte of the document
   bool mark = false;    // true if the part is a mark of the chat form, not the text of a turn
-  bool answer = false;  // true if the part belongs to an answer; its tokens are targets (see targets_of_end())
+  bool answer = false;  // true if the part belongs to an answer
+  bool learned = true;  // false: the tokens of the answer are no targets (see targets_of_end())
 
   bool operator==(const DocumentPart&) const = default;
 };
@@ -21,11 +22,12 @@ struct Document {
   std::string text;
   std::vector<DocumentPart> parts = {};  // empty: plain text, all of whose tokens are targets
   std::string place = {};                // file, and line or object, for messages
+  bool of_model = false;  // true: in the form of a model's chat template, whose tokens are those of the model's library
 
-  /// True if the last part that is not a mark, and so the last turn with text, is an answer.
+  /// True if the last part that is not a mark, and so the last turn with text, is an answer that is learned.
   bool ends_with_answer() const {
     for (auto part = parts.rbegin(); part != parts.rend(); ++part)
-      if (!part->mark) return part->answer;
+      if (!part->mark) return part->answer && part->learned;
     return false;
   }
   bool operator==(const Document&) const = default;

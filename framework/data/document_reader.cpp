@@ -1,6 +1,6 @@
 #include "framework/data/document_reader.h"
 
-#include <string>
+#include <iterator>
 #include <utility>
 
 #include "framework/base/error.h"
@@ -10,50 +10,56 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-using Reader = std::variant<DocumentSplitter, RecordReader>;
+using Splitter = std::variant<DocumentSplitter, RecordSplitter>;
 
-RecordReader record_reader(const InputFile& file, const ReadRules& rules, TakeDocument take, const TakeProblem& bad) {
-  const DocumentSplit split{.separator = "", .longest_bytes = rules.split.longest_bytes};
-  const auto take_record = [=, form = file.form, path = file.path, key = rules.records.text_key, binary = rules.binary](
-                               Document&& document, int64_t number) {
-    const std::string& text = document.text;
-    if (!binary && text.find('\0') != text.npos)
-      return bad(cat(place_of(form, path, number), ": ",
-                     document.parts.empty() ? cat("\"", key, "\"") : std::string("the conversation"),
-                     " is not text: it has a zero byte"));
-    document.place = place_of(form, path, number);
-    if (!document.parts.empty()) return take(std::move(document));  // a conversation is never cut
-    for_each_document(text, split,
-                      [&](std::string_view piece) { take({.text = std::string(piece), .place = document.place}); });
-  };
-  return {file.form, file.path, rules.records, take_record, bad};
-}
-
-Reader reader_of(const InputFile& file, const ReadRules& rules, TakeDocument take, const TakeProblem& bad) {
-  if (file.form != TextForm::text) return record_reader(file, rules, std::move(take), bad);
-  const auto take_text = [take = std::move(take), path = file.path](std::string_view text) {
-    take({.text = std::string(text), .place = path});
-  };
-  return DocumentSplitter(file.path, rules.split, take_text);
+Splitter splitter_of(const InputFile& file, const DocumentSplit& split, const TakePart& take) {
+  if (file.form == TextForm::text)
+    return DocumentSplitter(file.path, split, [take](std::string_view text) { take({.bytes = std::string(text)}); });
+  return RecordSplitter(file.form, file.path, [take](std::string&& text, int64_t number) {
+    take({.bytes = std::move(text), .number = number});
+  });
 }
 
 }  // namespace
 
-DocumentReader::DocumentReader(const InputFile& file, const ReadRules& rules, TakeDocument take, TakeProblem bad)
-    : reader_(reader_of(file, rules, std::move(take), bad)) {}
+PartReader::PartReader(const InputFile& file, const DocumentSplit& split, const TakePart& take)
+    : splitter_(splitter_of(file, split, take)) {}
 
-void DocumentReader::add(std::string_view block) {
-  std::visit([&](auto& reader) { reader.add(block); }, reader_);
+void PartReader::add(std::string_view block) {
+  std::visit([&](auto& splitter) { splitter.add(block); }, splitter_);
 }
 
-void DocumentReader::finish() {
-  std::visit([](auto& reader) { reader.finish(); }, reader_);
+void PartReader::finish() {
+  std::visit([](auto& splitter) { splitter.finish(); }, splitter_);
 }
 
-Digest read_documents(const InputFile& file, const ReadRules& rules, const TakeDocument& take,
-                      const std::function<void(int64_t)>& progress) {
+void read_part(const InputFile& file, const ReadRules& rules, FilePart&& part, const TakeDocument& take,
+               const TakeProblem& bad) {
+  if (file.form == TextForm::text) return take({.text = std::move(part.bytes), .place = file.path});
+  const DocumentSplit split{.separator = "", .longest_bytes = rules.split.longest_bytes};
+  int64_t bytes = 0;  // of the documents so far
+  const auto take_record = [&](Document&& document, int64_t number) {
+    const std::string& text = document.text;
+    bytes += std::ssize(text);
+    if (bytes > rules.most_part_bytes)
+      return bad(cat(place_of(file.form, file.path, number), ": the objects up to this one become more than ",
+                     rules.most_part_bytes, " bytes of text, the maximum; expected JSON lines (.jsonl)"));
+    if (!rules.binary && text.find('\0') != text.npos)
+      return bad(cat(place_of(file.form, file.path, number), ": ",
+                     document.parts.empty() ? cat("\"", rules.records.text_key, "\"") : std::string("the conversation"),
+                     " is not text: it has a zero byte"));
+    document.place = place_of(file.form, file.path, number);
+    if (!document.parts.empty()) return take(std::move(document));  // a conversation is never cut
+    for_each_document(text, split,
+                      [&](std::string_view piece) { take({.text = std::string(piece), .place = document.place}); });
+  };
+  read_records(file.form, file.path, rules.records, part.bytes, part.number, take_record, bad);
+}
+
+Digest read_parts(const InputFile& file, const ReadRules& rules, const TakePart& take,
+                  const std::function<void(int64_t)>& progress) {
   const auto stream = open_stream(file.path);
-  DocumentReader reader(file, rules, take, [](const std::string& problem) { fail(ExitCode::data, problem); });
+  PartReader reader(file, rules.split, take);
   StreamingDigest digest;
   bool first = true;
   for_each_block(*stream, [&](std::string_view block) {

@@ -8,7 +8,7 @@
 namespace hexad::data {
 namespace {
 
-bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
+bool is_white_space(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
 
 // Returns the position at which the first piece of a text longer than `limit` ends.
 size_t cut_position(std::string_view text, size_t limit) {
@@ -76,11 +76,11 @@ void DocumentSplitter::finish() {
 
 bool DocumentSplitter::separates(std::string_view line) const {
   if (line.ends_with('\r')) line.remove_suffix(1);
-  return split_.rule == DocumentRule::blank_lines ? is_blank(line) : line == split_.separator;
+  return split_.rule == DocumentRule::blank_lines ? is_white_space(line) : line == split_.separator;
 }
 
 bool DocumentSplitter::may_separate(std::string_view beginning) const {
-  if (split_.rule == DocumentRule::blank_lines) return is_blank(beginning);
+  if (split_.rule == DocumentRule::blank_lines) return is_white_space(beginning);
   return (split_.separator + "\r").starts_with(beginning);
 }
 
@@ -105,7 +105,7 @@ void DocumentSplitter::append(std::string_view text) {
 }
 
 void DocumentSplitter::pass(std::string_view piece) {
-  if (!has_text_ && is_blank(piece)) {
+  if (!has_text_ && is_white_space(piece)) {
     blank_bytes_ += piece.size();
     require_room(blank_bytes_);
     blanks_.emplace_back(piece);
@@ -118,7 +118,7 @@ void DocumentSplitter::pass(std::string_view piece) {
 }
 
 void DocumentSplitter::end_document() {
-  if (!has_text_ && is_blank(text_)) {
+  if (!has_text_ && is_white_space(text_)) {
     take_({});
   } else if (!text_.empty()) {
     pass(text_);

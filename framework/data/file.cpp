@@ -16,7 +16,7 @@ using namespace base;
 ReadFile::ReadFile(std::string path) : path_(std::move(path)) {
   // Without O_NONBLOCK, opening a named pipe would wait for a writer. The check below rejects pipes.
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd_ < 0) fail(ExitCode::data, path_, ": cannot be opened: ", std::strerror(errno));
+  if (fd_ < 0) throw ReadError(cat(path_, ": cannot be opened: ", std::strerror(errno)));
   struct stat status {};
   const bool regular = ::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
   if (!regular) {
@@ -34,7 +34,7 @@ void ReadFile::read_at(int64_t offset, void* out, int64_t bytes) const {
   for (int64_t done = 0; done < bytes;) {
     const ssize_t n = ::pread(fd_, to + done, bytes - done, offset + done);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(ExitCode::data, path_, ": cannot be read at byte ", offset + done, ": ", std::strerror(errno));
+    if (n < 0) throw ReadError(cat(path_, ": cannot be read at byte ", offset + done, ": ", std::strerror(errno)));
     if (n == 0) {
       fail(ExitCode::data, path_, ": ends at byte ", offset + done, ", expected at least ", offset + bytes, " (it had ",
            size_, " bytes when it was opened)");

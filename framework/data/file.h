@@ -7,12 +7,21 @@
 #include "framework/base/error.h"
 
 namespace hexad::data {
+
+/// Failure of the system to open or read a file. It says nothing about the contents of the file, unlike other errors of
+/// ReadFile, and may be transient, such as an input/output error of a network file system.
+class ReadError final : public base::Error {
+ public:
+  explicit ReadError(const std::string& message) : base::Error(base::ExitCode::data, message) {}
+};
+
 /// A regular file that is open for reading. It is read with pread and not mapped. If a mapped file shrinks, SIGBUS
 /// kills the process, while a short read is an ordinary error. Reading and mapping are equally fast, because both use
 /// the page cache.
 class ReadFile {
  public:
-  /// Opens `path`. Throws Error(data) that names `path` if it is missing, unreadable or not a regular file.
+  /// Opens `path`. Throws ReadError that names `path` if it is missing or unreadable. Throws Error(data) if it is not a
+  /// regular file.
   explicit ReadFile(std::string path);
   ~ReadFile();
   ReadFile(const ReadFile&) = delete;
@@ -21,8 +30,8 @@ class ReadFile {
   const std::string& path() const { return path_; }
   /// Returns the size in bytes at the time of opening.
   int64_t size() const { return size_; }
-  /// Reads `bytes` bytes from byte `offset` into `out`. Throws Error(data) if the file ends earlier or cannot be read.
-  /// Thread-safe.
+  /// Reads `bytes` bytes from byte `offset` into `out`. Throws Error(data) if the file ends earlier, and ReadError if
+  /// it cannot be read. Thread-safe.
   void read_at(int64_t offset, void* out, int64_t bytes) const;
 
  private:
@@ -31,7 +40,7 @@ class ReadFile {
   int64_t size_ = 0;
 };
 
-/// Returns the contents of a file. Throws Error(data) if it cannot be read or is longer than `limit` bytes.
+/// Returns the contents of a file. Throws like ReadFile, and Error(data) if the file is longer than `limit` bytes.
 std::string read_file(const std::string& path, int64_t limit = INT64_MAX);
 
 }  // namespace hexad::data

@@ -20,7 +20,6 @@ using Part = InspectedDataset::Part;
 
 constexpr int64_t sample_tokens = 64;
 constexpr size_t sample_bytes = 160;
-constexpr int64_t largest_summary = int64_t{1} << 30;  // bytes; enough to list millions of files
 
 bool begins_as_dataset(const fs::path& path) {
   std::array<char, dataset_magic.size()> begin{};
@@ -100,7 +99,14 @@ std::string source_line(const InspectedDataset& dataset) {
   return fmt::format("  made from {}:{}\n", inputs, settings);
 }
 
-// Returns the problem of summary.json; empty if it describes the parts.
+// True if `record`, a member of summary.json, records the file `name` in the folder, but the file does not exist.
+// Records have a fingerprint; it is empty if there is no such part.
+bool lacks_recorded(const OrderedJson& record, const fs::path& folder, std::string_view name) {
+  const OrderedJson fingerprint = record.is_object() ? record.value("fingerprint", OrderedJson()) : record;
+  return fingerprint.is_string() && fingerprint != "" && !is_file(folder / name);
+}
+
+// Returns the problem of summary.json; empty if it describes the files of the folder.
 std::string summary_problem(const InspectedDataset& dataset) {
   const OrderedJson summary = OrderedJson::parse(dataset.summary, nullptr, false);
   if (!summary.is_object()) return "damaged: not a JSON object, so the inputs and settings are not known";
@@ -113,6 +119,9 @@ std::string summary_problem(const InspectedDataset& dataset) {
       return base::cat("describes another ", fs::path(part.tokens->path()).filename().string(), ", with digest ",
                        recorded.get<std::string>(), ", but the digest of the file is ", digest);
   }
+  for (const auto& [key, name] : {std::pair{"tokenizer", tokenizer_file_name}, {"heldout", heldout_file_name}})
+    if (lacks_recorded(summary.value(key, OrderedJson()), dataset.path, name))
+      return base::cat("records ", name, ", which is missing; copy it again, or run `hexad prepare` again");
   return "";
 }
 
@@ -140,6 +149,10 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
   if (single) {
     open(fs::path(path).filename().string(), path);
   } else {
+    const bool has_tokens = is_file(folder / summary_file_name) || is_file(folder / heldout_file_name);
+    if (has_tokens && !is_file(folder / train_file_name))
+      base::fail(base::ExitCode::data, path, ": has no ", train_file_name,
+                 ", which contains the tokens of a dataset; copy it again, or run `hexad prepare` again");
     open("train", folder / train_file_name);
     open("heldout", folder / heldout_file_name);
   }

@@ -47,6 +47,11 @@ bool gives_document(const Json& object, const RecordRules& rules) {
   return text != nullptr && text->is_string();
 }
 
+bool is_list_of_objects(const Json& json) {
+  return json.is_array() && !json.empty() &&
+         std::ranges::all_of(json, [](const Json& entry) { return entry.is_object(); });
+}
+
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
 std::string_view first_line(std::string_view contents) {
@@ -59,15 +64,19 @@ TextForm form_of_json(std::string_view contents, const RecordRules& rules) {
   contents.remove_prefix(line.data() - contents.data());
   const Json first = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (first.is_object())
-    return !is_blank(contents.substr(line.size())) || gives_document(first, rules) ? TextForm::json_lines
-                                                                                   : TextForm::text;
+    return !is_blank(contents.substr(line.size())) || gives_document(first, rules) || rules.text_key_given
+               ? TextForm::json_lines
+               : TextForm::text;
   const Json all = Json::parse(contents, nullptr, /*allow_exceptions=*/false);
-  const bool texts = all.is_array() && !all.empty() ? gives_document(all.front(), rules) : gives_document(all, rules);
-  return texts ? TextForm::json : TextForm::text;
+  const auto gives = [&](const Json& entry) { return gives_document(entry, rules); };
+  const bool objects = is_list_of_objects(all);
+  const bool texts =
+      objects ? std::ranges::any_of(all, gives) : gives(all.is_array() && !all.empty() ? all.front() : all);
+  return texts || (rules.text_key_given && (objects || all.is_object())) ? TextForm::json : TextForm::text;
 }
 
-// Names the keys with strings of the object and of the objects in it, for messages about `wanted`.
-std::string keys_of(const Json& object, std::string_view wanted) {
+// Returns the keys with strings of the object and of the objects in it.
+std::vector<std::string> keys_with_strings(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) {
     if (value.is_string()) keys.push_back(config::shown(key));
@@ -75,9 +84,26 @@ std::string keys_of(const Json& object, std::string_view wanted) {
     for (const auto& [inner, text] : value.items())
       if (text.is_string()) keys.push_back(config::shown(cat(key, ".", inner)));
   }
+  return keys;
+}
+
+// Names the keys with strings, for messages about the key `wanted`.
+std::string keys_of(const Json& object, std::string_view wanted) {
+  std::vector<std::string> keys = keys_with_strings(object);
   if (keys.empty()) return "no key has a string";
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
+
+// Parse a text. Return the problem; empty if there is none.
+std::string parse_text(std::string_view text, Json& json) {
+  try {
+    json = Json::parse(text);
+    return {};
+  } catch (const Json::exception& e) {
+    return e.what();
+  }
+}
+std::string parse_text(std::string_view text, ChatJson& json) { return parse_chat_json(text, json); }
 
 // Passes the documents of one file's objects to `take`, and their problems to `bad`.
 struct Objects {
@@ -96,32 +122,46 @@ struct Objects {
     return rules.chat != nullptr ? "{\"messages\": [...]}" : cat("{\"", rules.text_key, "\": \"...\"}");
   }
 
+  template <class AnyJson>
   void pass_line(std::string_view line, int64_t number) const {
-    Json object;
-    try {
-      object = Json::parse(line);
-    } catch (const Json::exception& e) {
-      const std::string_view what =
-          e.what();  // a text like "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
-      const size_t column = what.find("column ");
-      return refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)),
+    AnyJson object;
+    // Such as "[json.exception.parse_error.101] parse error at line 1, column 7: ...". It ends in the last token, which
+    // may be a very long text.
+    const std::string problem = parse_text(line, object).substr(0, 300);
+    const size_t column = problem.find("column ");
+    if (!problem.empty())
+      return refuse(number,
+                    "is not JSON: ", base::valid_utf8(column == problem.npos ? problem : problem.substr(column)),
                     "; expected one object in one line, such as ", example());
-    }
     pass(object, number, line);
   }
 
-  void pass(const Json& object, int64_t number, std::string_view text) const {
+  template <class AnyJson>
+  void pass(const AnyJson& object, int64_t number, std::string_view text) const {
     if (!object.is_object())
       return refuse(number, "is not a JSON object but ", config::shown(text), ", expected an object such as ",
                     example());
-    if (rules.chat == nullptr) return pass_text(object, number);
+    pass_object(object, number);
+  }
+
+  template <class AnyJson>
+  void pass_all(std::string_view contents) const {
+    AnyJson all;
+    parse_text(contents, all);  // form_of() has found that it is JSON
+    if (!all.is_array()) return pass(all, 1, "");
+    int64_t number = 0;
+    for (const AnyJson& object : all) pass(object, ++number, object.type_name());
+  }
+
+  // Objects of conversations keep the order of their keys.
+  void pass_object(const ChatJson& object, int64_t number) const {
     Document document;
     const std::string problem = write_conversation(object, *rules.chat, document);
     if (!problem.empty()) return refuse(number, problem);
     take(std::move(document), number);
   }
 
-  void pass_text(const Json& object, int64_t number) const {
+  void pass_object(const Json& object, int64_t number) const {
     const std::string& key = rules.text_key;
     const Json* found = value_under(object, key);
     const std::string_view chat = is_conversation(object) ? "; it is a conversation: pass --chat-form NAME" : "";
@@ -156,52 +196,65 @@ bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules
   return form == TextForm::text && line.starts_with('{') && gives_document(Json::parse(line, nullptr, false), rules);
 }
 
+bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules) {
+  if (form != TextForm::text || !form_needs_contents(path)) return false;
+  const std::string_view line = first_line(contents);
+  const std::string key = cat('"', rules.text_key.substr(rules.text_key.rfind('.') + 1), '"');
+  return (line.starts_with('[') || line.starts_with('{')) && contents.find(key) != contents.npos &&
+         !Json::accept(contents);
+}
+
+std::string keys_of_untaken_json(TextForm form, std::string_view path, std::string_view contents,
+                                 const RecordRules& rules) {
+  if (form != TextForm::text || !form_needs_contents(path) || !first_line(contents).starts_with('[')) return {};
+  const Json all = Json::parse(contents, nullptr, /*allow_exceptions=*/false);
+  if (!is_list_of_objects(all) || keys_with_strings(all.front()).empty()) return {};
+  return keys_of(all.front(), rules.text_key);
+}
+
 std::string place_of(TextForm form, const std::string& path, int64_t number) {
   return cat(path, form == TextForm::json_lines ? ":" : ": object ", number);
 }
 
-RecordReader::RecordReader(TextForm form, std::string path, RecordRules rules, TakeRecord take, TakeProblem bad)
-    : form_(form), path_(std::move(path)), rules_(std::move(rules)), take_(std::move(take)), bad_(std::move(bad)) {}
+RecordSplitter::RecordSplitter(TextForm form, std::string path, TakeRecordText take)
+    : form_(form), path_(std::move(path)), take_(std::move(take)) {}
 
-void RecordReader::add(std::string_view block) {
+void RecordSplitter::add(std::string_view block) {
   while (form_ == TextForm::json_lines && !block.empty()) {
     const size_t newline = block.find('\n');
     if (newline == block.npos) break;
     const std::string_view line = block.substr(0, newline);
     require_room(line.size());
     block.remove_prefix(newline + 1);
-    if (pending_.empty()) {
-      take_line(line);
-    } else {
-      pending_ += line;
-      take_line(pending_);
-      pending_.clear();
-    }
+    pending_ += line;
+    take_line(std::exchange(pending_, {}));
   }
   require_room(block.size());
   pending_ += block;
 }
 
-void RecordReader::require_room(size_t bytes) const {
+void RecordSplitter::require_room(size_t bytes) const {
   if (static_cast<int64_t>(pending_.size() + bytes) > largest_document)
     fail(ExitCode::data, form_ == TextForm::json_lines ? cat(path_, ":", number_ + 1) : path_, ": is longer than ",
          largest_document, " bytes, the maximum; expected JSON lines (.jsonl) of shorter objects");
 }
 
-void RecordReader::finish() {
-  if (form_ == TextForm::json_lines) {
-    if (!pending_.empty()) take_line(pending_);
-    return;
-  }
-  const Objects objects{form_, path_, rules_, take_, bad_};
-  const Json all = Json::parse(pending_, nullptr, /*allow_exceptions=*/false);
-  if (!all.is_array()) return objects.pass(all, 1, "");
-  for (const Json& object : all) objects.pass(object, ++number_, object.type_name());
+void RecordSplitter::finish() {
+  if (form_ == TextForm::json) return take_(std::move(pending_), 1);
+  if (!pending_.empty()) take_line(std::move(pending_));
 }
 
-void RecordReader::take_line(std::string_view line) {
+void RecordSplitter::take_line(std::string&& line) {
   ++number_;
-  if (!is_blank(line)) Objects{form_, path_, rules_, take_, bad_}.pass_line(line, number_);
+  if (!is_blank(line)) take_(std::move(line), number_);
+}
+
+void read_records(TextForm form, const std::string& path, const RecordRules& rules, std::string_view text,
+                  int64_t number, const TakeRecord& take, const TakeProblem& bad) {
+  const Objects objects{form, path, rules, take, bad};
+  const bool lines = form == TextForm::json_lines;
+  if (rules.chat == nullptr) return lines ? objects.pass_line<Json>(text, number) : objects.pass_all<Json>(text);
+  return lines ? objects.pass_line<ChatJson>(text, number) : objects.pass_all<ChatJson>(text);
 }
 
 }  // namespace hexad::data

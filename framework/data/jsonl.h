@@ -23,14 +23,18 @@ struct RecordRules {
   /// Key of the text. "a.b" is the key b of the object under the key a, unless the object has a key "a.b".
   std::string text_key = "text";
   std::shared_ptr<const ConversationForm> chat = {};  // not null: objects are conversations in this form
+  /// True if the user has named text_key. A file named .json that is an object, or a list of objects, is then JSON even
+  /// if no object has the key, so that this problem is reported.
+  bool text_key_given = false;
 };
 
 /// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in upper or lower
 /// case, possibly followed by .gz or .zst). If the name ends in .json, `contents` decides:
-/// - If the first line is a JSON object, the form is JSON lines if more lines follow or if `rules` make a document from
-///   the object.
+/// - If the first line is a JSON object, the form is JSON lines if more lines follow, if `rules` make a document from
+///   the object, or if rules.text_key_given.
 /// - If all of `contents` is an object or a list, the form is JSON if `rules` make a document from the object or the
-///   first element.
+///   first element. For a list of objects, any element is enough. If rules.text_key_given, all objects and lists of
+///   objects are JSON.
 /// - In all other cases, the form is text.
 TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules);
 
@@ -40,20 +44,29 @@ bool form_needs_contents(std::string_view path);
 /// True if a file of form `text` begins with a line of JSON from which `rules` make a document.
 bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules& rules);
 
+/// True if a file of form `text` is named .json, begins with a bracket and has the key of the text, but is not JSON.
+bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules);
+
+/// Returns a text that names the keys with strings of the first object if a file of form `text` is named .json and is a
+/// list of objects. Returns an empty text if no key has a string, or for another file.
+std::string keys_of_untaken_json(TextForm form, std::string_view path, std::string_view contents,
+                                 const RecordRules& rules);
+
 /// Returns the location of an object, for example "a.jsonl:3" or "a.json: object 3". `number`, counted from 1, is the
 /// number of its line (JSON lines) or of the object (JSON).
 std::string place_of(TextForm form, const std::string& path, int64_t number);
 
 using TakeRecord = std::function<void(Document&& document, int64_t number)>;
 using TakeProblem = std::function<void(const std::string& problem)>;
+using TakeRecordText = std::function<void(std::string&& text, int64_t number)>;
 
-/// Reads a file of JSON objects that arrives in blocks. It keeps one line in memory. If the form is `json`, it keeps
+/// Divides a file of JSON objects that arrives in blocks. It keeps one line in memory. If the form is `json`, it keeps
 /// the whole file.
-class RecordReader {
+class RecordSplitter {
  public:
-  /// Calls `take` with the document of each object and with its number for place_of(). Blank lines are skipped. If an
-  /// entry is not a JSON object or not a valid document, calls `bad` with its location and problem, and continues.
-  RecordReader(TextForm form, std::string path, RecordRules rules, TakeRecord take, TakeProblem bad);
+  /// Calls `take` with each line that is not blank, and with its number, counted from 1. If the form is `json`, calls
+  /// `take` once, with the whole file.
+  RecordSplitter(TextForm form, std::string path, TakeRecordText take);
 
   /// Throws Error(data) if a line, or a file of form `json`, is longer than largest_document.
   void add(std::string_view block);
@@ -62,15 +75,19 @@ class RecordReader {
  private:
   // Throws Error(data) if pending_ with `bytes` more bytes is longer than largest_document.
   void require_room(size_t bytes) const;
-  void take_line(std::string_view line);
+  void take_line(std::string&& line);
 
   TextForm form_;
   std::string path_;
-  RecordRules rules_;
-  TakeRecord take_;
-  TakeProblem bad_;
+  TakeRecordText take_;
   std::string pending_;  // beginning of a line, or of the file
   int64_t number_ = 0;
 };
+
+/// Calls `take` with the document of each object in `text`, which is a line or a whole file, as RecordSplitter passes
+/// it. Also passes the number of the line or object for place_of(). If an entry is not a JSON object or not a valid
+/// document, calls `bad` with its location and problem, and continues. Thread-safe.
+void read_records(TextForm form, const std::string& path, const RecordRules& rules, std::string_view text,
+                  int64_t number, const TakeRecord& take, const TakeProblem& bad);
 
 }  // namespace hexad::data

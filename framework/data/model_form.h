@@ -1,6 +1,9 @@
 // Conversations in the form that a model's own chat template writes.
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,22 +19,44 @@ class ModelForm final : public ConversationForm {
   /// Maximum number of turns. The work for a conversation grows with its square.
   static constexpr size_t most_turns = 1000;
 
-  /// Parses the template. Throws Error(data) with its file and line if a part of it is not supported.
+  /// Parses the template. Throws Error(data) with its file and line if a part of it is not supported. A template of
+  /// conversations with tools is refused only when it is needed.
   explicit ModelForm(const ChatTemplate& source);
 
-  /// Finds an answer as the text that the template adds to the turns before it and the beginning of an answer
-  /// (add_generation_prompt). Returns a problem if the template does not only add text. Then the tokens of the answer
-  /// cannot be told from the others.
-  std::string write(std::span<const ChatTurn> turns, Document& out) const override;
-  std::string write_question(std::span<const ChatTurn> turns, Document& out) const override;
+  /// Finds an answer by rendering two texts: the turns before it with the beginning of an answer
+  /// (add_generation_prompt), and the turns up to its end. The answer, with its calls of tools, is the text that the
+  /// second adds to the first. Other texts of turns are variables of the template. Returns a problem if the template
+  /// does not contain the key of one of them, if it leaves out the calls of an answer, or if a later text does not
+  /// begin with the earlier one, because the tokens of the answer are then unknown.
+  std::string write(const Conversation& conversation, Document& out) const override;
+  std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;
   std::string lacking(std::string_view role) const override;
 
  private:
-  jinja::Text render(std::span<const jinja::Value> messages, bool begins_answer) const;
+  // Returns a problem if a turn has another text whose key does not occur in `form`; otherwise an empty text.
+  std::string unread_text(const jinja::Template& form, std::span<const ChatTurn> turns) const;
+  // True if `form` writes the same `text` for these turns if the last one calls no tools.
+  bool writes_without_calls(const jinja::Template& form, std::span<const ChatTurn> turns, const jinja::Value& tools,
+                            const jinja::Text& text) const;
+  // Returns the template that writes the conversation. Throws Error(data) if it is not supported.
+  const jinja::Template& template_of(const Conversation& conversation) const;
+  // Returns the mark that `form` writes after an answer. Throws Error(data) if it refuses an example.
+  std::string end_of(const jinja::Template& form, const jinja::Value& tools) const;
+  // `tools` is a list, or none.
+  jinja::Text render(const jinja::Template& form, std::span<const jinja::Value> messages, const jinja::Value& tools,
+                     bool begins_answer) const;
+
+  using Words = std::set<std::string, std::less<>>;
+  static Words words_of(std::string_view source);
 
   jinja::Template template_;
-  jinja::Variables tokens_;  // special tokens
+  std::optional<jinja::Template> tool_template_;  // of conversations that list tools; missing: template_
+  Words words_, tool_words_;                      // names and other words in both templates
+  std::string tool_problem_;                      // problem of the template that tool_template_ would be
+  jinja::Variables tokens_;                       // special tokens
+  std::string end_, tool_end_;                    // marks of both templates after an answer without calls; empty:
+                                                  // not known
 };
 
 }  // namespace hexad::data

@@ -15,12 +15,15 @@ class NamedForm final : public ConversationForm {
   /// `form` must outlive this object.
   explicit NamedForm(const ChatForm& form) : form_(form) {}
 
-  std::string write(std::span<const ChatTurn> turns, Document& out) const override;
-  std::string write_question(std::span<const ChatTurn> turns, Document& out) const override;
+  std::string write(const Conversation& conversation, Document& out) const override;
+  std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;
   std::string lacking(std::string_view role) const override;
 
  private:
+  // Appends a turn. `tools` are listed at its end. Returns a problem like write().
+  std::string write_turn(const ChatTurn& turn, std::span<const jinja::Value> tools, Document& out) const;
+
   const ChatForm& form_;
 };
 

@@ -12,11 +12,14 @@
 #include "framework/data/conversation.h"
 #include "framework/data/corpus.h"
 #include "framework/data/encoding.h"
+#include "framework/data/file.h"
+#include "framework/data/ordered_jobs.h"
 #include "framework/data/prepare_warnings.h"
 #include "framework/data/prepared_folder.h"
 #include "framework/data/staged_files.h"
 #include "framework/data/tokenizer.h"
 #include "framework/data/unfinished_dataset.h"
+#include "framework/data/workers.h"
 
 namespace hexad::data {
 
@@ -61,36 +64,42 @@ void check_tokenizer(const PrepareOptions& o) {
   load_tokenizer(o.tokenizer, o.choice);
 }
 
-std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpus& corpus, HeldOutRule held_out) {
+std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpus& corpus, HeldOutRule held_out,
+                                            Workers& workers) {
   if (options.tokenizer == "bytes") return make_byte_tokenizer();
   if (options.tokenizer != "bpe") return load_tokenizer(options.tokenizer, options.choice);
   BpeTrainer trainer;
-  corpus.for_each_document("training the tokenizer", [&](Document&& document) {
+  const auto count = [&](Document& document) {
     if (!held_out(document.text)) trainer.add(document.text);
-  });
-  return trainer.train(options.vocab_size);
+    document = {};  // not needed any more
+  };
+  corpus.for_each_document("training the tokenizer", count, [](Document&&) {});
+  return trainer.train(options.vocab_size, workers);
 }
 
 // Converts all documents that are not in complete shards yet.
 void encode_corpus(const PrepareOptions& options, Corpus& corpus, HeldOutRule held_out, const Tokenizer& tokenizer,
-                   int64_t documents_done, ShardWriter& shards) {
+                   int64_t documents_done, Workers& workers, ShardWriter& shards) {
   constexpr int64_t batch_bytes = int64_t{256} << 10;
   const bool with_mask = !options.chat_form.empty();
-  const auto encode = [&](const Document& document) {
+  const auto encode = [&](Document&& document) {
     EncodedDocument encoded = encode_document(tokenizer, document, with_mask);
     encoded.held_out = options.heldout > 0 && held_out(document.text);
     return encoded;
   };
-  EncodingPool pool(options.workers, std::min(batch_bytes, options.shard_bytes), encode,
-                    [&](EncodedDocument&& document) { shards.add(document); });
-  corpus.for_each_document("encoding", [&](Document&& document) {
+  OrderedJobs<Document, EncodedDocument> jobs(workers, std::min(batch_bytes, options.shard_bytes), encode,
+                                              [&](EncodedDocument&& document) { shards.add(document); });
+  const auto take = [&](Document&& document) {
     if (documents_done > 0) {
       --documents_done;
     } else {
-      pool.add(std::move(document));
+      const int64_t bytes = std::ssize(document.text);
+      jobs.add(std::move(document), bytes);
     }
-  });
-  pool.finish();
+  };
+  corpus.for_each_document(
+      "encoding", [](Document&) {}, take);
+  jobs.finish();
   shards.finish();
 }
 
@@ -104,19 +113,21 @@ double PrepareSummary::bytes_per_token() const {
 PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) {
   check(options);
   check_tokenizer(options);
-  Corpus corpus(options, progress);
+  Workers workers(options.workers);
+  Corpus corpus(options, workers, progress);
   const CorpusScan scan = corpus.scan();
   const Digest request = request_digest(options, scan.inputs);
   if (auto earlier = earlier_run(options, request)) {
     remove_leftover_shards(options.output, request);
     earlier->inputs = corpus.inputs();
     earlier->files = earlier->inputs.with_text();  // older versions of this program also counted files without text
-    earlier->warnings = warnings_of(*earlier, scan, options);
+    const auto tokenizer = load_tokenizer(options.output + "/" + std::string(tokenizer_file_name));
+    earlier->warnings = warnings_of(*earlier, scan, options, *tokenizer);
     return *earlier;
   }
   if (!options.force) refuse_to_replace(options, request);
 
-  UnfinishedDataset unfinished(options.output, request);
+  UnfinishedDataset unfinished(options, request);
   if (!options.force)
     refuse_to_replace(options, request);  // another process may have finished before this one took the lock
   StagedFiles staged(options.output);
@@ -126,14 +137,16 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   if (summary.resumed_documents > 0) {
     tokenizer = load_tokenizer(unfinished.tokenizer_path());
   } else {
-    tokenizer = choose_tokenizer(options, corpus, scan.held_out);
+    tokenizer = choose_tokenizer(options, corpus, scan.held_out, workers);
     tokenizer->save(unfinished.tokenizer_path());
   }
   ShardWriter shards(
       unfinished, *tokenizer,
       {.held_out = options.heldout > 0, .loss_mask = !options.chat_form.empty(), .shard_bytes = options.shard_bytes});
   try {
-    encode_corpus(options, corpus, scan.held_out, *tokenizer, summary.resumed_documents, shards);
+    encode_corpus(options, corpus, scan.held_out, *tokenizer, summary.resumed_documents, workers, shards);
+  } catch (const ReadError&) {  // the next run continues, perhaps when the file can be read again
+    throw;
   } catch (const Error& error) {
     if (error.code() == ExitCode::data) unfinished.discard();  // a file may have changed after a part of it was encoded
     throw;
@@ -146,7 +159,8 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   summary.train = shards.join(train_file_name, staged.path(train_file_name));
   if (options.heldout > 0) summary.heldout = shards.join(heldout_file_name, staged.path(heldout_file_name));
   summary.inputs = corpus.inputs();
-  summary.warnings = warnings_of(summary, scan, options);
+  summary.warnings = warnings_of(summary, scan, options, *tokenizer);
+  if (!unfinished.damage().empty()) summary.warnings.push_back(unfinished.damage());
   write_file(staged.path(summary_file_name), summary_json(options, request, summary));
   staged.commit(prepared_file_names);
   unfinished.discard();

@@ -30,14 +30,15 @@ struct PrepareOptions {
   double heldout = 0.02;          // fraction of documents; they are selected by a hash of their text, so equal
                                   // documents are in the same part
   std::string text_key = "text";  // key of the text in JSON objects, each of which is a document; see RecordRules
+  bool text_key_given = false;    // true if the user has named text_key; see RecordRules
   std::string chat_form = {};     // not empty: JSON objects are conversations, which are written in this form (see
                                   // conversation_form(), whose folder is `tokenizer`); the dataset gets a loss mask, so
                                   // that only answers are learned
   bool binary = false;            // true: files that are not UTF-8 text are also taken
-  bool force = false;             // true: a different dataset in `output` is replaced
+  bool force = false;             // true: a different dataset in `output` is replaced, finished or not
   std::vector<std::string> include = {}, exclude = {};  // see InputRules
   bool follow_links = false;
-  int workers = 1;                          // threads that encode; the result does not depend on their number
+  int workers = 1;  // threads that parse, train and encode; the result does not depend on their number
   int64_t shard_bytes = int64_t{64} << 20;  // bytes of text per shard; a resumed run skips complete shards
 };
 
@@ -74,11 +75,12 @@ struct PrepareProgress {
 };
 
 /// Prepares a dataset. Existing files in `output` do not change until all new files are on disk; then the new files
-/// replace them together. Files are read in blocks; memory must suffice for some documents for each worker. After an
-/// interruption, documents that are already encoded are taken from `output`/unfinished, and the result is the same.
+/// replace them together. Files are read in blocks; memory must suffice for some documents for each worker, and for
+/// 256 MiB of JSON that is being parsed. After an interruption, documents that are already encoded are taken from
+/// `output`/unfinished, and the result is the same.
 /// Throws Error(usage): wrong options, missing inputs, another process that prepares a dataset in `output`, old files
 /// in `output` that an interrupted replacement has moved (see StagedFiles), or, unless options.force is true, a dataset
-/// in `output` that was made from different text or with different options.
+/// in `output`, or documents of an interrupted run, that were made from different text or with different options.
 /// Throws Error(data): inputs that are unreadable, empty or not text. The message lists the problems of all files, with
 /// the byte or line if it is known.
 /// Throws Error(resource): the output cannot be written.

@@ -4,6 +4,7 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/data/form_marks.h"
 
 namespace hexad::data {
 using namespace base;
@@ -39,11 +40,27 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
 
 }  // namespace
 
-std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& scan, const PrepareOptions& options) {
+std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& scan, const PrepareOptions& options,
+                                     const Tokenizer& tokenizer) {
   std::vector<std::string> warnings;
   if (!scan.unnamed_json.empty())
     warnings.push_back(cat(some_of(scan.unnamed_json), ": taken as text, but the first line is JSON with the key \"",
                            options.text_key, "\"; if the file were named .jsonl, each line would be a document"));
+  if (!scan.untaken_json.empty())
+    warnings.push_back(cat(some_of(scan.untaken_json),
+                           ": taken as text, with brackets and quotes, because this list of "
+                           "objects has no key \"",
+                           options.text_key, "\"; ", scan.untaken_keys,
+                           "; with --text-key KEY, each object would be a document"));
+  if (!scan.damaged_json.empty())
+    warnings.push_back(cat(some_of(scan.damaged_json),
+                           ": taken as text, because it is not JSON, but it begins like "
+                           "JSON and has the key \"",
+                           options.text_key, "\"; is it truncated or damaged?"));
+  if (const std::string left_out = tokenizer.left_out(); !left_out.empty())
+    warnings.push_back(cat(options.tokenizer, ": the tokenizer ", left_out, ", and leaves them out of the text"));
+  if (const std::string spelled = spelled_marks(options.chat_form, tokenizer); !spelled.empty())
+    warnings.push_back(cat(options.tokenizer, ": the tokenizer ", spelled));
   for (const std::string& pattern : s.inputs.idle_patterns) warnings.push_back(cat(pattern, " matches no file"));
   InputFiles held_back;
   for (const SkippedFile& file : s.inputs.skipped)

@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* template_setting = "the chat template";
-constexpr int64_t largest_summary = int64_t{1} << 30;  // bytes; enough to list millions of files
+constexpr const char* rules_setting = "the rules of conversations";
 
 std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
@@ -36,7 +36,7 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
-std::string text_of(const Json& json, int indent = -1) {
+std::string dumped(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', true, Json::error_handler_t::replace);  // replaces invalid UTF-8 in names of files
 }
 
@@ -70,6 +70,9 @@ Json not_taken(const InputFiles& files) {
   return json;
 }
 
+// Number of the rules by which conversations become tokens and targets. It increases when these rules change.
+constexpr int conversation_rules = 2;
+
 // Returns the settings by their names on the command line. Most settings that have no effect are omitted. The digest of
 // a model's chat template is added.
 Json settings(const PrepareOptions& o) {
@@ -78,7 +81,7 @@ Json settings(const PrepareOptions& o) {
                {"--split", base::enum_name(o.split.rule)},
                {"--split-bytes", o.split.longest_bytes},
                {"--text-key", o.text_key}};
-  if (!o.chat_form.empty()) used["--chat-form"] = o.chat_form;
+  if (!o.chat_form.empty()) used["--chat-form"] = o.chat_form, used[rules_setting] = conversation_rules;
   if (o.chat_form == model_form_name) used[template_setting] = read_chat_template(o.tokenizer).digest().to_string();
   if (o.tokenizer == "bpe") used["--vocab"] = o.vocab_size;
   if (!o.choice.end_of_document.empty()) used["--end-of-document"] = o.choice.end_of_document;
@@ -112,21 +115,23 @@ std::string written_at(const std::string& path) {
 
 std::string differences(const Json& before, const PrepareOptions& options) {
   if (!before.contains("settings") || !before["settings"].is_object())
-    return "the text or its preparation (summary.json does not record which)";
+    return "the text or its preparation (the earlier one does not record which)";
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
     // The setting had no effect, or an older version of this program wrote the summary.
     if (!before["settings"].contains(key)) {
-      if (key == "--chat-form") found.push_back(cat(key, " ", text_of(value), " is new"));
+      if (key == "--chat-form") found.push_back(cat(key, " ", dumped(value), " is new"));
+      if (key == rules_setting && before["settings"].contains("--chat-form"))
+        found.push_back("this version converts conversations by other rules");
       continue;
     }
     const Json old = before["settings"][key];
-    if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
+    if (old != value) found.push_back(cat(key, " ", dumped(old), " -> ", dumped(value)));
   }
   for (const char* key : {"--chat-form", "--end-of-document", "--tokenizer-pattern"})
     if (before["settings"].contains(key) && !now.contains(key))
-      found.push_back(cat(key, " ", text_of(before["settings"][key]), " is missing"));
+      found.push_back(cat(key, " ", dumped(before["settings"][key]), " is missing"));
   return found.empty() ? "the text" : fmt::format("{}", fmt::join(found, ", "));
 }
 
@@ -159,9 +164,15 @@ Digest request_digest(const PrepareOptions& o, Digest inputs) {
                   {"separator", o.split.rule == DocumentRule::separator ? o.split.separator : ""},
                   {"longest_bytes", o.split.longest_bytes},
                   {"heldout", o.heldout}};
-  if (!o.chat_form.empty()) request["chat_form"] = o.chat_form;
+  if (!o.chat_form.empty()) request["chat_form"] = o.chat_form, request["conversation_rules"] = conversation_rules;
   if (o.chat_form == model_form_name) request["chat_template"] = read_chat_template(o.tokenizer).digest().to_string();
-  return digest_of(text_of(request));
+  return digest_of(dumped(request));
+}
+
+std::string settings_json(const PrepareOptions& options) { return dumped(settings(options)); }
+
+std::string differences_to(const std::string& record, const PrepareOptions& options) {
+  return differences(Json::parse(record, nullptr, /*allow_exceptions=*/false), options);
 }
 
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary) {
@@ -177,7 +188,7 @@ std::string summary_json(const PrepareOptions& options, Digest request, const Pr
                      {"tokenizer", summary.tokenizer},
                      {"train", to_json(summary.train)},
                      {"heldout", to_json(summary.heldout)}};
-  return text_of(json, 2) + "\n";
+  return dumped(json, 2) + "\n";
 }
 
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request) {

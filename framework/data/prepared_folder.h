@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@
 
 namespace hexad::data {
 
+/// Largest size of summary.json in bytes. It suffices to list millions of files.
+inline constexpr int64_t largest_summary = int64_t{1} << 30;
+
 /// Names of all files of a prepared folder. Readers open the first file first.
 inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_name, tokenizer_file_name,
                                                                      heldout_file_name, summary_file_name};
@@ -19,6 +23,13 @@ inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_
 /// Returns a digest of the requested dataset: equal requests result in equal datasets. `inputs` is the digest of the
 /// text.
 Digest request_digest(const PrepareOptions& options, Digest inputs);
+
+/// Returns the settings of a preparation by their names on the command line, as a JSON object.
+std::string settings_json(const PrepareOptions& options);
+
+/// Returns the settings that differ from those of an earlier preparation, for a message; "the text" if none differ.
+/// `record` is a JSON object of that preparation whose member `settings` has its settings_json().
+std::string differences_to(const std::string& record, const PrepareOptions& options);
 
 /// Returns the text of summary.json, which lists every file that was taken or skipped.
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary);

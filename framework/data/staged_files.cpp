@@ -44,8 +44,8 @@ void StagedFiles::remove_leftovers() const {
 }
 
 StagedFiles::~StagedFiles() {
-  std::error_code ignored;
-  fs::remove_all(stage_, ignored);
+  std::error_code ignored_error;
+  fs::remove_all(stage_, ignored_error);
 }
 
 std::string StagedFiles::in(std::string_view name) const { return (fs::path(folder_) / name).string(); }
@@ -60,8 +60,8 @@ void StagedFiles::move(const std::string& from, const std::string& to) {
 }
 
 void StagedFiles::undo() noexcept {
-  std::error_code ignored;
-  for (; !moves_.empty(); moves_.pop_back()) fs::rename(moves_.back().to, moves_.back().from, ignored);
+  std::error_code ignored_error;
+  for (; !moves_.empty(); moves_.pop_back()) fs::rename(moves_.back().to, moves_.back().from, ignored_error);
 }
 
 void StagedFiles::commit(std::span<const std::string_view> names,

@@ -43,10 +43,12 @@ std::string_view Tokenizer::special_text(int32_t id) const {
   return {};
 }
 
-std::string Tokenizer::decode(std::span<const int32_t> ids) const {
+std::string Tokenizer::decode(std::span<const int32_t> ids) const { return decode_after("", ids); }
+
+std::string Tokenizer::decode_after(std::string_view before, std::span<const int32_t> ids) const {
   std::string text;
   for (int32_t id : ids) text += bytes_of(id);
-  remove_prefix(text);
+  if (before.empty()) remove_prefix(text);
   return text;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/data/byte_ranges.h"
 #include "framework/data/tokenizer_file.h"
 
 namespace hexad::data {
@@ -24,9 +25,18 @@ class Tokenizer {
 
   /// Returns the ids of `text`, without an end-of-document. Thread-safe.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  /// Like encode(), but each special token that occurs in `text` becomes its id. Use it only for text that does not
-  /// come from users, such as chat templates.
-  virtual std::vector<int32_t> encode_with_special(std::string_view text) const { return encode(text); }
+  /// Like encode(), but each special token that lies in one of the ranges `trusted` becomes its id. Only text that does
+  /// not come from users, such as that of chat templates, may be trusted.
+  virtual std::vector<int32_t> encode_with_special(std::string_view text, const ByteRanges& /*trusted*/) const {
+    return encode(text);
+  }
+  /// Trusts the whole text.
+  std::vector<int32_t> encode_with_special(std::string_view text) const {
+    return encode_with_special(text, ByteRanges::everything());
+  }
+  /// Returns what encode() leaves out of texts, for warnings, such as "has no token for 2 bytes (0x00 0x1f)"; an empty
+  /// text if it leaves out nothing.
+  virtual std::string left_out() const { return {}; }
   virtual int32_t vocab_size() const = 0;
   /// Returns the bytes of token `id`. Throws Error(data) if `id` is not in the vocabulary.
   virtual std::string_view bytes_of(int32_t id) const = 0;
@@ -39,6 +49,9 @@ class Tokenizer {
   /// Returns the text of `ids`: their bytes without the prefix that the tokenizer adds to a text, such as a space. The
   /// text may end inside a UTF-8 sequence. Throws Error(data) if an id is not in the vocabulary.
   std::string decode(std::span<const int32_t> ids) const;
+  /// Returns the text of `ids` after the text `before`. This is decode() if `before` is empty. Otherwise, it is the
+  /// bytes of `ids`: the prefix that decode() removes is then text.
+  std::string decode_after(std::string_view before, std::span<const int32_t> ids) const;
   /// Like decode(), but with the texts of special tokens.
   std::string decode_with_special(std::span<const int32_t> ids) const;
   virtual int32_t end_of_document() const { return vocab_size() - 2; }

@@ -13,7 +13,7 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-bool exists(const std::string& path) {
+bool may_exist(const std::string& path) {
   std::error_code error;  // if the file exists but cannot be examined, opening it reports the reason
   return std::filesystem::exists(path, error) || error;
 }
@@ -44,7 +44,7 @@ class Opener {
     if (parts.size() == 1) {
       data_.train = parts.front().source;
     } else {
-      data_.train = data_.mixture = std::make_shared<const MixtureSource>(std::move(parts));
+      data_.train = data_.mixture = std::make_shared<const MixtureSource>(std::move(parts), options_.mixture_start);
     }
     if (!heldout_.empty()) data_.heldout = std::make_shared<ConcatenatedSource>(std::move(heldout_));
     if (config_.mlm_probability > 0) {
@@ -60,7 +60,7 @@ class Opener {
   // Opens the tokenizer of a dataset. Only an index of Megatron-LM may have none.
   void open_tokenizer(const std::string& folder) {
     const std::string path = tokenizer_path(folder);
-    if (is_megatron_index(folder) && !exists(path)) return;
+    if (is_megatron_index(folder) && !may_exist(path)) return;
     std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path);
     if (tokenizer_ && tokenizer_->fingerprint() != tokenizer->fingerprint()) {
       fail(ExitCode::data, path, ": differs from the tokenizer of ", first_folder_,
@@ -110,7 +110,7 @@ class Opener {
 
   void open_heldout(const std::string& folder) {
     const std::string path = heldout_path(folder);
-    if (!exists(path)) return data_.missing_heldout.push_back(path);
+    if (!may_exist(path)) return data_.missing_heldout.push_back(path);
     heldout_.push_back(
         std::make_shared<SequentialSource>(open_file(path, std::nullopt), options_.context, config_.packing));
   }

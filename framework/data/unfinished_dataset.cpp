@@ -14,9 +14,12 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/base/lock_problem.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/file.h"
+#include "framework/data/prepared_folder.h"
 
 namespace hexad::data {
 using namespace base;
@@ -49,8 +52,15 @@ void remove_own_files(const std::string& folder) {
     fs::remove(path, error);  // a file that cannot be removed is overwritten later or harmless
 }
 
-Json read_journal(const std::string& folder) {
-  return Json::parse(read_file((fs::path(folder) / journal_name).string(), largest_journal));
+std::string read_journal(const std::string& folder) {
+  return read_file((fs::path(folder) / journal_name).string(), largest_journal);
+}
+
+// Returns the number of documents in all shards of a journal.
+int64_t documents_in(const Json& journal) {
+  int64_t sum = 0;
+  for (const Json& entry : journal.at("shards")) sum += entry.at("documents").get<int64_t>();
+  return sum;
 }
 
 }  // namespace
@@ -58,18 +68,21 @@ Json read_journal(const std::string& folder) {
 void remove_leftover_shards(const std::string& output, Digest request) {
   const std::string folder = (fs::path(output) / unfinished_folder_name).string();
   try {
-    if (read_journal(folder).at("request") != request.to_string()) return;
+    if (Json::parse(read_journal(folder)).at("request") != request.to_string()) return;
     remove_own_files(folder);
-    std::error_code ignored;
-    fs::remove(fs::path(folder) / lock_name, ignored);
-    fs::remove(folder, ignored);  // fails if it has other files
-  } catch (const Error&) {        // there are no shards
+    std::error_code ignored_error;
+    fs::remove(fs::path(folder) / lock_name, ignored_error);
+    fs::remove(folder, ignored_error);  // fails if it has other files
+  } catch (const Error&) {              // there are no shards
   } catch (const Json::exception&) {
   }
 }
 
-UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
-    : output_(output), folder_((fs::path(output) / unfinished_folder_name).string()), request_(request) {
+UnfinishedDataset::UnfinishedDataset(const PrepareOptions& options, Digest request)
+    : output_(options.output),
+      folder_((fs::path(output_) / unfinished_folder_name).string()),
+      request_(request),
+      settings_(settings_json(options)) {
   std::error_code error;
   made_output_ = !fs::exists(output_, error);
   fs::create_directories(output_, error);
@@ -80,19 +93,26 @@ UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
     if (error) fail(code_of_making(error), folder_, ": cannot be created: ", error.message());
     lock();
   }
-  load();
+  if (!holds_lock())
+    fail(ExitCode::resource, in(lock_name), ": was removed ", most_tries,
+         " times before it could be locked; expected no other process to prepare ", output_);
+  try {
+    load(options);
+  } catch (...) {
+    unlock();
+    throw;
+  }
   if (shards_.empty()) remove_own_files(folder_);
 }
 
 UnfinishedDataset::~UnfinishedDataset() {
   const bool unused = finished_ || shards_.empty();
   if (unused) remove_own_files(folder_);
-  std::error_code ignored;
-  fs::remove(in(lock_name), ignored);
-  ::close(lock_);  // first, because on NFS a removed file remains in its folder until it is closed
+  unlock();  // first, because on NFS a removed file remains in its folder until it is closed
   if (!unused) return;
-  fs::remove(folder_, ignored);                    // fails if it has other files
-  if (made_output_) fs::remove(output_, ignored);  // fails if the folder is not empty
+  std::error_code ignored_error;
+  fs::remove(folder_, ignored_error);                    // fails if it has other files
+  if (made_output_) fs::remove(output_, ignored_error);  // fails if the folder is not empty
 }
 
 // True if the locked file still has its name. A process that ends removes the file, possibly between open() and flock()
@@ -111,42 +131,73 @@ void UnfinishedDataset::lock() {
   if (lock_ < 0 && errno == ENOENT) return;  // a process that ended has removed the folder
   if (lock_ < 0) fail(ExitCode::resource, in(lock_name), ": cannot be opened: ", std::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  const int problem = errno;
-  if (problem != EWOULDBLOCK) return;  // a file system without locks
+  const int error = errno;
+  const LockProblem problem = lock_problem(error);
+  if (problem == LockProblem::no_locks) return;
   ::close(lock_);
+  if (problem == LockProblem::other)
+    fail(ExitCode::resource, in(lock_name), ": cannot be locked: ", std::strerror(error), lock_hint(error));
   fail(ExitCode::usage, folder_,
        ": another `hexad prepare` writes to this --output; wait for it, or choose another --output");
 }
 
-void UnfinishedDataset::load() {
+void UnfinishedDataset::unlock() {
+  std::error_code ignored_error;
+  fs::remove(in(lock_name), ignored_error);
+  ::close(lock_);
+}
+
+void UnfinishedDataset::load(const PrepareOptions& options) {
+  if (file_problem(in(journal_name)) == "no such file") return;  // no shard is complete
+  const auto lose = [&](const std::string& problem) {
+    damage_ = cat(problem, "; documents that an interrupted run had encoded after the first ", documents(),
+                  " were encoded again");
+  };
   try {
-    const Json json = read_journal(folder_);
-    if (json.at("request") != request_.to_string()) return;
+    const std::string text = read_journal(folder_);
+    const Json json = Json::parse(text);
+    const int64_t all = documents_in(json);
+    if (json.at("request") != request_.to_string()) {
+      if (options.force || all == 0) return;
+      fail(ExitCode::usage, folder_, ": an interrupted `hexad prepare` has encoded ", counted(all, "document"),
+           " here, but from different text or with different options. Differences: ", differences_to(text, options),
+           ". Restore them to continue that run, or choose another --output; --force discards these documents");
+    }
+    if (file_problem(tokenizer_path()) == "no such file") fail(ExitCode::data, tokenizer_path(), ": no such file");
     const Digest tokenizer = load_tokenizer(tokenizer_path())->fingerprint();
     for (const Json& entry : json.at("shards")) {
       Shard shard;
       shard.documents = entry.at("documents").get<int64_t>();
       shard.parts = entry.at("parts").get<std::vector<std::string>>();
-      if (!is_sound(shard, shards_.size(), tokenizer)) return;
+      require_sound(shard, shards_.size(), tokenizer);
       shards_.push_back(std::move(shard));
     }
-  } catch (const Error&) {  // a file is missing or damaged
-  } catch (const Json::exception&) {
+  } catch (const ReadError& error) {
+    if (!options.force) throw;  // the files may be sound
+    lose(error.what());
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::data) throw;
+    lose(error.what());
+  } catch (const Json::exception& error) {
+    lose(cat(in(journal_name), ": is damaged: ", error.what()));
   }
 }
 
-bool UnfinishedDataset::is_sound(const Shard& shard, size_t number, Digest tokenizer) const {
-  if (shard.documents < 1 || shard.parts.empty() || shard.parts.size() > 2) return false;
+void UnfinishedDataset::require_sound(const Shard& shard, size_t number, Digest tokenizer) const {
+  const auto refuse = [&](const std::string& path) {
+    fail(ExitCode::data, path, ": is not what ", journal_name, " records");
+  };
+  if (shard.documents < 1 || shard.parts.empty() || shard.parts.size() > 2) refuse(in(journal_name));
   const auto names = part_names(shard.parts.size());
   int64_t documents = 0;
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string path = shard_path(names[i], number);
-    if (!file_problem(path).empty()) return false;
+    if (file_problem(path) == "no such file") fail(ExitCode::data, path, ": no such file");
     const TokenDataset part(path);
-    if (part.fingerprint().to_string() != shard.parts[i] || part.tokenizer() != tokenizer) return false;
+    if (part.fingerprint().to_string() != shard.parts[i] || part.tokenizer() != tokenizer) refuse(path);
     documents += part.documents();
   }
-  return documents == shard.documents;
+  if (documents != shard.documents) refuse(in(journal_name));
 }
 
 int64_t UnfinishedDataset::documents() const {
@@ -167,7 +218,8 @@ void UnfinishedDataset::complete_shard(int64_t documents, std::vector<std::strin
   shards_.push_back({documents, std::move(parts)});
   Json shards = Json::array();
   for (const Shard& shard : shards_) shards.push_back({{"documents", shard.documents}, {"parts", shard.parts}});
-  const Json json = {{"request", request_.to_string()}, {"shards", shards}};
+  const Json json = {
+      {"request", request_.to_string()}, {"settings", Json::parse(settings_)}, {"shards", std::move(shards)}};
   write_file(in(journal_name), json.dump(1) + "\n");
 }
 

@@ -21,11 +21,16 @@ inline constexpr std::string_view unfinished_folder_name = "unfinished";
 /// Shards of a dataset, each with the tokens of consecutive documents, and a journal of the complete shards.
 class UnfinishedDataset {
  public:
-  /// Creates `output` if it does not exist. Uses the shards in `output`/unfinished if they belong to the same
-  /// `request`; otherwise removes them. Verifies the shards. A damaged shard and all later shards will be made again.
-  /// Throws Error(usage) if another process is preparing a dataset in `output`, or if the name of the folder is
-  /// invalid. Throws Error(resource) if the folder cannot be created for another reason.
-  UnfinishedDataset(const std::string& output, Digest request);
+  /// Creates `options.output` if it does not exist. Uses the shards in its folder `unfinished` if they belong to
+  /// `request`, the request_digest() of the options. Verifies the shards. A damaged shard and all later shards will be
+  /// made again (see damage()). Throws:
+  /// - Error(usage) if another process is preparing a dataset in the folder, if the name of the folder is invalid, or,
+  ///   unless options.force is true, if there are complete shards of another request. With options.force, they are
+  ///   removed.
+  /// - ReadError if a file exists but cannot be read, unless options.force is true.
+  /// - Error(resource) if the folder cannot be created, or if the file system has locks but cannot lock its file.
+  /// A file system without locks excludes no other process.
+  UnfinishedDataset(const PrepareOptions& options, Digest request);
   /// Keeps complete shards for the next run. If there are none, or if discard() was called, removes the files of the
   /// preparation, and the folder unless it contains other files. Then also removes `output` if this object has created
   /// it and it is empty.
@@ -40,10 +45,13 @@ class UnfinishedDataset {
   /// Returns the path of shard `number` of a part, for example of train.hxd.
   std::string shard_path(std::string_view part, size_t number) const;
   size_t shards() const { return shards_.size(); }
+  /// Returns a warning that names the first damaged file of an interrupted run; empty if there was none.
+  const std::string& damage() const { return damage_; }
   /// Records in the journal that shard number shards() is complete. All its files must exist under their names. `parts`
   /// contains the fingerprint of each file.
   void complete_shard(int64_t documents, std::vector<std::string> parts);
-  /// Makes the destructor remove the folder. Call it when the dataset is finished.
+  /// Makes the destructor remove the shards and the folder. Call it when the dataset is finished, or if the shards may
+  /// not match the input files.
   void discard() { finished_ = true; }
 
  private:
@@ -55,12 +63,17 @@ class UnfinishedDataset {
   std::string in(const std::string& name) const;
   bool holds_lock() const;
   void lock();
-  void load();
-  bool is_sound(const Shard& shard, size_t number, Digest tokenizer) const;
+  /// Removes the lock file, and unlocks it.
+  void unlock();
+  void load(const PrepareOptions& options);
+  /// Throws Error(data) unless the files of the shard are as the journal records them.
+  void require_sound(const Shard& shard, size_t number, Digest tokenizer) const;
 
   std::string output_, folder_;
   bool made_output_ = false;  // true if this object created output_
   Digest request_;
+  std::string settings_;  // settings_json() of the request
+  std::string damage_;
   std::vector<Shard> shards_;
   int lock_ = -1;  // file descriptor of the file `lock` in the folder, on which this process holds a lock
   bool finished_ = false;

@@ -27,14 +27,14 @@ class Allocator {
   virtual bool on_host() const { return true; }
 
   /// Changes the category of a live block. For example, a temporary that the tape saves becomes an activation.
-  void recategorise(int64_t bytes, Category from, Category to);
+  virtual void recategorise(int64_t bytes, Category from, Category to);
   /// Adds to the statistics `bytes` bytes of device memory that a library allocated directly. A negative number
   /// subtracts memory that the library freed. A memory limit applies to the sum of this memory and the memory of the
   /// allocator.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
-  /// Describes the blocks in use that occupy the most memory, in at most eight lines, one per size and category: "  12
-  /// x 1.50 MiB activation". Empty on a meta device, whose memory always suffices.
+  /// Describes the blocks in use that occupy the most memory, in at most eight lines, one per size and category.
+  /// Example of a line: "  12 x 1.50 MiB activation". Empty on a meta device, whose memory always suffices.
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Call it once per step.
   void reset_peaks();

@@ -16,8 +16,8 @@ struct ContextOptions {
   DeviceKind kind = DeviceKind::cpu;
   int place = 0;                     // index of this rank on its node; chooses one of the node's cards
   int64_t memory_limit = 0;          // maximum bytes of device memory; 0: no limit
-  int64_t pinned_limit = 0;          // maximum bytes of page-locked host memory, for devices that use it in copies; 0:
-                                     // no limit
+  int64_t pinned_limit = 0;          // maximum bytes of page-locked host memory: buffers for copies and, on a card,
+                                     // offloaded memory; 0: no limit
   int reserved_multiprocessors = 0;  // multiprocessors reserved for communication: matrix products do not use them
   bool poison = false;               // fills every allocated block of device memory with NaN
   bool worker_lanes = false;         // gives every lane except compute a thread; see
@@ -43,7 +43,8 @@ class Backend {
   virtual void copy(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
   /// Allocates host memory that the device reads and writes directly. Copies from and to this memory need no host
-  /// thread.
+  /// thread. Throws Error(resource) if ContextOptions::pinned_limit would be exceeded, or if the system cannot
+  /// page-lock more memory.
   virtual std::shared_ptr<std::byte> host_buffer(int64_t bytes) = 0;
   /// Returns the address at which kernels access `p`, an address in memory of the device. Only the emulated device has
   /// different addresses for kernels and for the host.
@@ -64,7 +65,7 @@ std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
 /// Makes the backend of the emulated device. The environment variable HEXAD_EMULATED_JITTER, if set, is the seed of
 /// random delays before about a quarter of the launched operations. Throws Error(usage) if it is not a number from 0 to
-/// 2^64 - 1.
+/// 2^64 - 1, and Error(resource) if the system does not provide the device's address range.
 std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options);
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options);
 

@@ -1,4 +1,4 @@
-// Memory of a card that is available before a context allocates any.
+// Free memory of a card, for example before a context allocates any.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,13 @@ struct CardMemory {
   int64_t available = 0;  // bytes that no process has allocated
 };
 
-/// Returns the memory of the card that belongs to the rank at index `place` of its node. Throws Error with the reason
-/// if no context can be made on that card.
+/// Returns the memory of the card that belongs to the rank at index `place` of its node. Throws Error(usage) if the
+/// program was built without CUDA or HEXAD_LOCAL_RANK is invalid, and Error(resource) if there is no usable card. Makes
+/// the card current in the calling thread.
 CardMemory cuda_card_memory(int place);
-/// Returns the bytes of card `ordinal`, in this process's numbering, that no process has allocated.
+/// Returns the bytes of card `ordinal`, in this process's numbering, that no process has allocated. Makes the card
+/// current in the calling thread. Throws Error(usage) if the program was built without CUDA, and Error(resource) if
+/// CUDA reports an error.
 int64_t cuda_available_memory(int ordinal);
 
 }  // namespace hexad::device

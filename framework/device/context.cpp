@@ -66,12 +66,14 @@ void DeviceContext::run_lanes_on_threads(bool wanted) {
 }
 
 const std::shared_ptr<Allocator>& DeviceContext::offload_allocator() {
+  std::lock_guard lock(offload_mutex_);
   if (!offload_) offload_ = backend_->make_offload_allocator();
   return offload_;
 }
 
 std::array<int64_t, category_count> DeviceContext::used_memory() const {
   std::array<int64_t, category_count> used = allocator_->stats().used;
+  std::lock_guard lock(offload_mutex_);
   if (offload_) used[base::ordinal(Category::offload)] = offload_->stats().used_in(Category::offload);
   return used;
 }

@@ -36,6 +36,7 @@ class DeviceContext {
   std::string description() const { return backend_->description(); }
   const std::shared_ptr<Allocator>& allocator() const { return allocator_; }
   /// Returns the allocator of offloaded memory. It is created at the first call, because most runs offload nothing.
+  /// Thread-safe.
   const std::shared_ptr<Allocator>& offload_allocator();
   Stream& stream(Lane lane) { return *lanes_[base::ordinal(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
@@ -98,6 +99,7 @@ class DeviceContext {
   std::shared_ptr<MetaRun> meta_;
   bool runs_ahead_;
   std::shared_ptr<Allocator> allocator_, offload_;
+  mutable std::mutex offload_mutex_;  // guards offload_ until it is set
   std::array<std::unique_ptr<Stream>, lane_count> lanes_;
   bool by_themselves_ = false;
   std::unique_ptr<DeviceContext> host_;

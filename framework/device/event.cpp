@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "framework/device/wait_observer.h"
+
 namespace hexad::device {
 
 class Event::State {
@@ -38,11 +40,26 @@ bool Event::done() const {
   return !mark || mark->passed();
 }
 
+namespace {
+
+// Blocks the calling thread until the host's part is done. The observer of the thread is called without the lock.
+void block_until_done(Event::State& state) {
+  const BlockedThread blocked;
+  std::unique_lock lock(state.mutex);
+  state.changed.wait(lock, [&] { return state.done; });
+}
+
+}  // namespace
+
 std::shared_ptr<const DeviceMark> Event::launched() const {
   if (!state_) return nullptr;
   expect();
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done; });
+  if (!state_->done) {
+    lock.unlock();
+    block_until_done(*state_);
+    lock.lock();
+  }
   if (state_->error) std::rethrow_exception(state_->error);
   return state_->mark;
 }

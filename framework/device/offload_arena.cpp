@@ -13,8 +13,10 @@
 namespace hexad::device {
 namespace {
 
-constexpr int64_t page = 4096;
-int64_t whole_pages(int64_t bytes) { return (bytes + page - 1) / page * page; }
+int64_t whole_pages(int64_t bytes) {
+  static const int64_t page = sysconf(_SC_PAGESIZE);
+  return (bytes + page - 1) / page * page;
+}
 
 }  // namespace
 

@@ -48,6 +48,7 @@ class WorkerStream final : public Stream {
     push([this, state] { complete(state, error_); });
     return Event(state);
   }
+  bool starts_late() const override { return true; }
 
  private:
   void push(std::function<void()> work) {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 #include "framework/base/path_problem.h"
 #include "framework/data/digest.h"
@@ -53,9 +53,6 @@ FileLock locked(const std::string& folder) {
   return std::move(*lock);
 }
 
-auto key(const TensorRecord& t) { return std::tuple(std::string_view(t.name), t.kind); }
-auto key_of_page(const ManifestPage& p) { return std::tuple(std::string_view(p.name), p.kind); }
-
 /// Throws Error(data) unless `path` is a regular file of `bytes` bytes. The result of `about` is appended to the
 /// message.
 void check_file(const std::string& path, int64_t bytes, const std::function<std::string()>& about) {
@@ -86,8 +83,8 @@ Checkpoint::Checkpoint(std::string folder, FileLock lock, std::string_view text,
       work_(std::move(work)) {
   work_.moved(manifest_path(folder_));
   auto& tensors = manifest_.tensors;
-  std::ranges::sort(tensors, {}, key);
-  const auto twice = std::ranges::adjacent_find(tensors, {}, key);
+  std::ranges::sort(tensors, {}, key_of);
+  const auto twice = std::ranges::adjacent_find(tensors, {}, key_of);
   if (twice != tensors.end()) {
     fail(ExitCode::data, manifest_path(folder_), ": ", name_of(twice->kind), " '", twice->name,
          "' is listed twice, expected once");
@@ -136,24 +133,28 @@ const Manifest& Checkpoint::manifest() const {
 
 const std::vector<TensorRecord>& Checkpoint::page(size_t index) const {
   std::optional<std::vector<TensorRecord>>& tensors = pages_[index];
-  if (tensors) return *tensors;
-  const std::string path = folder_ + "/" + manifest_.pages[index].file.file;
-  require_regular_file(path);
-  tensors = page_from_json(manifest_, index, data::read_file(path, max_manifest_bytes), path);
-  work_.moved(path, manifest_.pages[index].file.bytes);
+  if (!tensors) tensors = read_page(index);
   return *tensors;
 }
 
+std::vector<TensorRecord> Checkpoint::read_page(size_t index) const {
+  const std::string path = folder_ + "/" + manifest_.pages[index].file.file;
+  require_regular_file(path);
+  std::vector<TensorRecord> tensors = page_from_json(manifest_, index, data::read_file(path, max_manifest_bytes), path);
+  work_.moved(path, manifest_.pages[index].file.bytes);
+  return tensors;
+}
+
 const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
-  const std::tuple wanted(name, kind);
+  const std::pair wanted(name, kind);
   const std::vector<TensorRecord>* tensors = &manifest_.tensors;
   if (!pages_.empty()) {
-    const auto next = std::ranges::upper_bound(manifest_.pages, wanted, {}, key_of_page);
+    const auto next = std::ranges::upper_bound(manifest_.pages, wanted, {}, key_of);
     if (next == manifest_.pages.begin()) return nullptr;
     tensors = &page(static_cast<size_t>(next - manifest_.pages.begin()) - 1);
   }
-  const auto at = std::ranges::lower_bound(*tensors, wanted, {}, key);
-  return at != tensors->end() && key(*at) == wanted ? &*at : nullptr;
+  const auto at = std::ranges::lower_bound(*tensors, wanted, {}, key_of);
+  return at != tensors->end() && key_of(*at) == wanted ? &*at : nullptr;
 }
 
 const TensorRecord& Checkpoint::record(std::string_view name, Kind kind) const {
@@ -195,7 +196,8 @@ const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const 
     fail(ExitCode::data, where(), " is ", stored.dtype, " ", stored.shape, ", expected ", tensor.dtype, " ",
          piece.region.size);
   }
-  if (checked_shards_.contains(piece.shard) || checked_.contains({piece.shard, piece.stored})) return file;
+  if (shares_checked_ || checked_shards_.contains(piece.shard) || checked_.contains({piece.shard, piece.stored}))
+    return file;
   const std::string digest = file.digest(piece.stored);
   if (digest != piece.digest)
     fail(ExitCode::data, where(), " is damaged: digest ", digest, ", expected ", piece.digest);
@@ -231,7 +233,28 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, Device device, Categor
 
 void Checkpoint::verify(Share share) {
   for (size_t i = share.index; i < pages_.size(); i += share.of) page(i);
-  for (size_t i = share.index; i < manifest_.shards.size(); i += share.of) verify_shard(i);
+  const size_t shards = manifest_.shards.size();
+  if (share.of > shards && shards > 0 && pages_.empty()) {
+    const size_t shard = share.index % shards;
+    verify_pieces(shard, {.index = share.index / shards, .of = (share.of - shard + shards - 1) / shards});
+    return;
+  }
+  // If there are pages, does not look for the pieces of a shard, because it would have to read all pages.
+  for (size_t i = share.index; i < shards; i += share.of) verify_shard(i);
+}
+
+void Checkpoint::verify_pieces(size_t shard, Share share) {
+  // The sums are doubles, because the sizes in an inconsistent manifest may add up to more than 64 bits.
+  double total = 1, begin = 0;  // bytes of all pieces, and of the pieces so far
+  for (const TensorInfo& stored : open_shard(shard).tensors()) total += static_cast<double>(stored.end - stored.begin);
+  const auto shares = static_cast<double>(share.of);
+  for (const TensorRecord& tensor : manifest_.tensors)
+    for (const Piece& piece : tensor.pieces) {
+      if (piece.shard != shard) continue;
+      const auto owner = static_cast<size_t>(std::min(begin / total * shares, shares - 1));
+      if (owner == share.index) open_piece(tensor, piece);
+      begin += static_cast<double>(piece.region.size.numel()) * static_cast<double>(size_of(tensor.dtype));
+    }
 }
 
 void Checkpoint::verify_shard(size_t shard) {

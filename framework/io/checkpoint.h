@@ -30,7 +30,8 @@ struct Share {
 class Checkpoint {
  public:
   /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is being deleted, does not pass `check`,
-  /// or refers to files outside of it. Progress of this and later reads is reported to `work`.
+  /// or refers to files outside of it. Throws Error(resource) if the lock against removal cannot be taken. Progress of
+  /// this and later reads is reported to `work`.
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
   /// Opens a checkpoint whose manifest.json contains `text`, which another rank may have read. A shard or page is
@@ -51,30 +52,40 @@ class Checkpoint {
   const Manifest& manifest() const;
 
   bool contains(std::string_view name, Kind kind) const { return find(name, kind) != nullptr; }
-  /// Returns the record of a tensor. Throws Error(data) if the checkpoint does not contain it.
+  /// Returns the record of a tensor. Throws Error(data) if the checkpoint does not contain it, or if the page with the
+  /// record is missing or damaged.
   const TensorRecord& record(std::string_view name, Kind kind) const;
 
   /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. `device` must
   /// be the host. Throws Error(data) that names the tensor, and the file or folder, if the checkpoint does not contain
-  /// the tensor, if the region is not inside it, or if a piece is damaged. Throws Error(data) that names the file if a
-  /// shard or page is missing or has the wrong length.
+  /// the tensor, if the region is not inside it, if a piece is damaged, or if the pieces do not cover the region.
+  /// Throws Error(data) that names the file if a shard or page is missing or has the wrong length.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of all shards and pages, or of a share of both. Does not read pages again. Throws Error(data)
-  /// that names the damaged file and, if the bytes of a tensor are wrong, the tensor.
+  /// Checks every byte of all shards and pages, or of a share of both. Does not read pages again that other calls have
+  /// read. If there are more shares than shards, and no pages, several shares divide the pieces of each shard. Bytes of
+  /// a shard's header on which no reader depends are then not checked, because only the digest of the whole file covers
+  /// them. If there are pages, the shares after those of the shards check pages only. Throws Error(data) that names the
+  /// damaged file and, if the bytes of a tensor are wrong, the tensor.
   void verify(Share share = {});
+  /// Makes later reads skip the digests of pieces. Call it once other ranks have verified all other shares, so that a
+  /// rank reads only the bytes of its regions.
+  void skip_digests() { shares_checked_ = true; }
 
  private:
   Checkpoint(std::string folder, FileLock lock, std::string_view text, FileWork work);
   const TensorRecord* find(std::string_view name, Kind kind) const;
   std::string shard_path(size_t shard) const { return folder_ + "/" + manifest_.shards[shard].file; }
   const std::vector<TensorRecord>& page(size_t index) const;
+  std::vector<TensorRecord> read_page(size_t index) const;
   std::string holdings(size_t shard) const;
   void check_presence(size_t shard) const;
   void verify_shard(size_t shard);
+  // Checks the header of a shard, and a share of its pieces with about equal bytes. There must be no pages.
+  void verify_pieces(size_t shard, Share share);
   const SafetensorsFile& open_shard(size_t shard);
   const SafetensorsFile& open_piece(const TensorRecord& tensor, const Piece& piece);
 
@@ -85,6 +96,7 @@ class Checkpoint {
   mutable std::vector<std::optional<std::vector<TensorRecord>>> pages_;
   FileWork work_;
   std::map<size_t, SafetensorsFile> shards_;          // shards opened so far
+  bool shares_checked_ = false;                       // true after skip_digests()
   std::set<size_t> checked_shards_;                   // shards in which verify() found no damage
   std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest
 };

@@ -4,11 +4,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/escaped.h"
+#include "framework/base/parsed_number.h"
 #include "framework/base/utf8.h"
 #include "framework/data/file.h"
 #include "framework/io/remove_folder.h"
@@ -24,10 +24,8 @@ namespace {
 constexpr std::string_view prefix = "step-";
 
 std::optional<int64_t> number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+  const auto value = parsed_number<int64_t>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 std::string folder_name(int64_t step) { return fmt::format("{}{:08}", prefix, step); }
@@ -65,6 +63,11 @@ CheckpointStore::CheckpointStore(std::string folder, StoreOptions options)
 }
 
 std::string CheckpointStore::path(int64_t step) const { return folder_ + "/" + folder_name(step); }
+
+std::string CheckpointStore::unfinished_path(int64_t step) const {
+  const std::string mark = options_.generation ? cat(".", options_.generation->number()) : "";
+  return cat(path(step), mark, unfinished_suffix);
+}
 
 std::vector<int64_t> CheckpointStore::steps() const {
   std::vector<int64_t> steps;
@@ -185,12 +188,14 @@ std::vector<std::string> CheckpointStore::abandon_after(int64_t step) const {
   for (const int64_t later : std::vector(std::ranges::upper_bound(known, step), known.end())) {
     const std::string to = path(later) + std::string(abandoned_suffix);
     std::error_code error;
-    remove_folder(to, options_.work, error);
+    remove_folder_of(later, to, error);
+    require_current();
     if (!error) fs::rename(path(later), to, error);
     if (error) fail(ExitCode::resource, path(later), ": cannot be renamed to ", to, ": ", error.message());
     abandoned.push_back(to);
   }
   if (abandoned.empty()) return abandoned;
+  require_current();
   const std::string hint = folder_ + "/latest";
   std::error_code error;
   if (fs::exists(path(step))) {
@@ -262,20 +267,38 @@ void CheckpointStore::clean() const {
   for (const std::string& name : names_in(folder_)) {
     if (!name.starts_with(prefix) && !name.starts_with("latest"))
       continue;  // ignores files that do not belong to the store
-    const std::string path = folder_ + "/" + name;
+    if (!name.ends_with(unfinished_suffix) && !name.ends_with(replaced_suffix)) continue;
+    require_current();  // otherwise, the folder may belong to a newer job
+    const std::string leftover = folder_ + "/" + name;
     std::error_code error;
-    if (name.ends_with(unfinished_suffix)) {
-      remove_folder(path, options_.work, error);
-    } else if (name.ends_with(replaced_suffix)) {
-      const std::string original = path.substr(0, path.size() - replaced_suffix.size());
-      if (fs::exists(original)) {
-        remove_folder(path, options_.work, error);
-      } else {
-        fs::rename(path, original, error);  // the process was killed between the two renames of a replacement
-      }
-    }
-    if (error) fail(ExitCode::resource, path, ": cannot be cleaned up: ", error.message());
+    name.ends_with(unfinished_suffix) ? remove_folder(leftover, options_.work, error) : clean_replaced(name, error);
+    if (error) fail(ExitCode::resource, leftover, ": cannot be cleaned up: ", error.message());
   }
+}
+
+// Removes the folder `name` of a replaced checkpoint, or restores it if the new checkpoint does not exist, because the
+// process was killed between the two renames of a replacement.
+void CheckpointStore::clean_replaced(std::string_view name, std::error_code& error) const {
+  const std::string original(name.substr(0, name.size() - replaced_suffix.size()));
+  const auto step = step_of(original);
+  if (step && fs::exists(path(*step))) {
+    remove_folder_of(*step, cat(folder_, "/", name), error);
+  } else if (step) {
+    fs::rename(cat(folder_, "/", name), path(*step), error);
+  }
+}
+
+void CheckpointStore::remove_folder_of(int64_t step, const std::string& folder, std::error_code& error) const {
+  error.clear();
+  if (!fs::exists(fs::symlink_status(folder, error))) {
+    if (error == std::errc::no_such_file_or_directory) error.clear();
+    return;
+  }
+  const std::string doomed = unfinished_path(step);
+  remove_folder(doomed, options_.work, error);
+  require_current();
+  if (!error) fs::rename(folder, doomed, error);
+  if (!error) remove_folder(doomed, options_.work, error);
 }
 
 void CheckpointStore::retain() const {
@@ -293,7 +316,7 @@ void CheckpointStore::retain() const {
 }
 
 void CheckpointStore::remove(int64_t step) const {
-  const std::string folder = path(step), doomed = folder + std::string(unfinished_suffix);
+  const std::string folder = path(step), doomed = unfinished_path(step);
   const std::string manifest = folder + "/manifest.json";
   std::error_code error;
   std::optional<FileLock> lock;
@@ -310,6 +333,7 @@ void CheckpointStore::remove(int64_t step) const {
   }
   // Renames the folder first. If the process is killed during the removal, no folder that looks like a checkpoint
   // remains.
+  require_current();
   fs::rename(folder, doomed, error);
   reach(options_.fault, "retention: renamed");
   if (!error) remove_folder(doomed, options_.work, error);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "framework/io/checkpoint.h"
@@ -39,22 +40,23 @@ struct StoreOptions {
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
 /// RunLock of the run. If StoreOptions::generation is no longer the newest of the run, these functions change no file
-/// and throw Error(usage). Not thread-safe.
+/// and throw Error(usage). They check it again before each folder that they rename or remove. Not thread-safe.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
 
   /// Returns the checkpoint from which to continue; nullopt for `none`, and for `auto` if there are no checkpoints.
   /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it finds, about the selection
-  /// if a newer checkpoint is bad, and about a `latest` that is missing, unreadable, or does not name an existing
-  /// checkpoint. Throws Error(data) if the requested checkpoint is missing or bad. With `auto`, throws Error(data) if
-  /// all checkpoints are bad, because only the user may decide to start over.
+  /// if a newer checkpoint is bad, and about a `latest` that is unreadable, does not name an existing checkpoint, or is
+  /// missing although there are checkpoints. Throws Error(data) if the requested checkpoint is missing or bad. With
+  /// `auto`, throws Error(data) if all checkpoints are bad, because only the user may decide to start over.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
   /// Like find(resume, Check::quick), but a checkpoint is good only if `verify` also does not throw Error(data) for it.
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
   /// Opens the checkpoint of step `step`. Throws Error(data) if it is missing or bad.
   Checkpoint open(int64_t step, Check check) const;
-  /// Returns the steps that have a folder, in ascending order. Their checkpoints may be incomplete.
+  /// Returns the steps that have a folder, in ascending order. Their checkpoints may be incomplete. Throws Error(data)
+  /// if the folder of the store cannot be listed.
   std::vector<int64_t> steps() const;
 
   /// Removes the remains of interrupted saves and removals. If a save was killed while it replaced a checkpoint,
@@ -68,8 +70,8 @@ class CheckpointStore {
   /// Renames the checkpoint of each step N after `step` to step-N.abandoned. The run has returned to `step` (0: started
   /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
   /// again removes the older step-N.abandoned. If a folder was renamed, writes the name of the folder of `step` to
-  /// `latest`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(resource) if a file
-  /// cannot be renamed or written.
+  /// `latest`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(resource) if a folder
+  /// cannot be renamed or removed, or `latest` cannot be written or removed.
   std::vector<std::string> abandon_after(int64_t step) const;
   /// Returns 1 + the highest sequence number of all good checkpoints; 1 if there are none.
   int64_t next_sequence() const;
@@ -84,6 +86,14 @@ class CheckpointStore {
   const std::string& folder() const { return folder_; }
   const StoreOptions& options() const { return options_; }
   std::string path(int64_t step) const;  // returns a path like "<folder>/step-00000100"
+  /// Returns the path of the folder of a save in progress: "<folder>/step-00000100.7.tmp" for generation 7, so that two
+  /// jobs never write to or remove the same folder; "<folder>/step-00000100.tmp" without a generation.
+  std::string unfinished_path(int64_t step) const;
+  /// Removes `folder`, which belongs to `step`, unless it does not exist. First renames it to unfinished_path(step) in
+  /// place of an existing folder. No other job uses this name, so a job that is suspended during the removal and
+  /// replaced by another job removes nothing of that job. Throws like require_current(). Sets `error` if the folder
+  /// cannot be renamed or removed.
+  void remove_folder_of(int64_t step, const std::string& folder, std::error_code& error) const;
 
   struct Scan {
     std::vector<Checkpoint> good;       // newest first; `auto` continues from the first
@@ -116,6 +126,7 @@ class CheckpointStore {
     auto operator<=>(const Saved&) const = default;
   };
   void check_hint(bool any) const;
+  void clean_replaced(std::string_view name, std::error_code& error) const;
   void remove(int64_t step) const;
   std::vector<Saved> good_steps() const;
   const Known* known_good(int64_t step) const;

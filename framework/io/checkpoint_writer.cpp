@@ -40,7 +40,7 @@ CheckpointWriter::CheckpointWriter(const CheckpointStore& store, int64_t step)
     : store_(store),
       step_(step),
       folder_(store.path(step)),
-      unfinished_(cat(folder_, unfinished_suffix)),
+      unfinished_(store.unfinished_path(step)),
       replaced_(cat(folder_, replaced_suffix)) {}
 
 FaultHook CheckpointWriter::fault(std::string prefix) const {
@@ -108,12 +108,12 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   store_.while_current([&] { replace_folder(); });
   if (!survives_power_cut()) return;  // after a power cut, only older checkpoints may remain
   try {
-    store_.require_current();
     std::error_code error;
-    remove_folder(replaced_, store_.options().work, error);
+    store_.remove_folder_of(step_, replaced_, error);
     if (error)
       store_.options().warn(
           cat(replaced_, ": cannot be removed: ", error.message(), "; remove this folder before the next start"));
+    store_.require_current();
     write_file(store_.folder() + "/latest", fs::path(folder_).filename().string() + "\n", fault("latest"));
     store_.retain();
   } catch (const std::exception& error) {
@@ -160,12 +160,13 @@ bool CheckpointWriter::survives_power_cut() const {
 
 void CheckpointWriter::discard() const noexcept {
   try {
-    store_.require_current();  // otherwise, the folder may belong to a newer job
+    store_.require_current();  // otherwise, a newer job removes the folder, and the other one may belong to it
     std::error_code error;
     remove_folder(unfinished_, store_.options().work, error);
     if (error)
       store_.options().warn(
           cat(unfinished_, ": cannot be removed: ", error.message(), "; remove this folder before the next start"));
+    store_.require_current();
     if (fs::exists(replaced_) && !fs::exists(folder_)) rename_folder(replaced_, folder_);
   } catch (const std::exception& error) {
     store_.options().warn(cat(unfinished_, ": cannot be discarded: ", error.what()));

@@ -31,8 +31,8 @@ class CheckpointWriter {
   /// `store` must outlive the writer. `step` is the step to save.
   CheckpointWriter(const CheckpointStore& store, int64_t step);
 
-  /// Creates the empty folder step-N.tmp/ in place of an existing one. Throws Error(resource) if this fails. Like
-  /// write_shard(), throws Error(usage) if a newer job has started in the run directory.
+  /// Creates the empty folder CheckpointStore::unfinished_path() in place of an existing one. Throws Error(resource) if
+  /// this fails. Like write_shard(), throws Error(usage) if a newer job has started in the run directory.
   void create();
   /// Writes and fsyncs shard `index` of `count`. Returns its description, as text for commit(). Throws Error(resource),
   /// for example if the disk is full.
@@ -48,7 +48,7 @@ class CheckpointWriter {
   /// reported as warnings, for example if `latest` cannot be written or an old folder cannot be deleted. If the rename
   /// cannot be confirmed on disk, `latest` is not written and no older checkpoint is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
-  /// Removes step-N.tmp/, unless a newer job has started in the run directory. If commit() had moved an older
+  /// Removes this folder, unless a newer job has started in the run directory. If commit() had moved an older
   /// checkpoint of the step aside, moves it back. Warns if this fails. Never throws.
   void discard() const noexcept;
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "framework/base/error.h"
+#include "framework/base/lock_problem.h"
 
 namespace hexad::io {
 
@@ -16,15 +17,6 @@ namespace {
 
 // True if open() for writing fails with this error although open() for reading may succeed.
 bool forbids_writing(int error) { return error == EACCES || error == EPERM || error == EROFS; }
-
-// True if flock() fails with this error because another holder's lock excludes the caller. Network file systems may
-// return EACCES, as fcntl() may.
-bool is_held(int error) { return error == EWOULDBLOCK || error == EACCES; }
-
-// True if flock() fails with this error on a file system without locks.
-bool lacks_locks(int error) {
-  return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL || error == ENOTTY;
-}
 
 }  // namespace
 
@@ -41,10 +33,10 @@ std::optional<FileLock> FileLock::take(const std::string& path, Mode mode, bool 
   FileLock lock(fd);
   if (::flock(fd, (mode == Mode::shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return lock;
   const int error = errno;
-  if (is_held(error)) return std::nullopt;
-  if (!lacks_locks(error))
-    base::fail(base::ExitCode::resource, path, ": cannot be locked: ", std::strerror(error),
-               error == EBADF ? "; this file system locks only files that this process may write" : "");
+  const base::LockProblem problem = base::lock_problem(error);
+  if (problem == base::LockProblem::held) return std::nullopt;
+  if (problem == base::LockProblem::other)
+    base::fail(base::ExitCode::resource, path, ": cannot be locked: ", std::strerror(error), base::lock_hint(error));
   return lock;
 }
 

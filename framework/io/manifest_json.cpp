@@ -29,7 +29,7 @@ size_t choice(const JsonNode& node, std::span<const std::string_view> names) {
   return static_cast<size_t>(found - names.begin());
 }
 
-Dtype read_dtype(const JsonNode& node) {
+Dtype read_tensor_dtype(const JsonNode& node) {
   constexpr std::array<std::string_view, 6> names{"f32", "bf16", "f64", "i32", "i64", "u8"};
   return dtype_from_name(names[choice(node, names)]);
 }
@@ -88,11 +88,11 @@ Json to_json(const ManifestPage& page) {
 TensorRecord tensor_from(const JsonNode& node, size_t shards) {
   TensorRecord tensor{node["name"].text(),
                       static_cast<Kind>(choice(node["kind"], kind_names)),
-                      read_dtype(node["dtype"]),
+                      read_tensor_dtype(node["dtype"]),
                       node["shape"].shape(),
                       {}};
   node["shape"].check(checked_bytes(tensor.shape, tensor.dtype).has_value(),
-                      "sizes whose product fits in 63 bits; a size of 0 counts as 1");
+                      "sizes of a tensor of less than 2^63 bytes; a size of 0 counts as 1");
   node["pieces"].each([&](const JsonNode& piece) {
     Piece p{static_cast<size_t>(piece["shard"].integer(0, static_cast<int64_t>(shards) - 1)),
             piece["stored"].text(),

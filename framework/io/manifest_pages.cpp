@@ -16,9 +16,6 @@ using namespace base;
 
 namespace {
 
-auto key(const TensorRecord& t) { return std::pair(std::string_view(t.name), t.kind); }
-auto key(const ManifestPage& p) { return std::pair(std::string_view(p.name), p.kind); }
-
 // Returns how many tensors, from the first on, fit into a page.
 size_t fitting(std::span<const TensorRecord> tensors, int64_t page_pieces) {
   int64_t pieces = 0;
@@ -68,9 +65,10 @@ std::vector<TensorRecord> page_from_json(const Manifest& manifest, size_t page, 
   std::vector<TensorRecord> tensors;
   list.each([&](const JsonNode& node) {
     tensors.push_back(whole_tensor_from(node, manifest.shards.size()));
-    const auto mine = key(tensors.back());
-    const bool after_previous = tensors.size() == 1 ? mine == key(expected) : key(tensors[tensors.size() - 2]) < mine;
-    const bool before_next = page + 1 == manifest.pages.size() || mine < key(manifest.pages[page + 1]);
+    const auto mine = key_of(tensors.back());
+    const bool after_previous =
+        tensors.size() == 1 ? mine == key_of(expected) : key_of(tensors[tensors.size() - 2]) < mine;
+    const bool before_next = page + 1 == manifest.pages.size() || mine < key_of(manifest.pages[page + 1]);
     node.check(after_previous && before_next, "a tensor of this page, in the order of names and kinds");
   });
   list.check(!tensors.empty(), "at least one tensor");

@@ -4,11 +4,16 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/io/manifest.h"
 
 namespace hexad::io {
+
+/// Returns the name and the kind of a tensor, or of the first tensor of a page. The tensors of a manifest are sorted by
+/// them.
+inline constexpr auto key_of = [](const auto& t) { return std::pair(std::string_view(t.name), t.kind); };
 
 inline constexpr const char* manifest_name = "manifest.json";
 

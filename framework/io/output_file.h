@@ -18,7 +18,7 @@ using base::FileWork;
 /// written.
 class OutputFile {
  public:
-  /// Creates the file or replaces the contents of an existing one. Bytes that the system has taken over are reported to
+  /// Creates the file or replaces the contents of an existing one. Bytes that the system has accepted are reported to
   /// `work`.
   explicit OutputFile(std::string path, FileWork work = {});
   /// Closes the file. If finish() was not called, an incomplete file remains, which the caller must remove.

@@ -1,6 +1,5 @@
 #include "framework/io/run_generation.h"
 
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/error.h"
 #include "framework/base/escaped.h"
+#include "framework/base/parsed_number.h"
 #include "framework/base/utf8.h"
 #include "framework/io/file_lock.h"
 
@@ -26,18 +26,16 @@ constexpr std::chrono::milliseconds between_tries{20};
 int64_t read_number(const std::string& path) {
   std::ifstream in(path);
   std::string text;
-  if (!std::getline(in, text) && !in.eof()) {  // eof(): the file is empty
+  if (!std::getline(in, text) && !in.eof()) {  // an empty file, for which eof() is true, is refused below
     std::error_code error;
     if (!std::filesystem::exists(path, error) && !error) return 0;
-    fail(ExitCode::resource, path, ": is empty or cannot be read", error ? cat(": ", error.message()) : "");
+    fail(ExitCode::resource, path, ": cannot be read", error ? cat(": ", error.message()) : "");
   }
-  int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < 1)
+  const auto number = parsed_number<int64_t>(text);
+  if (!number || *number < 1)
     fail(ExitCode::data, path, ": contains '", escaped(valid_utf8(text.substr(0, 40))),
          "', expected an integer of at least 1; if no job uses this run directory, remove the file");
-  return number;
+  return *number;
 }
 
 FileLock lock_within(const std::string& folder, std::chrono::milliseconds patience) {

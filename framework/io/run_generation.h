@@ -22,8 +22,7 @@ class RunGeneration {
  public:
   /// Takes the next number of the directory, which must exist. Only the holder of the RunLock may call it. Waits up to
   /// `patience` for a commit or start of another job. Throws Error(usage) if it does not end in that time. Throws
-  /// Error(data) if the file does not contain a number, and Error(resource) if it is empty, or cannot be read or
-  /// written.
+  /// Error(data) if the file does not contain a number, and Error(resource) if it cannot be read or written.
   static RunGeneration take(const std::string& run_directory,
                             std::chrono::milliseconds patience = std::chrono::seconds(20));
   /// Makes the object for another rank, from the `number` that rank 0 has taken.
@@ -36,7 +35,7 @@ class RunGeneration {
   /// require_current() if a newer job has started, or if the file remains damaged or unreadable.
   void require_visible(const std::string& node, std::chrono::milliseconds patience = std::chrono::seconds(60)) const;
   /// Throws Error(usage) if a newer job has started in the directory, or if the file is gone. Throws Error(data) if the
-  /// file does not contain a number, and Error(resource) if it is empty or cannot be read.
+  /// file does not contain a number, and Error(resource) if it cannot be read.
   void require_current() const;
   /// Like require_current(), but does nothing if the file cannot be read or does not contain a number. Use it for small
   /// writes whose failure does not end a run, such as metrics.

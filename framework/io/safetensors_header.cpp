@@ -47,7 +47,7 @@ HeaderEntry read_tensor(const std::string& name, const JsonNode& node, int64_t d
   if (range[0] > range[1])
     offsets.check(false, cat("two offsets in ascending order, not ", range[0], " and ", range[1]));
   const auto bytes = checked_bytes(entry.shape, entry.dtype.bytes);
-  node["shape"].check(bytes.has_value(), "sizes whose product fits in 63 bits; a size of 0 counts as 1");
+  node["shape"].check(bytes.has_value(), "sizes of a tensor of less than 2^63 bytes; a size of 0 counts as 1");
   if (*bytes != range[1] - range[0]) {
     offsets.check(false, cat("a range of ", *bytes, " bytes for ", entry.dtype.name, " ", entry.shape, ", not ",
                              range[1] - range[0]));

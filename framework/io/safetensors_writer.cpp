@@ -24,7 +24,7 @@ std::vector<size_t> file_order(std::span<const NamedTensor> tensors) {
   return order;
 }
 
-std::vector<TensorInfo> lay_out(std::span<const NamedTensor> tensors, std::span<const size_t> order) {
+std::vector<TensorInfo> layout_of(std::span<const NamedTensor> tensors, std::span<const size_t> order) {
   std::vector<TensorInfo> infos;
   int64_t at = 0;
   for (size_t i : order) {
@@ -54,7 +54,7 @@ SafetensorsResult write_safetensors(const std::string& path, std::span<const Nam
                                     const std::map<std::string, std::string>& metadata, const FaultHook& fault,
                                     const FileWork& work) {
   const std::vector<size_t> order = file_order(tensors);
-  const std::vector<TensorInfo> layout = lay_out(tensors, order);
+  const std::vector<TensorInfo> layout = layout_of(tensors, order);
   const std::string header = make_header(layout, metadata);
   require_readable_header(header, layout.empty() ? 0 : layout.back().end, path);
   const auto length = static_cast<uint64_t>(header.size());

@@ -14,7 +14,7 @@ thread_local double share_here = 1;
 }  // namespace
 
 ComputeShare::ComputeShare(double share)
-    : threads_before_(cpu::thread_count()), share_before_(std::exchange(share_here, share)) {
+    : threads_before_(cpu::thread_count()), share_before_(std::exchange(share_here, share_here * share)) {
   cpu::set_thread_count(base::threads_of_share(threads_before_, share));
 }
 

@@ -61,6 +61,7 @@ struct BiasKernels {
   Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy)> backward;
   /// Adds bias[e, :] of bias[E, N] to each row of x[R, N] that belongs to expert e.
   Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias, const GroupOffsets&)> grouped_forward;
+  /// Adds the column sums of the rows of each expert e to dbias[e, :] of dbias[E, N] (acc).
   Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy, const GroupOffsets&)> grouped_backward;
 
   static constexpr auto entries() {
@@ -174,6 +175,22 @@ struct SwigluKernels {
     return std::tuple{Named{"forward", &SwigluKernels::forward}, Named{"backward", &SwigluKernels::backward}};
   }
   static const SwigluKernels of_reference, of_cpu, of_cuda;
+};
+
+/// First product of SwiGLU experts, and their activation. A backend may compute both in one launch, so that the
+/// activation does not read gate and up again. Results agree with those of GroupedMatmulKernels and SwigluKernels up to
+/// rounding; on a CPU, they are bitwise identical.
+struct GroupedSwigluKernels {
+  /// Computes gate_up[R, 2 F] = x[R, D] w^T like GroupedMatmulKernels::forward, with w[E, 2 F, D]: gate and up side by
+  /// side. From these rounded values, computes activated[R, F] = gate * sigmoid(gate) * up * weights like
+  /// SwigluKernels::forward, with weights[R] (acc; all 1 if undefined). Rows of `gate_up` that belong to no group are
+  /// not written, and those of `activated` are undefined.
+  Kernel<void(Stream&, Out<Tensor> gate_up, Out<Tensor> activated, const Tensor& x, const Tensor& w,
+              const GroupOffsets&, const Tensor& weights)>
+      forward;
+
+  static constexpr auto entries() { return std::tuple{Named{"forward", &GroupedSwigluKernels::forward}}; }
+  static const GroupedSwigluKernels of_reference, of_cpu, of_cuda;
 };
 
 /// SwiGLU with clamped operands (gpt-oss). Operands, weights and results are as in SwigluKernels.

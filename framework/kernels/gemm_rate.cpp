@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/base/clock.h"
+#include "framework/base/median.h"
 
 namespace hexad::kernels {
 
@@ -28,7 +29,7 @@ void expect_product(const Tensor& out, int64_t inputs) {
     const double expected = x_value * w_value * static_cast<double>(inputs);
     for (const T value : out.to_vector<T>())
       require(static_cast<double>(value) == expected, "[gemm_rate] an element is ", static_cast<double>(value),
-              ", expected ", expected);
+              "; expected ", expected);
   });
 }
 
@@ -63,8 +64,7 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
     times.push_back(now() - begin);
   } while (now() - start < seconds || times.size() < 3);
   if (check) check(out, p.inputs);
-  std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2), times.end());
-  return flops_of(p) / times[times.size() / 2];
+  return flops_of(p) / median(std::move(times));
 }
 
 // Returns the mean rate of all products within `seconds`. The rate of the fastest product would be too high, because

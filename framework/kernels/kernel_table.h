@@ -30,6 +30,7 @@ struct KernelTable {
   DeltaGateKernels delta_gate;
   DeltaRuleKernels delta_rule;
   SwigluKernels swiglu;
+  GroupedSwigluKernels grouped_swiglu;
   ClampedSwigluKernels clamped_swiglu;
   GeluKernels gelu;
   RowGateKernels row_gate;
@@ -62,6 +63,7 @@ struct KernelTable {
                       Named{"delta_gate", &KernelTable::delta_gate},
                       Named{"delta_rule", &KernelTable::delta_rule},
                       Named{"swiglu", &KernelTable::swiglu},
+                      Named{"grouped_swiglu", &KernelTable::grouped_swiglu},
                       Named{"clamped_swiglu", &KernelTable::clamped_swiglu},
                       Named{"gelu", &KernelTable::gelu},
                       Named{"row_gate", &KernelTable::row_gate},
@@ -83,8 +85,8 @@ struct KernelTable {
 };
 
 extern const KernelTable reference_table;  // naive loops in double, which define each kernel
-/// Fast multithreaded kernels. Results do not depend on the number of threads. The results in a row of a dense
-/// kernel (dense_kernels.h) do not depend on other rows.
+/// Fast multithreaded kernels. Results do not depend on the number of threads. In dense kernels (dense_kernels.h), the
+/// results of a row do not depend on other rows, except gradients of weights, which are sums over rows.
 extern const KernelTable cpu_table;
 extern const KernelTable emulated_table;  // the CPU's kernels, queued on the emulated device
 /// Returns the table of the CUDA backend. Throws Error(usage) in a program that was built without CUDA.

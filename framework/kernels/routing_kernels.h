@@ -276,11 +276,11 @@ struct PermuteKernels {
   /// Computes out[r] (acc) = <a[r, :], b[r, :]>. The order of addition depends only on the width.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
   /// The next two entries copy rows to and from the windows of several ranks (comm::Windows). `window` (any dtype)
-  /// is this rank's window. distances[P] (i64) are the bytes from it to the window of each rank, multiples of 16.
-  /// runs[3, N] (i64) says where rows lie: the rows from runs[0, n - 1] (0 for n = 0) up to runs[0, n] are in the
-  /// window of rank runs[1, n]. There, row r of R is row r + runs[2, n], counted in rows of D elements from the
-  /// window's begin. The last run ends at R. Places are not checked, as they may be in the memory of other
-  /// ranks. x and out may have strided rows.
+  /// is this rank's window. distances[P] (i64) are the distances in bytes from it to the windows of all ranks,
+  /// multiples of 16. runs[3, N] (i64) defines the place of each row: the rows from runs[0, n - 1] (0 for n = 0) to
+  /// before runs[0, n] are in the window of rank runs[1, n]. There, row r of R is row r + runs[2, n], counted in rows
+  /// of D elements from the window's begin. The last run ends at R. Kernels do not check that places are inside the
+  /// windows, because the windows may be in the memory of other ranks. x and out may have strided rows.
   ///
   /// Copies x[index[r], :] to the place of each row r. If `index` (i64 [R]) is undefined, copies x[r, :].
   Kernel<void(Stream&, Out<Tensor> window, const Tensor& distances, const Tensor& runs, const Tensor& x,
@@ -310,7 +310,7 @@ struct WireKernels {
   ///
   /// In format fp8, the codes are those of x / scale in f32. scale is max(max |row| / 448, 2^-126), or 0 for a row of
   /// zeros. f64 is first converted to f32. If an element of a row is not finite in f32, all elements of the row and its
-  /// scale become NaN, which the receiver detects.
+  /// scale become NaN, so that the receiver does not get wrong finite values.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;

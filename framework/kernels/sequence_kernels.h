@@ -23,9 +23,8 @@ struct QueriesAndKeys {
 /// dimension i is paired with i + P. The other dimensions do not change.
 struct RotaryKernels {
   /// Computes out = x rotated by the angles of positions[T] (i32). `cosine` and `sine` are [context, P] (acc), with
-  /// 1 <= P <= C/2.
-  /// `backward` rotates by the negative angle (the adjoint). x may have strided rows. out.q may be x.q, and out.k may
-  /// be x.k. q or k may be undefined in both x and out.
+  /// 1 <= P <= C/2. Direction::backward rotates by the negative angle (the adjoint). x may have strided rows. out.q may
+  /// be x.q, and out.k may be x.k. q or k may be undefined in both x and out.
   Kernel<void(Stream&, Out<QueriesAndKeys> out, const QueriesAndKeys& x, const Tensor& positions, const Tensor& cosine,
               const Tensor& sine, Direction direction)>
       apply;

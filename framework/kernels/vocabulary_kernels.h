@@ -1,4 +1,5 @@
-// Kernels with the vocabulary: embeddings and cross-entropy. The legend of shapes is in kernel_operands.h.
+// Kernels of layers that depend on the vocabulary: embeddings and cross-entropy. The legend of shapes is in
+// kernel_operands.h.
 #pragma once
 
 #include <cstdint>

@@ -103,7 +103,7 @@ Event issue(const Task& task, Stream& lane) {
   if (lane.on_device()) range.emplace(task.spec.name);
   // issued_late is ignored for the queue of a device. The device reuses memory in the order of issue, so early issue
   // costs no memory there.
-  if (!task.spec.issued_late || lane.runs_at_once() || lane.on_device()) return task.work(lane);
+  if (!task.spec.issued_late || !lane.starts_late()) return task.work(lane);
   const auto part = std::make_shared<LatePart>();
   const Event asynchronous = part->event();
   lane.run([&task, part] { part->issue(task); });
@@ -175,34 +175,60 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
 // wait for the host's part.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
-// Yields to the other micro-batch before the calling thread waits (see execute()). A task that has been waited for once
-// is treated as done.
+// Yields to the other micro-batch before the calling thread waits for communication (see execute()).
 class Yields {
  public:
-  Yields(std::span<const Task> tasks, device::DeviceContext& context, Fibers* fibers) : fibers_(fibers) {
-    for (const Task& task : tasks)
-      away_.push_back(is_communication(task.spec.kind) || !issuer_waits(context.stream(task.spec.lane)));
-  }
-  void before(const Task& task, const Stream& stream) {
-    if (!issuer_waits(stream)) return;
-    bool waits = false;
-    for (TaskId id : task.after) waits |= std::exchange(away_[id], char{0}) != 0;
-    if (waits && fibers_) fibers_->yield();
+  Yields(std::span<const Task> tasks, Fibers* fibers)
+      : tasks_(tasks), fibers_(fibers), awaited_(fibers ? tasks.size() : 0, char{0}) {}
+  void before(size_t task, const Stream& stream) {
+    if (!fibers_ || !issuer_waits(stream) || !await(task)) return;
+    await(task_of_yield(task));
+    fibers_->yield();
   }
   void at_the_end() {
-    if (fibers_ && std::find(away_.begin(), away_.end(), 1) != away_.end()) fibers_->yield();
+    if (!fibers_) return;
+    for (size_t i = 0; i < tasks_.size(); ++i)
+      if (is_communication(tasks_[i].spec.kind) && awaited_[i] == 0) return fibers_->yield();
   }
 
  private:
-  std::vector<char> away_;  // for each task: 1 if the calling thread must yield before it waits for the task
-  Fibers* fibers_;
+  // Marks all tasks before `task`, directly or through other tasks, as awaited. Returns true if one of them
+  // communicates and was not awaited before.
+  bool await(size_t task) {
+    bool communicates = false;
+    std::vector<size_t> open{task};
+    while (!open.empty()) {
+      const size_t at = open.back();
+      open.pop_back();
+      for (const TaskId before : tasks_[at].after) {
+        if (std::exchange(awaited_[before], char{1}) != 0) continue;
+        communicates |= is_communication(tasks_[before].spec.kind);
+        open.push_back(static_cast<size_t>(before));
+      }
+    }
+    return communicates;
+  }
+
+  // Returns the task before which ranks without the copy `task` yield: the next task that is not a copy, if it waits
+  // for this copy. It may wait for more than the copy does. Returns `task` itself in all other cases.
+  size_t task_of_yield(size_t task) const {
+    size_t next = task;
+    while (next < tasks_.size() && tasks_[next].spec.kind == TaskKind::copy) ++next;
+    if (next == tasks_.size()) return task;
+    const std::vector<TaskId>& after = tasks_[next].after;
+    return std::ranges::find(after, static_cast<TaskId>(task)) == after.end() ? task : next;
+  }
+
+  const std::span<const Task> tasks_;
+  Fibers* const fibers_;
+  std::vector<char> awaited_;  // for each task: 1 if the calling thread has waited for it, or for a task after it
 };
 
 }  // namespace
 
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times, Fibers* fibers) {
   const auto tasks = graph.tasks();
-  Yields yields(tasks, context, fibers);
+  Yields yields(tasks, fibers);
   std::vector<Issued> issued;
   issued.reserve(tasks.size());
   const auto watch = times ? std::make_shared<Stopwatch>(tasks.size()) : nullptr;
@@ -211,7 +237,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
     for (size_t i = 0; i < tasks.size(); ++i) {
       const Task& task = tasks[i];
       Stream& stream = context.stream(task.spec.lane);
-      yields.before(task, stream);
+      yields.before(i, stream);
       for (TaskId id : task.after) {
         wait_for(issued[id], tasks[id].spec.name, stream, context.spans());
       }

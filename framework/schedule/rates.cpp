@@ -174,7 +174,7 @@ void Rates::check() const {
   for (const double speed : speed_of_threads)
     if (!(speed > 0) || !std::isfinite(speed))
       base::fail(base::ExitCode::usage, "rates: products run at ", speed,
-                 " of their speed on fewer threads; expected a number above 0");
+                 " of their speed on fewer threads; expected a finite number above 0");
   if (cores) cores->check();
 }
 

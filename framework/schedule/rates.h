@@ -119,12 +119,12 @@ struct Rates {
   double seconds_in_burst(const TaskSpec& task) const;
 
   /// Throws base::Error(usage) if a value is out of range:
-  /// - the sizes of a curve are not finite, above 0 and ascending;
+  /// - a size of a curve is not finite, not above 0, or not greater than the size before it;
   /// - a time is negative or not finite;
   /// - the curve of a link has no point;
   /// - a burst is negative or not finite;
   /// - an alpha is not in (0, 1];
-  /// - a speed of threads is not finite and above 0;
+  /// - a speed of threads is not finite or not above 0;
   /// - a member of `cores` is out of range.
   void check() const;
 

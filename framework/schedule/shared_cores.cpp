@@ -16,7 +16,8 @@ double SharedCores::speed(double own, double mean) const {
 
 void SharedCores::check() const {
   if (!(cores > 0) || !std::isfinite(cores))
-    base::fail(base::ExitCode::usage, "rates: ranks of a node share ", cores, " cores; expected a number above 0");
+    base::fail(base::ExitCode::usage, "rates: ranks of a node share ", cores,
+               " cores; expected a finite number above 0");
   if (ranks < 1 || measured_ranks < 1 || threads < 1)
     base::fail(base::ExitCode::usage, "rates: ", ranks, " ranks of a node, measured with ", measured_ranks,
                " ranks of ", threads, " threads; expected at least 1 each");

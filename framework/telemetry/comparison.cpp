@@ -24,7 +24,9 @@ namespace {
 
 constexpr size_t most_settings = 6;  // maximum number of settings that are shown as columns; of more, none is shown
 
-std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
+std::string text_if_known(double value, std::string (*text)(double)) {
+  return std::isfinite(value) ? text(value) : "–";
+}
 
 /// Returns a short form such as "2 ranks: dp 2, ep 2" of SweepRun::layout, which contains mesh::Layout::to_string().
 /// Sizes of one and the words "horizontal" and "vertical" are omitted.
@@ -79,9 +81,10 @@ std::string results_table(const Sweep& sweep) {
     if (listed)
       for (const std::string& key : sweep.keys) cells.push_back(setting(run, key));
     const auto loss = [](double value) { return human_loss(value); };
-    cells.insert(cells.end(), {run.state.empty() ? "–" : run.state, grouped(s.last_step),
-                               human_count(static_cast<double>(s.tokens)), loss(s.loss), known(s.heldout_loss, loss),
-                               human_bytes(static_cast<double>(s.peak_memory_bytes)), short_layout(run.layout)});
+    cells.insert(cells.end(),
+                 {run.state.empty() ? "–" : run.state, grouped(s.last_step), human_count(static_cast<double>(s.tokens)),
+                  loss(s.loss), text_if_known(s.heldout_loss, loss),
+                  human_bytes(static_cast<double>(s.peak_memory_bytes)), short_layout(run.layout)});
     body += row(sweep, i, cells);
   }
   return head(columns) + "<tbody>\n" + body + "</tbody>";
@@ -99,12 +102,13 @@ std::string speed_table(const Sweep& sweep) {
     std::vector<std::string> cells{
         run.ranks > 0 ? grouped(run.ranks) : "–",
         grouped(s.timed_steps),
-        known(s.step_seconds.median, precise_duration),
-        known(s.step_seconds.tenth, precise_duration) + " – " + known(s.step_seconds.ninetieth, precise_duration),
-        known(s.tokens_per_second, human_count),
-        known(s.model_flops_per_second, [](double flops) { return human_quantity(flops, "FLOP/s"); }),
-        known(s.mfu, human_percent),
-        known(efficiency(sweep, i), human_percent),
+        text_if_known(s.step_seconds.median, precise_duration),
+        text_if_known(s.step_seconds.tenth, precise_duration) + " – " +
+            text_if_known(s.step_seconds.ninetieth, precise_duration),
+        text_if_known(s.tokens_per_second, human_count),
+        text_if_known(s.model_flops_per_second, [](double flops) { return human_quantity(flops, "FLOP/s"); }),
+        text_if_known(s.mfu, human_percent),
+        text_if_known(efficiency(sweep, i), human_percent),
         human_percent(s.exposed_share_of_all())};
     for (const std::string& name : classes)
       cells.push_back(s.exposed_share.contains(name) ? human_percent(s.exposed_share.at(name)) : "–");
@@ -147,7 +151,7 @@ std::string notes(const Sweep& sweep) {
 }
 
 /// Returns the subtitle: the names of at most four runs, and the number of the other runs.
-std::string subtitle(const Sweep& sweep) {
+std::string subtitle_of_runs(const Sweep& sweep) {
   constexpr size_t most = 4;
   std::vector<std::string> names;
   for (size_t i = 0; i < std::min(most, sweep.runs.size()); ++i) names.push_back(sweep.runs[i].name);
@@ -155,7 +159,7 @@ std::string subtitle(const Sweep& sweep) {
   return fmt::format("{}{}", fmt::join(names, ", "), left > 0 ? fmt::format(" and {} more", left) : "");
 }
 
-std::set<std::string> classes_of(const Sweep& sweep) {
+std::set<std::string> classes_of_runs(const Sweep& sweep) {
   const std::vector<std::string> classes = traffic_classes(sweep);
   return {classes.begin(), classes.end()};
 }
@@ -194,11 +198,11 @@ std::string data_of(const Sweep& sweep) {
 void write_comparison(const Sweep& sweep, const std::filesystem::path& output, std::string_view charts) {
   require_charts(charts, output.string());
   base::write_file(output, filled(comparison_page, {{"title", escaped(title_of(sweep))},
-                                                    {"subtitle", escaped(subtitle(sweep))},
+                                                    {"subtitle", escaped(subtitle_of_runs(sweep))},
                                                     {"style", std::string(report_style)},
                                                     {"toolbar", std::string(report_toolbar)},
                                                     {"notices", trouble_notice(sweep)},
-                                                    {"classes", traffic_legend(classes_of(sweep))},
+                                                    {"classes", traffic_legend(classes_of_runs(sweep))},
                                                     {"results", results_table(sweep)},
                                                     {"speed", speed_table(sweep)},
                                                     {"notes", escaped(notes(sweep))},

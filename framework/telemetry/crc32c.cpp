@@ -16,13 +16,13 @@ constexpr std::array<uint32_t, 256> make_table() {
   return table;
 }
 
-constexpr std::array<uint32_t, 256> table = make_table();
+constexpr std::array<uint32_t, 256> crc_table = make_table();
 
 }  // namespace
 
 uint32_t crc32c(std::string_view bytes) {
   uint32_t crc = ~0u;
-  for (const char c : bytes) crc = (crc >> 8) ^ table[(crc ^ static_cast<uint8_t>(c)) & 0xff];
+  for (const char c : bytes) crc = (crc >> 8) ^ crc_table[(crc ^ static_cast<uint8_t>(c)) & 0xff];
   return ~crc;
 }
 

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "framework/base/error.h"
+#include "framework/base/escaped.h"
 #include "framework/telemetry/append_file.h"
 #include "framework/telemetry/text_output.h"
 
@@ -28,7 +29,7 @@ class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     try {
-      file_.append({line.data(), line.size()});
+      file_.append(base::escaped_lines({line.data(), line.size()}));
     } catch (const base::Error& e) {
       if (!warned_)
         TextOutput(STDERR_FILENO, Stuck::drop).write(base::cat(e.what(), "; lines of this log may be missing\n"));
@@ -49,7 +50,7 @@ class StandardErrorSink : public spdlog::sinks::base_sink<std::mutex> {
     formatter_->format(message, line);
     // Clears the progress line, if any. The next step writes it again below the log line.
     if (output_.is_terminal()) output_.write("\r\x1b[K");
-    output_.write({line.data(), line.size()});
+    output_.write(base::escaped_lines({line.data(), line.size()}));
   }
   void flush_() override {}
 

@@ -1,9 +1,7 @@
 #include "framework/telemetry/page.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "framework/base/error.h"
+#include "framework/base/median.h"
 #include "framework/base/utf8.h"
 
 namespace hexad::telemetry {
@@ -48,19 +46,10 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
   }
 }
 
-double median(std::vector<double> values) {
-  std::erase_if(values, [](double v) { return !std::isfinite(v); });
-  if (values.empty()) return std::nan("");
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*std::max_element(values.begin(), middle) + *middle) / 2;
-}
-
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member) {
   std::vector<double> values;
   for (const auto& s : steps) values.push_back(s.*member);
-  return median(std::move(values));
+  return base::median(std::move(values));
 }
 
 void require_charts(std::string_view charts, const std::string& output) {

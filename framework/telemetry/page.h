@@ -18,9 +18,7 @@ std::string escaped(std::string_view text);
 /// std::logic_error if there is no part of that name, or if "{{" has no "}}".
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
 
-/// Return the median of the finite values, or NaN if there are none. If their number is even, the median is the mean of
-/// the two middle values. A median is robust against slow first steps and pauses of a shared machine.
-double median(std::vector<double> values);
+/// Returns the median of `member` over the steps in which it is finite, or NaN if there are none.
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member);
 
 /// Throws Error(usage) if `charts` is empty, because the program was built without the chart library. The message says

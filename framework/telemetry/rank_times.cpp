@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "framework/base/error.h"
+#include "framework/base/median.h"
 
 namespace hexad::telemetry {
 
@@ -13,22 +15,15 @@ namespace {
 template <class Value>
 Spread spread_of(std::span<const RankTime> ranks, Value&& value) {
   std::vector<double> values;
+  values.reserve(ranks.size());
   for (const RankTime& r : ranks) values.push_back(value(r));
   const auto [least, most] = std::ranges::minmax(values);
-  return {least, lower_median(values), most};
+  return {least, base::lower_median(std::move(values)), most};
 }
 
 }  // namespace
 
-double lower_median(std::vector<double> values) {
-  base::require(!values.empty(), "[rank times] there are no values, expected at least one");
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 RankTimes rank_times(std::span<const RankTime> ranks) {
-  constexpr size_t listed = 8;
   RankTimes times{.step_seconds = spread_of(ranks, [](const RankTime& r) { return r.step_seconds; }),
                   .waited_seconds = spread_of(ranks, [](const RankTime& r) { return r.waited_seconds; }),
                   .own_seconds = spread_of(ranks, [](const RankTime& r) { return r.own_seconds(); }),
@@ -36,8 +31,10 @@ RankTimes rank_times(std::span<const RankTime> ranks) {
   std::vector<int> order(ranks.size());
   std::iota(order.begin(), order.end(), 0);
   const auto own = [&](int r) { return ranks[r].own_seconds(); };
-  std::ranges::stable_sort(order, std::greater{}, own);
-  order.resize(std::min(order.size(), listed));
+  const auto slower = [&](int a, int b) { return own(a) != own(b) ? own(a) > own(b) : a < b; };
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(order.size(), RankTimes::listed));
+  std::ranges::partial_sort(order, end, slower);
+  order.erase(end, order.end());
   for (int r : order) times.slowest.push_back({r, own(r), ranks[r].waited_seconds});
   return times;
 }
@@ -48,21 +45,23 @@ SlowRanks::SlowRanks(std::vector<int> kind_of_rank)
 std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
   base::require(ranks.size() == own_.size(), "[slow ranks] there are times of ", ranks.size(), " ranks, expected ",
                 own_.size());
-  for (size_t r = 0; r < ranks.size(); ++r) own_[r].push_back(ranks[r].own_seconds());
-  if (own_.empty() || own_.front().size() < window) return {};
-  std::vector<Slow> slow = look();
-  for (auto& steps : own_) steps.clear();
-  return slow;
+  for (size_t r = 0; r < ranks.size(); ++r) own_[r][steps_] = ranks[r].own_seconds();
+  if (++steps_ < window) return {};
+  steps_ = 0;
+  return look();
 }
 
 std::vector<SlowRanks::Slow> SlowRanks::look() {
   std::vector<double> usual;  // median over the window by rank, because one slow step does not make a rank slow
-  for (const auto& steps : own_) usual.push_back(lower_median(steps));
+  usual.reserve(own_.size());
+  for (const auto& steps : own_) usual.push_back(base::lower_median({steps.begin(), steps.end()}));
   std::map<int, std::vector<double>> of_kind;
   for (size_t r = 0; r < usual.size(); ++r) of_kind[kinds_[r]].push_back(usual[r]);
+  std::map<int, double> medians;  // by kind
+  for (auto& [kind, seconds] : of_kind) medians[kind] = base::lower_median(std::move(seconds));
   std::vector<Slow> slow;
   for (size_t r = 0; r < usual.size(); ++r) {
-    const double median = lower_median(of_kind.at(kinds_[r]));
+    const double median = medians.at(kinds_[r]);
     Named& named = named_[r];
     if (usual[r] <= limit * median || usual[r] < median + least_excess_seconds) {
       named = {};

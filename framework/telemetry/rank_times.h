@@ -1,6 +1,8 @@
 // Working and waiting times of the ranks of a job in a step, summarised by a few numbers for any number of ranks.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,21 +24,18 @@ struct Spread {
 };
 
 struct RankTimes {
+  static constexpr size_t listed = 8;  // maximum length of `slowest`
   Spread step_seconds, waited_seconds, own_seconds;
   struct Rank {
     int rank = 0;
     double own_seconds = 0, waited_seconds = 0;
     bool operator==(const Rank&) const = default;
   };
-  std::vector<Rank> slowest;  // at most eight ranks, sorted by descending time of their own work
+  std::vector<Rank> slowest;  // sorted by descending time of their own work
   bool operator==(const RankTimes&) const = default;
 };
 
-/// Returns the median. If the number of values is even, this is the smaller of the two middle values. One of two ranks
-/// can then be slow relative to the median.
-double lower_median(std::vector<double> values);
-
-/// Summarises the times of ranks 0, 1, ...
+/// Summarises the times of ranks 0, 1, ... Lists the slowest min(ranks, RankTimes::listed) of them.
 RankTimes rank_times(std::span<const RankTime> ranks);
 
 /// Finds ranks whose own work is slow. Over a window of steps, the median of a rank's own work is compared with the
@@ -57,6 +56,7 @@ class SlowRanks {
   };
   /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first. If a
   /// rank remains slow, it is omitted for one window after it was first returned, then for 2 windows, 4 windows, ...
+  /// The time is linear in the number of ranks.
   std::vector<Slow> add(std::span<const RankTime> ranks);
 
  private:
@@ -66,7 +66,8 @@ class SlowRanks {
   std::vector<Slow> look();
 
   std::vector<int> kinds_;
-  std::vector<std::vector<double>> own_;  // times of each rank in the steps of the current window
+  std::vector<std::array<double, window>> own_;  // times of each rank in the steps of the current window
+  int steps_ = 0;                                // number of steps in the current window so far
   std::vector<Named> named_;
 };
 

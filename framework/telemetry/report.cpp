@@ -11,6 +11,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/base/median.h"
 #include "framework/base/units.h"
 #include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"
@@ -37,7 +38,7 @@ std::string checkpoint_tile(const std::vector<SaveMetrics>& saves, double traine
   return tile(
       "Checkpoint", human_bytes(static_cast<double>(saves.back().bytes)),
       fmt::format("written {} time{}, {} each (median), {} of the run", each.size(), each.size() == 1 ? "" : "s",
-                  human_duration(median(each)), human_percent(all / (all + trained_seconds))));
+                  human_duration(base::median(each)), human_percent(all / (all + trained_seconds))));
 }
 
 std::string heldout_tiles(const EvalMetrics& e) {

@@ -99,7 +99,7 @@ constexpr std::array<MemoryKind, 9> memory_kinds{{{"parameter", "series-1", true
                                                   {"offload", "series-8", false},
                                                   {"held", "ink", false}}};
 
-/// Omits the total, which is about the height of the stack.
+/// Returns the kinds of memory that the chart shows. Omits the total, which is about the height of the stack.
 Json memory_chart(const Table& table) {
   Json out = Json::array();
   const auto add = [&](std::string_view name, std::string_view colour, bool stacked) {

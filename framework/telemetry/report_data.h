@@ -18,10 +18,11 @@ std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 /// step. A `count` of 1 gives the last one.
 std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps, size_t count);
 
-/// Returns the columns of the charts as a JSON object. Columns of numbers that metrics.jsonl has under one key are
-/// named as there. Values that are not finite become null, and missing values become null or, in `memory` and `comm`,
-/// 0. `memory_chart` has the name and colour, a variable of report.css, of each column of `memory` that the chart
-/// shows; a column that is not stacked is no part of the memory in use. The held-out loss has one curve for each text.
+/// Returns the columns of the charts as a JSON object. A column that is one number of a step in metrics.jsonl has the
+/// same key as there. Values that are not finite become null. Missing values become 0 in `memory` and `comm`, and null
+/// elsewhere. `memory_chart` lists the columns of `memory` that the chart shows, each with its name, its colour (a
+/// variable of report.css) and `stacked`, which is false if the column is not part of the memory in use. The held-out
+/// loss has one curve for each text.
 /// '<' is written as \u003c, so the result may be put into a <script> element. The steps of `history` must be in
 /// ascending order.
 std::string report_data(const MetricsHistory& history);

@@ -6,12 +6,13 @@
 #include <map>
 
 #include "framework/base/counted.h"
+#include "framework/base/median.h"
 
 namespace hexad::telemetry {
 
 namespace {
 
-constexpr size_t rows = 8;
+constexpr size_t most_rows = 8;
 
 /// Times of one rank in those steps that list it among the slowest ranks.
 struct Record {
@@ -37,7 +38,7 @@ std::vector<Record> records(const MetricsHistory& history) {
   std::vector<Record> list;
   for (auto& [rank, record] : by_rank) list.push_back(std::move(record));
   std::ranges::stable_sort(list, std::greater{}, &Record::slowest);
-  if (list.size() > rows) list.resize(rows);
+  if (list.size() > most_rows) list.resize(most_rows);
   return list;
 }
 
@@ -58,7 +59,7 @@ int64_t steps_of(int rank, const MetricsHistory& history, const std::vector<Repo
 }
 
 std::string milliseconds(const std::vector<double>& seconds) {
-  return fmt::format("{:.2f} ms", 1e3 * lower_median(seconds));
+  return fmt::format("{:.2f} ms", 1e3 * base::lower_median(seconds));
 }
 
 }  // namespace
@@ -75,7 +76,7 @@ std::string ranks_block(const MetricsHistory& history, const std::vector<ReportI
   for (const Record& r : list)
     out += fmt::format("<tr><td>{}</td><td>{} of {}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", r.rank, r.slowest,
                        base::counted(steps_of(r.rank, history, parts), "step"), milliseconds(r.own),
-                       r.over_median.empty() ? "" : fmt::format("{:.2f}×", lower_median(r.over_median)),
+                       r.over_median.empty() ? "" : fmt::format("{:.2f}×", base::lower_median(r.over_median)),
                        milliseconds(r.waited));
   return out + "</tbody></table></section>\n";
 }

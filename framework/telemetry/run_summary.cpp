@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/base/error.h"
+#include "framework/base/median.h"
 #include "framework/telemetry/page.h"
 
 namespace hexad::telemetry {
@@ -23,13 +24,13 @@ RunSummary::Quantiles quantiles_of(std::span<const StepMetrics> steps) {
   for (const StepMetrics& s : steps)
     if (std::isfinite(s.step_seconds)) seconds.push_back(s.step_seconds);
   std::ranges::sort(seconds);
-  return {quantile(seconds, 0.1), quantile(seconds, 0.5), quantile(seconds, 0.9)};
+  return {quantile(seconds, 0.1), base::median(seconds), quantile(seconds, 0.9)};
 }
 
 double positive_median(std::span<const StepMetrics> steps, double StepMetrics::*member) {
   std::vector<double> values;
   for (const StepMetrics& s : steps) values.push_back(s.*member);
-  const double value = median(std::move(values));
+  const double value = base::median(std::move(values));
   return value > 0 ? value : unknown;
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/telemetry/csv.h"
 #include "framework/telemetry/traffic_legend.h"
 
 namespace hexad::telemetry {
@@ -34,7 +35,7 @@ std::string numbers_of_ranks(const Sweep& sweep) {
 }
 
 // Returns null for NaN and infinity, which JSON cannot represent.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
@@ -43,15 +44,6 @@ Json typed(const std::string& text) {
   Json value = Json::parse(text, nullptr, false);
   return value.is_number() || value.is_boolean() ? value : Json(text);
 }
-
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
-std::string cell(double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : ""; }
 
 }  // namespace
 
@@ -90,7 +82,7 @@ std::vector<std::string> traffic_classes(const Sweep& sweep) {
 std::string csv_of(const Sweep& sweep) {
   const std::vector<std::string> classes = traffic_classes(sweep);
   std::vector<std::string> header{"run", "folder"};
-  for (const std::string& key : sweep.keys) header.push_back(cell(key));
+  for (const std::string& key : sweep.keys) header.push_back(csv_cell(key));
   for (const char* name :
        {"ranks", "layout", "state", "last_step", "tokens", "loss", "heldout_loss", "timed_steps", "step_seconds_median",
         "step_seconds_p10", "step_seconds_p90", "tokens_per_second", "model_flops_per_second", "mfu", "efficiency"})
@@ -101,17 +93,18 @@ std::string csv_of(const Sweep& sweep) {
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
     const SweepRun& run = sweep.runs[i];
     const RunSummary& s = run.summary;
-    std::vector<std::string> row{cell(run.name), cell(run.folder)};
+    std::vector<std::string> row{csv_cell(run.name), csv_cell(run.folder)};
     for (const std::string& key : sweep.keys)
-      row.push_back(run.settings.contains(key) ? cell(run.settings.at(key)) : "");
-    row.insert(row.end(), {run.ranks > 0 ? std::to_string(run.ranks) : "", cell(run.layout), cell(run.state),
-                           std::to_string(s.last_step), std::to_string(s.tokens), cell(s.loss), cell(s.heldout_loss),
-                           std::to_string(s.timed_steps), cell(s.step_seconds.median), cell(s.step_seconds.tenth),
-                           cell(s.step_seconds.ninetieth), cell(s.tokens_per_second), cell(s.model_flops_per_second),
-                           cell(s.mfu), cell(efficiency(sweep, i))});
+      row.push_back(run.settings.contains(key) ? csv_cell(run.settings.at(key)) : "");
+    row.insert(row.end(),
+               {run.ranks > 0 ? std::to_string(run.ranks) : "", csv_cell(run.layout), csv_cell(run.state),
+                std::to_string(s.last_step), std::to_string(s.tokens), csv_cell(s.loss), csv_cell(s.heldout_loss),
+                std::to_string(s.timed_steps), csv_cell(s.step_seconds.median), csv_cell(s.step_seconds.tenth),
+                csv_cell(s.step_seconds.ninetieth), csv_cell(s.tokens_per_second), csv_cell(s.model_flops_per_second),
+                csv_cell(s.mfu), csv_cell(efficiency(sweep, i))});
     for (const std::string& name : classes)
-      row.push_back(s.exposed_share.contains(name) ? cell(s.exposed_share.at(name)) : "");
-    row.push_back(cell(s.exposed_share_of_all()));
+      row.push_back(s.exposed_share.contains(name) ? csv_cell(s.exposed_share.at(name)) : "");
+    row.push_back(csv_cell(s.exposed_share_of_all()));
     row.push_back(std::to_string(s.peak_memory_bytes));
     out += fmt::format("{}\n", fmt::join(row, ","));
   }
@@ -126,7 +119,7 @@ std::string json_of(const Sweep& sweep, const std::string& page) {
     Json settings = Json::object(), exposed = Json::object();
     for (const std::string& key : sweep.keys)
       settings[key] = run.settings.contains(key) ? typed(run.settings.at(key)) : Json(nullptr);
-    for (const auto& [name, share] : s.exposed_share) exposed[name] = number(share);
+    for (const auto& [name, share] : s.exposed_share) exposed[name] = number_or_null(share);
     runs.push_back({{"name", run.name},
                     {"folder", run.folder},
                     {"settings", settings},
@@ -136,18 +129,18 @@ std::string json_of(const Sweep& sweep, const std::string& page) {
                     {"trouble", text_or_null(run.trouble)},
                     {"last_step", s.last_step},
                     {"tokens", s.tokens},
-                    {"loss", number(s.loss)},
-                    {"heldout_loss", number(s.heldout_loss)},
+                    {"loss", number_or_null(s.loss)},
+                    {"heldout_loss", number_or_null(s.heldout_loss)},
                     {"timed_steps", s.timed_steps},
                     {"step_seconds",
-                     {{"p10", number(s.step_seconds.tenth)},
-                      {"median", number(s.step_seconds.median)},
-                      {"p90", number(s.step_seconds.ninetieth)}}},
-                    {"tokens_per_second", number(s.tokens_per_second)},
-                    {"model_flops_per_second", number(s.model_flops_per_second)},
-                    {"mfu", number(s.mfu)},
-                    {"efficiency", number(efficiency(sweep, i))},
-                    {"exposed_share", number(s.exposed_share_of_all())},
+                     {{"p10", number_or_null(s.step_seconds.tenth)},
+                      {"median", number_or_null(s.step_seconds.median)},
+                      {"p90", number_or_null(s.step_seconds.ninetieth)}}},
+                    {"tokens_per_second", number_or_null(s.tokens_per_second)},
+                    {"model_flops_per_second", number_or_null(s.model_flops_per_second)},
+                    {"mfu", number_or_null(s.mfu)},
+                    {"efficiency", number_or_null(efficiency(sweep, i))},
+                    {"exposed_share", number_or_null(s.exposed_share_of_all())},
                     {"exposed_share_by_class", exposed},
                     {"peak_memory_bytes", s.peak_memory_bytes}});
   }

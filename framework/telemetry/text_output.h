@@ -27,7 +27,7 @@ class TextOutput {
   int width() const;
   void write(std::string_view text);
   /// Throws std::system_error if text was dropped for another reason than the end of its reader, for example a full
-  /// device. For output that is the result of a command.
+  /// device. Call it for output that is the result of a command.
   void require_written() const;
 
  private:

@@ -1,6 +1,7 @@
 #include "framework/telemetry/timeline_svg.h"
 
 #include "framework/base/units.h"
+#include "framework/base/utf8.h"
 #include "framework/telemetry/page.h"
 
 #include <fmt/format.h>
@@ -41,10 +42,6 @@ constexpr std::string_view style = R"svg(<style>
 <defs><pattern id="timeline-hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
 <line x1="0" y1="0" x2="0" y2="6" stroke="#b3261e" stroke-width="3" stroke-opacity="0.55"/></pattern></defs>
 )svg";
-
-size_t letters(std::string_view utf8) {
-  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
 
 struct TimeUnit {
   std::string_view name;
@@ -137,7 +134,7 @@ class Drawing {
       out_ += fmt::format("<rect class=\"bar {}\" x=\"{:.1f}\" y=\"{}\" width=\"14\" height=\"12\"/>\n", fill, x,
                           heading + 2);
       text("small", x + 19, heading + 12, name);
-      x += 19 + letter * static_cast<double>(letters(name)) + 20;
+      x += 19 + letter * static_cast<double>(base::utf8_characters(name)) + 20;
     };
     for (const TaskKind kind : kinds_) entry(name_of(kind), name_of(kind));
     entry("exposed", "exposed: no computation at the same time");
@@ -189,7 +186,7 @@ class Drawing {
       for (const auto& part : timeline.exposed_parts(static_cast<schedule::TaskId>(i)))
         rectangle("exposed", part.begin, part.end, y);
     if (const double left = x_of(begin), right = x_of(end);
-        letter * static_cast<double>(letters(task.name)) + 4 <= right - left)
+        letter * static_cast<double>(base::utf8_characters(task.name)) + 4 <= right - left)
       out_ += fmt::format("<text x=\"{:.1f}\" y=\"{}\">{}</text>", (left + right) / 2, y + bar_height / 2 + 4,
                           escaped(task.name));
     out_ += "</g>\n";

@@ -127,7 +127,7 @@ std::string unzipped(const std::filesystem::path& path) {
   return text;
 }
 
-TraceEvent event_of(const Json& from, std::string lane) {
+TraceEvent parsed_event(const Json& from, std::string lane) {
   TraceEvent e{.name = from.at("name").get<std::string>(),
                .lane = std::move(lane),
                .rank = from.at("pid").get<int>(),
@@ -195,7 +195,7 @@ TraceRecords load_trace(const std::filesystem::path& path) try {
     if (phase == "M" && e.at("name") == "thread_name")
       lanes[{e.at("pid"), e.at("tid")}] = e.at("args").at("name").get<std::string>();
     else if (phase == "X")
-      records.events.push_back(event_of(e, lanes.at({e.at("pid"), e.at("tid")})));
+      records.events.push_back(parsed_event(e, lanes.at({e.at("pid"), e.at("tid")})));
     else if (phase == "C")
       records.counters.push_back({.name = e.at("name").get<std::string>(),
                                   .rank = e.at("pid").get<int>(),

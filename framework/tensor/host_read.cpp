@@ -24,11 +24,10 @@ HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& strea
 
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream) {
   if (tensor.device().on_host()) return tensor;
-  device::DeviceContext& context = tensor.device().context();
-  const Tensor copy = Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device().host());
   require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape(),
           "; expected a contiguous tensor");
-  context.count_host_read(name);
+  tensor.device().context().count_host_read(name);
+  const Tensor copy = Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device().host());
   const device::HostWait named{std::string(name)};
   copy.copy_from(tensor, stream);
   stream.synchronize();

@@ -43,7 +43,7 @@ class HostRead {
 };
 
 /// Starts to copy a contiguous tensor to the host, in the order of `stream`. The context counts the read under `name`
-/// (DeviceContext::host_reads), unless the tensor is already in host memory.
+/// (DeviceContext::host_reads), unless the tensor's device is the host.
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 
 /// Returns the tensor itself if its device is the host, otherwise a finished copy on `tensor.device().host()`. The copy

@@ -67,9 +67,10 @@ class Tensor {
   static Tensor zeros(Shape shape, Dtype dtype, Device device, Category category = Category::temporary);
   /// Returns an uninitialised tensor with the shape, dtype and device of `other`.
   static Tensor like(const Tensor& other, Category category = Category::temporary);
-  /// Returns a tensor in the offload memory of `device`.
+  /// Returns an uninitialised tensor in the offload memory of `device`.
   static Tensor offloaded(Shape shape, Dtype dtype, Device device);
-  /// Returns a tensor in host memory that `device` copies asynchronously (DeviceContext::host_buffer).
+  /// Returns an uninitialised tensor on `device.host()`, in memory that `device` reads and writes directly
+  /// (DeviceContext::host_buffer). Copies between this tensor and `device` are asynchronous.
   static Tensor pinned(Shape shape, Dtype dtype, Device device);
   /// Returns a tensor with the shape, strides and offset of this tensor, in the memory that begins at `storage_begin`.
   /// This memory must outlive the result. The result counts as being on `device`: like(result) allocates there.

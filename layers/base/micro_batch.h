@@ -70,6 +70,7 @@ struct MicroBatch {
   cp::ContextSplit split() const { return {sequences, length, context_ranks, context_rank}; }
 };
 
+class BlockRunner;
 class RoutingLog;
 struct RouterStatistics;
 
@@ -86,6 +87,7 @@ struct ForwardContext {
   std::span<KeyValueCache* const> caches{};
   RoutingLog* routing_to = nullptr;          // log that records the experts of each token; null: no record
   const RoutingLog* routing_from = nullptr;  // log from which the experts are taken; null: the router chooses them
+  BlockRunner* blocks = nullptr;             // runs all blocks but prediction blocks; null: they run directly
 };
 
 }  // namespace hexad::layers

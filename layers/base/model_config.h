@@ -238,6 +238,10 @@ struct ModelConfig {
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
   }
+  /// Returns everything in which block `layer` may differ from other blocks.
+  std::array<int64_t, 5> kind_of(int64_t layer) const {
+    return {is_moe(layer), is_delta(layer), window_of(layer), chunk_of(layer), has_rotary(layer)};
+  }
   /// Returns the number of layers and prediction blocks. Prediction block k, from 0, is block layers + k.
   int64_t blocks() const { return layers + prediction_blocks; }
   /// True if the last part of the model also uses the embedding: as a tied head, or in prediction blocks.
@@ -302,7 +306,9 @@ struct ModelConfig {
     v("bias", bias,
       "dense MLPs, shared experts and LayerNorm have biases; also the value of qkv_bias, o_bias and moe.expert_bias if "
       "they are auto");
-    v("qkv_bias", qkv_bias, "the projections to queries, keys and values have biases; auto: model.bias", automatic);
+    v("qkv_bias", qkv_bias,
+      "the projections to queries, keys, values and the gate of attention_gate have biases; auto: model.bias",
+      automatic);
     v("o_bias", o_bias, "the output projection of attention has a bias; auto: model.bias", automatic);
     v("qk_norm", qk_norm,
       "RMSNorm of queries and keys; head: of each head; all_heads: over all heads together; unit: of each head, "

@@ -83,6 +83,11 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
                         .tensor_ep_ranks = {},
                         .name = b.prefix()};
   settings.capacity_factor = s.model.moe.capacity_factor.value_or(0);
+  if (const mesh::LaneGroups* lanes = b.mesh().lane_groups()) {
+    PassGroups& of_lanes = settings.of_lanes.emplace();
+    of_lanes.experts = settings.groups, of_lanes.tensor = lanes->tp.get();
+    of_lanes.experts.ep = lanes->ep.get(), of_lanes.experts.experts = lanes->experts.get();
+  }
   for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
     settings.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));
   return settings;

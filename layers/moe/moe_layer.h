@@ -38,7 +38,7 @@ class MoeLayer {
   /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
   /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The
   /// result is the same. `addends` have the shape and dtype of x. They are added to the output in the sum of each
-  /// token's results, and so is the result of `dense` for x, unless it is null. `dense` is the dense MLP of
+  /// token's results, and so is the result of `dense` for x, unless `dense` is null. `dense` is the dense MLP of
   /// model.moe.dense_residual, and computes with the shared experts (schedule.moe.shared). Collective over the ep, etp,
   /// tp and cp groups.
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {},
@@ -53,6 +53,9 @@ class MoeLayer {
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
   /// Sets the kernels that convert rows to the wire format; null: the kernels of the device.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
+  /// Sets the duel that decides schedule.fused if it is unset (auto); null: the plain way. Has no effect on experts
+  /// that cannot be fused (Experts::can_fuse).
+  void fuse_by(kernels::Duel* duel) { settings_.duel = experts_.can_fuse() ? duel : nullptr; }
   /// Replaces the schedule. `order` is the issue order named by s.order. Call this function between steps, with the
   /// same arguments on all ranks.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }

@@ -92,8 +92,8 @@ struct ConnectionMemory {
   int communicators = 0;
   int64_t bytes = 0;
 };
-/// Returns the memory of all groups that were split from `cards`, a group made by make_device_group(). Returns nullopt
-/// if `cards` does not use NCCL.
+/// Returns the memory of `cards`, a group made by make_device_group(), and of all groups that were split from it.
+/// Returns nullopt if `cards` does not use NCCL.
 std::optional<ConnectionMemory> connection_memory(const ProcessGroup& cards);
 
 }  // namespace hexad::comm

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 // Time after which the engine ends the job or the process itself: after a failure if the rank's thread does not do so,
 // and after a request to end if other ranks have not reached MPI_Init.
-constexpr auto patience = 5s;
+constexpr auto patience_at_end = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags: one for collectives, one for send and
 // receive. Their messages therefore never match each other.
@@ -39,7 +39,7 @@ std::exception_ptr error_of(const Event& event) {
   return nullptr;
 }
 
-Failure failure_of(const std::exception_ptr& error) {
+Failure failure_in(const std::exception_ptr& error) {
   return attempted([&] { std::rethrow_exception(error); });
 }
 
@@ -65,7 +65,7 @@ CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Opti
 void CommEngine::await_connection() {
   std::unique_lock lock(inbox_->mutex);
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
-    if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
+    if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience_at_end) continue;
     // Exits the process, because nothing can interrupt MPI_Init.
     std::fprintf(
         stderr,
@@ -131,8 +131,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
           if (urgent && !r->urgent) r->urgent = true, ++urgent_;
         });
       });
-  // Recording may start during a dp operation, because a step's gathers of weights may end in the next step.
-  if ((meter_->log().recording() || traffic == TrafficClass::dp) && request->members->size() > 1)
+  if (request->members->size() > 1 && request->flight->may_be_logged())
     request->flight->describe(request->operation.to_string(), request->link == Link::network);
   const Event event = request->flight->event();
   const auto enqueue = [this, request] {
@@ -219,7 +218,7 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   if (!served) return;
   serve();
   // After a failure, an orderly end could wait forever, because it waits for all ranks.
-  if (failed_) transport_->abort(static_cast<int>(failure_of(failed_).code));
+  if (failed_) transport_->abort(static_cast<int>(failure_in(failed_).code));
   transport_.reset();
 }
 
@@ -285,7 +284,7 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
       request->sent_bytes += t.bytes;
     }
   } catch (...) {
-    const Failure failure = failure_of(std::current_exception());
+    const Failure failure = failure_in(std::current_exception());
     base::fail(failure.code, request->what(), " on rank ", topology_.rank, ": ", failure.text);
   }
   if (running_[token].messages == 0) finish_round(token);
@@ -334,9 +333,9 @@ void CommEngine::fail(std::exception_ptr error) {
 }
 
 void CommEngine::end_after_failure() {
-  if (!failed_ || Clock::now() < failed_at_ + patience) return;
+  if (!failed_ || Clock::now() < failed_at_ + patience_at_end) return;
   failed_at_ = Clock::now();
-  const Failure failure = failure_of(failed_);
+  const Failure failure = failure_in(failed_);
   std::fprintf(stderr, "rank %d: %s\n", topology_.rank, failure.text.c_str());
   std::fflush(nullptr);
   transport_->abort(static_cast<int>(failure.code));
@@ -352,7 +351,8 @@ void CommEngine::rest(bool progress) {
     std::unique_lock lock(inbox_->mutex);
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
-  if (wakes_) return sleep_at_most(10ms);  // a short sleep, because the watchdog and `patience` must check the time
+  if (wakes_)
+    return sleep_at_most(10ms);  // a short sleep, because the watchdog and `patience_at_end` must check the time
   // First yields the core, which another rank may share. If the wait exceeds about a millisecond, it is due to
   // computation on a peer, not to latency.
   constexpr int spins = 1000;

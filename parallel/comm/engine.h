@@ -42,8 +42,8 @@ class CommEngine {
     /// for a peer fails with Error(peer_lost) if the peer does not answer for a few seconds. If other ranks do not
     /// reach MPI_Init within five seconds, the process exits with `peer_lost`. May be called on any thread.
     std::function<bool()> asked_to_end{};
-    Jitter jitter{};                                              // set only by tests
-    MakeMessagePlan make_message_plan = comm::make_message_plan;  // replaced only by tests
+    Jitter jitter{};                                              // set only by tests and by `hexad verify`
+    MakeMessagePlan make_message_plan = comm::make_message_plan;  // replaced only by tests and by `hexad verify`
   };
   /// Starts the engine's thread, which first calls `connect` to make the transport, and finally destroys it. Call the
   /// constructor on the rank's own thread: while that thread waits for communication, the engine polls more often.
@@ -59,7 +59,8 @@ class CommEngine {
   /// Returns the smallest number of a communicator that is larger than those of all groups of this rank. Ranks that
   /// make a group together use the maximum of their results.
   int next_communicator() const { return next_communicator_; }
-  /// Marks communicator `number` as used.
+  /// Marks all communicators up to `number` as used. Throws Error(communication) if the transport has no tags for
+  /// `number`.
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
   /// Returns the object through which this rank reports its file work to other ranks.
@@ -163,7 +164,7 @@ class CommEngine {
   Clock::time_point looked_{}, listened_{};  // times of the last look() and listen() of the watchdog
   uint64_t seen_moves_ = 0;                  // `moves` of file_work_ at the last listen()
   int listens_without_progress_ = 0;  // number of calls of listen() since file work made progress or an operation ended
-  int listens_with_missing_peers_ = 0;  // the same for calls with missing peers, once asked to end
+  int listens_with_missing_peers_ = 0;  // number of successive calls with missing peers, once asked to end
   RequestPtr last_done_;
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;

@@ -1,32 +1,15 @@
 #include "parallel/comm/engine_group.h"
 
-#include <numeric>
-
+#include "parallel/comm/node_groups.h"
 #include "parallel/comm/self_group.h"
 
 namespace hexad::comm {
-namespace {
-
-std::vector<int> first_ranks(int size) {
-  std::vector<int> ranks(size);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& members) {
-  std::vector<int> nodes;
-  for (int r : members) nodes.push_back(topology.node_of_rank[r]);
-  return nodes;
-}
-
-}  // namespace
-
 EngineGroup::EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name)
     : EngineGroup(engine, {}, first_ranks(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
 
 EngineGroup::EngineGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank,
                          TrafficClass traffic, std::string name)
-    : ProcessGroup(traffic, std::move(name), engine.meter(), nodes_of(engine.topology(), members)),
+    : ProcessGroup(traffic, std::move(name), engine.meter(), nodes_of(members, engine.topology().node_of_rank)),
       engine_(engine),
       communicator_(communicator),
       members_(std::make_shared<const std::vector<int>>(std::move(members))),

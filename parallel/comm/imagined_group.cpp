@@ -6,6 +6,7 @@
 #include "framework/device/meta/meta_run.h"
 #include "framework/device/meta/meta_stream.h"
 #include "framework/tensor/device_access.h"
+#include "parallel/comm/node_groups.h"
 
 namespace hexad::comm {
 
@@ -15,7 +16,7 @@ namespace {
 using Kind = Operation::Kind;
 
 // Returns `count` elements of `t`, beginning with element `begin`, as a flat tensor.
-Tensor part(const Tensor& t, int64_t begin, int64_t count) {
+Tensor flat_part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
 
@@ -34,7 +35,7 @@ bool is_unknown(const Tensor& t) {
 void give_to_all(const Operation& op, int size, Stream& stream) {
   if (is_unknown(op.in)) return forget(op.out, stream);
   const int64_t n = op.in.numel();
-  for (int r = 0; r < size; ++r) part(op.out, r * n, n).copy_from(op.in.reshape({n}), stream);
+  for (int r = 0; r < size; ++r) flat_part(op.out, r * n, n).copy_from(op.in.reshape({n}), stream);
 }
 
 void add_up(const Operation& op, int size) {
@@ -79,18 +80,6 @@ int add_to(device::IssueLog* log, const std::string& name, TrafficClass traffic,
   return log ? log->add_group({name, static_cast<int>(traffic), ranks, rank}) : -1;
 }
 
-std::vector<int> iota(int size) {
-  std::vector<int> ranks(size);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-std::vector<int> nodes_of(const std::vector<int>& ranks, const std::vector<int>& node_of_rank) {
-  std::vector<int> nodes;
-  for (const int r : ranks) nodes.push_back(node_of_rank[r]);
-  return nodes;
-}
-
 }  // namespace
 
 ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vector<int> node_of_rank,
@@ -98,7 +87,7 @@ ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vec
     : ProcessGroup(TrafficClass::control, "world", std::make_shared<TrafficMeter>(),
                    node_of_rank.empty() ? std::vector<int>(size, 0) : std::move(node_of_rank)),
       rank_(rank),
-      ranks_(iota(size)),
+      ranks_(first_ranks(size)),
       log_(log),
       logged_as_(add_to(log, name(), traffic(), ranks_, rank)),
       cards_(std::move(cards)) {
@@ -131,11 +120,12 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& me
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::urgent(std::string name) const {
-  return std::unique_ptr<ProcessGroup>(new ImaginedGroup(rank_, iota(size()), traffic(), std::move(name), *this));
+  return std::unique_ptr<ProcessGroup>(
+      new ImaginedGroup(rank_, first_ranks(size()), traffic(), std::move(name), *this));
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::twin(std::string name) const {
-  std::unique_ptr<ImaginedGroup> twin(new ImaginedGroup(rank_, iota(size()), traffic(), std::move(name), *this));
+  std::unique_ptr<ImaginedGroup> twin(new ImaginedGroup(rank_, first_ranks(size()), traffic(), std::move(name), *this));
   twin->connected_ = connected_;
   return twin;
 }
@@ -177,7 +167,7 @@ void ImaginedGroup::connect_for(const Operation& op, Device device) const {
   if (!op.is_point_to_point() || routes_.empty()) return;
   const Route route = op.kind == Kind::send ? Route{rank_, op.peer} : Route{op.peer, rank_};
   require(routes_.contains(route), "[", name(), "] connect_routes() did not name the route from rank ", route.from,
-          " to rank ", route.to);
+          " to rank ", route.to, "; expected a call with this route before the message");
 }
 
 Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {

@@ -9,18 +9,17 @@ namespace hexad::comm {
 namespace {
 
 using base::cat;
-using Kind = Standing::Kind;
 
 // Maximum number of ranks in one inquiry, including this rank. This suffices for thousands of ranks, because the chain
 // of waits that leads to the rank to blame is short.
-constexpr size_t most_ranks = 256;
+constexpr size_t most_in_inquiry = 256;
 
 std::string one_decimal(double seconds) { return cat(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10); }
 
 // Describes the rank at which a chain of waits ends.
 std::string complaint(const std::optional<Standing>& standing) {
   if (!standing) return "does not answer: it is stopped, has ended or cannot be reached";
-  if (standing->kind == Kind::files)
+  if (standing->kind == Standing::Kind::files)
     return cat("has made no progress in its file work for ", one_decimal(standing->seconds), " s: it is ",
                standing->text);
   return cat("waits for no other rank: it computes, or hangs in its own code", standing->text.empty() ? "" : "; ",
@@ -33,12 +32,12 @@ Inquiry::Inquiry(int rank, Standing wait, Standing own, double limit)
     : rank_(rank), wait_(std::move(wait)), limit_(limit) {
   nodes_[rank] = {.waiter = -1, .asked = true, .ticks = 0, .standing = own};
   reach(rank, wait_.missing);
-  if (own.kind == Kind::waits) reach(rank, own.missing);
+  if (own.kind == Standing::Kind::waits) reach(rank, own.missing);
 }
 
 void Inquiry::reach(int waiter, const std::vector<int>& ranks) {
   for (int r : ranks)
-    if (nodes_.size() < most_ranks) nodes_.try_emplace(r, Node{.waiter = waiter});
+    if (nodes_.size() < most_in_inquiry) nodes_.try_emplace(r, Node{.waiter = waiter});
 }
 
 std::vector<int> Inquiry::ranks_to_ask() {
@@ -51,7 +50,7 @@ std::vector<int> Inquiry::ranks_to_ask() {
 void Inquiry::answer(int rank, Standing standing) {
   const auto node = nodes_.find(rank);
   if (node == nodes_.end()) return;
-  if (standing.kind == Kind::waits) reach(rank, standing.missing);
+  if (standing.kind == Standing::Kind::waits) reach(rank, standing.missing);
   node->second.standing = std::move(standing);
 }
 
@@ -85,9 +84,9 @@ std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<st
 }
 
 Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) const {
-  const auto is = [](const Node& n, Kind kind) { return n.standing && n.standing->kind == kind; };
-  const auto still = [&](const Node& n) { return is(n, Kind::files) && n.standing->seconds >= limit_; };
-  const auto moving = [&](const Node& n) { return is(n, Kind::files) && !still(n); };
+  const auto is = [](const Node& n, Standing::Kind kind) { return n.standing && n.standing->kind == kind; };
+  const auto still = [&](const Node& n) { return is(n, Standing::Kind::files) && n.standing->seconds >= limit_; };
+  const auto moving = [&](const Node& n) { return is(n, Standing::Kind::files) && !still(n); };
   // The order of these checks matters. A silent rank is always to blame. All other ranks may be waiting for file work
   // that makes progress.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
@@ -110,7 +109,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
     for (int r : busy) quiet = std::max(quiet, nodes_.at(r).standing->seconds);
     return {.moves = true, .quiet_seconds = quiet};
   }
-  const auto working = ranks_where([&](const Node& n) { return is(n, Kind::works); });
+  const auto working = ranks_where([&](const Node& n) { return is(n, Standing::Kind::works); });
   if (!working.empty()) {
     // Blames other ranks first, because the program of this rank may be computing while its operations are in flight.
     auto others = working;

@@ -143,8 +143,8 @@ class IssueQueue {
     int rounds_in_flight = 0;
     Volume in_flight;
     // Number of overdue() calls without progress. Becomes 0 when the channel finishes a round, when its first operation
-    // becomes ready, and when overdue() finds that it waits for its stream or for a higher priority. forgive() reduces
-    // it.
+    // becomes ready, and when overdue() finds that the channel waits for a higher priority, or for a stream while no
+    // thread waits for the operation. forgive() reduces it.
     int quiet = 0;
   };
   // Priority of a channel, by class and then by urgency. Smaller values go first.

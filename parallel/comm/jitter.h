@@ -1,4 +1,4 @@
-// Deliberate delays. Tests use them to show that no result depends on the order of communication.
+// Deliberate delays. Tests and `hexad verify` use them to show that no result depends on the order of communication.
 #pragma once
 
 #include <chrono>

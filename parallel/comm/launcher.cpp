@@ -19,14 +19,14 @@ std::string value_of(const char* name) {
 }
 bool is_set(const char* name) { return std::getenv(name) != nullptr; }
 
-std::string srun_line(MpiFamily family) {
+std::string srun_line_of(MpiFamily family) {
   return base::cat("srun --mpi=", family == MpiFamily::mpich ? "pmi2" : "pmix", " --kill-on-bad-exit=1");
 }
 
 // Throws Error(usage) that names the launcher and the library.
 void refuse_launcher(const std::string& launcher, const MpiLibrary& library) {
   base::fail(base::ExitCode::usage, launcher, " started this program, which uses ", library.name, ": start with ",
-             mpiexec_name(), ", or with ", srun_line(library.family));
+             mpiexec_name(), ", or with ", srun_line_of(library.family));
 }
 
 }  // namespace
@@ -51,9 +51,9 @@ std::array<RankVariables, 3> rank_variables(MpiFamily family) {
 
 std::string mpiexec_name() { return HEXAD_MPIEXEC_NAME; }
 
-std::string srun_line(std::string_view library) { return srun_line(mpi_library_of(library).family); }
+std::string srun_line(std::string_view library) { return srun_line_of(mpi_library_of(library).family); }
 
-std::string srun_line() { return srun_line(mpi_library().family); }
+std::string srun_line() { return srun_line_of(mpi_library().family); }
 
 void require_interface(const MpiLibrary& library) {
   if (library.family == MpiFamily::mpich && started_by_mpirun(library.family))
@@ -68,7 +68,7 @@ void require_interface(const MpiLibrary& library) {
   const std::string reason = base::cat("srun started ", tasks,
                                        " tasks without PMIx (PMIX_RANK is not set), which Open MPI needs to find the "
                                        "other ranks: start with ",
-                                       srun_line(library.family));
+                                       srun_line_of(library.family));
   const std::string rank = value_of(of_pmi.rank);
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
   // Only warns, because an Open MPI that was built with PMI2 works without PMIx, and the program cannot query how Open

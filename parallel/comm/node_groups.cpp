@@ -1,9 +1,22 @@
 #include "parallel/comm/node_groups.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 namespace hexad::comm {
+
+std::vector<int> first_ranks(int size) {
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::vector<int> nodes_of(std::span<const int> ranks, std::span<const int> node_of_rank) {
+  std::vector<int> nodes;
+  for (const int r : ranks) nodes.push_back(node_of_rank[r]);
+  return nodes;
+}
 
 NodeGrid::NodeGrid(std::span<const int> node_of_rank) {
   std::unordered_map<int, size_t> numbers;  // index of each node in the grid, keyed by its number in node_of_rank

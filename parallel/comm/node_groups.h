@@ -9,6 +9,11 @@
 
 namespace hexad::comm {
 
+/// Returns the ranks 0 .. size - 1.
+std::vector<int> first_ranks(int size);
+/// Returns the node of each of `ranks`. `node_of_rank` has the node of every rank of the larger group.
+std::vector<int> nodes_of(std::span<const int> ranks, std::span<const int> node_of_rank);
+
 /// Ranks of a group, arranged by node and place. The place of a rank is its index among the ranks of its node. Nodes
 /// are numbered in the order of their lowest ranks.
 class NodeGrid {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "parallel/comm/through_host.h"
+#include "parallel/comm/tree.h"
 #include "parallel/comm/window_memory.h"
 
 namespace hexad::comm {
@@ -70,6 +71,24 @@ std::vector<int64_t> ProcessGroup::all_gather_values(std::span<const int64_t> mi
   device::InlineStream stream;
   all_gather(out, in, stream, where).wait();
   return out.to_vector<int64_t>();
+}
+
+std::vector<int64_t> ProcessGroup::gather_values(std::span<const int64_t> mine, Device device, Where where) const {
+  const auto count = static_cast<int64_t>(mine.size());
+  if (count == 0) return {};
+  const TreePlace place = tree_place(rank(), 0, size());
+  const Device host = device.host();
+  const Tensor values = Tensor::empty({(place.own.end - place.own.begin) * count}, Dtype::i64, host,
+                                      Category::communication);  // of the ranks of the subtree
+  std::ranges::copy(mine, values.data<int64_t>());
+  device::InlineStream stream;
+  for (const Subtree& child : place.children) {
+    const int64_t begin = (child.begin - place.own.begin) * count, end = (child.end - place.own.begin) * count;
+    receive(values.slice(0, begin, end), child.rank, stream, where).wait();
+  }
+  if (place.parent < 0) return values.to_vector<int64_t>();
+  send(values, place.parent, stream, where).wait();
+  return {};
 }
 
 double ProcessGroup::all_reduce_value(double value, Reduce op, Device device, Where where) const {

@@ -73,6 +73,10 @@ class ProcessGroup {
   // The next functions exchange host values, for control traffic. They block the caller.
   std::vector<int64_t> all_gather_values(std::span<const int64_t> mine, Device device,
                                          Where where = Where::current()) const;
+  /// Returns the values of all ranks, in the order of the ranks, on rank 0; an empty list on all other ranks. All ranks
+  /// must pass the same number of values. They travel along a tree in O(log(size())) rounds.
+  std::vector<int64_t> gather_values(std::span<const int64_t> mine, Device device,
+                                     Where where = Where::current()) const;
   double all_reduce_value(double value, Reduce op, Device device, Where where = Where::current()) const;
   /// True on all ranks if `flag` is true on any rank.
   bool any(bool flag, Device device, Where where = Where::current()) const {

@@ -11,12 +11,12 @@ namespace {
 
 using base::cat;
 
-constexpr size_t most_ranks = 64, most_text = 1200;
+constexpr size_t most_missing = 64, most_text = 1200;
 
 }  // namespace
 
 std::string to_note(const Standing& s) {
-  const size_t ranks = std::min(s.missing.size(), most_ranks);
+  const size_t ranks = std::min(s.missing.size(), most_missing);
   std::string note = cat(static_cast<int>(s.kind), " ", s.seconds, " ", ranks);
   for (size_t i = 0; i < ranks; ++i) note += cat(" ", s.missing[i]);
   return cat(note, "\n", s.text.substr(0, most_text));
@@ -28,9 +28,9 @@ Standing parse_standing(std::string_view note) {
   int kind = -1;
   size_t ranks = 0;
   in >> kind >> s.seconds >> ranks;
-  if (in && ranks <= most_ranks) s.missing.resize(ranks);
+  if (in && ranks <= most_missing) s.missing.resize(ranks);
   for (int& rank : s.missing) in >> rank;
-  if (!in || kind < 0 || kind > 2 || ranks > most_ranks || in.get() != '\n')
+  if (!in || kind < 0 || kind > 2 || ranks > most_missing || in.get() != '\n')
     base::fail(base::ExitCode::communication, "a rank's report of its activity cannot be read: '", note,
                "', expected a report of the same program");
   s.kind = static_cast<Standing::Kind>(kind);

@@ -53,7 +53,7 @@ void gather_bytes(const std::vector<uint8_t>& mine, const ProcessGroup& world, D
   const Device host = device.host();
   Stream& stream = host.context().compute();
   const auto length = static_cast<int64_t>(mine.size());
-  const std::vector<int64_t> lengths = world.all_gather_values(std::span(&length, 1), host);
+  const std::vector<int64_t> lengths = world.gather_values(std::span(&length, 1), host);
   if (world.rank() != 0) {
     if (length > 0) world.send(Tensor::from<uint8_t>(mine, {length}, host, Category::communication), 0, stream).wait();
     return;

@@ -2,10 +2,10 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <thread>
 
+#include "parallel/comm/node_groups.h"
 #include "parallel/comm/rendezvous.h"
 
 namespace hexad::comm {
@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::vector<int> nodes_of(const ThreadOptions& options, const Rendezvous& rendezvous) {
+std::vector<int> nodes_in_world(const ThreadOptions& options, const Rendezvous& rendezvous) {
   std::vector<int> nodes;
   for (int r : rendezvous.world_ranks()) nodes.push_back(options.node_of_rank.empty() ? 0 : options.node_of_rank[r]);
   return nodes;
@@ -25,7 +25,7 @@ std::vector<int> nodes_of(const ThreadOptions& options, const Rendezvous& rendez
 
 ThreadGroup::ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,
                          std::string name, std::shared_ptr<TrafficMeter> meter)
-    : ProcessGroup(traffic, std::move(name), std::move(meter), nodes_of(world.options, *rendezvous)),
+    : ProcessGroup(traffic, std::move(name), std::move(meter), nodes_in_world(world.options, *rendezvous)),
       world_(world),
       rendezvous_(std::move(rendezvous)),
       rank_(rank) {}
@@ -40,9 +40,7 @@ std::unique_ptr<ProcessGroup> ThreadGroup::split(int color, int key, TrafficClas
 
 Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
-  // Recording may start during a dp operation, because a step's gathers of weights may end in the next step.
-  if ((meter()->log().recording() || traffic() == TrafficClass::dp) && size() > 1)
-    flight->describe(op.to_string(), crosses_nodes(op));
+  if (size() > 1 && flight->may_be_logged()) flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
   // Tickets are taken here, in the order of the calls. Streams may reach the operations in another order.
   const Rendezvous::Ticket ticket = rendezvous_->take(rank_, op);
@@ -72,9 +70,7 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
   require(options.node_of_rank.empty() || options.node_of_rank.size() == static_cast<size_t>(n), "[with_ranks] ", n,
           " ranks, but node_of_rank has ", options.node_of_rank.size(),
           " entries; expected none, or one for each rank");
-  std::vector<int> everybody(n);
-  std::iota(everybody.begin(), everybody.end(), 0);
-  const auto rendezvous = std::make_shared<Rendezvous>("world", everybody);
+  const auto rendezvous = std::make_shared<Rendezvous>("world", first_ranks(n));
   std::optional<DelayLine> delays;
   if (options.jitter) delays.emplace();
   std::mutex mutex;

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process, for fast tests and for the thread sanitizer.
+// Ranks that are threads of one process, for fast tests, the thread sanitizer, `hexad verify` and benchmarks.
 #pragma once
 
 #include <functional>

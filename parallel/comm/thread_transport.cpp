@@ -16,7 +16,7 @@ using base::ExitCode;
 using namespace std::chrono_literals;
 
 // Time without any request or delivery after which messages are delivered even if not all ranks are blocked.
-constexpr auto patience = 2s;
+constexpr auto longest_silence = 2s;
 // Number of deliveries after which the adversary changes the order of the wires.
 constexpr uint64_t moves_in_order = 32;
 
@@ -185,7 +185,7 @@ void ThreadNetwork::poll(int rank, bool program_waits, std::vector<Transport::Do
   if (failed_) std::rethrow_exception(failed_);
   Rank& me = at(rank);
   me.waits = program_waits;
-  if (options_.adversary && (all_ranks_blocked() || Clock::now() > changed_ + patience)) deliver_next();
+  if (options_.adversary && (all_ranks_blocked() || Clock::now() > changed_ + longest_silence)) deliver_next();
   if (me.done.empty()) return;
   done.insert(done.end(), std::make_move_iterator(me.done.begin()), std::make_move_iterator(me.done.end()));
   me.done.clear();

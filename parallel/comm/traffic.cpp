@@ -12,15 +12,39 @@ std::string_view name_of(TrafficClass traffic) {
   return names[base::ordinal(traffic)];
 }
 
+void TrafficMeter::Span::run(bool wanted, double time) {
+  if (wanted == runs) return;
+  runs = wanted;
+  if (runs)
+    since = time;
+  else
+    seconds += time - since;
+}
+
+double TrafficMeter::Span::take(double time) {
+  if (runs) seconds += time - std::exchange(since, time);
+  return std::exchange(seconds, 0.0);
+}
+
 void TrafficMeter::count(TrafficClass traffic, Span Account::*member, int change, int64_t bytes) {
-  const double time = now();
   std::lock_guard lock(mutex_);
+  const double time = now();
   Account& account = accounts_[base::ordinal(traffic)];
   account.bytes += bytes;
-  Span& span = account.*member;
-  if (span.open == 0) span.since = time;
-  span.open += change;
-  if (span.open == 0) span.seconds += time - span.since;
+  (account.*member).open += change;
+  update(account, time);
+}
+
+void TrafficMeter::set_rank_thread(RankThreadState state) {
+  std::lock_guard lock(mutex_);
+  const double time = now();
+  rank_thread_ = state;
+  for (Account& account : accounts_) update(account, time);
+}
+
+void TrafficMeter::update(Account& account, double time) {
+  account.flying.run(account.flying.open > 0, time);
+  account.waited.run(account.waited.open > 0 && rank_thread_ != RankThreadState::runs, time);
 }
 
 void TrafficMeter::flew(TrafficClass traffic, double seconds, int64_t bytes) {
@@ -31,14 +55,10 @@ void TrafficMeter::flew(TrafficClass traffic, double seconds, int64_t bytes) {
 }
 
 TrafficStats TrafficMeter::take(TrafficClass traffic) {
-  const double time = now();
-  const auto take_span = [&](Span& span) {
-    if (span.open > 0) span.seconds += time - std::exchange(span.since, time);
-    return std::exchange(span.seconds, 0.0);
-  };
   std::lock_guard lock(mutex_);
+  const double time = now();
   Account& account = accounts_[base::ordinal(traffic)];
-  return {std::exchange(account.bytes, 0), take_span(account.flying), take_span(account.waited)};
+  return {std::exchange(account.bytes, 0), account.flying.take(time), account.waited.take(time)};
 }
 
 std::shared_ptr<Flight> Flight::make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
@@ -50,6 +70,10 @@ std::shared_ptr<Flight> Flight::make(std::shared_ptr<TrafficMeter> meter, Traffi
     if (waited) waited();
   });
   return flight;
+}
+
+bool Flight::may_be_logged() const {
+  return meter_->log().recording() || traffic_ == TrafficClass::dp || traffic_ == TrafficClass::pp;
 }
 
 void Flight::describe(std::string what, bool crosses_nodes) {

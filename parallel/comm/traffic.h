@@ -9,6 +9,7 @@
 #include <string>
 
 #include "framework/device/event.h"
+#include "framework/device/wait_observer.h"
 #include "parallel/comm/traffic_log.h"
 
 namespace hexad::comm {
@@ -34,13 +35,15 @@ struct Priorities {
 
 /// Traffic of one class since the previous TrafficMeter::take().
 struct TrafficStats {
-  int64_t bytes = 0;           // bytes sent by this rank to other ranks
-  double seconds = 0;          // seconds during which at least one operation was in flight; see also flew()
-  double exposed_seconds = 0;  // seconds for which a thread of this rank was blocked on an operation
+  int64_t bytes = 0;   // bytes sent by this rank to other ranks
+  double seconds = 0;  // seconds during which at least one operation was in flight; see also flew()
+  // Seconds for which a thread of this rank was blocked on an operation. During the lifetime of a RankThread, only
+  // seconds count for which the rank's thread was also blocked, on this operation or on another thread.
+  double exposed_seconds = 0;
 };
 
 /// Statistics of the traffic of one rank. All groups of the rank share the meter. Thread-safe.
-class TrafficMeter {
+class TrafficMeter final : public device::WaitObserver {
  public:
   /// Returns the traffic since the previous call. The time of operations in flight is counted up to this call. Their
   /// bytes are counted when they end.
@@ -54,23 +57,53 @@ class TrafficMeter {
   void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
   void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }
 
+  /// State of the rank's thread. unknown: there is no RankThread, so waits of all threads count.
+  enum class RankThreadState : uint8_t { unknown, runs, blocked };
+  void set_rank_thread(RankThreadState state);
+  void blocked() override { set_rank_thread(RankThreadState::blocked); }
+  void resumed() override { set_rank_thread(RankThreadState::runs); }
+
   TrafficLog& log() { return log_; }
 
  private:
   // Time in flight, or time for which threads were blocked. Overlapping times are counted only once.
   struct Span {
     int open = 0;
+    bool runs = false;  // true if time is counted
     double since = 0, seconds = 0;
+
+    void run(bool wanted, double time);
+    /// Returns the seconds since the previous call.
+    double take(double time);
   };
   struct Account {
     int64_t bytes = 0;
     Span flying, waited;
   };
   void count(TrafficClass traffic, Span Account::*span, int change, int64_t bytes);
+  void update(Account& account, double time);
 
   std::mutex mutex_;
+  RankThreadState rank_thread_ = RankThreadState::unknown;
   std::array<Account, traffic_class_count> accounts_;
   TrafficLog log_;
+};
+
+/// Makes exposed_seconds count only while the calling thread, the rank's own, is blocked. Lanes with threads of their
+/// own may wait while this thread computes. Must be destroyed on the same thread.
+class RankThread {
+ public:
+  /// `meter` must outlive this object.
+  explicit RankThread(TrafficMeter& meter) : meter_(meter), observed_(meter) {
+    meter.set_rank_thread(TrafficMeter::RankThreadState::runs);
+  }
+  ~RankThread() { meter_.set_rank_thread(TrafficMeter::RankThreadState::unknown); }
+  RankThread(const RankThread&) = delete;
+  RankThread& operator=(const RankThread&) = delete;
+
+ private:
+  TrafficMeter& meter_;
+  const device::ObservedThread observed_;
 };
 
 /// One operation in flight: its event, and its contribution to the meter's statistics. The threads that complete the
@@ -82,6 +115,9 @@ class Flight {
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
+  /// Returns true if the meter's log records, or may begin to record before the operation ends: a step's gathers of
+  /// weights may end in the next step. Their class is dp, or pp for an embedding on two stages.
+  bool may_be_logged() const;
   /// Makes complete() add this operation to the meter's log. Must be called before the flight is shared with other
   /// threads.
   void describe(std::string what, bool crosses_nodes);

@@ -8,7 +8,7 @@
 
 namespace hexad::comm {
 
-/// Class of traffic, in descending order of default priority. Each class has a priority, and statistics in
+/// Classes of traffic, in descending order of default priority. Each class has a priority, and statistics in
 /// metrics.jsonl.
 enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
 inline constexpr int traffic_class_count = 6;

@@ -19,7 +19,9 @@ struct TrafficRecord {
   bool crosses_nodes = false;  // true if the ranks are on several nodes
   int64_t bytes = 0;           // bytes sent by this rank to other ranks
   double begin = 0, end = 0;   // begin and end of the operation's time in flight
-  double waited_from = 0;      // time at which the rank's thread began to wait for the operation; 0: it did not wait
+  // Time at which the rank's thread began to wait for the operation; 0 if it did not wait, or if another thread began
+  // to wait first.
+  double waited_from = 0;
 };
 
 /// Log of the operations of one rank. All groups of the rank share the log. Records nothing until start() is called.

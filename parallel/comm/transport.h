@@ -49,7 +49,7 @@ class Transport {
   /// Registers `wake`, which the transport calls, on any thread, when poll() has a completed message or a failure to
   /// report. Returns false if the transport does not support this and must be polled.
   virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
-  /// Advances the messages. Appends to `done` the messages that have been completed since the previous call.
+  /// Advances the messages. Appends to `done` the messages that have completed or failed since the previous call.
   virtual void poll(std::vector<Done>& done) = 0;
   struct Pending {
     int peer;

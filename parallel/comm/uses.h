@@ -11,9 +11,9 @@
 namespace hexad::comm {
 
 enum class Use : uint8_t {
-  sums,        // all_reduce of floating-point numbers, of any size
-  small_sums,  // all_reduce of floating-point numbers, below least_large_sum bytes
-  counts,      // all_reduce of integers; maxima and minima
+  sums,        // all_reduce: sums of floating-point numbers, of any size
+  small_sums,  // all_reduce: sums of floating-point numbers, below least_large_sum bytes
+  counts,      // all_reduce: sums of integers, and all maxima and minima
   shares,      // reduce_scatter
   gathers,     // all_gather, broadcast
   exchanges,   // all_to_all

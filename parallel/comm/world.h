@@ -61,7 +61,8 @@ class World {
 /// prints it as "rank 3: message" and ends the whole job with the exit code of base::failure_of().
 int with_world(const std::function<int(World&)>& body, CommEngine::Options options = {});
 
-/// Returns the number of ranks that the launcher announces in the environment; 1 if there is no launcher.
+/// Returns the number of ranks that the launcher announces in the environment; 1 if there is no launcher. Throws
+/// Error(usage) if the announced number is illegal.
 int announced_world_size();
 /// Returns the rank of this process that the same launcher announces; 0 if there is no launcher.
 int announced_rank();

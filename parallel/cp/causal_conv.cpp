@@ -21,8 +21,8 @@ Tensor copied(const Tensor& t, Stream& stream) {
   return copy;
 }
 
-CausalConvOperands operands_of(const Tensor& x, const Tensor& weight, const Tensor& before, const DeltaRows& rows,
-                               int half) {
+CausalConvOperands conv_operands(const Tensor& x, const Tensor& weight, const Tensor& before, const DeltaRows& rows,
+                                 int half) {
   return {half_of(x, rows.split, half), weight, before, half_of(rows.first, rows.split, half)};
 }
 
@@ -54,7 +54,7 @@ void backward_of_conv(Backward& b, const Tensor& dout, const Saved& saved, Param
   for (const int half : chain.halves()) {
     const Tensor dbefore = before[half].defined() ? Tensor::like(before[half]) : Tensor();
     k.causal_conv.backward(b.stream, {half_of(dx, rows.split, half), dweight, dbefore}, half_of(dout, rows.split, half),
-                           operands_of(x, w, before[half], rows, half), sequence_rows(rows.split, half));
+                           conv_operands(x, w, before[half], rows, half), sequence_rows(rows.split, half));
     if (dbefore.defined()) chain.pass_on(half, dbefore);
   }
   for (const int half : chain.halves()) {
@@ -86,7 +86,7 @@ Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows
   for (int half = 0; half < rows.split.halves(); ++half)
     kernels::kernels(x.device())
         .causal_conv.forward(tape.stream, half_of(out, rows.split, half),
-                             operands_of(x.data, w, before[half], rows, half), sequence_rows(rows.split, half));
+                             conv_operands(x.data, w, before[half], rows, half), sequence_rows(rows.split, half));
   return tape.record(
       "causal_conv", out, {x}, save(x.data, before[0], before[1]),
       [&weight, rows](Backward& b, const Tensor& dout, const Saved& s) { backward_of_conv(b, dout, s, weight, rows); },

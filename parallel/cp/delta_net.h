@@ -1,6 +1,5 @@
-// Ops of delta nets over sequences whose tokens are divided among several ranks. Each op passes what later tokens need
-// along the chunks of the sequences: from the rank of a chunk to the rank of the next chunk. Backward passes gradients
-// in the opposite direction.
+// Ops of delta nets over sequences whose tokens are divided among several ranks. In each op, the rank of a chunk sends
+// the data that later tokens need to the rank of the next chunk. Backward sends gradients in the opposite direction.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"

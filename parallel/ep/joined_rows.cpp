@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "parallel/ep/index_tensor.h"
 #include "parallel/ep/received.h"
 
 namespace hexad::ep {
@@ -115,10 +116,6 @@ class Numbering {
   int64_t etp_, ep_;
   std::vector<int64_t> next_, ends_;
 };
-
-Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
-  return Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, device, Category::communication);
-}
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 namespace hexad::ep {
 
 /// Returns the indices of all chunks. Collective over ExpertGroups::sources(): the ranks exchange the experts of each
-/// row. Index tensors are on `device`.
+/// row. Index tensors are on `device`. Throws Error(communication) if another rank sent wrong experts.
 std::vector<ChunkIndices> join_rows(const SlotOrder& order, const ReceivedCounts& counts, const ExpertGroups& groups,
                                     const PlanOptions& options, device::Device device);
 

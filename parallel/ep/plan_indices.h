@@ -18,9 +18,9 @@ struct ChunkIndices {
   Tensor source;   // [C] i64: index of the arrived row from which each computed row is copied
   Tensor entry;    // [C] i64: index of the slot of each computed row among the [R, M] slots of the arrived rows
   Tensor reduced;  // [R, M] i64: indices of the grouped rows whose sum is returned for each arrived row; -1: none
-  // If rows are joined, `source` and `entry` are indices among the arrived rows of all chunks, and `reduced` has
-  // indices among the grouped rows of all chunks, for each row that returns in the chunk.
-  Tensor returned;  // [R] i64: index of the arrived row of each row that returns; undefined if rows are not joined
+  // If rows are joined, `source` and `entry` are indices among the arrived rows of all chunks. `reduced` then has one
+  // entry for each row that returns in the chunk, with indices among the grouped rows of all chunks.
+  Tensor returned;  // i64: index of the arrived row of each row that returns in the chunk; undefined unless joined
 
   bool of_tokens() const { return source.defined(); }
 };
@@ -32,8 +32,9 @@ struct PlanIndices {
   Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order, then -1; undefined in local plans
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send
-  Tensor copies;  // [S, etp] i64: rows to send for each slot row, as indices within the chunk; undefined if slot row i
-                  // is row i to send
+  // [S, etp], or [S, 1] without EspExchange::direct, i64: rows that return for each slot row, as indices within the
+  // chunk; undefined if rows return in the order of the slot rows.
+  Tensor copies;
   std::vector<ChunkIndices> chunks;
 };
 

@@ -48,7 +48,8 @@ struct ReceivedCounts {
 };
 
 /// Exchanges the full matrix of counts, by expert, in tensors on `device`, which must be a host. Returns the numbers of
-/// slots that this rank receives, and of rows that every rank sends. Collective over ExpertGroups::sources().
+/// slots that this rank receives, and of rows that every rank sends. Collective over ExpertGroups::sources(). Throws
+/// Error(communication) if another rank sent wrong counts.
 ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
                                device::Device device);
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "framework/kernels/kernel_table.h"
+#include "parallel/ep/index_tensor.h"
 #include "parallel/ep/joined_rows.h"
 #include "parallel/ep/received.h"
 #include "parallel/ep/received_counts.h"
@@ -18,10 +19,6 @@ using device::Device;
 using namespace base;
 
 namespace {
-
-Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
-  return Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, device, Category::communication);
-}
 
 // Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if the
 // arrived rows are all grouped rows, in their order. Rows with the same source and expert remain adjacent and form a

@@ -14,7 +14,7 @@ namespace {
 // Returns the part of this rank's window that holds `rows`.
 Tensor part_for(const Tensor& rows, const comm::Windows& windows) { return windows.own().slice(0, 0, rows.bytes()); }
 
-// Counts the bytes of `rows`, the numbers of rows that this rank copies to or from each rank.
+// Counts the bytes that go from this rank to other ranks. `rows` has the number of rows that go to each rank.
 void count_traffic(const std::vector<int64_t>& rows, int64_t row_bytes, const comm::ProcessGroup& group) {
   group.meter()->flew(group.traffic(), 0, (sum_of(rows) - rows[group.rank()]) * row_bytes);
 }

@@ -143,7 +143,8 @@ class Layout {
   static std::vector<Run> merged(const Sharers& sharers);
   std::vector<int> ranks_of(const Sharers& sharers) const;
   int lowest(const Sharers& sharers) const;
-  /// Returns the ranks that differ from `rank` along two axes of one view, ordered by (major, minor).
+  /// Returns the ranks, including `rank`, that differ from `rank` only along two axes of one view, ordered by (major,
+  /// minor).
   std::vector<int> plane(Axis major, Axis minor, int rank) const;
 
   int world_;

@@ -1,5 +1,7 @@
 #include "parallel/mesh/mesh.h"
 
+#include <algorithm>
+
 #include "framework/base/ordinal.h"
 
 namespace hexad::mesh {
@@ -14,6 +16,13 @@ TrafficClass traffic_of(Axis axis) {
   constexpr TrafficClass classes[] = {TrafficClass::pp, TrafficClass::dp, TrafficClass::cp, TrafficClass::tp,
                                       TrafficClass::dp, TrafficClass::ep, TrafficClass::tp};
   return classes[base::ordinal(axis)];
+}
+
+// Returns the traffic class of the ranks that add their gradients of a piece. Ranks of a stage may wait for a reduction
+// before they send to the next stage. Operations of a class may run one after the other, so a reduction for which the
+// other stage must continue first (an embedding that the first and the last stage share) has the class of pipelines.
+TrafficClass traffic_of_reducers(const Placement& kind) {
+  return std::ranges::find(kind.partial, Axis::pp) == kind.partial.end() ? TrafficClass::dp : TrafficClass::pp;
 }
 
 // Returns one placement for each kind of placement that parameters of a model may have.
@@ -51,7 +60,7 @@ std::optional<UnfitGroup> first_unfit(const ProcessGroup& world, const GroupOf& 
 
 }  // namespace
 
-Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared)
+Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared, Posting posting)
     : world_(world), layout_(sizes, world.size()) {
   for (int a = 0; a < axis_count; ++a) {
     const Axis axis = static_cast<Axis>(a);
@@ -59,6 +68,12 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   }
   tokens_ = group_of(layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp", Axis::cp);
   experts_ = group_of(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp", Axis::ep);
+  if (posting == Posting::lanes) {
+    LaneGroups& lanes = lane_groups_.emplace();
+    lanes.ep = (*this)[Axis::ep].twin("ep of lanes");
+    lanes.experts = experts_->twin("ep x etp of lanes");
+    lanes.tp = (*this)[Axis::tp].twin("tp of lanes");
+  }
   ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
   if (size(Axis::etp) > 1) experts_nodes_ = comm::split_by_node(*experts_);
   ep_windows_ = std::make_unique<comm::Windows>((*this)[Axis::ep]);
@@ -66,7 +81,7 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
     std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";
     for (Axis axis : kind.partial) name += cat(" x ", name_of(axis));
     reducers_.push_back(
-        {kind, world.subgroup(layout_.reducers(kind, world.rank()), TrafficClass::dp, std::move(name))});
+        {kind, world.subgroup(layout_.reducers(kind, world.rank()), traffic_of_reducers(kind), std::move(name))});
   }
 }
 

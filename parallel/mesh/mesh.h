@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -30,11 +31,22 @@ struct UnfitGroup {
   bool unlike_others;
 };
 
+/// Threads of a rank that post collectives of MoE passes. rank: only the rank's thread. lanes: also the threads of
+/// lanes, at the same time as the rank's thread (schedule::execute() with tasks that are issued late).
+enum class Posting : uint8_t { rank, lanes };
+
+/// Groups in which only one lane posts collectives, so that their order is the same on all ranks. They have the ranks
+/// of Axis::ep, of Mesh::experts(), and of Axis::tp, in whose groups the rank's thread posts meanwhile. There are none
+/// for Axis::etp and for NodeGroups, because the rank's thread posts nothing there while lanes may post.
+struct LaneGroups {
+  std::unique_ptr<ProcessGroup> ep, experts, tp;
+};
+
 class Mesh {
  public:
-  /// Makes the groups. Collective over `world`, which must outlive the mesh. Throws Error(usage) on all ranks if
-  /// `sizes` are illegal (see Layout).
-  Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared = {});
+  /// Makes the groups, with LaneGroups only for Posting::lanes. Collective over `world`, which must outlive the mesh.
+  /// Throws Error(usage) on all ranks if `sizes` are illegal (see Layout).
+  Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared = {}, Posting posting = Posting::rank);
 
   const ProcessGroup& world() const { return world_; }
   const Layout& layout() const { return layout_; }
@@ -52,6 +64,8 @@ class Mesh {
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();
   }
+  /// Returns the groups for collectives that lanes post; null with Posting::rank.
+  const LaneGroups* lane_groups() const { return lane_groups_ ? &*lane_groups_ : nullptr; }
   /// Returns the windows of the ranks of the ep group, which all layers share. They have no memory until they are used.
   comm::Windows& ep_windows() const { return *ep_windows_; }
   /// Returns the first unfit ep group of the world; nullopt if there is none. The result is the same on all ranks. Only
@@ -60,7 +74,8 @@ class Mesh {
   /// Like unfit_ep_group(), for the groups of ep x etp ranks.
   const std::optional<UnfitGroup>& unfit_experts_group() const;
   /// Returns the group of the ranks over which the gradient of a parameter with this placement is summed, in ascending
-  /// order. Placements with the same ranks share a group.
+  /// order. Placements with the same ranks share a group. Throws std::logic_error if the mesh has no group of these
+  /// ranks, for example because it was made without the SharedPieces.
   const ProcessGroup& reducers(const Placement& placement) const;
   int size(Axis axis) const { return layout_.size(axis); }
   int coordinate(Axis axis) const { return layout_.coordinate(axis, world_.rank()); }
@@ -76,6 +91,7 @@ class Mesh {
   Layout layout_;
   std::array<std::unique_ptr<ProcessGroup>, axis_count> axes_;
   std::unique_ptr<ProcessGroup> tokens_, experts_;
+  std::optional<LaneGroups> lane_groups_;
   std::unique_ptr<comm::NodeGroups> ep_nodes_, experts_nodes_;
   std::unique_ptr<comm::Windows> ep_windows_;
   std::vector<Reducers> reducers_;

@@ -16,7 +16,7 @@ namespace hexad::pp {
 ///     both if the two actions of a merged pair run as one action and if they run one after the other. It must also
 ///     hold on devices, where work that reuses the memory of a sent tensor waits until the peer has received the tensor
 ///     (transfers.h).
-/// It takes microseconds for each action of each rank. checked() (checked_schedules.h) calls it.
+/// The check takes microseconds for each action of each rank. checked() (checked_schedules.h) calls this function.
 void check(const Schedule& schedule);
 
 /// Returns the maximum number of activations that each rank keeps. The activations of a chunk and micro-batch count as

@@ -5,51 +5,63 @@
 namespace hexad::pp {
 namespace {
 
-// True if, in every chunk, micro-batch 0 has the first forward, the first backward and the first gradients of weights,
-// and micro-batch `last` has the last ones.
-bool ends_in_order(std::span<const Action> actions, int last) {
-  std::map<std::pair<int, int>, std::pair<int, int>> ends;  // first and last micro-batch, by work and chunk
-  const auto see = [&](int work, const Action& a) {
-    ends.try_emplace({work, a.chunk}, a.micro, a.micro).first->second.second = a.micro;
-  };
+// True if, in every chunk, micro-batch 0 has the first forward, the first backward and the first gradients of weights.
+bool begins_in_order(std::span<const Action> actions) {
+  std::map<std::pair<int, int>, int> firsts;  // first micro-batch, by work and chunk
   for (const Action& a : actions) {
-    if (a.is_forward()) see(0, a);
-    if (a.is_backward()) see(1, a);
-    if (a.kind == Action::Kind::backward || a.kind == Action::Kind::backward_weight) see(2, a);
+    if (a.is_forward()) firsts.try_emplace({0, a.chunk}, a.micro);
+    if (a.is_backward()) firsts.try_emplace({1, a.chunk}, a.micro);
+    if (a.kind == Action::Kind::backward || a.kind == Action::Kind::backward_weight)
+      firsts.try_emplace({2, a.chunk}, a.micro);
   }
-  return std::ranges::all_of(ends, [&](const auto& e) { return e.second == std::pair(0, last); });
+  return std::ranges::all_of(firsts, [](const auto& first) { return first.second == 0; });
 }
 
 }  // namespace
 
 void RepeatedPasses::begin(std::span<const Action> actions, int micro_batches) {
   repetitions_.clear();
+  const bool in_order = begins_in_order(actions);
   last_ = micro_batches - 1;
-  const bool in_order = ends_in_order(actions, last_);
-  records_ = recording_ && in_order;
+  records_ = recording_ && in_order && last_ > 0;
   repeats_ = !recording_ && in_order && std::ranges::all_of(actions, [&](const Action& a) {
-    if (!is_middle(a.micro)) return true;
+    if (a.micro == 0) return true;
     const auto at = recorded_.find({a.chunk, a.kind});
     return at != recorded_.end() && at->second.repeatable;
   });
 }
 
-void RepeatedPasses::repeat(Kind kind, int chunk, int micro) {
+void RepeatedPasses::repeat(Kind kind, int chunk, int micro, const std::function<void(Parameter&)>& report) {
+  Recorded& recorded = recorded_.at({chunk, kind});
+  const Parameter* const other = recorded.parameters->other_gradient();
+  base::require(other == nullptr, "[pp] a repeated pass contributes to the gradient of ", other ? other->name() : "",
+                ", which has ", other && other->has_gradient() ? "a" : "no",
+                " contribution of an earlier pass; expected the opposite, as when the pass was recorded");
   std::vector<device::RepeatedPart>& earlier = repetitions_[{chunk, micro}];
-  device::RepeatedPart repeated = log_.repeat(recorded_.at({chunk, kind}).part, earlier);
+  device::RepeatedPart repeated = log_.repeat(
+      recorded.part, earlier, [&](size_t number) { return recorded.parameters->repeat(number, recorder_, report); });
+  recorded.parameters->end_repetition();
   earlier.push_back(std::move(repeated));
   ++count_;
 }
 
-void RepeatedPasses::start(Kind kind, int chunk) { log_.start_part(recorded_[{chunk, kind}].part); }
+void RepeatedPasses::start(Kind kind, int chunk) {
+  Recorded& recorded = recorded_[{chunk, kind}];
+  // A forward may contribute to gradients, too: the loss does, if its logits are computed in several blocks. Which
+  // parameters the chunk uses is known only after the forward.
+  recorder_.open(recorded.parameters.emplace(log_, kind == Kind::forward ? recorder_.parameters() : used(chunk)));
+  log_.start_part(recorded.part);
+}
 
 void RepeatedPasses::end(Kind kind, int chunk) {
   log_.end_part();
+  recorder_.close();
   std::vector<const device::IssuePart*> earlier;  // other passes of the same micro-batch and chunk
   for (const auto& [pass, recorded] : recorded_)
     if (pass.first == chunk && pass.second != kind) earlier.push_back(&recorded.part);
   Recorded& recorded = recorded_.at({chunk, kind});
-  recorded.repeatable = recorded.part.repeatable_after(earlier);
+  recorded.parameters->end(recorded.part);
+  recorded.repeatable = recorded.parameters->repeatable() && recorded.part.repeatable_after(earlier);
 }
 
 RepeatedStages::RepeatedStages(TapeStages& work, const Schedule& schedule, int rank, device::Device device,
@@ -61,8 +73,8 @@ RepeatedStages::RepeatedStages(TapeStages& work, const Schedule& schedule, int r
 template <class F>
 Tensor RepeatedStages::pass(Kind kind, int chunk, int micro, F&& run) {
   if (passes_.repeats(micro)) {
-    if (kind == Kind::forward) work_.leave_out_forward();
-    passes_.repeat(kind, chunk, micro);
+    if (kind == Kind::forward) work_.leave_out_forward(passes_.used(chunk));
+    passes_.repeat(kind, chunk, micro, [&](Parameter& p) { work_.leave_out_contribution(p); });
     const auto [shape, dtype] = boundary(micro);
     return Tensor::empty(shape, dtype, device_);
   }
@@ -70,6 +82,7 @@ Tensor RepeatedStages::pass(Kind kind, int chunk, int micro, F&& run) {
   passes_.start(kind, chunk);
   Tensor result = run();
   passes_.end(kind, chunk);
+  if (kind == Kind::forward) passes_.set_used(chunk, work_.used_parameters(chunk, micro));
   return result;
 }
 

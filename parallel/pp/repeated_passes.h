@@ -2,40 +2,47 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "framework/device/meta/issue_part.h"
+#include "parallel/pp/parameter_calls.h"
 #include "parallel/pp/tape_stages.h"
 
 namespace hexad::pp {
 
-/// Recorded passes of a rank's chunks. The first step of the rank, with `recorded_micro_batches` micro-batches, records
-/// the passes of the micro-batch in the middle. In later steps, the log repeats these passes for all micro-batches
-/// except the first and the last, which run: the first contributions to a gradient replace its old value, and the last
-/// ones start its reduction.
+/// Recorded passes of a rank's chunks. The first step of the rank, with several micro-batches, records the passes of
+/// the last micro-batch. In later steps, the log repeats these passes for all micro-batches except the first, whose
+/// contributions to a gradient replace its old value. Calls to the storage of parameters (ParameterCalls) are made
+/// again in each repetition, so weights are gathered and gradients are reduced where the whole step does this.
 ///
-/// The log of a step with repeated passes equals that of the whole step if the passes of all middle micro-batches make
-/// the same calls to the log. This is not checked. It is not so if:
-/// - passes of different micro-batches have different sizes, because the recipe chooses their experts,
-/// - gradients are reduced, or weights gathered, for each micro-batch (ZeRO-2, ZeRO-3),
-/// - two passes run as fibers.
+/// The log of a step with repeated passes equals that of the whole step if the passes of all micro-batches except the
+/// first make the same other calls to the log. These calls differ in three cases, of which only the last is checked:
+/// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
+/// - Two passes run as fibers.
+/// - Gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch
+///   before it has completed those of another one. Some contributions are then added to others before a reduction. The
+///   repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
 ///
 /// All passes run in three cases:
-/// - A recorded pass waits for an operation of another micro-batch.
+/// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end.
 /// - A chunk has passes of a kind that was not recorded. dualpipe_v, for example, delays weight gradients only in some
 ///   passes.
-/// - Micro-batches do not begin and end in order: in some chunk, another micro-batch than 0 comes first, or the last
-///   micro-batch does not come last.
+/// - In some chunk, another micro-batch than 0 comes first.
 class RepeatedPasses {
  public:
   using Kind = Action::Kind;
-  static constexpr int recorded_micro_batches = 3;
+  /// Least number of micro-batches of the step that records passes.
+  static constexpr int recorded_micro_batches = 2;
 
-  /// `log` must outlive the object.
-  explicit RepeatedPasses(device::IssueLog& log) : log_(log) {}
+  /// `log` and `recorder` must outlive the object. `recorder` must get the contributions of all passes to gradients.
+  RepeatedPasses(device::IssueLog& log, ParameterRecorder& recorder) : log_(log), recorder_(recorder) {}
+  RepeatedPasses(const RepeatedPasses&) = delete;
+  RepeatedPasses& operator=(const RepeatedPasses&) = delete;
 
   /// Ends the recording. Later steps repeat passes.
   void end_recording() { recording_ = false; }
@@ -45,29 +52,35 @@ class RepeatedPasses {
   /// Prepares a step with the actions of this rank.
   void begin(std::span<const Action> actions, int micro_batches);
   /// True if the passes of micro-batch `micro` are repeated in the step.
-  bool repeats(int micro) const { return repeats_ && is_middle(micro); }
+  bool repeats(int micro) const { return repeats_ && micro > 0; }
   /// True if the passes of micro-batch `micro` are recorded in the step.
-  bool records(int micro) const { return records_ && is_middle(micro); }
-  /// Repeats the recorded pass for micro-batch `micro`.
-  void repeat(Kind kind, int chunk, int micro);
+  bool records(int micro) const { return records_ && micro == last_; }
+  /// Repeats the recorded pass for micro-batch `micro`. `report` is called for each contribution to a gradient.
+  void repeat(Kind kind, int chunk, int micro, const std::function<void(Parameter&)>& report);
   /// Begin and end the recording of a pass.
   void start(Kind kind, int chunk);
   void end(Kind kind, int chunk);
+  /// Set and return the parameters that the recorded forward of a chunk uses. They must be set between the recordings
+  /// of the forward and of the next pass of the chunk.
+  void set_used(int chunk, std::vector<Parameter*> parameters) { used_[chunk] = std::move(parameters); }
+  std::span<Parameter* const> used(int chunk) { return used_[chunk]; }
 
  private:
   using Pass = std::pair<int, Kind>;  // chunk and kind
   struct Recorded {
     device::IssuePart part;
+    std::optional<ParameterCalls> parameters{};
     bool repeatable = false;
   };
-  bool is_middle(int micro) const { return micro > 0 && micro < last_; }
 
   device::IssueLog& log_;
+  ParameterRecorder& recorder_;
   bool recording_ = true;
-  bool records_ = false, repeats_ = false;  // true if the step records, or repeats, the passes of middle micro-batches
+  bool records_ = false, repeats_ = false;  // true if the step records, or repeats, passes
   int last_ = 0;                            // last micro-batch of the step
   int64_t count_ = 0;
   std::map<Pass, Recorded> recorded_;
+  std::map<int, std::vector<Parameter*>> used_;  // by chunk
   // Repetitions of the passes of a chunk and a micro-batch, in order.
   std::map<std::pair<int, int>, std::vector<device::RepeatedPart>> repetitions_;
 };

@@ -54,6 +54,17 @@ void TapeStages::weights(int chunk, int micro) {
   in_flight_.erase(at);
 }
 
+std::vector<Parameter*> TapeStages::used_parameters(int chunk, int micro) const {
+  const std::vector<Parameter*>& uses = in_flight_.at({chunk, micro}).tape->used_parameters();
+  const std::set<Parameter*> used(uses.begin(), uses.end());
+  return {used.begin(), used.end()};
+}
+
+void TapeStages::leave_out_forward(std::span<Parameter* const> parameters) {
+  for (Parameter* p : parameters) ++pending_uses_[p];
+  --forwards_left_;
+}
+
 // The last contribution of a rank to a parameter is made after the rank's last forward. By then, pending_uses_ counts
 // every tape that uses the parameter.
 void TapeStages::contributed(Parameter& p) {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "parallel/pp/pipeline_runner.h"
 
@@ -35,8 +37,14 @@ class TapeStages final : public StageWork {
   Tensor forward(int chunk, int micro, const Tensor& input) override;
   Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override;
   void weights(int chunk, int micro) override;
-  /// Counts a forward that is not run. The micro-batch must have no backward in this chunk either.
-  void leave_out_forward() { --forwards_left_; }
+  /// Returns the parameters that a micro-batch in flight uses in a chunk, each once.
+  std::vector<Parameter*> used_parameters(int chunk, int micro) const;
+
+  /// Counts a forward that is not run, and its use of `parameters`. The backward of the micro-batch in this chunk must
+  /// not be run either. leave_out_contribution() must be called once for each of the parameters.
+  void leave_out_forward(std::span<Parameter* const> parameters);
+  /// Reports a contribution to the gradient of `p` by a backward that is not run.
+  void leave_out_contribution(Parameter& p) { contributed(p); }
 
  private:
   // A micro-batch in a chunk, from its forward to its weight gradients. The data of the output is not kept, because

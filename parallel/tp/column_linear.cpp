@@ -9,7 +9,7 @@ namespace {
 
 using Projections = std::vector<Projection>;
 
-void check(const Value& x, const Projections& projections) {
+void check_shapes(const Value& x, const Projections& projections) {
   for (const Projection& p : projections) {
     const Shape& w = p.weight->shape();
     require(w.rank() >= 2 && x.data.rank() == 2 && x.data.dim(1) == w[w.rank() - 1], "[column_linear] x is ", x.shape(),
@@ -91,7 +91,7 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
     return ys;
   }
   const Projections ps(projections.begin(), projections.end());
-  check(x, ps);
+  check_shapes(x, ps);
   const std::vector<Tensor> outs = products(x.data, ps, tp, tape.stream);
   std::vector<Parameter*> parameters;
   for (const Projection& p : ps) {

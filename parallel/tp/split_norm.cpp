@@ -72,7 +72,7 @@ struct SplitNorms {
   }
 };
 
-void check(const Value& x, const Parameter& gain) {
+void check_gain(const Value& x, const Parameter& gain) {
   require(x.data.rank() == 2 && x.data.dim(1) == gain.shape()[0], "[split_rms_norms] x is ", x.shape(), " but ",
           gain.name(), " is ", gain.shape(), "; expected [T, D] and [D]");
 }
@@ -85,7 +85,7 @@ NormedHeads split_rms_norms(Tape& tape, const Value& q, Parameter& q_gain, const
     const Value normed_q = rms_norm(tape, q, q_gain, eps);
     return {normed_q, rms_norm(tape, k, k_gain, eps)};
   }
-  check(q, q_gain), check(k, k_gain);
+  check_gain(q, q_gain), check_gain(k, k_gain);
   const SplitNorms norms{kernels::kernels(q.device()), {&q_gain, &k_gain}, eps, group};
   const std::array<Value, operands> inputs{q, k};
   const Tensor squares = norms.sums(tape.stream, q.data, [&](size_t i, const Tensor& out) {

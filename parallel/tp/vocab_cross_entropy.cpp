@@ -115,7 +115,7 @@ Tensor total_of(const Tensor& losses, Stream& stream) {
   return total;
 }
 
-void check(const Value& x, const Parameter& w, const Tensor& targets, const CrossEntropyOptions& options) {
+void check_loss(const Value& x, const Parameter& w, const Tensor& targets, const CrossEntropyOptions& options) {
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ", x.shape(),
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape(), "; expected [T, D], [V, D] and [T]");
   const Parameter* const bias = options.bias;
@@ -137,7 +137,7 @@ void check(const Value& x, const Parameter& w, const Tensor& targets, const Cros
 Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets, const ProcessGroup& group,
                           const CrossEntropyOptions& options, Tensor* row_losses) {
   if (group.size() == 1) return linear_cross_entropy(tape, x, w, targets, options, row_losses);
-  check(x, w, targets, options);
+  check_loss(x, w, targets, options);
   SplitLoss loss(tape, x.data, w, targets, group, options);
   loss.run();
   if (row_losses) *row_losses = loss.losses();

@@ -12,7 +12,7 @@ namespace {
 
 // Checks ids that are in host memory. Does not read ids on a device, because this would block the host. framework/data
 // has already checked the ids of a batch.
-void check(const Tensor& ids, int64_t vocabulary) {
+void check_ids(const Tensor& ids, int64_t vocabulary) {
   if (!ids.device().on_host()) return;
   const int32_t* id = ids.data<int32_t>();
   for (int64_t t = 0; t < ids.numel(); ++t)
@@ -30,7 +30,7 @@ Tensor rows_of(const Tensor& ids, const Shape& shape, Dtype dtype, const Vocabul
 // Returns this rank's addend of the embedding, in which the rows for ids of other ranks are zero.
 Value rows_held_here(Tape& tape, Parameter& table, const Tensor& ids, const VocabularyPart& part) {
   const KernelTable& k = kernels::kernels(ids.device());
-  check(ids, table.global_shape()[0]);
+  check_ids(ids, table.global_shape()[0]);
   const int64_t tokens = ids.dim(0);
   const Tensor local = table.use(tape.stream);
   Tensor out = Tensor::empty({tokens, local.dim(1)}, local.dtype(), ids.device());

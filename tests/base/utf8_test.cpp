@@ -34,6 +34,11 @@ TEST(Utf8, EachInvalidPartBecomesOneReplacement) {
   for (const auto& [bytes, text] : cases) EXPECT_EQ(valid_utf8(bytes), text);
 }
 
+TEST(Utf8, CharactersAreCodePoints) {
+  EXPECT_EQ(utf8_characters(""), 0u);
+  EXPECT_EQ(utf8_characters("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), 8u);
+}
+
 TEST(Utf8, LengthCountsTheFirstCharacter) {
   EXPECT_EQ(utf8_length(""), 0u);
   EXPECT_EQ(utf8_length("ab"), 1u);

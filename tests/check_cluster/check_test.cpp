@@ -10,6 +10,7 @@
 #include "framework/device/context.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/telemetry/temporary_folder.h"
+#include "tools/check_cluster/rates.h"
 #include "tools/check_cluster/shared_folder.h"
 
 namespace hexad::check_cluster {
@@ -83,6 +84,21 @@ TEST(MeasureCluster, UnequalNodesAndSingleRanksAreMeasured) {
   ASSERT_EQ(alone.size(), 1u);
   EXPECT_TRUE(alone[0].links.empty());
   EXPECT_TRUE(alone[0].collectives.empty());
+}
+
+TEST(MeasureCardRate, RanksWithoutACardWaitForTheOthers) {
+  std::vector<RankReport> reports(2);
+  reports[0].facts.card = "a card";
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    device::DeviceContext context;
+    device::ContextOptions options;
+    options.kind = device::DeviceKind::emulated;
+    measure_card_rate(reports[world.rank()], world, context, options);
+  });
+  EXPECT_GT(reports[0].card_product_rate, 0);
+  EXPECT_EQ(reports[0].facts.card, "a card");
+  EXPECT_EQ(reports[1].card_product_rate, 0);
+  EXPECT_EQ(reports[1].facts.card_error, "");
 }
 
 // Returns the folder figures of ranks on different nodes.

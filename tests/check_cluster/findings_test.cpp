@@ -116,6 +116,23 @@ TEST(Judge, TwoRanksOnOneCoreAreNamed) {
   expect_finding(ranks, ExitCode::done, "cores", {"ranks 2 and 3 of node b must share core 1"});
 }
 
+TEST(Judge, TwoRanksOnHyperthreadsOfOneCoreAreNamed) {
+  auto ranks = healthy_cluster(2, 2);
+  for (RankReport& rank : ranks) rank.facts.threads = 1;
+  ranks[2].facts.cores = {0}, ranks[3].facts.cores = {4}, ranks[3].facts.hyperthreads = {{4, 0}};
+  expect_finding(ranks, ExitCode::done, "cores", {"ranks 2 and 3 of node b run on hyperthreads of core 0, "});
+}
+
+TEST(Judge, RanksWithWholeCoresOfTwoHyperthreadsAreNoFinding) {
+  auto ranks = healthy_cluster(1, 2);
+  ranks[0].facts.cores = {0, 2}, ranks[0].facts.hyperthreads = {{2, 0}};
+  ranks[1].facts.cores = {1, 3}, ranks[1].facts.hyperthreads = {{3, 1}};
+  EXPECT_TRUE(judge(ranks, {}).empty());
+  for (RankReport& rank : ranks)  // not bound, with as many physical cores as ranks
+    rank.facts.cores = {0, 1, 2, 3}, rank.facts.hyperthreads = {{2, 0}, {3, 1}};
+  EXPECT_TRUE(judge(ranks, {}).empty());
+}
+
 TEST(Judge, RanksThatShareEnoughCoresAreNoFinding) {
   auto ranks = healthy_cluster(1, 2);
   for (RankReport& rank : ranks) rank.facts.cores = {0, 1}, rank.facts.threads = 1;
@@ -142,19 +159,6 @@ TEST(Judge, UnequalNodesAreNamed) {
   }
   ranks.pop_back();
   expect_finding(ranks, ExitCode::done, "cores", {"nodes have 1 to 2 ranks"});
-}
-
-TEST(Judge, OtherVersionOfHexadIsAUsageFailure) {
-  auto ranks = healthy_cluster(2, 2);
-  ranks[1].facts.version = "0.9.0", ranks[1].facts.binary = "beef";
-  expect_finding(ranks, ExitCode::usage, "version",
-                 {"version of hexad differs: 1.0.0 on ranks 0, 2 and 3; 0.9.0 on rank 1"});
-}
-
-TEST(Judge, OtherProgramFileIsAUsageFailure) {
-  auto ranks = healthy_cluster(2, 1);
-  ranks[1].facts.binary = "beef";
-  expect_finding(ranks, ExitCode::usage, "version", {"the program's file", "beef on rank 1"});
 }
 
 TEST(Judge, OtherLibraryIsNamed) {
@@ -224,6 +228,69 @@ TEST(Judge, DifferentCardsAreNamed) {
   expect_finding(ranks, ExitCode::done, "gpu", {"a card for rank 0; a slower card for rank 1"});
 }
 
+// Returns a healthy cluster whose ranks have GPUs of their own.
+std::vector<RankReport> cluster_with_cards(int nodes, int ranks_of_node) {
+  auto ranks = healthy_cluster(nodes, ranks_of_node);
+  for (RankReport& rank : ranks) {
+    rank.facts.card = "a card", rank.facts.card_id = base::cat("id ", rank.rank);
+    rank.facts.card_state = {.driver = "580.65.06",
+                             .uncorrected_errors = 0,
+                             .throttle_reasons = 0x5,  // idle, and the software's power cap
+                             .temperature = 60,
+                             .clock = 1900,
+                             .highest_clock = 1980};
+    rank.card_product_rate = 6e14 * (1 + 0.01 * (rank.rank % 3));
+  }
+  return ranks;
+}
+
+TEST(Judge, HealthyCardsHaveNoFindings) {
+  EXPECT_TRUE(judge(cluster_with_cards(2, 2), {.card = true}).empty());
+  auto ranks = cluster_with_cards(2, 2);
+  for (RankReport& rank : ranks) rank.facts.card_state = {};  // NVML is missing
+  EXPECT_TRUE(judge(ranks, {.card = true}).empty());
+}
+
+TEST(Judge, EccErrorsOfACardAreAResourceFailureWhereCardsAreExpected) {
+  auto ranks = cluster_with_cards(2, 2);
+  ranks[2].facts.card_state.uncorrected_errors = 3;
+  const std::vector<std::string> parts{"the GPU of rank 2 (node b) has 3 uncorrected ECC errors"};
+  expect_finding(ranks, ExitCode::resource, "gpu", parts, {.card = true});
+  expect_finding(ranks, ExitCode::done, "gpu", parts);
+}
+
+TEST(Judge, HotCardIsNamed) {
+  for (const int64_t reason : {0x20, 0x40}) {
+    auto ranks = cluster_with_cards(2, 2);
+    ranks[1].facts.card_state.throttle_reasons = reason;
+    ranks[1].facts.card_state.clock.reset();
+    expect_finding(ranks, ExitCode::done, "gpu",
+                   {"the GPU of rank 1 (node a) reduces its clock because of its temperature (temperature 60 C, SM "
+                    "clock unknown, at most 1980 MHz)"},
+                   {.card = true});
+  }
+}
+
+TEST(Judge, PowerBrakeOfACardIsNamed) {
+  auto ranks = cluster_with_cards(2, 2);
+  ranks[3].facts.card_state.throttle_reasons = 0x80;
+  expect_finding(ranks, ExitCode::done, "gpu", {"the GPU of rank 3 (node b)", "power brake"}, {.card = true});
+}
+
+TEST(Judge, SlowCardIsNamedAmongItsPeers) {
+  auto ranks = cluster_with_cards(2, 2);
+  ranks[3].card_product_rate /= 1.5;
+  expect_finding(ranks, ExitCode::done, "gpu",
+                 {"the GPU of rank 3 (node b) computes 400", "1.5 times slower than the other GPUs"}, {.card = true});
+}
+
+TEST(Judge, OtherDriverOfACardIsNamed) {
+  auto ranks = cluster_with_cards(2, 1);
+  ranks[1].facts.card_state.driver = "570.1";
+  expect_finding(ranks, ExitCode::done, "version",
+                 {"the driver of the GPU differs: ", "570.1 on rank 1", "580.65.06 on rank 0"}, {.card = true});
+}
+
 TEST(Judge, ClockThatIsBehindIsNamed) {
   auto ranks = healthy_cluster(2, 2);
   ranks[2].clock_offset = -75;
@@ -246,6 +313,19 @@ TEST(Judge, FolderThatCannotBeUsedIsAResourceFailure) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].folder->error = "/shared: read-only";
   expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b): /shared: read-only"});
+}
+
+TEST(Judge, WriteErrorOfOneRankIsNotBlamedOnSharing) {
+  auto ranks = healthy_cluster(4, 1);
+  ranks[1].folder->error = "/shared/rank-1.new: cannot be written and flushed: File too large";
+  ranks[0].folder->missing = ranks[2].folder->missing = {1};
+  ranks[3].folder->stale = {1};
+  expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b): /shared/rank-1.new: cannot be written"});
+  ranks[0].folder->missing = {1, 2};  // the file of rank 2 was written, so only its node does not share the folder
+  const auto findings = judge(ranks, {});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_NE(findings[0].message.find("rank 0 (node a) never sees the new file of rank 2: "), std::string::npos)
+      << findings[0].message;
 }
 
 TEST(Judge, OldAndTornContentsAreResourceFailures) {

@@ -27,10 +27,11 @@ TEST(Opponents, EveryPairMeetsOnceInDisjointPairs) {
 }
 
 // Returns the meetings of all ranks. Expects every two ranks that meet to agree on the round.
-std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_rank) {
+std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_rank, int64_t most_rounds = INT64_MAX) {
   const comm::NodeGrid grid(node_of_rank);
   std::vector<std::vector<int>> all;
-  for (int rank = 0; rank < static_cast<int>(node_of_rank.size()); ++rank) all.push_back(meetings_of(grid, rank));
+  for (int rank = 0; rank < static_cast<int>(node_of_rank.size()); ++rank)
+    all.push_back(meetings_of(grid, rank, most_rounds));
   for (size_t rank = 0; rank < all.size(); ++rank) {
     EXPECT_EQ(all[rank].size(), all[0].size());
     for (size_t i = 0; i < all[rank].size(); ++i)
@@ -68,6 +69,37 @@ TEST(Meetings, RanksOfUnequalNodesMeet) {
   std::set<int> met(all[5].begin(), all[5].end());
   met.erase(-1);
   EXPECT_EQ(met, (std::set<int>{0, 1}));
+}
+
+// Returns the nodes of ranks on equal nodes.
+std::vector<int> equal_nodes(int nodes, int ranks_of_node) {
+  std::vector<int> node_of_rank;
+  for (int rank = 0; rank < nodes * ranks_of_node; ++rank) node_of_rank.push_back(rank / ranks_of_node);
+  return node_of_rank;
+}
+
+TEST(Meetings, PlacesAreSampledSoThatRoundsStayWithinTheirLimit) {
+  const auto node_of_rank = equal_nodes(32, 16);
+  const int64_t inside = 15, across = 31;
+  EXPECT_EQ(static_cast<int64_t>(agreed_meetings(node_of_rank)[0].size()), inside + 16 * across);
+  const auto all = agreed_meetings(node_of_rank, 200);
+  const int64_t places = (200 - inside) / across;
+  EXPECT_EQ(static_cast<int64_t>(all[0].size()), inside + places * across);
+  int64_t crossing = 0;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const std::set<int> met(all[rank].begin(), all[rank].end());
+    int64_t others = 0;
+    for (const int other : met) others += other >= 0 && node_of_rank[other] != node_of_rank[rank];
+    EXPECT_TRUE(others == 0 || others == across) << "rank " << rank << " meets " << others << " ranks of other nodes";
+    crossing += others > 0;
+  }
+  EXPECT_EQ(crossing, 32 * places);
+}
+
+TEST(Meetings, RoundsInsideLargeNodesAreSampledToo) {
+  const auto node_of_rank = equal_nodes(3, 160);
+  EXPECT_EQ(agreed_meetings(node_of_rank)[0].size(), 159u + 160 * 3);
+  EXPECT_EQ(static_cast<int64_t>(agreed_meetings(node_of_rank, 0)[0].size()), least_rounds);
 }
 
 TEST(Meetings, RanksOfManyNodesMeetASample) {

@@ -24,12 +24,20 @@ TEST(ReportJson, ReadsWhatItWrites) {
   ranks[2].folder->missing = {0}, ranks[2].folder->torn = {3}, ranks[2].folder->stale = {1};
   ranks[2].folder->lock_ignored = true, ranks[2].folder->error = "an error";
   ranks[2].folder->lock_error = "No locks available";
+  ranks[2].facts.hyperthreads = {{4, 0}, {5, 1}};
   ranks[2].facts.card_id = "ab", ranks[2].facts.card_memory = 5, ranks[2].facts.card_exit_code = 2;
+  ranks[2].facts.card_state.driver = "580.65.06", ranks[2].facts.card_state.uncorrected_errors = 3;
+  ranks[2].card_product_rate = 6e14;
   for (const RankReport& rank : ranks) EXPECT_EQ(to_json(report_from_json(to_json(rank))), to_json(rank));
   const RankReport read = report_from_json(to_json(ranks[2]));
   EXPECT_EQ(read.facts.libraries, ranks[2].facts.libraries);
+  EXPECT_EQ(read.facts.hyperthreads, (std::map<int, int>{{4, 0}, {5, 1}}));
   EXPECT_EQ(read.facts.card_memory, 5);
   EXPECT_EQ(read.facts.card_exit_code, 2);
+  EXPECT_EQ(read.facts.card_state.driver, "580.65.06");
+  EXPECT_EQ(read.facts.card_state.uncorrected_errors, 3);
+  EXPECT_FALSE(read.facts.card_state.temperature);
+  EXPECT_EQ(read.card_product_rate, 6e14);
   EXPECT_EQ(read.folder->lock_error, "No locks available");
   EXPECT_EQ(read.links.size(), ranks[2].links.size());
   EXPECT_EQ(read.clock_offset, ranks[2].clock_offset);
@@ -53,6 +61,18 @@ TEST(FiguresTable, ListsFiguresOfRanksLinksGroupsClocksAndFolder) {
   for (const char* part : {"4 ranks on 2 nodes; hexad 1.0.0", "0 ranks with a GPU", "products of a rank",
                            "20.0 GFLOP/s", "messages inside nodes", "messages between nodes", "latency between nodes",
                            "all_reduce of 2 ranks, intra", "clocks, offset from node 0", "folder: write and fsync"})
+    EXPECT_NE(table.find(part), std::string::npos) << part << " is not in\n" << table;
+}
+
+TEST(FiguresTable, ListsFiguresOfGpusWithUnknownOnes) {
+  auto ranks = healthy_cluster(2, 1);
+  EXPECT_EQ(figures_table(ranks).find("of a GPU"), std::string::npos);
+  ranks[0].facts.card = "a card";
+  ranks[0].facts.card_state.temperature = 60;
+  const std::string table = figures_table(ranks);
+  for (const char* part :
+       {"1 rank with a GPU", "temperature of a GPU                         60 C           60 C",
+        "SM clock of a GPU                         unknown\n", "driver of the GPUs                        unknown\n"})
     EXPECT_NE(table.find(part), std::string::npos) << part << " is not in\n" << table;
 }
 

@@ -13,13 +13,6 @@ std::vector<size_t> slow_indices(const std::vector<double>& durations, const Rul
 
 using Indices = std::vector<size_t>;
 
-TEST(LowerMedian, TakesTheLowerOfTwoMiddleValues) {
-  EXPECT_EQ(lower_median({3}), 3);
-  EXPECT_EQ(lower_median({4, 1}), 1);
-  EXPECT_EQ(lower_median({9, 1, 5}), 5);
-  EXPECT_EQ(lower_median({9, 1, 5, 7}), 5);
-}
-
 TEST(SlowValues, NoneOfFewerThanTwoIsSlow) {
   EXPECT_TRUE(slow_values({}, {.ratio = 1.5}).empty());
   EXPECT_TRUE(slow_values(std::vector<double>{7}, {.ratio = 1.5}).empty());

@@ -22,6 +22,7 @@ test_commands_for_one_process_refuse_several() {
   refused_by_ranks scale e.yaml
   refused_by_ranks simulate --paper monta input.yaml
   refused_by_ranks completion bash
+  refused_by_ranks bench fused
   refused_by_ranks bench gemm
   refused_by_ranks help train
   expect_text err "hexad: hexad help runs as one process"

@@ -60,6 +60,8 @@ test_another_program_is_named() {
   echo "another build" >>other
   expect 2 "${launch[@]}" -np 1 "$HEXAD" "${check[@]}" : -np 1 ./other "${check[@]}"
   expect_text out "failure, version: the program's file (its digest) differs: " 'a run would end with exit code 2'
+  expect_no_text out 'products of a rank' 'messages'
+  expect_text err 'differs: ' '; nothing was measured'
 }
 
 test_other_files_are_not_replaced() {

@@ -9,7 +9,7 @@ set -uo pipefail
 HEXAD=$(realpath "$HEXAD")
 CLI_TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-unset HEXAD_FAULT OMPI_MCA_odls_base_sigkill_timeout SLURM_JOB_ID  # tests that need these variables set them
+unset HEXAD_FAULT OMPI_MCA_odls_base_sigkill_timeout SLURM_JOB_ID SLURM_RESTART_COUNT  # tests that need these variables set them
 
 # Runs the program on N ranks under the launcher: `ranks 2 train tiny.yaml`.
 # $MPIEXEC_FLAGS replaces the options of Open MPI's launcher.

@@ -38,7 +38,7 @@ test_commands_options_and_keys_are_completed() {
   completes eval run train.st -- train.steps=
   completes train --help tiny.yaml train.st -- train.steps=
   completes help ge -- generate
-  completes help bench "" -- gemm predict prefill
+  completes help bench "" -- fused gemm predict prefill
   completes help train t --
   # The program offers no words here. The shell then completes file names.
   completes generate run --prompt t --

@@ -217,6 +217,15 @@ test_jsonl_files_are_read_line_by_line() {
   expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'
 }
 
+test_json_without_the_named_key_is_refused() {
+  mkdir texts
+  echo '[{"content": "alpha one"}, {"content": "beta"}]' >texts/a.json
+  expect 3 prepare 0 bytes --text-key contents.text
+  expect_text err 'texts/a.json: object 1: has no key "contents.text" (--text-key)' "keys with strings: content"
+  expect 0 prepare 0 bytes
+  expect_text err "texts/a.json: taken as text, with brackets and quotes" "keys with strings: content"
+}
+
 test_vocabulary_too_large_for_the_text_is_reported() {
   texts
   expect 0 prepare 0.1 bpe --vocab 100000

@@ -140,7 +140,7 @@ test_script_waits_for_the_fewest_ranks() {
   echo 3 >left
   "$elastic" --available 'cat left' --every 1 3 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
   script=$!
-  wait_until grep -qsF "3 ranks are left, with a layout of 2; waiting for at least 3 (MIN)" err
+  wait_until grep -qsF "3 ranks are left, which have no legal layout; waiting for at least 3 (MIN)" err
   echo 4 >left
   wait "$script" || failed "the script ended with exit code $?, expected 0"
   expect_text log "4 $HEXAD train tiny.yaml"
@@ -173,26 +173,209 @@ test_signal_before_the_launcher_has_started_ends_the_script() {
 test_script_waits_for_ranks_with_a_layout() {
   cat >program.sh <<'S'
 #!/usr/bin/env bash
-# Handles `train RECIPE` and `validate RECIPE --world RANKS --nearest`.
+# Handles `train RECIPE` and `validate RECIPE --world RANKS --nearest --at-least MIN`.
 [ "$1" != train ] || exit "$(cat code)"
-[ "$4" == 4 ] || { echo "no layout of $4 ranks or fewer is legal" >&2; exit 2; }
-printf 'ranks 4\nrun_dir run\n'
+[ "$4" == "$(cat layout)" ] || { echo "no layout of $7 to $4 ranks is legal" >&2; exit 2; }
+printf 'ranks 4\nrun_dir run\nsteps 6\n'
 S
   chmod +x program.sh
-  echo 3 >left
-  expect 2 "$elastic" --available 'cat left' --every 1 2 4 env RANKS='{ranks}' ./program.sh train tiny.yaml
-  expect_text err "no layout of 3 ranks or fewer is legal"
+  echo 5 >layout
   echo 4 >left
+  expect 2 "$elastic" --available 'cat left' --every 1 2 4 env RANKS='{ranks}' ./program.sh train tiny.yaml
+  expect_text err "no layout of 2 to 4 ranks is legal"
+  echo 4 >layout
   echo 7 >code
   local script
   "$elastic" --available 'cat left' --every 1 2 4 bash -c 'echo 3 >left; "$@"' - env RANKS='{ranks}' \
     ./program.sh train tiny.yaml >out 2>err &
   script=$!
-  wait_until grep -qsF "3 ranks are left; waiting for at least 2 (MIN)" err
+  wait_until grep -qsF "3 ranks are left, which have no legal layout; waiting for at least 2 (MIN)" err
+  expect_count 1 err "no layout of 2 to 3 ranks is legal"
   echo 0 >code
   echo 4 >left
   wait "$script" || failed "the script ended with exit code $?, expected 0"
   expect_text err "exit code 7 of start 1; 4 ranks are left: going on from the beginning"
+}
+
+# `write_program BODY`: writes program.sh, which handles `validate RECIPE --world RANKS --nearest --at-least MIN`, and
+# `train RECIPE`: it counts its starts in $start, records each in `log`, and runs BODY. BODY may call `save STEP`, and
+# `wait_for_signal STEP CODE`, which saves when SIGUSR1 arrives.
+write_program() {
+  cat >program.sh <<S
+#!/usr/bin/env bash
+[[ \$* =~ ^validate.*\ --world\ ([0-9]+) ]] && { printf 'ranks %s\nrun_dir run\nsteps 100\n' "\${BASH_REMATCH[1]}"; exit; }
+save() { mkdir -p run/checkpoints; printf 'step-%08d\n' "\$1" >run/checkpoints/latest; }
+wait_for_signal() { trap "save \$1; exit \$2" USR1; for ((i = 0; i < 300; i++)); do sleep 0.1; done; exit 99; }
+echo "\$RANKS \${HOSTS:+\$HOSTS }\${*:3}" >>log
+start=\$(wc -l <log)
+$1
+S
+  chmod +x program.sh
+}
+fake_run=(env RANKS='{ranks}' ./program.sh train tiny.yaml)
+
+test_start_is_repeated_while_ranks_of_an_earlier_one_hold_the_run_directory() {
+  write_program 'case $start in
+    1) save 2; echo 1 >run/generation; echo owner >run/lock; exit 137 ;;
+    2) exit 2 ;;
+    *) rm run/lock; exit 0 ;;
+  esac'
+  expect 0 "$elastic" --every 1 1 2 "${fake_run[@]}"
+  expect_text err "exit code 2 of start 2: processes of an earlier start still hold run/lock" "start 3"
+  rm -r log run
+  write_program 'case $start in
+    1) save 2; echo 1 >run/generation; echo owner >run/lock; exit 137 ;;
+    *) exit 2 ;;
+  esac'
+  expect 2 "$elastic" --every 1 --tries 2 1 2 "${fake_run[@]}"
+  expect_text err "2 starts in a row without a new checkpoint"
+  rm log
+  expect 2 "$elastic" 1 2 bash -c 'exit 2' - '{ranks}' ./program.sh train tiny.yaml  # the first start
+  expect_text err "exit code 2 of start 1, which a new start would not fix"
+  write_program 'case $start in
+    1) save 2; echo 3 >run/generation; exit 137 ;;
+    *) echo 4 >run/generation; exit 2 ;;
+  esac'
+  expect 2 "$elastic" --every 1 1 2 "${fake_run[@]}"  # another error, with the lock
+  expect_text err "exit code 2 of start 2, which a new start would not fix"
+}
+
+test_restarts_continue_from_the_newest_checkpoint_of_the_script() {
+  write_program 'case $start in
+    1) exit 7 ;;
+    2) save 2; exit 7 ;;
+    *) exit 0 ;;
+  esac'
+  expect 0 "$elastic" --every 1 1 2 "${fake_run[@]}" checkpoint.resume=none
+  expect_equal "$(cat log)" "2 checkpoint.resume=none
+2 checkpoint.resume=none
+2 checkpoint.resume=none checkpoint.resume=auto"
+}
+
+test_ranks_on_which_a_start_fails_are_left_out_for_a_time() {
+  write_program 'case $start in
+    1) echo 4 >left; wait_for_signal 2 75 ;;
+    2) exit 4 ;;
+    *) exit 0 ;;
+  esac'
+  echo 2 >left
+  expect 0 "$elastic" --available 'cat left' --every 1 1 4 "${fake_run[@]}"
+  expect_text err "exit code 4 of start 2, before a checkpoint; leaves out more than 2 ranks for 2 s"
+  expect_equal "$(cut -d' ' -f1 log | xargs)" "2 4 2"
+}
+
+test_hosts_on_which_a_start_fails_are_left_out_for_a_time() {
+  printf '%s\n' a:1 b:2 c:1 >hosts
+  printf '#!/usr/bin/env bash\ngrep -qx "$1" up\n' >reach.sh
+  chmod +x reach.sh
+  printf '%s\n' a c >up
+  write_program 'case $start in
+    1) echo b >>up; wait_for_signal 2 75 ;;
+    2) exit 4 ;;
+    3) wait_for_signal 4 75 ;;
+    *) exit 0 ;;
+  esac'
+  expect 0 "$elastic" --hostfile hosts --reach ./reach.sh --every 1 1 4 env HOSTS='{hosts}' "${fake_run[@]}"
+  expect_equal "$(cut -d' ' -f1-2 log)" "2 a:1,c:1
+4 a:1,b:2,c:1
+2 a:1,c:1
+4 a:1,b:2,c:1"
+  expect_text err "exit code 4 of start 2, before a checkpoint; leaves out b for 2 s" "going on from step-00000002"
+}
+
+# MPICH's launcher returns 0 after a run that has saved because of a signal.
+test_exit_code_0_of_a_run_that_was_asked_to_save_is_not_its_end() {
+  write_program '[ $start -gt 1 ] || { echo 4 >left; wait_for_signal 2 0; }'
+  echo 2 >left
+  expect 0 "$elastic" --available 'cat left' --every 1 1 4 "${fake_run[@]}"
+  expect_equal "$(cut -d' ' -f1 log | xargs)" "2 4"
+  rm log
+  write_program 'echo 4 >left; wait_for_signal 100 0'  # the last step
+  echo 2 >left
+  expect 0 "$elastic" --available 'cat left' --every 1 1 4 "${fake_run[@]}"
+  expect_equal "$(cut -d' ' -f1 log | xargs)" "2"
+}
+
+# `fake_slurm NODE_STATE...`: writes squeue, sinfo and scontrol of a job whose nodes n1, n2, ... have these states.
+fake_slurm() {
+  local i=0 state
+  mkdir -p slurm
+  rm -f slurm/nodes
+  for state in "$@"; do echo "n$((++i)) $state" >>slurm/nodes; done
+  printf '#!/bin/sh\necho nodes\n' >slurm/squeue
+  printf '#!/bin/sh\ncat %q\n' "$PWD/slurm/nodes" >slurm/sinfo
+  printf '#!/bin/sh\ncut -d" " -f1 %q\n' "$PWD/slurm/nodes" >slurm/scontrol
+  chmod +x slurm/*
+  export PATH=$PWD/slurm:$PATH SLURM_JOB_ID=1 SLURM_JOB_NODELIST=nodes
+}
+
+test_ranks_of_a_slurm_job_are_those_of_its_list() {
+  fake_slurm mixed allocated mixed
+  local case
+  for case in '8(x3) 24' '2,1,4 7' '3(x2),1 7'; do
+    export SLURM_TASKS_PER_NODE=${case% *}
+    expect 0 "$elastic" 1 64 bash -c "$(fake 0)" - '{ranks}' '{nodes}' '{hosts}' "$HEXAD" train tiny.yaml \
+      batch.global=$((2 * ${case#* }))
+    expect_text log "${case#* } 3 n1,n2,n3 $HEXAD train tiny.yaml"
+  done
+}
+
+test_slurm_job_with_too_few_ranks_ends_so_that_it_can_be_requeued() {
+  fake_slurm mixed 'down*'
+  export SLURM_TASKS_PER_NODE='2(x2)'
+  expect 75 "$elastic" --every 1 3 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml
+  expect_text err "2 ranks are left; waiting for at least 3 (MIN)" "Slurm does not return lost nodes to a job"
+  expect_nothing_at log
+  # A job that has been requeued before gets other nodes again, even if it has saved nothing since.
+  SLURM_RESTART_COUNT=1 expect 75 "$elastic" --every 1 3 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml
+}
+
+test_requeued_job_that_saves_nothing_again_ends() {
+  write_program 'exit 75'
+  expect 75 "$elastic" --tries 1 1 2 "${fake_run[@]}"
+  SLURM_RESTART_COUNT=1 expect 1 "$elastic" --tries 1 1 2 "${fake_run[@]}"
+  expect_text err "nothing was saved since Slurm requeued the job"
+  write_program 'wait_for_signal 2 75'
+  SLURM_RESTART_COUNT=1 "$elastic" 1 2 "${fake_run[@]}" >out 2>err &
+  local script=$!
+  wait_until has_lines log 3
+  sleep 0.3
+  kill -USR1 "$script"
+  code=0
+  wait "$script" || code=$?
+  expect_equal "$code" 75
+}
+
+test_signal_is_answered_while_hosts_are_probed() {
+  printf '%s\n' a b c >hosts
+  printf '#!/usr/bin/env bash\necho >>probes\nsleep 14\n' >reach.sh
+  chmod +x reach.sh
+  "$elastic" --hostfile hosts --reach ./reach.sh 1 3 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
+  local script=$! began=$SECONDS
+  wait_until has_lines probes 3  # all at once
+  kill -USR1 "$script"
+  code=0
+  wait "$script" || code=$?
+  expect_equal "$code" 75
+  [ $((SECONDS - began)) -lt 10 ] || failed "the script ended after $((SECONDS - began)) s, expected the time before the probes end"
+  expect_nothing_at log
+}
+
+test_lines_of_the_hostfile_are_checked() {
+  printf '%s\n' 'a slots = 2 # rack 1' 'b:x' 'c slots=' 'd 4' 'e max_slots=4' 'f:2:3' >hosts
+  expect 2 "$elastic" --hostfile hosts --reach echo 1 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml
+  expect_text err 'hosts:2: "b:x", expected NAME, NAME:SLOTS or NAME slots=SLOTS' 'hosts:3:' 'hosts:4:' 'hosts:6:'
+  expect_no_text err 'hosts:1:'
+  expect_no_text err 'hosts:5:'
+  expect_nothing_at log
+  printf '%s\n' 'a slots = 2' >hosts
+  expect 0 "$elastic" --hostfile hosts --reach echo 1 4 bash -c "$(fake 0)" - '{ranks}' '{hosts}' "$HEXAD" train tiny.yaml
+  expect_text log "2 a:2 $HEXAD train tiny.yaml"
+}
+
+test_job_may_be_called_train() {
+  expect 0 "$elastic" 1 2 bash -c "$(fake 0)" --job-name train '{ranks}' "$HEXAD" train tiny.yaml train.seed=1
+  expect_text log "train 2 $HEXAD train tiny.yaml train.seed=1"
 }
 
 test_signal_saves_the_run_and_ends_the_script() {
@@ -210,9 +393,19 @@ test_signal_saves_the_run_and_ends_the_script() {
 
 test_nearest_layout_is_printed_for_scripts() {
   expect 0 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 4 --nearest
-  expect_equal "$(cat out)" $'ranks 4\nrun_dir run'
+  expect_equal "$(cat out)" $'ranks 4\nrun_dir run\nsteps 6'
   expect 0 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 3 --nearest
-  expect_equal "$(cat out)" $'ranks 2\nrun_dir run\nparallel.ep=2'
+  expect_equal "$(cat out)" $'ranks 2\nrun_dir run\nsteps 6\nparallel.ep=2'
+  local six=(model.heads=8 parallel.tp=4 batch.global=6 --world 6 --nearest)
+  expect 0 "$HEXAD" validate tiny.yaml "${six[@]}"
+  expect_equal "$(cat out)" $'ranks 4\nrun_dir run\nsteps 6'
+  expect 0 "$HEXAD" validate tiny.yaml "${six[@]}" --at-least 5
+  expect_equal "$(cat out)" $'ranks 6\nrun_dir run\nsteps 6\nparallel.tp=2'
+  expect 2 "$HEXAD" validate tiny.yaml "${six[@]}" --at-least 7
+  expect_text err "--at-least is 7, expected at most --world (6)"
+  expect 2 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 3 --nearest --at-least 3
+  expect_text err "no layout of 3 ranks is legal"
+  expect 2 "$HEXAD" validate tiny.yaml --world 2 --at-least 2
   expect 2 "$HEXAD" validate tiny.yaml --nearest
   expect 2 "$HEXAD" validate tiny.yaml --world 0 --nearest
   expect_text err "--world is 0, expected at least 1 with --nearest"
@@ -220,6 +413,11 @@ test_nearest_layout_is_printed_for_scripts() {
   expect_text err "--nearest and --mesh are given"
   expect 2 "$HEXAD" validate tiny.yaml --world 2 --nearest model.heads=3
   expect_text err "model.heads"
+}
+
+test_run_directory_is_printed_for_scripts() {
+  expect 0 "$HEXAD" validate tiny.yaml run.dir=runs/here --run-dir
+  expect_equal "$(cat out)" runs/here
 }
 
 test_wrong_arguments_are_explained() {

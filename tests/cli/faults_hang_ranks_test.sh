@@ -4,8 +4,8 @@
 
 job=(train tiny.yaml optim.schedule=constant distributed.watchdog_seconds=1)
 
-# `expect_rank_2_is_blamed STEPS OVERRIDE...`: stops rank 2 of four after some steps of a run with these overrides. Expects
-# the other ranks to blame rank 2.
+# `expect_rank_2_is_blamed STEPS OVERRIDE...`: stops rank 2 of four after STEPS steps of a run with these overrides.
+# Expects the other ranks to blame rank 2.
 expect_rank_2_is_blamed() {
   local pid rank
   rm -rf run
@@ -44,7 +44,7 @@ test_slow_file_work_is_not_a_hang() {
 test_stalled_file_work_is_a_hang() {
   HEXAD_FAULT=stuck_files@1,1 expect 6 ranks 2 "${job[@]}" parallel.ep=2 train.steps=2
   expect_text err "to blame: rank 1 (host $(hostname), pid " "has made no progress in its file work for" \
-    "it is saving the checkpoint of step 2: run/checkpoints/step-00000002.tmp/shard-00001-of-00002.safetensors"
+    "it is saving the checkpoint of step 2: run/checkpoints/step-00000002.1.tmp/shard-00001-of-00002.safetensors"
   expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=2
   HEXAD_FAULT=stuck_files@0,1 expect 6 ranks 2 "${job[@]}" parallel.ep=2 train.steps=4
   expect_text err "to blame: rank 0 (host $(hostname), pid " \

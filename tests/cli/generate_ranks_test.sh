@@ -165,7 +165,7 @@ test_questions_have_the_same_answers_on_one_rank_and_on_layouts_of_two() {
 {"context": "", "choices": ["line", "q"], "gold": 1, "delimiter": ""}
 Q
   expect 0 "$HEXAD" eval run --choices questions.jsonl --items items.jsonl
-  expect_text out "step 6: acc " ", acc_norm " "(3 items of questions.jsonl)" "forward only:"
+  expect_text out "step 6: acc " ", acc_norm " ", acc_bytes " "(3 items of questions.jsonl)" "forward only:"
   expect_equal "$(wc -l <items.jsonl)" 3
   expect_text items.jsonl '"line":2,"gold":0,"chosen":' '"log_likelihoods":['
   alone=$(sed -n 1p out)
@@ -174,7 +174,7 @@ Q
     expect_equal "$(sed -n 1p out)" "$alone"
   done
   expect 0 "$HEXAD" eval run --choices questions.jsonl --json
-  expect_text out '"items": 3' '"acc": ' '"acc_norm": '
+  expect_text out '"items": 3' '"acc": ' '"acc_norm": ' '"acc_bytes": '
 }
 
 test_dataset_with_a_larger_vocabulary_than_the_models_is_refused() {

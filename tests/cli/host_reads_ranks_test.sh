@@ -45,5 +45,10 @@ test_rows_of_tokens_have_only_listed_reads() {
   expect 0 ranks 2 train "$root/recipes/verify-moe.yaml" "${small[@]}" parallel.ep=2 schedule.moe.rows=token
   expect_listed run 'routing: ids'
 }
+test_duel_has_only_listed_reads() {
+  expect 0 ranks 2 train "$root/recipes/verify-moe.yaml" "${small[@]}" parallel.ep=2 model.moe.expert_bias=false \
+    schedule.moe.fused=auto
+  expect_listed run 'duel: norms'
+}
 
 run_tests "$@"

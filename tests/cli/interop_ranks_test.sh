@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Hugging Face models are imported, trained on under several layouts, and exported again.
+# Hugging Face models are imported, trained further under several layouts, and exported again.
 source "$(dirname "$0")/cli.sh"
 
 model=$(cd "$CLI_TESTS/../golden/hf/mixtral" && pwd)
@@ -17,7 +17,7 @@ test_an_imported_model_trains_and_is_exported() {
   expect 0 "$HEXAD" train imported/recipe.yaml "${settings[@]}" run.dir=run
   expect_text err "weights from imported"
   expect 0 "$HEXAD" export run exported
-  expect_text out "mixtral: step 4, 41 tensors" "config.json, generation_config.json from imported/hugging_face"
+  expect_text out "mixtral: step 4, 41 tensors" "config.json, generation_config.json from $(pwd -P)/imported/hugging_face"
   cmp -s "$model/config.json" exported/config.json || failed "config.json has changed"
   expect 0 "$HEXAD" export run half --dtype bf16 --shard-bytes 5000
   expect_file half/model.safetensors.index.json
@@ -33,7 +33,7 @@ test_an_import_of_an_export_has_the_same_bytes() {
   expect_equal "$(cat imported/shard-*.safetensors | cksum)" "$(cat again/shard-*.safetensors | cksum)"
 }
 
-test_layouts_train_on_an_imported_model_alike() {
+test_layouts_train_an_imported_model_alike() {
   import_model
   expect 0 "$HEXAD" train imported/recipe.yaml "${settings[@]}" run.dir=one
   for layout in tp ep pp; do
@@ -56,6 +56,9 @@ test_a_run_starts_from_the_folder_itself() {
   expect_same_losses one two
   expect 0 "$HEXAD" export two exported
   expect_text out "from two/imported/hugging_face"
+  touch foreign/config.json
+  expect 3 "$HEXAD" validate imported/recipe.yaml "${settings[@]}" train.init_from=foreign run.dir=two checkpoint.resume=none
+  expect_text err "two/imported: was imported from foreign, whose file config.json has been changed since"
 }
 
 test_a_start_that_changes_the_model_causes_a_warning() {
@@ -87,6 +90,15 @@ test_bad_models_are_refused_by_name() {
   expect_nothing_at imported
 }
 
+test_names_of_a_model_are_printed_without_control_codes() {
+  cp -r "$model" foreign
+  mv foreign/model.safetensors foreign/x.safetensors
+  printf '{"weight_map": {"a\\u001b[31m": "x.safetensors"}}' >foreign/model.safetensors.index.json
+  expect 3 "$HEXAD" import foreign imported
+  expect_text err "lists 'a\x1b[31m' in x.safetensors"
+  expect_plain err
+}
+
 test_targets_that_are_not_empty_are_refused() {
   import_model
   expect 2 "$HEXAD" import "$model" imported
@@ -97,6 +109,8 @@ test_targets_that_are_not_empty_are_refused() {
   expect 2 "$HEXAD" export "$model" exported
   expect_text err "nor a checkpoint (no manifest.json); \`hexad import\` converts a Hugging Face model to a checkpoint"
   expect_nothing_at exported
+  expect 2 "$HEXAD" import "$model" .
+  expect_text err ".: is the working directory, which cannot be replaced"
 }
 
 test_json_has_the_facts() {

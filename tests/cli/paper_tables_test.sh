@@ -43,7 +43,8 @@ test_programs_of_tables_can_be_read() {
 
 test_mpmoe_prints_its_stored_rows() {
   grep -P '^M=.*\t' "$traces/mpmoe.txt" >rows
-  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe.awk
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe_equations.awk \
+    -f tools/bench/papers/mpmoe.awk
   grep '^GPT-S    1024   [248] ' "$traces/mpmoe.txt" >stored
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/mpmoe.txt has $(wc -l <stored) rows of memory, expected 3"
   while IFS= read -r line; do expect_text out "$line"; done <stored
@@ -58,8 +59,42 @@ test_parm_prints_its_stored_rows() {
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has $(wc -l <stored) rows of (4, 4), expected 3"
   while IFS= read -r line; do expect_text out "$line"; done <stored
   expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average" "above 4: 100% of 20 layers"
-  [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] ||
-    failed "the layers of Fig. 7 do not add up to 20: $(grep ' layers' out)"
+  expect_text out "Fig. 1: share of communication in a step of the baseline, 24.8 to 99.6%, median 98.2%"
+  layers_of_figure() {
+    awk -v figure="$1" '/^Fig/ { shown = index($0, figure) == 1 } shown && $2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out
+  }
+  [ "$(layers_of_figure 'Fig. 1:')" -eq 180 ] || failed "the layers of Fig. 1 do not add up to 180: $(grep ' layers' out)"
+  [ "$(layers_of_figure 'Fig. 7,')" -eq 20 ] || failed "the layers of Fig. 7 do not add up to 20: $(grep ' layers' out)"
+}
+
+# The points of the first collective are on the line 1e-3 s + 4e-9 s per element, those of the second one are not on a line,
+# and the third one has a single point.
+test_alpha_and_beta_are_fitted_with_their_errors() {
+  cat >cluster.yaml <<'YAML'
+links:
+  - operation: all_gather
+    group: intra
+    ranks: 2
+    nodes: 1
+    points: [[2000, 0.001004], [2000000, 0.005], [4000000, 0.009]]
+  - operation: all_reduce
+    group: inter
+    ranks: 2
+    nodes: 2
+    points: [[4000, 0.002], [8000, 0.005], [12000, 0.005]]
+  - operation: all_to_all
+    group: inter
+    ranks: 2
+    nodes: 2
+    points: [[4096, 0.002]]
+bursts: [{group: inter, seconds: 0.02}]
+YAML
+  expect 0 tables "$PWD/cluster.yaml" -f tools/bench/median.awk -f tools/bench/papers/parm_fits.awk
+  expect_equal "$(awk '$1 == "all_gather" { print $2, $3, $4, $6, $7, $9, $10, $11 }' out)" "intra 2 3 1.00e-03 4.00e-09 1.0000 0% 0%"
+  expect_equal "$(awk '$1 == "all_reduce" { print $2, $3, $4, $6, $7, $9, $10, $11, $12 }' out)" \
+    "inter 2 3 1.00e-03 1.50e-06 0.7500 20% 25% 4000"
+  expect_no_text out all_to_all
+  expect_text out "paper: AG_MP, 8-GPU server"
 }
 
 test_layers_of_table_iii_are_all_different() {

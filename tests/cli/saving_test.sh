@@ -11,7 +11,8 @@ after_commit=("folder: renamed" "folder: rename synced" "latest: file written" "
 saved_step_2() { expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant; }
 go_on() { "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant "$@"; }
 
-# Kills the save of step 4 at point $1. The next start must continue from step $2 and reach the end.
+# Kills the save of step 4 at point $1, in the second start of the run. The next start must continue from step $2 and
+# reach the end.
 dies_at() {
   local point=$1 resumes_from=$2
   rm -rf run
@@ -20,7 +21,7 @@ dies_at() {
   [ "$code" -eq 137 ] || failed "fault '$point': exit code $code, expected 137"
   expect 0 go_on
   expect_text err "resumed from run/checkpoints/step-0000000$resumes_from"
-  expect_nothing_at run/checkpoints/step-00000004.tmp
+  expect_nothing_at run/checkpoints/step-00000004.2.tmp
   expect_same_weights run uninterrupted 4
 }
 
@@ -50,7 +51,7 @@ test_full_disk_ends_the_run_with_4_and_leaves_the_last_checkpoint() {
     saved_step_2
     HEXAD_FAULT="full@0,4,$point" expect 4 go_on
     expect_text err "checkpoint of step 4 was not saved" "no space left on device"
-    expect_nothing_at run/checkpoints/step-00000004.tmp
+    expect_nothing_at run/checkpoints/step-00000004.2.tmp
     expect_nothing_at run/checkpoints/step-00000004
     expect 0 go_on
     expect_text err "resumed from run/checkpoints/step-00000002"
@@ -84,7 +85,7 @@ test_last_save_must_succeed() {
   expect_text out "step 6/6"
 }
 
-# Sets a real limit instead of a planted fault. No file may grow past 40 KB; log and metrics remain smaller.
+# Sets a real limit instead of a planted fault. No file may grow past 40 KiB; log and metrics remain smaller.
 test_file_size_limit_is_reported_with_the_systems_message() {
   expect 4 bash -c 'ulimit -f 40; exec "$@"' - "$HEXAD" train tiny.yaml model.hidden=64
   expect_text err "shard-00000-of-00001.safetensors" "File too large"

@@ -59,6 +59,27 @@ test_an_interrupted_experiment_continues() {
   expect_equal "$(states finished)" 4
 }
 
+test_two_processes_do_not_run_one_experiment() {
+  make_experiment
+  # A launcher that waits for the file `go`.
+  cat >start <<'S'
+touch started
+while [ ! -e go ]; do sleep 0.05; done
+exec "$@"
+S
+  local arguments=(scale e.yaml ranks=[1] repeats=1 'launcher=sh start')
+  "$HEXAD" "${arguments[@]}" >first 2>&1 &
+  local scale=$!
+  wait_until test -f started
+  expect 2 "$HEXAD" "${arguments[@]}"
+  expect_text err 'results/scale.lock is locked: another hexad scale runs this experiment'
+  expect 0 "$HEXAD" "${arguments[@]}" --report
+  touch go
+  wait $scale
+  expect_equal $? 0
+  expect_equal "$(states finished)" 2
+}
+
 # Runs the experiment's points of one rank, two at once. If the machine has too few cores for this, expects a refusal with
 # this reason and returns false.
 two_cores_are_there() {
@@ -135,6 +156,25 @@ test_problems_of_points_are_reported_together() {
   expect_text err 'e.yaml:10: stps is not a key'
 }
 
+test_ranks_that_share_cores_are_named_and_marked() {
+  make_experiment
+  local cpu
+  cpu=$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')
+  expect 0 taskset -c "$cpu" "$HEXAD" scale e.yaml repeats=1 'vary=[]'
+  expect_text out 'warning: 2 ranks share 1 core' '| 2 (ranks > cores) |'
+  expect_no_text out '1 (ranks > cores)'
+  expect_text results/scale.csv ',shared_cores,'
+  expect_text results/report.html '2 (ranks &gt; cores)'
+}
+
+test_points_beyond_the_allocation_are_refused() {
+  make_experiment
+  expect 2 env SLURM_JOB_ID=7 SLURM_NTASKS=1 "$HEXAD" scale e.yaml
+  expect_text err 'e.yaml:4: ranks.1 (2) is more than the 1 available ranks'
+  expect_nothing_at results
+  expect 0 env SLURM_JOB_ID=7 SLURM_NTASKS=1 "$HEXAD" scale e.yaml --dry-run
+}
+
 test_points_beyond_the_memory_are_refused_unless_they_have_results() {
   make_experiment
   local huge='set=[model.hidden=65536, model.layers=8, model.heads=64]'
@@ -189,8 +229,64 @@ exec "$@"
 S
   expect 3 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
   expect_text out '4 runs executed, 0 finished before, 1 failed' 'failed: exit code 3: the first run fails'
+  expect_text results/table.md 'failed: exit code 3: the first run fails'
+  expect_text results/scale.csv ',failed_runs,'
   expect_equal "$(states failed)" 1
   expect_equal "$(states finished)" 3
+  expect 0 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '1 run executed, 3 finished before, 0 failed'
+}
+
+test_runs_of_another_program_are_named() {
+  make_experiment
+  expect 0 "$HEXAD" scale e.yaml ranks=[1]
+  expect_no_text out 'another program' 'different programs'
+  expect_text results/ranks-1_lr-0.01/repeat-1.json '"program": "hexad '
+  sed -i 's/"program": "hexad .*"/"program": "hexad 0.0.1"/' results/ranks-1_lr-0.01/repeat-1.json
+  expect 0 "$HEXAD" scale e.yaml ranks=[1]
+  expect_text out 'warning: the results of 1 finished run are from another program: hexad 0.0.1; this one is hexad '
+  expect_text results/table.md 'The runs are from different programs:' '- hexad 0.0.1: 1 run'
+}
+
+test_a_run_that_finishes_after_a_signal_is_recorded() {
+  make_experiment
+  # A launcher that starts the run after the signal, so that the run finishes.
+  cat >start <<'S'
+trap 'touch signalled' TERM
+touch started
+while [ ! -e go ]; do sleep 0.05; done
+exec "$@"
+S
+  "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start' >first 2>&1 &
+  local scale=$!
+  wait_until test -f started
+  kill -TERM $scale
+  wait_until test -f signalled
+  touch go
+  wait $scale
+  expect_equal $? 143
+  expect_equal "$(states finished)" 1
+  expect_equal "$(states started)" 0
+}
+
+test_a_run_without_complete_metrics_fails_and_runs_again() {
+  make_experiment
+  # A launcher whose first run does nothing and succeeds.
+  cat >start <<'S'
+mkdir started 2>/dev/null && exit 0
+exec "$@"
+S
+  expect 3 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '4 runs executed, 0 finished before, 1 failed' 'failed: exit code 0, but the metrics are incomplete'
+  expect_file results/scale.csv
+  expect 0 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '1 run executed, 3 finished before, 0 failed'
+  # A finished run whose metrics were damaged later is left out.
+  sed -i '2s/.*/{/' results/ranks-1_lr-0.01/repeat-1/metrics.jsonl
+  expect 3 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '0 runs executed, 4 finished before' 'Left out a damaged run' 'metrics.jsonl:2: the line cannot be read'
+  expect_text results/scale.csv 'ranks-1_lr-0.01,1,'
+  rm -r results/ranks-1_lr-0.01/repeat-1 results/ranks-1_lr-0.01/repeat-1.json
   expect 0 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
   expect_text out '1 run executed, 3 finished before, 0 failed'
 }
@@ -199,13 +295,22 @@ test_submit_writes_array_scripts_within_the_node_hours() {
   make_experiment 'ranks_per_node: 1' 'minutes: 5'
   expect 0 "$HEXAD" scale e.yaml --submit
   expect_text out 'sbatch results/submit-1-nodes.sh' 'sbatch results/submit-2-nodes.sh'
-  expect_text results/submit-2-nodes.sh '#SBATCH --array=2-3' '#SBATCH --nodes=2' '#SBATCH --time=11'
+  expect_text results/submit-2-nodes.sh '#SBATCH --array=2-3' '#SBATCH --nodes=2' '#SBATCH --time=14'
   expect 0 "$HEXAD" scale e.yaml --submit minutes=6
   expect_text out 'afterwards: hexad scale e.yaml minutes=6 --report'
-  expect_text results/submit-2-nodes.sh '#SBATCH --time=13' 'scale e.yaml minutes=6 --point'
+  expect_text results/submit-2-nodes.sh '#SBATCH --time=16' 'scale e.yaml minutes=6 --point'
   bash -n results/submit-2-nodes.sh || failed "the script has a syntax error"
   expect 0 env SLURM_ARRAY_TASK_ID=0 bash results/submit-1-nodes.sh
   expect_text out '2 runs executed'
+  expect 0 "$HEXAD" scale e.yaml --submit
+  expect_text results/submit-1-nodes.sh '#SBATCH --array=1'
+  expect_text out 'sbatch results/submit-1-nodes.sh   # 1 point' 'sbatch results/submit-2-nodes.sh   # 2 points'
+  expect 0 "$HEXAD" scale e.yaml
+  expect 0 "$HEXAD" scale e.yaml --submit
+  expect_text out 'nothing to submit'
+  expect_no_text out sbatch
+  expect 0 "$HEXAD" scale e.yaml --submit 'dir=other folder'
+  expect_text out "sbatch 'other folder/submit-1-nodes.sh'"
   expect 2 "$HEXAD" scale e.yaml --submit max_node_hours=0.5 dir=other
   expect_text err 'max_node_hours (0.5) is less than the'
   expect_nothing_at other

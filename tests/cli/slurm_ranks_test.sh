@@ -262,7 +262,7 @@ test_elastic_script_continues_without_a_lost_node() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# Runs before Slurm itself notices the missing node.
+# The test ends before Slurm itself notices the missing node.
 test_survivors_of_a_lost_node_answer_sigterm_while_they_wait() {
   all=($(nodes))  # not local: the trap runs after the function
   trap 'bring_back "${all[1]}"' EXIT

@@ -57,6 +57,29 @@ E
   cmp -s data/train.hxd other/train.hxd || failed "the copy of the tokenizer gives other ids"
 }
 
+test_continuations_keep_the_space_after_the_prompt() {
+  local streamed rules='' name
+  texts
+  make_tokenizer model
+  # Each token begins with a space. Decoding removes the first one, as if encoding had inserted it.
+  for name in '<0x' t h e; do
+    rules+='{"type": "Replace", "pattern": {"String": "'$name'"}, "content": " '$name'"}, '
+  done
+  rules+='{"type": "Strip", "content": " ", "start": 1, "stop": 0}'
+  sed -i 's/"decoder": .*/"decoder": {"type": "Sequence", "decoders": ['"$rules"']},/' model/tokenizer.json
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer model --heldout 0.2
+  expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data
+  set -- run --max-tokens 3 --temperature 0 --prompt "the quick"
+  expect 0 "$HEXAD" generate "$@"
+  streamed=$(cat out)
+  [[ $streamed == "the quick "* ]] || failed "no space after the prompt: $streamed"
+  expect 0 "$HEXAD" generate "$@" --prompt "the quick"
+  expect_equal "$(sed -n 1p out)" "$streamed"
+  expect_equal "$(sed -n 3p out)" "$streamed"
+  expect 0 "$HEXAD" generate "$@" --json
+  expect_text out "\"text\": \"${streamed#the quick}\""
+}
+
 test_tokenize_prints_ids_and_text() {
   make_tokenizer model
   printf 'the </s>\xff' >text
@@ -159,6 +182,7 @@ test_imported_model_is_asked_with_its_chat_template() {
   expect 0 "$HEXAD" generate run --chat-form model --prompt "the 3" --max-tokens 3 --json
   expect_text out '"prompt": "the 3"'
   expect_no_text out "assistant: "
+  expect_text err "hugging_face/generation_config.json: eos_token_id is ignored where it is 2, which is the text"
   rm -r imported
   expect 2 "$HEXAD" generate run --chat-form model --prompt "the 3"
   expect_text err "its run did not start from an imported model, or the import has been removed" "choose a named form"

@@ -56,6 +56,18 @@ TEST(EngineRanks, SameOnAllFindsADifferenceOnOneRank) {
   });
 }
 
+TEST(EngineRanks, GatherValuesGivesRank0AloneTheValuesOfAllRanksInOrder) {
+  for (const int ranks : {1, 2, 3, 7, 8})
+    with_engine_ranks(ranks, [](const ProcessGroup& world) {
+      DeviceContext context;
+      std::vector<int64_t> expected;
+      for (int64_t r = 0; world.rank() == 0 && r < world.size(); ++r) expected.insert(expected.end(), {r, -10 * r});
+      const int64_t mine[] = {world.rank(), -10 * world.rank()};
+      EXPECT_EQ(world.gather_values(mine, context), expected);
+      EXPECT_EQ(world.gather_values({}, context), std::vector<int64_t>());
+    });
+}
+
 TEST(EngineRanks, SubgroupsHaveTheOrderOfTheirLists) {
   with_engine_ranks(5, [](const ProcessGroup& world) {
     DeviceContext context;

@@ -56,6 +56,54 @@ TEST(Flight, BlockedTimeIsExposed) {
   EXPECT_GE(meter->take(TrafficClass::tp).exposed_seconds, 0.002);
 }
 
+// A lane waits for an operation while the rank's thread computes, and then while this thread waits for the lane.
+TEST(RankThread, WaitsOfLanesCountOnlyWhileTheRanksThreadIsBlocked) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  {
+    const RankThread rank_thread(*meter);
+    const auto flight = Flight::make(meter, TrafficClass::ep);
+    flight->begin();
+    flight->event().expect();  // as a lane does when it begins to wait
+    std::this_thread::sleep_for(moment);
+    EXPECT_EQ(meter->take(TrafficClass::ep).exposed_seconds, 0);
+    {
+      const device::BlockedThread blocked;
+      std::this_thread::sleep_for(moment);
+    }
+    const double exposed = meter->take(TrafficClass::ep).exposed_seconds;
+    EXPECT_GE(exposed, 0.002);
+    std::this_thread::sleep_for(moment);
+    EXPECT_EQ(meter->take(TrafficClass::ep).exposed_seconds, 0);
+    flight->complete(0);
+    const device::BlockedThread blocked;
+    std::this_thread::sleep_for(moment);
+    EXPECT_EQ(meter->take(TrafficClass::ep).exposed_seconds, 0) << "no thread waits for this class any more";
+  }
+  const auto flight = Flight::make(meter, TrafficClass::ep);
+  flight->begin();
+  flight->event().expect();
+  std::this_thread::sleep_for(moment);
+  EXPECT_GE(meter->take(TrafficClass::ep).exposed_seconds, 0.002) << "without a RankThread, waits of all threads count";
+  flight->complete(0);
+}
+
+TEST(RankThread, OwnWaitsCount) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  const RankThread rank_thread(*meter);
+  const auto flight = Flight::make(meter, TrafficClass::pp);
+  flight->begin();
+  double exposed = 0;
+  std::thread peer([&] {  // ends the operation once time counts, which needs a blocked waiter
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (exposed == 0 && std::chrono::steady_clock::now() < patience)
+      exposed = meter->take(TrafficClass::pp).exposed_seconds;
+    flight->complete(0);
+  });
+  flight->event().wait();
+  peer.join();
+  EXPECT_GT(exposed, 0);
+}
+
 TEST(TrafficLog, RecordsDescribedOperationsAndWaitsOfTheRanksThread) {
   const auto meter = std::make_shared<TrafficMeter>();
   EXPECT_FALSE(meter->log().recording());

@@ -87,7 +87,7 @@ TEST(Watchdog, BlamesARankThatHangsInItsOwnCode) {
 }
 
 // Runs file work on rank 2 for five times the watchdog's limit. If `moves`, the work makes steady progress. Returns
-// rank 0's failure.
+// rank 0's failure, or "no failure".
 std::string end_of_file_work(bool moves) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0.6;
@@ -122,7 +122,8 @@ TEST(Watchdog, StalledFileWorkIsReportedWithItsFile) {
   EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes done"), std::string::npos) << text;
 }
 
-// Returns the error of rank 0 if the job is asked to end while rank 0 waits for rank 1. Rank 1 arrives after `late`.
+// Asks the job to end while rank 0 waits for rank 1, which arrives after `late`. Returns the error of rank 0, or "no
+// failure".
 std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0;

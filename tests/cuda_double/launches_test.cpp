@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/kernels/kernel_table.h"
 #include "layers/dense/attention.h"
 #include "layers/moe/moe_layer.h"
 #include "parallel/comm/self_group.h"
@@ -28,23 +29,26 @@ using tensor::Tensor;
 
 constexpr int64_t sequences = 2, length = 8;
 
-// Context, parameters and batch of a layer in f32. The context does not fill new memory, because each fill would count
-// as a launch.
+// Context, parameters and batch of a layer. The context does not fill new memory, because each fill would count as a
+// launch.
 struct Launches {
-  explicit Launches(const std::vector<std::string>& overrides) : config(small_recipe(overrides).model) {
+  explicit Launches(const std::vector<std::string>& overrides, Dtype layer_dtype = Dtype::f32)
+      : dtype(layer_dtype), config(small_recipe(overrides).model) {
     batch.sequences = sequences, batch.length = length;
     std::vector<int32_t> positions;
     for (int64_t i = 0; i < batch.tokens(); ++i) positions.push_back(static_cast<int32_t>(i % length));
     batch.positions = Tensor::from<int32_t>(positions, {batch.tokens()}, context);
   }
-  Builder builder() { return {parameters, states, mesh, Dtype::f32}; }
+  Builder builder() { return {parameters, states, mesh, dtype}; }
   void initialize() {
     for (const auto& p : parameters) p->initialize(3);
   }
-  Tensor counting(const Shape& shape) {
+  Tensor counting(const Shape& shape, Dtype of) {
     std::vector<float> values;
     for (int64_t i = 0; i < shape.numel(); ++i) values.push_back(static_cast<float>(i * 37 % 19) / 9 - 1);
-    return Tensor::from<float>(values, shape, context);
+    const Tensor t = Tensor::empty(shape, of, context);
+    kernels::kernels(context).pointwise.copy(context.compute(), t, Tensor::from<float>(values, shape, context));
+    return t;
   }
 
   // Launches of one forward and one backward.
@@ -57,12 +61,12 @@ struct Launches {
     initialize();
     const auto policy = autograd::keep_policy();
     Tape tape(context.compute(), *policy);
-    const Value x = tape.leaf(counting({batch.tokens(), config.hidden}));
+    const Value x = tape.leaf(counting({batch.tokens(), config.hidden}, dtype));
     take_launches();
     const std::vector<Value> results = layer(tape, x);
     Counts counts{.forward = take_launches(), .backward = {}};
     std::vector<Replay::Root> roots;
-    for (const Value& y : results) roots.push_back({y, counting(y.shape())});
+    for (const Value& y : results) roots.push_back({y, counting(y.shape(), y.data.dtype())});
     take_launches();
     Replay(tape, roots).run();
     counts.backward = take_launches();
@@ -70,6 +74,7 @@ struct Launches {
   }
 
   device::DeviceContext context{on_test_device()};
+  Dtype dtype;
   ModelConfig config;
   comm::SelfGroup self;
   mesh::Mesh mesh{self, {.dp = 1}};
@@ -86,11 +91,13 @@ LaunchCounts without_products(LaunchCounts counts) {
   return counts;
 }
 
-// Counts the launches of an MoE layer, without its products.
-Launches::Counts count_moe_layer(const std::vector<std::string>& overrides) {
-  Launches l(overrides);
-  const moe::MoeLayer layer({l.config, 0, 0, layers::Registry().router_of(l.config), {}, moe::alternating_order()},
-                            l.builder() / "moe");
+// Counts the launches of an MoE layer, without its products. `duel` decides a schedule.fused that is unset.
+Launches::Counts count_moe_layer(const std::vector<std::string>& overrides, const moe::MoeSchedule& schedule = {},
+                                 kernels::Duel* duel = nullptr, Dtype dtype = Dtype::f32) {
+  Launches l(overrides, dtype);
+  moe::MoeLayer layer({l.config, 0, 0, layers::Registry().router_of(l.config), schedule, moe::alternating_order()},
+                      l.builder() / "moe");
+  layer.fuse_by(duel);
   layers::ModelStatistics statistics(1, l.config.moe.experts, l.context);
   auto [forward, backward] = l.count([&](Tape& t, const Value& x) {
     const auto out = layer(t, x, {.batch = l.batch, .statistics = &statistics.layers});
@@ -132,6 +139,26 @@ TEST(Launches, ExpertsWithGeluScatterNoWeights) {
                                     {"gelu", 1},
                                     {"router", 1},
                                     {"add", 1}}));  // adds up the logits' gradients
+}
+
+TEST(Launches, FusedExpertsHaveNoSeparateActivation) {
+  using Winner = kernels::Duel::Winner;
+  const auto forward_of = [](std::optional<moe::Fused> fused, std::optional<Winner> winner) {
+    moe::MoeSchedule s;
+    s.fused = fused;
+    kernels::Duel duel;
+    if (winner) duel.decide(*winner);
+    return count_moe_layer({"model.moe.expert_hidden=128"}, s, winner ? &duel : nullptr, Dtype::bf16).forward;
+  };
+  for (const LaunchCounts& fused : {forward_of(moe::Fused::on, {}), forward_of({}, Winner::candidate)}) {
+    EXPECT_FALSE(fused.contains("swiglu"));
+    EXPECT_EQ(fused.at("grouped swiglu"), 1);
+  }
+  for (const LaunchCounts& plain : {forward_of(moe::Fused::off, {}), forward_of(moe::Fused::off, Winner::candidate),
+                                    forward_of({}, Winner::plain), forward_of({}, {})}) {
+    EXPECT_EQ(plain.at("swiglu"), 1);
+    EXPECT_FALSE(plain.contains("grouped swiglu"));
+  }
 }
 
 TEST(Launches, QueriesAndKeysAreRotatedInOneLaunch) {

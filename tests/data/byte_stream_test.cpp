@@ -68,6 +68,20 @@ TEST(ByteStream, ReadsSeveralMembersAndFrames) {
   EXPECT_EQ(contents(folder.write("a.zst", zstd(text) + zstd("") + zstd("end"))), text + "end");
 }
 
+TEST(ByteStream, ZeroBytesAfterTheLastGzipMemberAreIgnored) {
+  const ScratchFolder folder;
+  const std::string text = long_text();
+  for (const size_t zeros : {1, 511, 131'072, 300'000}) {  // blocks of a file have 131,072 bytes
+    const std::string padding(zeros, '\0');
+    EXPECT_EQ(contents(folder.write("a.gz", gzip("one") + padding)), "one");
+    EXPECT_EQ(contents(folder.write("a.gz", gzip(text) + gzip("end") + padding)), text + "end");
+    const std::string path = folder.write("a.gz", gzip("one") + padding + gzip("two"));
+    expect_contains(message_of(ExitCode::data, [&] { contents(path); }),
+                    base::cat("damaged gzip stream after byte ", gzip("one").size() + zeros,
+                              ": zero bytes after a member are followed by other bytes"));
+  }
+}
+
 TEST(ByteStream, ReadsInSmallAndLargePieces) {
   const ScratchFolder folder;
   const std::string text = long_text().substr(0, 300'000);

@@ -44,10 +44,31 @@ TEST(ChatTemplate, OfAListIsTheDefault) {
   const ScratchFolder folder;
   folder.write("tokenizer_config.json",
                R"({"chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
-  EXPECT_EQ(read_chat_template(folder.path()).source, "b");
+  const ChatTemplate both = read_chat_template(folder.path());
+  EXPECT_EQ(both.source, "b");
+  EXPECT_EQ(both.tool_source, "a");
+  EXPECT_EQ(both.tool_path, folder / "tokenizer_config.json: chat_template, tool_use");
+  folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "b"}]})");
+  const ChatTemplate one = read_chat_template(folder.path());
+  EXPECT_EQ(one.tool_source, "");
+  EXPECT_NE(one.digest(), both.digest());
   folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "a"}]})");
   expect_contains(message_of(ExitCode::data, [&] { read_chat_template(folder.path()); }),
                   "tokenizer_config.json: 'chat_template' has no template called default; it has tool_use");
+}
+
+TEST(ChatTemplate, OfToolsMayHaveItsOwnFile) {
+  const ScratchFolder folder;
+  folder.write("tokenizer_config.json",
+               R"({"chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
+  folder.write("chat_template.jinja", "c");
+  EXPECT_EQ(read_chat_template(folder.path()).tool_source, "") << "files replace the config";
+  const std::string path = folder.write("additional_chat_templates/tool_use.jinja", "d");
+  const ChatTemplate found = read_chat_template(folder.path());
+  EXPECT_EQ(found.source, "c");
+  EXPECT_EQ(found.tool_source, "d");
+  EXPECT_EQ(found.tool_path, path);
+  EXPECT_EQ(chat_template_files(folder.path()).back(), path);
 }
 
 TEST(ChatTemplate, ThatIsMissingOrDamagedIsRefused) {

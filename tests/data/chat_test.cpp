@@ -20,12 +20,14 @@ struct Read {
 
 Read read(const std::string& lines, const RecordRules& rules) {
   Read result;
-  RecordReader reader(
-      TextForm::json_lines, "a.jsonl", rules,
-      [&](Document&& document, int64_t) { result.documents.push_back(std::move(document)); },
-      [&](const std::string& problem) { result.problems.push_back(problem); });
-  reader.add(lines);
-  reader.finish();
+  RecordSplitter splitter(TextForm::json_lines, "a.jsonl", [&](std::string&& line, int64_t number) {
+    read_records(
+        TextForm::json_lines, "a.jsonl", rules, line, number,
+        [&](Document&& document, int64_t) { result.documents.push_back(std::move(document)); },
+        [&](const std::string& problem) { result.problems.push_back(problem); });
+  });
+  splitter.add(lines);
+  splitter.finish();
   return result;
 }
 
@@ -41,7 +43,7 @@ std::string with_answers(const Document& document) {
   size_t begin = 0;
   for (const DocumentPart& part : document.parts) {
     const std::string piece = document.text.substr(begin, part.end - begin);
-    text += part.answer ? base::cat("«", piece, "»") : piece;
+    text += part.answer && part.learned ? base::cat("«", piece, "»") : piece;
     begin = part.end;
   }
   EXPECT_EQ(begin, document.text.size());
@@ -92,6 +94,51 @@ TEST(ChatForm, TakesAllShapesOfObjects) {
   EXPECT_EQ(with_answers(one(R"({"prompt": "2+2=", "completion": "4"})", "raw")), "2+2=«4»");
 }
 
+TEST(ChatForm, HistoryIsTheBeginningOfTheConversation) {
+  EXPECT_EQ(with_answers(one(
+                R"({"system": "S", "instruction": "A", "output": "B", "history": [["Q", "R"], ["T", "U"]]})", "plain")),
+            "system: S\nuser: Q\nassistant: «R»«\n»user: T\nassistant: «U»«\n»user: A\nassistant: «B»«\n»");
+  for (const char* none : {"[]", "null"})
+    EXPECT_EQ(with_answers(one(base::cat(R"({"prompt": "A", "completion": "B", "history": )", none, "}"), "plain")),
+              "user: A\nassistant: «B»«\n»");
+}
+
+TEST(ChatForm, TurnOfWeightZeroIsNotLearned) {
+  const auto line = [](std::string_view first, std::string_view last) {
+    return base::cat(
+        R"({"messages": [{"role": "user", "content": "Hi", "weight": 0}, {"role": "assistant", "content": )",
+        R"("Yo", "weight": )", first, R"(}, {"role": "user", "content": "Hi"}, {"role": "assistant", )",
+        R"("content": "So", "weight": )", last, "}]}");
+  };
+  EXPECT_EQ(with_answers(one(line("0", "1"), "chatml")),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n"
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n«So»«<|im_end|>»\n");
+  const Document document = one(line("null", "0.0"), "plain");
+  EXPECT_EQ(with_answers(document), "user: Hi\nassistant: «Yo»«\n»user: Hi\nassistant: So\n");
+  EXPECT_FALSE(document.ends_with_answer());
+}
+
+TEST(ChatForm, OtherKeysOfTurnsAreRefusedUnlessTheyAreEmpty) {
+  const auto problems = [](std::string_view member) {
+    const std::string line = base::cat(R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", )",
+                                       R"("content": "Yo", )", member, "}]}");
+    return read(line, {.text_key = "text", .chat = conversation_form("chatml", "")}).problems;
+  };
+  using Problems = std::vector<std::string>;
+  for (const char* empty : {R"("id": null)", R"("annotations": [])", R"("name": "")", R"("audio": {})"})
+    EXPECT_EQ(problems(empty), Problems{}) << empty;
+  EXPECT_EQ(problems(R"("reasoning_content": "cats sit")"),
+            Problems{"a.jsonl:1: turn 2 has the key \"reasoning_content\", which --chat-form chatml does not write; "
+                     "remove it, or choose --chat-form model with a template that reads it"});
+  const std::string turn = "a.jsonl:1: turn 2 of \"messages\": has ";
+  EXPECT_EQ(problems(R"("id": 7)"),
+            Problems{turn + "the key \"id\", which is not supported; supported: role, content, tool_calls, weight, and "
+                            "other keys with strings for --chat-form model"});
+  EXPECT_EQ(problems(R"("weight": 0.5)"), Problems{turn + "a \"weight\" that is 0.5, expected 0 (not learned) or 1"});
+  EXPECT_EQ(problems(R"("weight": "0")"),
+            Problems{turn + "a \"weight\" that is string, expected 0 (not learned) or 1"});
+}
+
 TEST(ChatForm, ProblemsAreNamedByLine) {
   const auto problem = [](const std::string& line, std::string_view form) {
     const Read result = read(base::cat("\n", line), {.text_key = "text", .chat = conversation_form(form, "")});
@@ -116,15 +163,23 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
                   "\"content\" is null, expected a string");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "chatml"),
                   "has a part that is not text");
+  expect_contains(
+      problem(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "x": 1}]}]})", "chatml"),
+      "\"content\" has a part that has the key \"x\", which is not supported; supported: type, text");
+  expect_contains(problem(R"({"prompt": "A", "completion": "B", "history": "Q"})", "chatml"),
+                  "a.jsonl:2: \"history\" is string, expected a list of pairs");
+  expect_contains(problem(R"({"instruction": "A", "output": "B", "history": [["Q", "R"], ["Q"]]})", "chatml"),
+                  "a.jsonl:2: element 2 of \"history\" is not two strings, expected a list of pairs");
+  expect_contains(problem(R"({"messages": [{"role": "assistant", "content": "Hi", "weight": 0}]})", "chatml"),
+                  "has no answer to train on: expected an assistant turn with text or calls of tools, whose \"weight\" "
+                  "is not 0");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
   expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"),
                   "turn 1 of \"messages\": is string, expected an object");
-  expect_contains(
-      problem(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": 1}]}]})", "chatml"),
-      "turn 1 of \"messages\": calls tools (\"tool_calls\"), which is not supported");
-  expect_contains(problem(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"type": "function"}]})", "chatml"),
-                  "lists tools (\"tools\"), which are not supported");
   expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is not a conversation: expected \"messages\"");
+  const std::string unclosed = problem(base::cat("{\"prompt\": \"", std::string(100'000, 'x')), "chatml");
+  expect_contains(unclosed, "a.jsonl:2: is not JSON: column ");
+  EXPECT_LT(unclosed.size(), 500u) << "long texts are cut";
   expect_contains(problem(R"({"prompt": "Hi"})", "chatml"), "has no key \"completion\"");
 }
 
@@ -164,17 +219,16 @@ TEST(TextKey, ConversationWithoutChatFormIsRecognised) {
   expect_contains(read(messages, {}).problems.at(0), "it is a conversation: pass --chat-form NAME");
 }
 
-TEST(RecordReader, LinesDoNotDependOnTheBlocks) {
+TEST(RecordSplitter, LinesDoNotDependOnTheBlocks) {
   const std::string lines = "{\"text\": \"one\"}\n\n{\"text\": \"two\"}\r\n{\"text\": \"three\"}";
   for (const size_t size : {size_t{1}, size_t{4}, size_t{1000}}) {
     std::vector<std::pair<std::string, int64_t>> found;
-    RecordReader reader(
-        TextForm::json_lines, "a.jsonl", {},
-        [&](Document&& document, int64_t number) { found.emplace_back(document.text, number); },
-        [](const std::string& problem) { ADD_FAILURE() << problem; });
-    for (size_t at = 0; at < lines.size(); at += size) reader.add(std::string_view(lines).substr(at, size));
-    reader.finish();
-    EXPECT_EQ(found, (std::vector<std::pair<std::string, int64_t>>{{"one", 1}, {"two", 3}, {"three", 4}}));
+    RecordSplitter splitter(TextForm::json_lines, "a.jsonl",
+                            [&](std::string&& line, int64_t number) { found.emplace_back(line, number); });
+    for (size_t at = 0; at < lines.size(); at += size) splitter.add(std::string_view(lines).substr(at, size));
+    splitter.finish();
+    EXPECT_EQ(found, (std::vector<std::pair<std::string, int64_t>>{
+                         {"{\"text\": \"one\"}", 1}, {"{\"text\": \"two\"}\r", 3}, {"{\"text\": \"three\"}", 4}}));
   }
 }
 

@@ -21,11 +21,11 @@ inline std::string book(int begin, int end) {
   return text;
 }
 
-struct Corpus {
+struct TextCorpus {
   ScratchFolder folder;
   PrepareOptions options;
 
-  Corpus() {
+  TextCorpus() {
     folder.write("text/a.txt", book(0, 100));
     folder.write("text/b.txt", book(100, 200));
     options = {.inputs = {folder / "text"}, .output = folder / "out", .vocab_size = 400, .split = {}, .heldout = 0.1};

@@ -68,12 +68,14 @@ TEST(DocumentSplitter, TooLargeDocumentIsNamed) {
                   "large.txt: has a document of more than 268435456 bytes, the maximum; cut it (--split-bytes)");
 }
 
-TEST(DocumentReader, DocumentsHaveAPlace) {
+TEST(PartReader, DocumentsHaveAPlace) {
   const auto places = [](const InputFile& file, std::string_view contents) {
     Texts found;
-    DocumentReader reader(
-        file, {}, [&](Document&& document) { found.push_back(document.place); },
-        [](const std::string& problem) { ADD_FAILURE() << problem; });
+    PartReader reader(file, {}, [&](FilePart&& part) {
+      read_part(
+          file, {}, std::move(part), [&](Document&& document) { found.push_back(document.place); },
+          [](const std::string& problem) { ADD_FAILURE() << problem; });
+    });
     reader.add(contents);
     reader.finish();
     return found;
@@ -83,28 +85,41 @@ TEST(DocumentReader, DocumentsHaveAPlace) {
   EXPECT_EQ(places({.path = "a.txt"}, "words"), Texts{"a.txt"});
 }
 
-TEST(RecordReader, TooLongLineIsNamed) {
+TEST(PartReader, DocumentsOfAPartAreBounded) {
+  const InputFile file{.path = "a.json", .form = TextForm::json};
+  ReadRules rules;
+  rules.most_part_bytes = 5;
+  Texts documents, problems;
+  read_part(
+      file, rules, {.bytes = R"([{"text": "abc"}, {"text": "de"}, {"text": "f"}])"},
+      [&](Document&& document) { documents.push_back(std::move(document.text)); },
+      [&](const std::string& problem) { problems.push_back(problem); });
+  EXPECT_EQ(documents, (Texts{"abc", "de"}));
+  EXPECT_EQ(problems, Texts{"a.json: object 3: the objects up to this one become more than 5 bytes of text, the "
+                            "maximum; expected JSON lines (.jsonl)"});
+}
+
+TEST(RecordSplitter, TooLongLineIsNamed) {
   const Zeros zeros;
   ASSERT_NE(zeros.bytes, MAP_FAILED);
-  RecordReader lines(
-      TextForm::json_lines, "large.jsonl", {}, [](Document&&, int64_t) {}, [](const std::string&) {});
+  RecordSplitter lines(TextForm::json_lines, "large.jsonl", [](std::string&&, int64_t) {});
   lines.add("{\"text\": \"one\"}\n{");
   expect_contains(message_of(ExitCode::data, [&] { lines.add(zeros.view()); }),
                   "large.jsonl:2: is longer than 268435456 bytes, the maximum; expected JSON lines");
 }
 
-TEST(RecordReader, TooLongLineIsNamedEvenIfItEndsInsideABlock) {
+TEST(RecordSplitter, TooLongLineIsNamedEvenIfItEndsInsideABlock) {
   const Zeros zeros;
   ASSERT_NE(zeros.bytes, MAP_FAILED);
-  std::vector<std::string> problems;
-  RecordReader lines(
-      TextForm::json_lines, "large.jsonl", {}, [](Document&&, int64_t) {},
-      [&](const std::string& problem) { problems.push_back(problem); });
+  std::vector<size_t> sizes;
+  RecordSplitter lines(TextForm::json_lines, "large.jsonl",
+                       [&](std::string&& line, int64_t) { sizes.push_back(line.size()); });
   lines.add(zeros.view().substr(0, largest_document));
   expect_contains(message_of(ExitCode::data, [&] { lines.add("{\n"); }),
                   "large.jsonl:1: is longer than 268435456 bytes, the maximum; expected JSON lines");
   lines.add("\n");
-  EXPECT_EQ(problems.size(), 1u) << "a line of exactly the maximum is read, although it is not JSON";
+  EXPECT_EQ(sizes, std::vector<size_t>{static_cast<size_t>(largest_document)})
+      << "a line of exactly the maximum is read";
 }
 
 TEST(TextCheck, FindsTheSameProblemInSmallAndLargeBlocks) {

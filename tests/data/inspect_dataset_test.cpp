@@ -67,5 +67,37 @@ TEST(InspectDataset, SummaryThatIsDamagedOrOfOtherPartsIsNamed) {
   }
 }
 
+TEST(InspectDataset, MissingFilesThatTheSummaryRecordsAreNamed) {
+  const ScratchFolder folder;
+  PrepareOptions options;
+  options.inputs = {folder.write("in/a.txt", "some text"), folder.write("in/b.txt", "another text")};
+  options.output = folder / "out";
+  options.heldout = 0.5;
+  options.tokenizer = "bytes";
+  prepare(options);
+  std::vector<std::string> warnings;
+  const auto open = [&](DatasetCheck check) {
+    return open_dataset(options.output, check, [&](const std::string& text) { warnings.push_back(text); });
+  };
+  for (const std::string name : {"heldout.hxd", "tokenizer.json"}) {
+    const std::string path = folder / ("out/" + name), problem = "out/summary.json: records " + name;
+    std::filesystem::rename(path, folder / "aside");
+    warnings.clear();
+    EXPECT_FALSE(describe(open(DatasetCheck::structure)).empty());
+    ASSERT_EQ(warnings.size(), 1u);
+    expect_contains(warnings[0], problem + ", which is missing; ");
+    expect_contains(message_of(ExitCode::data, [&] { open(DatasetCheck::everything); }), problem);
+    std::filesystem::rename(folder / "aside", path);
+  }
+  warnings.clear();
+  EXPECT_EQ(open(DatasetCheck::everything).parts.size(), 2u);
+  EXPECT_TRUE(warnings.empty());
+
+  std::filesystem::remove(folder / "out/train.hxd");
+  for (const DatasetCheck check : {DatasetCheck::structure, DatasetCheck::everything})
+    expect_contains(message_of(ExitCode::data, [&] { open(check); }),
+                    "out: has no train.hxd, which contains the tokens");
+}
+
 }  // namespace
 }  // namespace hexad::data

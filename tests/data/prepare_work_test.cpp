@@ -16,7 +16,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
-  Corpus f;
+  TextCorpus f;
   f.options.split.longest_bytes = 100;
   f.options.shard_bytes = 10000;
   std::map<std::string, std::string> first;
@@ -32,9 +32,70 @@ TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
   }
 }
 
+// Returns an object that has a text, which may be empty, and a conversation.
+std::string json_object(int i) {
+  return cat("{\"text\": \"", i % 10 == 0 ? "" : cat("text ", i, " of ", i * 7 % 13), "\", \"prompt\": \"What is ", i,
+             "?\", \"completion\": \"It is ", i, ".\"}");
+}
+
+std::string json_lines(int begin, int end) {
+  std::string lines;
+  for (int i = begin; i < end; ++i) lines += json_object(i) + (i % 20 == 0 ? "\n\n" : "\n");
+  return lines;
+}
+
+std::string json_list(int begin, int end) {
+  std::string list = cat("[", json_object(begin));
+  for (int i = begin + 1; i < end; ++i) list += cat(",\n", json_object(i));
+  return list + "]";
+}
+
+TEST(Prepare, NumberOfWorkersDoesNotChangeTheDocumentsOfJson) {
+  TextCorpus f;
+  f.folder.write("json/a.jsonl", json_lines(0, 400));
+  f.folder.write("json/b.json", json_list(400, 500));
+  f.folder.write("json/c.jsonl", json_lines(500, 900));
+  f.options.inputs = {f.folder / "json"};
+  f.options.shard_bytes = 2000;
+  for (const char* form : {"", "plain"}) {
+    f.options.chat_form = form;
+    std::map<std::string, std::string> first;
+    for (const int workers : {1, 2, 7}) {
+      f.options.workers = workers;
+      f.options.output = f.folder / cat("out-", form, "-", workers);
+      const PrepareSummary summary = prepare(f.options);
+      EXPECT_EQ(summary.train.documents + summary.heldout.documents, *form == '\0' ? 810 : 900);
+      EXPECT_EQ(summary.empty_documents, *form == '\0' ? 90 : 0);
+      auto contents = contents_of(f.options.output);
+      contents.erase("summary.json");
+      if (first.empty()) first = contents;
+      EXPECT_TRUE(contents == first) << form << " " << workers;
+    }
+  }
+}
+
+TEST(Prepare, NumberOfWorkersDoesNotChangeTheProblems) {
+  TextCorpus f;
+  std::string lines = json_lines(0, 300);
+  for (int i = 0; i < 30; ++i) lines += cat("{\"id\": ", i, "}\n") + json_lines(0, 9);
+  f.options.inputs = {f.folder.write("json/a.jsonl", lines), f.folder.write("json/b.txt", "caf\xe9"),
+                      f.folder.write("json/c.jsonl", "[]\n" + json_lines(0, 3))};
+  f.options.shard_bytes = 500;
+  std::string first;
+  for (const int workers : {1, 2, 7}) {
+    f.options.workers = workers;
+    const std::string problems = message_of(ExitCode::data, [&] { prepare(f.options); });
+    expect_contains(problems, "13 problems of the input:");
+    expect_contains(problems, "a.jsonl: 20 more objects have problems\n");
+    expect_contains(problems, "c.jsonl:1: is not a JSON object");
+    if (first.empty()) first = problems;
+    EXPECT_EQ(problems, first);
+  }
+}
+
 // Interrupts a preparation when nearly half of its text is encoded and some shards are complete.
 struct Interrupted {
-  Corpus corpus;
+  TextCorpus corpus;
 
   Interrupted() {
     corpus.options.split.longest_bytes = 700;
@@ -82,20 +143,65 @@ TEST(Prepare, DamagedShardIsEncodedAgain) {
   const PrepareSummary summary = prepare(f.corpus.options);
   EXPECT_GT(summary.resumed_documents, 0);
   EXPECT_LT(summary.resumed_documents, 30);
+  ASSERT_FALSE(summary.warnings.empty());
+  expect_contains(summary.warnings.back(), shard);
+  expect_contains(summary.warnings.back(), cat("; documents that an interrupted run had encoded after the first ",
+                                               summary.resumed_documents, " were encoded again"));
   EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
 }
 
-TEST(Prepare, DamagedTokenizerDropsTheInterruptedPreparation) {
-  Interrupted f;
-  f.corpus.folder.write("out/unfinished/tokenizer.json", "{}");
-  EXPECT_EQ(prepare(f.corpus.options).resumed_documents, 0);
-  EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+TEST(Prepare, DamagedTokenizerOrJournalDropsTheInterruptedPreparation) {
+  for (const char* name : {"out/unfinished/tokenizer.json", "out/unfinished/journal.json"}) {
+    Interrupted f;
+    f.corpus.folder.write(name, "{}");
+    const PrepareSummary summary = prepare(f.corpus.options);
+    EXPECT_EQ(summary.resumed_documents, 0);
+    ASSERT_FALSE(summary.warnings.empty());
+    expect_contains(summary.warnings.back(), f.corpus.folder / name + ": ");
+    expect_contains(summary.warnings.back(), "after the first 0 were encoded again");
+    EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+  }
 }
 
-TEST(Prepare, InterruptedPreparationOfOtherTextIsDropped) {
+TEST(Prepare, InterruptedPreparationOfAnotherRequestIsReplacedOnlyByForce) {
   Interrupted f;
+  const auto shards = contents_of(f.corpus.folder / "out/unfinished");
+  const PrepareOptions asked = f.corpus.options;
+  f.corpus.options.vocab_size = 300;
+  const auto message = [&] { return message_of(ExitCode::usage, [&] { prepare(f.corpus.options); }); };
+  expect_contains(message(), "out/unfinished: an interrupted `hexad prepare` has encoded ");
+  expect_contains(message(),
+                  " documents here, but from different text or with different options. Differences: --vocab "
+                  "400 -> 300. Restore them to continue that run, or choose another --output; --force "
+                  "discards these documents");
+  f.corpus.options = asked;
+  const std::string text = book(100, 200);
+  f.corpus.folder.write("text/b.txt", text + "more");
+  expect_contains(message(), "Differences: the text. ");
+  EXPECT_TRUE(contents_of(f.corpus.folder / "out/unfinished") == shards);
+
+  f.corpus.folder.write("text/b.txt", text);
+  std::filesystem::copy(f.corpus.folder / "out", f.corpus.folder / "continued",
+                        std::filesystem::copy_options::recursive);
+  f.corpus.options.output = f.corpus.folder / "continued";
+  EXPECT_GT(prepare(f.corpus.options).resumed_documents, 10);
+
+  f.corpus.options = asked;
   f.corpus.folder.write("text/b.txt", book(100, 201));
+  f.corpus.options.force = true;
   EXPECT_EQ(prepare(f.corpus.options).resumed_documents, 0);
+  EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+}
+
+TEST(Prepare, FailedReadKeepsTheFinishedShards) {
+  Interrupted f;
+  f.corpus.options.workers = 1;
+  const auto remove = [&](const PrepareProgress& p) {
+    if (p.stage == "encoding") std::filesystem::remove(f.corpus.folder / "text/b.txt");
+  };
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.corpus.options, remove); }), "b.txt: cannot be opened");
+  f.corpus.folder.write("text/b.txt", book(100, 200));
+  EXPECT_GT(prepare(f.corpus.options).resumed_documents, 10);
   EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
 }
 
@@ -131,13 +237,14 @@ TEST(Prepare, OtherFilesInTheFolderOfShardsAreKept) {
   Interrupted f;
   f.corpus.folder.write("out/unfinished/notes.txt", "notes of a user");
   f.corpus.folder.write("text/b.txt", book(100, 201));
+  f.corpus.options.force = true;
   prepare(f.corpus.options);
   EXPECT_EQ(contents_of(f.corpus.folder / "out/unfinished"),
             (std::map<std::string, std::string>{{"notes.txt", "notes of a user"}}));
 }
 
 TEST(Prepare, PreparationWithoutTheChatFormOfTheDatasetIsRefused) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"text": "one", "prompt": "A", "completion": "B"})")};
   f.options.tokenizer = "bytes";
   f.options.heldout = 0;
@@ -149,7 +256,7 @@ TEST(Prepare, PreparationWithoutTheChatFormOfTheDatasetIsRefused) {
 }
 
 TEST(Prepare, ConversationsGetALossMask) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"messages": [{"role": "user", "content": "Hi"},)"
                                                    R"( {"role": "assistant", "content": "Yo"}]})"
                                                    "\n"
@@ -177,13 +284,17 @@ TEST(Prepare, ConversationsGetALossMask) {
   f.options.inputs.push_back(f.folder.write("words.txt", "words"));
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }),
                   "words.txt: is text, but --chat-form expects conversations");
+  f.options.inputs.back() = f.folder.write("cut.json", "[{\"messages\": [");
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }),
+                  "cut.json: has no conversation for --chat-form; expected JSON lines, or a list of objects such as "
+                  "{\"messages\": [...]}; is it truncated or damaged?");
   f.options.chat_form = "unknown";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "--chat-form unknown is unknown");
 }
 
 // The lock is on a file, because NFS grants no exclusive lock on a folder.
 TEST(Prepare, RefusesAFolderToWhichAnotherProcessWrites) {
-  Corpus f;
+  TextCorpus f;
   const std::string folder = f.folder / "out/unfinished";
   std::filesystem::create_directories(folder);
   const int other = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT, 0666);

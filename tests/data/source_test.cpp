@@ -117,6 +117,32 @@ TEST(Mixture, ServesThePartsSequences) {
   }
 }
 
+TEST(Mixture, ContinuesEachPartAtItsOwnCountWhenTheWeightsChange) {
+  const auto a = std::make_shared<ShuffledSequences>(dataset_of({10, 20}), 4, Packing::isolated, 1);
+  const auto b = std::make_shared<ShuffledSequences>(dataset_of({33}), 4, Packing::isolated, 2);
+  const MixtureSource before({{a, 9}, {b, 1}});
+  EXPECT_EQ(before.drawn(800), (std::vector<int64_t>{720, 80}));
+  const MixtureSource now({{a, 1}, {b, 9}}, {.sequence = 800, .drawn = before.drawn(800)});
+  std::vector<int64_t> counts = before.drawn(800);
+  EXPECT_EQ(now.drawn(800), counts);
+  for (int64_t i = 800; i < 880; ++i) {
+    const auto at = now.place(i);
+    ASSERT_EQ(at.index, counts[at.part]) << "sequence " << i;
+    ++counts[at.part];
+    EXPECT_EQ(now.batch(i, 1).ids, (at.part == 0 ? a : b)->batch(at.index, 1).ids);
+  }
+  EXPECT_EQ(counts, (std::vector<int64_t>{728, 152}));
+  EXPECT_EQ(now.drawn(880), counts);
+  EXPECT_THROW(now.place(799), std::logic_error);
+  EXPECT_THROW(now.drawn(799), std::logic_error);
+  EXPECT_THROW(MixtureSource({{a, 1}, {b, 9}}, {.sequence = 8, .drawn = {8}}), std::logic_error);
+}
+
+TEST(Mixture, SharesAloneDetermineTheDivision) {
+  EXPECT_EQ(MixtureDivision({9, 1}), MixtureDivision({0.9, 0.1}));
+  EXPECT_FALSE(MixtureDivision({9, 1}) == MixtureDivision({1, 9}));
+}
+
 TEST(Mixture, BadWeightsAreUsageErrors) {
   const auto a = std::make_shared<ShuffledSequences>(dataset_of({10}), 4, Packing::isolated, 1);
   expect_contains(message_of(ExitCode::usage, [&] { MixtureSource({{a, 1}, {a, 0}}); }), "weight 1 is 0");

@@ -73,7 +73,7 @@ TEST(StagedFiles, FailedCommitRestoresTheOldFiles) {
   }
 }
 
-// The process of the leftovers seems to run, as another process may have its number now.
+// The leftovers carry the number of a running process, because another process may have reused the number.
 TEST(StagedFiles, LeftoversAreRecognisedWhileAnotherProcessHasTheirNumber) {
   const ScratchFolder folder;
   for (const int pid : {::getppid(), ::getpid()}) {

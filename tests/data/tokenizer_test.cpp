@@ -7,6 +7,7 @@
 #include "framework/base/philox.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/pretokenize.h"
+#include "framework/data/workers.h"
 #include "tests/data/data_folder.h"
 
 namespace hexad::data {
@@ -22,7 +23,8 @@ const std::string story =
 std::unique_ptr<Tokenizer> trained(int32_t vocab) {
   BpeTrainer trainer;
   trainer.add(story);
-  return trainer.train(vocab);
+  Workers workers(1);
+  return trainer.train(vocab, workers);
 }
 
 std::vector<std::string> pieces(std::string_view text) {
@@ -95,8 +97,9 @@ TEST(Tokenizer, IdOutsideTheVocabularyIsADataError) {
 
 TEST(Bpe, MergesTheMostFrequentPairFirst) {
   BpeTrainer trainer;
+  Workers workers(1);
   trainer.add("abab abab abab cd");
-  const auto merges = trainer.train(258 + 3)->contents().merges;
+  const auto merges = trainer.train(258 + 3, workers)->contents().merges;
   ASSERT_EQ(merges.size(), 3u);
   EXPECT_EQ(merges[0], (Merge{'a', 'b'}));
   EXPECT_EQ(merges[1], (Merge{256, 256}));  // "abab" occurs 3 times
@@ -105,8 +108,9 @@ TEST(Bpe, MergesTheMostFrequentPairFirst) {
 
 TEST(Bpe, PairWithTheSmallestIdsIsMergedAmongEqualCounts) {
   BpeTrainer trainer;
+  Workers workers(1);
   trainer.add("xy xy ab ab");
-  const auto merges = trainer.train(258 + 1)->contents().merges;
+  const auto merges = trainer.train(258 + 1, workers)->contents().merges;
   // The pairs (space, a), (a, b) and (x, y) occur twice, and (space, x) once. Of the first three, (space, a) has the
   // smallest ids.
   ASSERT_EQ(merges.size(), 1u);
@@ -146,21 +150,49 @@ TEST(Bpe, TrainingEqualsTheNaiveAlgorithm) {
     words = std::move(merged);
   }
   BpeTrainer trainer;
+  Workers workers(1);
   trainer.add(text);
-  EXPECT_EQ(trainer.train(static_cast<int32_t>(258 + expected.size()))->contents().merges, expected);
+  EXPECT_EQ(trainer.train(static_cast<int32_t>(258 + expected.size()), workers)->contents().merges, expected);
 }
 
 TEST(Bpe, OrderOfDocumentsDoesNotMatter) {
   BpeTrainer forward, backward;
   forward.add("one two two"), forward.add("three two");
   backward.add("three two"), backward.add("one two two");
-  EXPECT_EQ(forward.train(300)->fingerprint(), backward.train(300)->fingerprint());
+  Workers workers(1);
+  EXPECT_EQ(forward.train(300, workers)->fingerprint(), backward.train(300, workers)->fingerprint());
+}
+
+// Returns a text of distinct words. Pairs of their letters occur in enough words for several threads.
+std::string many_words() {
+  std::string text;
+  for (int i = 0; i < 20000; ++i) {
+    for (int k = i * 7919 % 26000 + 26; k > 0; k /= 26) text += static_cast<char>('a' + k % 26);
+    text += ' ';
+  }
+  return text;
+}
+
+TEST(Bpe, NumberOfThreadsDoesNotMatter) {
+  const std::string text = many_words();
+  std::vector<Merge> wanted;
+  for (const int threads : {1, 2, 5}) {
+    Workers workers(threads);
+    BpeTrainer trainer;
+    workers.run(10,
+                [&](size_t i) { trainer.add(std::string_view(text).substr(text.size() / 10 * i, text.size() / 10)); });
+    const std::vector<Merge> merges = trainer.train(258 + 300, workers)->contents().merges;
+    ASSERT_EQ(merges.size(), 300u);
+    if (wanted.empty()) wanted = merges;
+    EXPECT_EQ(merges, wanted) << threads;
+  }
 }
 
 TEST(Bpe, SmallTextGivesASmallerVocabulary) {
   BpeTrainer trainer;
+  Workers workers(1);
   trainer.add("abc");
-  EXPECT_EQ(trainer.train(4096)->vocab_size(), 258);
+  EXPECT_EQ(trainer.train(4096, workers)->vocab_size(), 258);
   EXPECT_LT(trained(4096)->vocab_size(), 4096);
 }
 

@@ -14,7 +14,7 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-struct Prepared : Corpus {
+struct Prepared : TextCorpus {
   TrainingDataOptions opening{.context = 32, .vocab_size = 512, .seed = 3};
   DataConfig config;
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "framework/device/meta/meta_stream.h"
 
 namespace hexad::device {
@@ -41,12 +43,56 @@ TEST(IssueLog, KernelWaitsForAllAwaitedCommunicationOnce) {
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{}) << "the lane has already waited";
 }
 
+TEST(IssueLog, MarksOfLanesThatWaitForEachOtherStayShort) {
+  IssueLog log(IssueLog::Host::computes_beside_lanes);
+  const int32_t one = add_exchange(log, Lane::inter), two = add_exchange(log, Lane::inter);
+  log.wait(Lane::copy, one), log.wait(Lane::intra, two);
+  size_t longest = 0;
+  for (int i = 0; i < 40; ++i) {  // doubled marks would have 2^40 entries
+    const auto copied = log.mark_of(Lane::copy), reduced = log.mark_of(Lane::intra);
+    log.wait(Lane::intra, *copied), log.wait(Lane::copy, *reduced);
+    longest = std::max({longest, copied->issues().size(), reduced->issues().size()});
+  }
+  EXPECT_LT(longest, 200u);
+  EXPECT_EQ(after(log, add_kernel(log, Lane::copy)), (Issues{one, two}));
+}
+
 TEST(IssueLog, HostWaitsApplyToOtherLanes) {
   IssueLog log(IssueLog::Host::launches);
   const int32_t first = add_kernel(log, Lane::copy), last = add_kernel(log, Lane::copy);
   log.wait_on_host(first), log.wait_on_host(last);
   for (const Lane lane : {Lane::compute, Lane::intra}) EXPECT_EQ(after(log, add_kernel(log, lane)), Issues{last});
   EXPECT_EQ(after(log, add_exchange(log, Lane::inter)), Issues{last});
+}
+
+TEST(IssueLog, LanesWithThreadsRunBesideTheIssuingThread) {
+  IssueLog log(IssueLog::Host::computes_beside_lanes);
+  const int32_t kernel = add_kernel(log, Lane::compute), copy = add_kernel(log, Lane::copy);
+  EXPECT_EQ(log.issues()[copy].lane, Lane::copy);
+  EXPECT_EQ(after(log, copy), Issues{kernel}) << "the issuing thread runs the kernel before it reaches the copy";
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{}) << "the issuing thread does not wait for the copy";
+  log.wait(Lane::inter, copy);
+  const int32_t exchange = add_exchange(log, Lane::inter);
+  EXPECT_TRUE(std::ranges::find(after(log, exchange), copy) != after(log, exchange).end());
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{}) << "only lane inter waits for the copy";
+}
+
+TEST(IssueLog, WaitsOfTheComputeLaneBlockTheIssuingThread) {
+  IssueLog log(IssueLog::Host::computes_beside_lanes);
+  const int32_t copy = add_kernel(log, Lane::copy);
+  log.wait(Lane::compute, copy);
+  EXPECT_EQ(after(log, add_exchange(log, Lane::inter)), Issues{copy}) << "the thread reaches lane inter after its wait";
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{copy});
+}
+
+TEST(MetaStream, RunsAtOnceUnlessItImitatesALaneWithAThread) {
+  EXPECT_TRUE(MetaStream(Lane::copy, nullptr).runs_at_once());
+  MetaStream stream(Lane::copy, nullptr, true);
+  EXPECT_FALSE(stream.runs_at_once());
+  EXPECT_FALSE(stream.starts_late());
+  bool ran = false;
+  stream.run([&] { ran = true; });
+  EXPECT_TRUE(ran);
 }
 
 TEST(MetaStream, RecordsTheWaitsAfterItsLastOperation) {

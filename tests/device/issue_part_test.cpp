@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
+#include <string>
+#include <vector>
 
+#include "framework/device/context.h"
 #include "framework/device/meta/meta_stream.h"
 
 namespace hexad::device {
@@ -99,12 +103,155 @@ TEST(IssuePart, RepetitionWaitsForTheRepetitionOfAnEarlierPart) {
   EXPECT_TRUE(runs.log.issues() == repeats.log.issues());
 }
 
+// Calls of the program. Every call but the first issues a kernel. Every odd call then issues an exchange. Each call
+// returns the event of the last exchange.
+class Buckets {
+ public:
+  explicit Buckets(Rank& rank) : rank_(rank) {}
+  Event call() {
+    if (calls_++ > 0) rank_.kernel(Lane::compute);
+    return calls_ % 2 == 1 ? last_ = rank_.exchange() : last_;
+  }
+
+ private:
+  Rank& rank_;
+  int calls_ = 0;
+  Event last_;
+};
+
+TEST(IssuePart, RepetitionMakesCallsOfTheProgramAgain) {
+  Rank runs, repeats;
+  Buckets of_runs(runs), of_repeats(repeats);
+  const auto pass = [](Rank& r, const auto& call) {
+    r.kernel(Lane::compute);
+    const Event first = call();
+    r.inter.wait(r.compute.record());
+    const Event exchanged = r.exchange();  // its mark has another number if `call` makes marks
+    r.compute.wait(first);
+    r.kernel(Lane::compute);
+    const Event second = call();
+    r.compute.wait(exchanged);
+    r.compute.wait(second);
+    r.kernel(Lane::compute);
+    return std::vector{first, second};
+  };
+  for (int i = 0; i < 3; ++i) pass(runs, [&] { return of_runs.call(); });
+
+  IssuePart part;
+  repeats.log.start_part(part);
+  const std::vector<Event> events = pass(repeats, [&] {
+    const IssueLog::InnerCall inner(repeats.log);
+    EXPECT_TRUE(inner.recorded());
+    return of_repeats.call();
+  });
+  repeats.log.end_part();
+  EXPECT_FALSE(part.repeatable_after({})) << "it waits for events of the program's calls";
+  part.bind(events);
+  ASSERT_TRUE(part.repeatable_after({}));
+  for (int i = 0; i < 2; ++i) repeats.log.repeat(part, {}, [&](size_t) { return of_repeats.call(); });
+  EXPECT_TRUE(runs.log.issues() == repeats.log.issues());
+}
+
+TEST(IssuePart, RepetitionsMayBelongToOtherParts) {
+  Rank runs, repeats;
+  const auto pass = [](Rank& r) {
+    r.kernel(Lane::compute);
+    r.inter.wait(r.compute.record());
+    const Event exchanged = r.exchange();
+    r.kernel(Lane::compute);
+    r.compute.wait(exchanged);
+    r.kernel(Lane::compute);
+  };
+  for (int i = 0; i < 5; ++i) pass(runs);
+
+  IssuePart inner, outer;
+  repeats.log.start_part(inner);
+  pass(repeats);
+  repeats.log.end_part();
+  repeats.log.start_part(outer);
+  for (int i = 0; i < 2; ++i) repeats.log.repeat(inner, {});
+  repeats.log.end_part();
+  ASSERT_TRUE(outer.repeatable_after({}));
+  repeats.log.repeat(outer, {});
+  EXPECT_TRUE(runs.log.issues() == repeats.log.issues());
+}
+
+TEST(IssuePart, RepetitionsRenameSpans) {
+  DeviceContext context;
+  SpanLog& spans = context.spans();
+  IssueLog log(IssueLog::Host::launches);
+  log.follow(spans);
+  spans.start();
+  IssuePart part;
+  log.start_part(part);
+  for (const char* name : {"layers.1.moe forward", "layers.1 backward", "layers.10.moe forward"}) {
+    const Span span(spans, name);
+    log.add("kernel", "", Lane::compute, MemoryWork{1});
+  }
+  log.end_part();
+  log.repeat(part, {}, {}, {"layers.1", "layers.7"});
+  std::vector<std::string> names;
+  for (const SpanLog::Recorded& span : spans.stop().host) names.push_back(span.name);
+  names.erase(names.begin(), names.begin() + 3);
+  EXPECT_EQ(names, (std::vector<std::string>{"layers.7.moe forward", "layers.7 backward", "layers.10.moe forward"}));
+  EXPECT_EQ(log.issues()[4].span, 4);
+}
+
+TEST(IssuePart, RepetitionsCountMemory) {
+  const auto log = std::make_shared<IssueLog>(IssueLog::Host::launches);
+  MetaAllocator allocator(std::make_shared<MetaMemory>(), log);
+  IssuePart part;
+  part.counts_memory = true;
+  log->start_part(part);
+  void* const kept = allocator.allocate(1000, Category::temporary);
+  void* const freed = allocator.allocate(3000, Category::temporary);
+  allocator.deallocate(freed, 3000, Category::temporary);
+  allocator.recategorise(1000, Category::temporary, Category::activation);
+  log->end_part();
+  log->repeat(part, {});
+  const MemoryStats stats = allocator.stats();
+  EXPECT_EQ(stats.used_in(Category::activation), 2000);
+  EXPECT_EQ(stats.used_in(Category::temporary), 0);
+  EXPECT_EQ(stats.peak_total, 5000);
+  EXPECT_EQ(stats.held, 2 * block_size(1000));
+  EXPECT_EQ(stats.peak_held, 2 * block_size(1000) + block_size(3000));
+  allocator.deallocate(kept, 1000, Category::activation);
+}
+
+// Records kernels on two lanes, of which the second waits for the first, or for the event of a call of the program.
+IssuePart recorded(Rank& r, int64_t bytes, bool waits_for_call) {
+  IssuePart part;
+  r.log.start_part(part);
+  r.log.add("kernel", "", Lane::compute, MemoryWork{bytes});
+  Event call;
+  {
+    const IssueLog::InnerCall inner(r.log);
+    call = r.exchange();
+  }
+  const Event computed = r.compute.record();
+  r.copy.wait(waits_for_call ? call : computed);
+  r.kernel(Lane::copy);
+  r.log.end_part();
+  part.bind(std::vector{call});
+  return part;
+}
+
+TEST(IssuePart, PartsHaveTheSameCallsIfOnlyTheirMarksDiffer) {
+  Rank r;
+  for (const bool waits_for_call : {false, true}) {
+    const IssuePart part = recorded(r, 1, waits_for_call);
+    EXPECT_TRUE(part.same_calls(recorded(r, 1, waits_for_call)));
+    EXPECT_FALSE(part.same_calls(recorded(r, 2, waits_for_call))) << "a kernel has another size";
+    EXPECT_FALSE(part.same_calls(recorded(r, 1, !waits_for_call))) << "a lane waits for another event";
+    EXPECT_FALSE(part.same_calls(IssuePart())) << "there are no calls";
+  }
+}
+
 TEST(IssuePart, PartsCannotContainParts) {
   Rank r;
   IssuePart outer, inner;
   r.log.start_part(outer);
   EXPECT_THROW(r.log.start_part(inner), std::logic_error);
-  EXPECT_THROW(r.log.repeat(inner, {}), std::logic_error);
   r.log.end_part();
   EXPECT_THROW(r.log.end_part(), std::logic_error);
 }

@@ -53,4 +53,6 @@ TEST(NamedRange, TasksOfADeviceHaveTheirNames) {
 }  // namespace
 }  // namespace hexad::tests
 
-extern "C" NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = hexad::tests::take_over;
+extern "C" {
+NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = hexad::tests::take_over;
+}

@@ -87,6 +87,22 @@ void grouped(K k, Trial& r) {
     }
 }
 
+// Computes several tiles in one launch: groups of no row, one row, and 128 rows, and groups that end within a tile. The
+// first row and the last two rows belong to no group, so their activation is undefined and not compared.
+void grouped_swiglu(K k, Trial& r) {
+  constexpr int64_t width = 384;
+  const GroupOffsets host = GroupOffsets::on_host(offsets()),
+                     device{.groups = experts, .max_rows = 138, .device = r.values(offsets(), {experts + 1})};
+  const Tensor x = r.normal({tokens, hidden}), w = r.normal({experts, 2 * width, hidden});
+  for (const GroupOffsets& groups : {host, device})
+    for (const Tensor& weights : {Tensor{}, r.normal({tokens}, r.acc())}) {
+      const Tensor activated = r.scratch({tokens, width}, r.dtype);
+      k.grouped_swiglu.forward(r.stream, r.output({tokens, 2 * width}, hidden), activated, x, w, groups, weights);
+      const Tensor compared = r.output({offsets().back() - offsets().front(), width}, hidden);
+      reference_table.pointwise.copy(r.host_stream, compared, activated.slice(0, offsets().front(), offsets().back()));
+    }
+}
+
 struct Heads {
   int64_t queries, keys, size;
 };
@@ -173,6 +189,7 @@ std::vector<Case> aligned_cases() {
        [](K k, Trial& r) { router_product(k, r, 1); }},
       {"large_router_product", entry(&KernelTable::matmul, &MatmulKernels::forward), large_router_product},
       {"grouped", entry(&KernelTable::grouped_matmul, &GroupedMatmulKernels::forward), grouped},
+      {"grouped_swiglu", entry(&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward), grouped_swiglu},
       {"rotary", entry(&KernelTable::rotary, &RotaryKernels::apply), [](K k, Trial& r) { rotary(k, r, 64); }},
       {"rotary_of_a_part", entry(&KernelTable::rotary, &RotaryKernels::apply), [](K k, Trial& r) { rotary(k, r, 16); }},
       {"swiglu", entry(&KernelTable::swiglu, &SwigluKernels::forward), swiglu},

@@ -24,7 +24,7 @@ namespace {
 // Returns the ids that `hexad prepare` writes for a whole conversation.
 std::vector<int32_t> prepared(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                               const Prompt& prompt, const std::string& answer) {
-  nlohmann::json turns = nlohmann::json::array();
+  data::ChatJson turns = data::ChatJson::array();
   if (!prompt.system.empty()) turns.push_back({{"role", "system"}, {"content", prompt.system}});
   turns.push_back({{"role", "user"}, {"content", prompt.text}});
   turns.push_back({{"role", "assistant"}, {"content", answer}});
@@ -38,23 +38,25 @@ TEST(ChatPrompt, IsTheBeginningOfAPreparedConversation) {
   for (const data::ChatForm& marks : data::chat_forms()) {
     const data::NamedForm form(marks);
     const Prompt prompt{.text = "why?", .system = marks.find("system") ? "be short" : ""};
-    const std::vector<int32_t> ids = chat_prompt(*bytes, form, prompt);
+    const std::vector<int32_t> ids = chat_prompt(*bytes, form, prompt, data::Packing::isolated);
     const std::vector<int32_t> whole = prepared(*bytes, form, prompt, "so");
-    ASSERT_EQ(ids.front(), bytes->end_of_document())
-        << "without a token for the beginning, the prompt starts with the end of the previous document";
     ASSERT_LT(ids.size(), whole.size());
-    EXPECT_TRUE(std::equal(ids.begin() + 1, ids.end(), whole.begin())) << marks.name;
+    EXPECT_TRUE(std::equal(ids.begin(), ids.end(), whole.begin())) << marks.name;
     std::vector<int32_t> rest = bytes->encode("so");
     const std::vector<int32_t> end = end_of_answer(*bytes, form);
     rest.insert(rest.end(), end.begin(), end.end());
-    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + std::ssize(ids) - 1)) << marks.name;
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + std::ssize(ids))) << marks.name;
+    const std::vector<int32_t> joined = chat_prompt(*bytes, form, prompt, data::Packing::joined);
+    ASSERT_EQ(joined.size(), ids.size() + 1);
+    EXPECT_EQ(joined.front(), bytes->end_of_document()) << "in joined documents, it precedes every text";
   }
 }
 
 TEST(ChatPrompt, SystemTextNeedsItsRole) {
   const auto bytes = data::make_byte_tokenizer();
   const std::string message = tests::message_of(ExitCode::usage, [&] {
-    chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), {.text = "why?", .system = "be short"});
+    chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), {.text = "why?", .system = "be short"},
+                data::Packing::isolated);
   });
   EXPECT_EQ(message,
             "--system needs a form with the role system; --chat-form gemma has user, assistant; choose another form, "
@@ -64,8 +66,9 @@ TEST(ChatPrompt, SystemTextNeedsItsRole) {
 TEST(ChatPrompt, SystemTextOfAFileIsRefusedWithItsPlace) {
   const auto bytes = data::make_byte_tokenizer();
   const Prompt prompt{.text = "why?", .system = "be short", .place = "a.jsonl:3", .own_system = true};
-  const std::string message = tests::message_of(
-      ExitCode::data, [&] { chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), prompt); });
+  const std::string message = tests::message_of(ExitCode::data, [&] {
+    chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), prompt, data::Packing::isolated);
+  });
   EXPECT_EQ(message,
             "a.jsonl:3: a system text needs a form with the role system; --chat-form gemma has user, assistant; choose "
             "another form, or remove \"system\" from the line");
@@ -75,11 +78,13 @@ TEST(ChatPrompt, RefusalsOfAChatTemplateAreNamedWithThePlaceOfThePrompt) {
   const auto bytes = data::make_byte_tokenizer();
   const data::ModelForm form({.source = "{{ raise_exception('no') }}", .path = "t.jinja"});
   const std::string problem = "t.jinja:1: the template refuses the conversation: no";
-  EXPECT_EQ(tests::message_of(ExitCode::usage, [&] { chat_prompt(*bytes, form, {.text = "why?"}); }),
-            cat("the prompt cannot be written as a chat: ", problem));
   EXPECT_EQ(
-      tests::message_of(ExitCode::data, [&] { chat_prompt(*bytes, form, {.text = "why?", .place = "a.jsonl:3"}); }),
-      cat("a.jsonl:3: ", problem));
+      tests::message_of(ExitCode::usage, [&] { chat_prompt(*bytes, form, {.text = "why?"}, data::Packing::isolated); }),
+      cat("the prompt cannot be written as a chat: ", problem));
+  EXPECT_EQ(tests::message_of(
+                ExitCode::data,
+                [&] { chat_prompt(*bytes, form, {.text = "why?", .place = "a.jsonl:3"}, data::Packing::isolated); }),
+            cat("a.jsonl:3: ", problem));
 }
 
 TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {
@@ -100,8 +105,9 @@ TEST(ChatPrompt, SystemTextOfTheCommandLineIsRefusedForAPromptOfAFile) {
   const auto bytes = data::make_byte_tokenizer();
   const auto prompts = read_prompts(folder / "a.txt", "be short", true);
   ASSERT_EQ(prompts.size(), 1u);
-  const std::string message = tests::message_of(
-      ExitCode::usage, [&] { chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), prompts[0]); });
+  const std::string message = tests::message_of(ExitCode::usage, [&] {
+    chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), prompts[0], data::Packing::isolated);
+  });
   EXPECT_TRUE(message.starts_with("--system needs a form with the role system")) << message;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/interop/foreign_folder.h"
+#include "tests/interop/golden_configs.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -10,18 +11,6 @@ namespace hexad::tests {
 using namespace base;
 using namespace interop;
 namespace {
-
-Json golden_config(const std::string& family) { return Json::parse(read_text(golden_folder(family) + "/config.json")); }
-
-ModelKeys keys_of_config(const Json& config) { return read_config(config.dump(), "config.json").keys; }
-
-std::string refusal(const Json& config) {
-  return message_of(ExitCode::data, [&] { read_config(config.dump(), "config.json"); });
-}
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), text.npos) << text << "\ndoes not contain: " << part;
-}
 
 TEST(ReadConfig, PropertiesOfQwen3MoeBecomeRecipeKeys) {
   const ModelKeys keys = keys_of_config(golden_config("qwen3_moe"));
@@ -163,8 +152,9 @@ TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
   refused_with("gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx is true");
   refused_with("gpt2", "rope_theta", 10000, "gpt2 has no rotary positions");
   refused_with("llama", "partial_rotary_factor", 1.5, "partial_rotary_factor is 1.5, expected above 0 and at most 1");
-  refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}},
-               "rope_type is \"dynamic\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "ntk"}}, "rope_type is \"ntk\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}, {"alpha", 1000}},
+               "rotary parameter alpha (1000)");
   refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0}}},
                "rotary long_factor is missing, expected a list for rope_type 'longrope'");
   refused_with("llama", "rope_parameters", {{"rope_type", "default"}, {"mscale", 2}}, "rotary parameter mscale (2)");
@@ -287,7 +277,7 @@ TEST(ReadConfig, PatternsOfLlama4ThatHexadLacksAreRefusedByKey) {
     config[key] = value;
     expect_contains(refusal(config), part);
   };
-  refused_with("no_rope_layers", {1, 0, 0, 1}, "no_rope_layers does not single out every n-th block");
+  refused_with("no_rope_layers", {1, 0, 0, 1}, "no_rope_layers marks blocks that are not every n-th block");
   refused_with("no_rope_layers", {0, 0, 0, 0}, "no_rope_layers is 0 for all blocks");
   refused_with("no_rope_layers", {1, 2, 1, 0}, "no_rope_layers has 2, expected 0 (no rotary positions) or 1");
   refused_with("layer_types", {"chunked_attention"}, "expected an array of 4 entries");
@@ -322,6 +312,16 @@ TEST(ReadConfig, LongRopeOfPhimoeBecomesRecipeKeys) {
   expect_contains(refusal(config), "rotary long_factor is \"wide\", expected a list of numbers");
 }
 
+TEST(ReadConfig, DynamicScalingIsNoScalingUpToTheContext) {
+  Json config = golden_config("mixtral");
+  const ModelKeys plain = keys_of_config(config);
+  config["rope_parameters"]["rope_type"] = "dynamic", config["rope_parameters"]["factor"] = 4.0;
+  const ForeignConfig read = read_config(config.dump(), "config.json");
+  EXPECT_EQ(ModelKeys::differences(plain, read.keys), std::vector<std::string>());
+  ASSERT_EQ(read.notes.size(), 1u);
+  expect_contains(read.notes[0], "rope_type dynamic is imported as no scaling, which is the same up to 32 tokens");
+}
+
 TEST(ReadConfig, KeysInSectionsOfDbrxBecomeRecipeKeys) {
   const ModelKeys keys = keys_of_config(golden_config("dbrx"));
   EXPECT_EQ(keys.integer("model.kv_heads"), 2);
@@ -339,7 +339,7 @@ TEST(ReadConfig, WeightsOfDbrxAreDividedByTheirSumOrNotAtAll) {
   config["ffn_config"]["moe_normalize_expert_weights"] = nullptr;
   EXPECT_FALSE(keys_of_config(config).flag("model.moe.normalize"));
   config["ffn_config"]["moe_normalize_expert_weights"] = 2;
-  expect_contains(refusal(config), "ffn_config.moe_normalize_expert_weights is 2, expected 1 or null");
+  expect_contains(refusal(config), "ffn_config.moe_normalize_expert_weights is 2, expected 1 (weights");
 }
 
 TEST(ReadConfig, BadSectionsAreRefusedByName) {
@@ -357,117 +357,26 @@ TEST(ReadConfig, BadSectionsAreRefusedByName) {
   expect_contains(refusal(config), "attn_config is 5, expected an object");
 }
 
+// MiniMax-M2 and DeepSeek-V3 give the same format different names.
+TEST(ReadConfig, BothNamesOfTheFp8FormatAreAccepted) {
+  Json config = golden_config("minimax_m2");
+  EXPECT_FALSE(read_config(config.dump(), "config.json").fp8_blocks);
+  config["quantization_config"] = {{"activation_scheme", "dynamic"},
+                                   {"fmt", "float8_e4m3fn"},
+                                   {"quant_method", "fp8"},
+                                   {"weight_block_size", {128, 128}},
+                                   {"modules_to_not_convert", {"gate", "e_score_correction_bias", "lm_head"}}};
+  EXPECT_TRUE(read_config(config.dump(), "config.json").fp8_blocks);
+  config["quantization_config"]["fmt"] = "e4m3";
+  EXPECT_TRUE(read_config(config.dump(), "config.json").fp8_blocks);
+  config["quantization_config"]["fmt"] = "e5m2";
+  expect_contains(refusal(config), "expected quant_method fp8, fmt e4m3 or float8_e4m3fn, and weight_block_size");
+}
+
 TEST(ReadConfig, DropoutIsNotedButAccepted) {
   const std::vector<std::string> notes = read_config(golden_config("gpt2").dump(), "config.json").notes;
   ASSERT_EQ(notes.size(), 3u);
   expect_contains(notes[0], "resid_pdrop (0.1) is not imported");
-}
-
-TEST(WriteConfig, SameModelKeepsTheTextOfTheOrigin) {
-  for (const Family& family : families()) {
-    const std::string text = read_text(golden_folder(std::string(family.model_type)) + "/config.json");
-    EXPECT_EQ(write_config(family, read_config(text, "config.json").keys, text, ""), text) << family.model_type;
-  }
-}
-
-TEST(WriteConfig, ChangedKeysAreWrittenAndOthersKept) {
-  Json config = golden_config("mixtral");
-  config["bos_token_id"] = 7;
-  ForeignConfig read = read_config(config.dump(), "config.json");
-  read.keys.set("model.context", 64, "test");
-  read.keys.set("model.moe.top_k", 3, "test");
-  const Json written = Json::parse(write_config(*read.family, read.keys, config.dump(), "bfloat16"));
-  EXPECT_EQ(written["max_position_embeddings"], 64);
-  EXPECT_EQ(written["num_experts_per_tok"], 3);
-  EXPECT_EQ(written["bos_token_id"], 7);
-  EXPECT_EQ(written["dtype"], "bfloat16");
-  EXPECT_EQ(written["rope_parameters"], config["rope_parameters"]);
-}
-
-TEST(WriteConfig, ChangedKeysAreWrittenIntoTheirSection) {
-  const Json config = golden_config("dbrx");
-  ForeignConfig read = read_config(config.dump(), "config.json");
-  read.keys.set("model.qkv_clip", 0.25, "test");
-  read.keys.set("model.rotary_theta", 5e5, "test");
-  Json expected = config;
-  expected["attn_config"]["clip_qkv"] = 0.25;
-  expected["attn_config"]["rope_theta"] = expected["rope_parameters"]["rope_theta"] = 5e5;
-  const std::string written = write_config(*read.family, read.keys, config.dump(), "");
-  EXPECT_EQ(nlohmann::json::parse(written), nlohmann::json::parse(expected.dump()));
-}
-
-TEST(WriteConfig, BothNamesOfTheTypeAreChanged) {
-  Json config = golden_config("mixtral");
-  config["dtype"] = "float32", config["torch_dtype"] = "float32";
-  const ForeignConfig read = read_config(config.dump(), "config.json");
-  const Json written = Json::parse(write_config(*read.family, read.keys, config.dump(), "bfloat16"));
-  EXPECT_EQ(written["dtype"], "bfloat16");
-  EXPECT_EQ(written["torch_dtype"], "bfloat16");
-}
-
-TEST(WriteConfig, NewConfigDescribesTheSameModel) {
-  for (const Family& family : families()) {
-    const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
-    const std::string text = write_config(family, keys, "", "float32");
-    const ForeignConfig again = read_config(text, "config.json");
-    EXPECT_EQ(again.family, &family);
-    EXPECT_EQ(ModelKeys::differences(keys, again.keys), std::vector<std::string>()) << family.model_type;
-    EXPECT_EQ(again.dtype, "float32");
-  }
-}
-
-TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
-  ForeignConfig read = read_config(golden_config("mixtral").dump(), "config.json");
-  read.keys.set("model.moe.score", "sigmoid", "test");
-  expect_contains(message_of(ExitCode::data, [&] { write_config(*read.family, read.keys, "", "float32"); }),
-                  "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
-}
-
-// Before and after the change, layer 0 is dense and layer 1 has experts. Only the prediction block, layer 2, changes.
-TEST(WriteConfig, ExpertsOfPredictionBlocksThatTheFamilyCannotExpressAreRefused) {
-  Json config = golden_config("deepseek_v3_released");
-  config["num_nextn_predict_layers"] = 1;
-  ForeignConfig read = read_config(config.dump(), "config.json");
-  EXPECT_TRUE(read.keys.is_moe(2));
-  read.keys.set("model.moe.dense_layers", 0, "test"), read.keys.set("model.moe.every", 2, "test");
-  EXPECT_FALSE(read.keys.is_moe(2));
-  expect_contains(message_of(ExitCode::data, [&] { write_config(*read.family, read.keys, config.dump(), ""); }),
-                  "a config.json of deepseek_v3 cannot express the model: ");
-}
-
-TEST(ModelKeys, RoundTripThroughARecipe) {
-  for (const Family& family : families()) {
-    const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
-    const ModelKeys again = ModelKeys::of_recipe(config::parse(keys.yaml(), "recipe"), "recipe");
-    EXPECT_EQ(ModelKeys::differences(keys, again), std::vector<std::string>()) << family.model_type;
-  }
-}
-
-TEST(ModelKeys, RecipeNamesTheWidthOfSharedExpertsOnlyIfThereAreSome) {
-  int without = 0, with = 0;
-  for (const Family& family : families()) {
-    const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
-    const bool shared = keys.integer("model.moe.shared_experts") > 0;
-    ++(shared ? with : without);
-    EXPECT_EQ(keys.yaml().find("shared_hidden") != std::string::npos, shared) << family.model_type;
-  }
-  EXPECT_GT(with, 0);
-  EXPECT_GT(without, 0);
-}
-
-// Imports once wrote the width of the shared experts into recipes of models without shared experts.
-TEST(ModelKeys, WidthOfMissingSharedExpertsChangesNoModel) {
-  const std::string yaml = "model: {layers: 2, moe: {experts: 4, expert_hidden: 32";
-  const auto keys = [](const std::string& text) {
-    return ModelKeys::of_recipe(config::parse(text, "recipe"), "recipe");
-  };
-  EXPECT_EQ(ModelKeys::differences(keys(yaml + "}}"), keys(yaml + ", shared_hidden: 64}}")),
-            std::vector<std::string>());
-}
-
-TEST(ModelKeys, QkNormTrueOfOlderRecipesMeansTheNormOfHeads) {
-  const auto keys = ModelKeys::of_recipe(config::parse("model: {qk_norm: true}", "recipe"), "recipe");
-  EXPECT_EQ(keys.text("model.qk_norm"), "head");
 }
 
 }  // namespace

@@ -120,8 +120,9 @@ TEST(Export, AnotherTypeIsWrittenAndNamed) {
 
 /// A run that started from an imported model and saved after one step.
 struct TrainedRun {
-  TrainedRun(const Imported& imported, const std::vector<std::string>& overrides = {})
-      : dir(imported.model.beside("run")) {
+  TrainedRun(const Imported& imported, const std::vector<std::string>& overrides = {},
+             const std::string& folder = "run")
+      : dir(imported.model.beside(folder)) {
     std::vector<std::string> all{"batch.global=2",      "batch.micro=2",     "data.synthetic=true",
                                  "train.precision=f32", "train.steps=10",    "optim.schedule=constant",
                                  "train.threads=1",     cat("run.dir=", dir)};
@@ -171,6 +172,30 @@ TEST(Export, ImportInTheRunDirectoryIsTheOriginOnlyIfTheRunStartedFromIt) {
   EXPECT_EQ(export_model(of_second, second.target()).origin, second.path() + "/hugging_face");
 }
 
+TEST(Export, OriginIsFoundOverSeveralRunsWithoutTheSourceFolder) {
+  const Imported imported("mixtral");
+  const TrainedRun first(imported, {cat("train.init_from=", imported.model.path())}, "first");
+  import_model(imported.model.path(), first.dir + "/imported");
+  for (const char* slash : {"", "/"}) {
+    const TrainedRun second(imported, {cat("train.init_from=", first.checkpoint().folder(), slash)},
+                            cat("second", *slash == 0 ? "" : "_again"));
+    io::Checkpoint checkpoint = second.checkpoint();
+    const std::string target = imported.target() + (*slash == 0 ? "" : "_again");
+    EXPECT_EQ(export_model(checkpoint, target).origin, first.dir + "/imported/hugging_face");
+    fs::remove_all(imported.model.path());
+  }
+}
+
+TEST(Export, OriginIsFoundFromOtherPathsOfTheCheckpoint) {
+  const Imported imported("mixtral");
+  const TrainedRun run(imported, {cat("train.init_from=", imported.model.path())});
+  import_model(imported.model.path(), run.dir + "/imported");
+  fs::remove_all(imported.model.path());
+  io::Checkpoint checkpoint = io::Checkpoint::open(run.checkpoint().folder() + "/.", io::Check::full);
+  EXPECT_EQ(fs::path(export_model(checkpoint, imported.target()).origin),
+            fs::path(run.dir + "/imported/hugging_face").lexically_normal());
+}
+
 TEST(Export, ChangedContextIsWritten) {
   const Imported imported("mixtral");
   const TrainedRun run(imported, {"model.context=16"});
@@ -189,6 +214,56 @@ TEST(Export, FamilyGivesANewConfig) {
   EXPECT_EQ(config["architectures"], Json::array({"MixtralForCausalLM"}));
   EXPECT_EQ(config["num_local_experts"], 4);
   import_model(imported.target(), imported.model.beside("again"));
+}
+
+TEST(Export, UpcycledModelOfAnotherFamilyKeepsTheTokenizer) {
+  const Imported imported("llama");
+  const std::string origin = imported.path() + "/hugging_face";
+  write_text(origin + "/tokenizer.json", "{}");
+  Json facts = Json::parse(read_text(origin + "/origin.json"));
+  facts["dtype"] = "BF16";
+  write_text(origin + "/origin.json", facts.dump());
+  const TrainedRun run(imported, {"model.moe.experts=4", "model.moe.expert_hidden=24", "train.init_experts=copy"});
+  io::Checkpoint checkpoint = run.checkpoint();
+  const std::string message = message_of(ExitCode::data, [&] { export_model(checkpoint, imported.target()); });
+  expect_contains(message, "a config.json of llama cannot express the model: ");
+  expect_contains(message, "; `hexad export --family X` writes another family: ");
+  expect_contains(message, "mixtral");
+
+  const ExportReport report = export_model(checkpoint, imported.target(), {.family = "mixtral"});
+  EXPECT_EQ(report.files, (std::vector<std::string>{"generation_config.json", "tokenizer.json"}));
+  EXPECT_EQ(report.origin, "");
+  ASSERT_EQ(report.notes.size(), 1u);
+  expect_contains(report.notes[0], cat("because ", origin,
+                                       " is of the family llama; tokenizer files, token ids and dtype are from there"));
+  const Json config = Json::parse(read_text(imported.target() + "/config.json"));
+  EXPECT_EQ(config["model_type"], "mixtral");
+  EXPECT_EQ(config["num_local_experts"], 4);
+  EXPECT_EQ(config["bos_token_id"], 1);
+  EXPECT_EQ(config["eos_token_id"], 2);
+  EXPECT_EQ(config["torch_dtype"], "bfloat16");
+  EXPECT_EQ(tensors_of(imported.target()).at("model.norm.weight").dtype, "BF16");
+  import_model(imported.target(), imported.model.beside("again"));
+
+  const ExportOptions like{.like = imported.model.path(), .family = "mixtral"};
+  EXPECT_EQ(export_model(checkpoint, imported.model.beside("like"), like).files,
+            std::vector<std::string>{"generation_config.json"});
+
+  const ExportReport in_f16 =
+      export_model(checkpoint, imported.model.beside("f16"), {.family = "mixtral", .dtype = "f16"});
+  ASSERT_EQ(in_f16.notes.size(), 1u);
+  expect_contains(in_f16.notes[0], "; tokenizer files and token ids are from there");
+}
+
+TEST(Export, TokenizerOfAnotherVocabularyCausesAWarning) {
+  const Imported imported("mixtral");
+  EXPECT_EQ(imported.write().notes, std::vector<std::string>());
+  const TrainedRun run(imported, {"model.vocab=60", "train.init_vocabulary=grow"});
+  io::Checkpoint checkpoint = run.checkpoint();
+  const ExportReport report = export_model(checkpoint, imported.model.beside("grown"));
+  ASSERT_EQ(report.notes.size(), 1u);
+  expect_contains(report.notes[0],
+                  "warning: model.vocab is 60, but the tokenizer files are those of the model with 48");
 }
 
 TEST(Export, LikeSelectsTheOrigin) {

@@ -8,6 +8,7 @@
 #include "framework/base/fp8.h"
 #include "tests/interop/foreign_folder.h"
 #include "tests/training/training.h"
+#include "tools/interop/elements.h"
 #include "tools/interop/export_model.h"
 #include "tools/interop/import_model.h"
 
@@ -74,6 +75,35 @@ TEST(Fp8Blocks, AreImportedAsBf16AndExportedWithoutScales) {
   EXPECT_FALSE(Json::parse(read_text(model.beside("exported") + "/config.json")).contains("quantization_config"));
 }
 
+// DeepSeek-V3 stores scales in f32, the fp8 releases of Qwen3 in bf16.
+TEST(Fp8Blocks, ScalesMayHaveAnyFloatingType) {
+  for (const Element type : {Element::bf16, Element::f16}) {
+    const ForeignFolder model("mixtral");
+    quantise(model);
+    model.change_tensors([&](RawTensors& tensors) {
+      RawTensor& scales = tensors.at(std::string(gate) + "_scale_inv");
+      const float scale = 0.25;
+      std::string bytes(static_cast<size_t>(bytes_of(type)), '\0');
+      convert(reinterpret_cast<std::byte*>(bytes.data()), type, reinterpret_cast<const std::byte*>(&scale),
+              Element::f32, 1);
+      scales.dtype = stored(type).name, scales.bytes = bytes;
+    });
+    import_model(model.path(), model.beside("imported"));
+    io::Checkpoint checkpoint = io::Checkpoint::open(model.beside("imported"), io::Check::full);
+    device::DeviceContext memory;
+    const auto weights = values_of(checkpoint.read("layers.1.moe.router.weight", io::Kind::main, memory));
+    EXPECT_EQ(weights, std::vector<double>(64, 0.25)) << stored(type).name;
+  }
+}
+
+TEST(Fp8Blocks, ScalesOfAnotherTypeAreRefused) {
+  const ForeignFolder model("mixtral");
+  quantise(model);
+  model.change_tensors([](RawTensors& tensors) { tensors.at(std::string(gate) + "_scale_inv").dtype = "I32"; });
+  const std::string message = message_of(ExitCode::data, [&] { import_model(model.path(), model.beside("out")); });
+  EXPECT_NE(message.find("is I32 [1, 1], expected F32, BF16 or F16 [1, 1]"), message.npos) << message;
+}
+
 TEST(Fp8Blocks, WithoutScalesAreRefused) {
   const ForeignFolder model("mixtral");
   quantise(model);
@@ -87,7 +117,8 @@ TEST(Fp8Blocks, OfAnotherSizeAreRefused) {
   quantise(model);
   model.change_config([](Json& config) { config["quantization_config"]["weight_block_size"] = {1, 128}; });
   const std::string message = message_of(ExitCode::data, [&] { import_model(model.path(), model.beside("out")); });
-  EXPECT_NE(message.find("expected quant_method fp8, fmt e4m3 and weight_block_size [128, 128]"), message.npos)
+  EXPECT_NE(message.find("expected quant_method fp8, fmt e4m3 or float8_e4m3fn, and weight_block_size [128, 128]"),
+            message.npos)
       << message;
 }
 

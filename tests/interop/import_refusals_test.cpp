@@ -134,6 +134,14 @@ TEST(ImportRefuses, IndexThatContradictsTheShards) {
   expect_refused(model, {path, "lists 'lm_head.weight' in model-00002-of-00002.safetensors, but it is in model-00001"});
 }
 
+TEST(ImportRefuses, IndexBesideASingleFileThatItDoesNotList) {
+  const ForeignFolder model("mixtral");
+  model.divide();
+  fs::copy_file(golden_folder("mixtral") + "/model.safetensors", model.path() + "/model.safetensors");
+  expect_refused(
+      model, {model.path() + ": has both model.safetensors and model.safetensors.index.json", "remove the stale one"});
+}
+
 TEST(ImportRefuses, PathsThatLeaveTheFolder) {
   for (const std::string name : {"../outside.safetensors", "/etc/outside.safetensors"}) {
     const ForeignFolder model("mixtral");
@@ -157,6 +165,25 @@ TEST(ImportRefuses, LinkedTokenizersThatLeaveTheFolder) {
   const ForeignFolder model("mixtral");
   fs::create_symlink("/etc/passwd", model.path() + "/tokenizer.json");
   expect_refused(model, {model.path() + "/tokenizer.json: is a link to /etc/passwd"});
+}
+
+TEST(ImportRefuses, FoldersOfTemplatesThatAreLinks) {
+  const ForeignFolder model("mixtral"), other("mixtral");
+  write_text(other.path() + "/a.jinja", "{{ messages }}");
+  fs::create_directory_symlink(other.path(), model.path() + "/additional_chat_templates");
+  expect_refused(model, {model.path() + "/additional_chat_templates: is a link, expected a folder"});
+}
+
+// The file is sparse. It is refused before the weights are converted, so no folder is made.
+TEST(ImportRefuses, HugeTokenizers) {
+  const ForeignFolder model("mixtral");
+  write_text(model.path() + "/tokenizer.json", "{}");
+  fs::resize_file(model.path() + "/tokenizer.json", (uintmax_t{1} << 30) + 1);
+  const auto import = [&] { import_model(model.path(), model.beside("parent") + "/out"); };
+  const std::string message = message_of(ExitCode::data, import);
+  EXPECT_NE(message.find("/tokenizer.json: has 1073741825 bytes, expected at most 1073741824"), message.npos)
+      << message;
+  EXPECT_FALSE(fs::exists(model.beside("parent"))) << "the target's parent folder is made with the target";
 }
 
 TEST(ImportRefuses, Pickles) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <filesystem>
@@ -85,6 +86,23 @@ TEST(Import, FolderHasCheckpointAndRecipe) {
   EXPECT_EQ(read_text(kept + "config.json"), read_text(model.path() + "/config.json"));
   EXPECT_EQ(read_text(kept + "tokenizer.json"), "{}");
   EXPECT_FALSE(std::filesystem::exists(kept + "modeling_mixtral.py"));
+}
+
+TEST(Import, TokenizersAndTemplatesOfEveryNameAreCopied) {
+  const ForeignFolder model("mixtral");
+  const std::vector<std::string> names{"additional_chat_templates/rag.jinja", "tiktoken.model", "tokenizer.model.v3",
+                                       "tool_use.jinja"};
+  std::filesystem::create_directory(model.path() + "/additional_chat_templates");
+  for (const std::string& name : names) write_text(model.path() + "/" + name, name);
+  for (const char* name : {"README.md", "LICENSE", ".gitattributes", "modeling.py", "tok\x1b.cfg"})
+    write_text(model.path() + "/" + name, "");
+  const ImportReport report = import_model(model.path(), model.beside("out"));
+  for (const std::string& name : names) {
+    EXPECT_NE(std::ranges::find(report.files, name), report.files.end()) << name;
+    EXPECT_EQ(read_text(model.beside("out") + "/hugging_face/" + name), name);
+  }
+  ASSERT_EQ(report.notes.size(), 1u);
+  EXPECT_EQ(report.notes[0], "not copied: files 'modeling.py', 'tok\\x1b.cfg'");
 }
 
 TEST(Import, FusedExpertsGiveTheSameModel) {

@@ -55,6 +55,26 @@ TEST(NewFolder, RefusesAFileAsItsTarget) {
             (scratch / "target") + ": exists and is not a folder, expected a new or empty folder");
 }
 
+TEST(NewFolder, TargetsWithDotsAreResolved) {
+  for (const char* target : {"new/.", "new/./", "other/sub/../../new", "./new"}) {
+    const Scratch scratch;
+    NewFolder folder(scratch / target);
+    folder.add_file("text", "hello");
+    folder.commit();
+    EXPECT_EQ(read_text(scratch / "new/text"), "hello") << target;
+  }
+}
+
+TEST(NewFolder, RefusesFoldersThatCannotBeReplaced) {
+  const std::string here = fs::current_path().string();
+  for (const std::string& target : {std::string("."), here, here + "/.", std::string("./")})
+    EXPECT_NE(message_of(ExitCode::usage, [&] { NewFolder folder(target); }).find(": is the working directory, which"),
+              std::string::npos)
+        << target;
+  EXPECT_NE(message_of(ExitCode::usage, [&] { NewFolder folder("/proc"); }).find("/proc: is a mount point, which"),
+            std::string::npos);
+}
+
 TEST(NewFolder, RefusesAFolderThatAppearedMeanwhile) {
   const Scratch scratch;
   NewFolder folder(scratch / "target");

@@ -1,5 +1,5 @@
-// Checkpoints: exactness, resharding, retention, contents of the manifest. checkpoint_fault_test.cpp contains most
-// tests of faults.
+// Checkpoints: exactness, resharding, retention, contents of the manifest. Tests of faults: checkpoint_fault_test.cpp,
+// checkpoint_retention_test.cpp and save_fault_test.cpp.
 #include "tests/io/checkpoint_testing.h"
 
 #include <algorithm>
@@ -356,8 +356,83 @@ TEST_F(Checkpoints, AreVerifiedInShares) {
   flip_bit(shard(1, "00001-of-00002"), 600);
   Checkpoint checkpoint = store.open(1, Check::quick);
   checkpoint.verify({.index = 0, .of = 2});
-  checkpoint.verify({.index = 2, .of = 3});  // more ranks than shards: nothing to verify
+  checkpoint.verify({.index = 2, .of = 3});  // a part of the other shard
   expect_error(ExitCode::data, {"shard-00001-of-00002", "damaged"}, [&] { checkpoint.verify({.index = 1, .of = 2}); });
+}
+
+TEST_F(Checkpoints, EveryPieceIsVerifiedByOneOfMoreSharesThanShards) {
+  save(store, 1, 2, device);
+  const std::string damaged = shard(1, "00001-of-00002");
+  const SafetensorsFile file = SafetensorsFile::open(damaged);
+  ASSERT_GT(file.tensors().size(), 3u);
+  for (const size_t shares : {size_t{3}, size_t{5}, size_t{16}}) {
+    std::set<size_t> finders;
+    for (const TensorInfo& stored : file.tensors()) {
+      if (stored.begin == stored.end) continue;
+      flip_bit(damaged, stored.end - 1);
+      size_t found = 0;
+      for (size_t index = 0; index < shares; ++index) {
+        Checkpoint checkpoint = store.open(1, Check::quick);
+        try {
+          checkpoint.verify({.index = index, .of = shares});
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ExitCode::data);
+          EXPECT_NE(std::string(error.what()).find("' is damaged: digest "), std::string::npos) << error.what();
+          finders.insert(index);
+          ++found;
+        }
+      }
+      EXPECT_EQ(found, 1u) << stored.name << " with " << shares << " shares";
+      flip_bit(damaged, stored.end - 1);
+    }
+    EXPECT_EQ(finders.size() > 1, shares > 3) << "with 3 shares, one has the whole shard";
+  }
+}
+
+TEST_F(Checkpoints, ReadsAfterSkipDigestsDoNotVerify) {
+  save(store, 1, 2, device);
+  Checkpoint checkpoint = store.open(1, Check::quick), trusted = store.open(1, Check::quick);
+  trusted.skip_digests();
+  const std::string damaged = shard(1, "00001-of-00002");
+  for (const TensorInfo& stored : SafetensorsFile::open(damaged).tensors())
+    if (stored.begin < stored.end) flip_bit(damaged, stored.end - 1);
+  expect_error(ExitCode::data, {"experts.up", " is damaged: digest "},
+               [&] { checkpoint.read("experts.up", Kind::parameter, device); });
+  EXPECT_NO_THROW(trusted.read("experts.up", Kind::parameter, device));
+}
+
+TEST_F(Checkpoints, SharesBeyondTheShardsReadOnlyTheirPages) {
+  options.page_pieces = 1;
+  const CheckpointStore paged(folder / "paged", options);
+  save(paged, 1, 2, device);
+  const std::vector<std::string> pages = pages_of(paged.path(1));
+  ASSERT_GT(pages.size(), 6u);
+  Checkpoint checkpoint = Checkpoint::open_read(paged.path(1), Checkpoint::read_manifest(paged.path(1)));
+  for (size_t i = 0; i < pages.size(); ++i)
+    if (i % 6 != 5) flip_bit(pages[i], 20);
+  EXPECT_NO_THROW(checkpoint.verify({.index = 5, .of = 6}));
+  flip_bit(pages[5], 20);
+  Checkpoint again = Checkpoint::open_read(paged.path(1), Checkpoint::read_manifest(paged.path(1)));
+  expect_error(ExitCode::data, {pages[5], "is damaged"}, [&] { again.verify({.index = 5, .of = 6}); });
+}
+
+TEST_F(Checkpoints, ShardWithPagesIsVerifiedByOneOfMoreSharesThanShards) {
+  options.page_pieces = 1;
+  const CheckpointStore paged(folder / "paged", options);
+  save(paged, 1, 2, device);
+  const std::string damaged = paged.path(1) + "/shard-00001-of-00002.safetensors";
+  flip_bit(damaged, SafetensorsFile::open(damaged).tensors().back().end - 1);
+  int found = 0;
+  for (size_t index = 0; index < 6; ++index) {
+    Checkpoint checkpoint = paged.open(1, Check::quick);
+    try {
+      checkpoint.verify({.index = index, .of = 6});
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("' is damaged: digest "), std::string::npos) << error.what();
+      ++found;
+    }
+  }
+  EXPECT_EQ(found, 1);
 }
 
 TEST_F(Checkpoints, FileWorkReportsProgressOfSavesChecksAndReads) {

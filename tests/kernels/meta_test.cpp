@@ -58,6 +58,27 @@ TEST(MetaKernels, CountTheOperationsOfProducts) {
   EXPECT_EQ(m.run->product_flops, 2 * 4 * 3 * 7);
 }
 
+TEST(MetaKernels, CountFusedExpertsLikeTheirTwoKernels) {
+  const auto run = std::make_shared<MetaRun>(DeviceKind::cpu);
+  run->record_issues();
+  device::DeviceContext context({.kind = DeviceKind::meta, .meta = run});
+  const kernels::KernelTable& k = kernels::kernels(context);
+  Stream& stream = context.compute();
+  const auto empty = [&](const Shape& shape) { return Tensor::empty(shape, Dtype::bf16, context); };
+  const Tensor x = empty({5, 3}), w = empty({4, 14, 3}), gate_up = empty({5, 14}), activated = empty({5, 7});
+  const std::vector<int64_t> list{0, 1, 1, 1, 4};  // the last row belongs to no expert
+  const GroupOffsets offsets = GroupOffsets::on_host(list);
+  k.grouped_swiglu.forward(stream, gate_up, activated, x, w, offsets, {});
+  EXPECT_EQ(run->product_flops, 2 * 4 * 3 * 14);
+  k.grouped_matmul.forward(stream, gate_up, x, w, offsets, Write::replace);
+  k.swiglu.forward(stream, activated, gate_up.slice(1, 0, 7), gate_up.slice(1, 7, 14), {});
+  const auto& issues = run->issues()->issues();
+  ASSERT_EQ(issues.size(), 4U);
+  EXPECT_EQ(issues[0].family, "grouped_swiglu");
+  EXPECT_TRUE(issues[0].work == issues[2].work);
+  EXPECT_TRUE(issues[1].work == issues[3].work);
+}
+
 TEST(MetaKernels, CountTheOperationsOfAttention) {
   Meta m;
   const Tensor q = m.empty({16, 2, 4}), k = m.empty({16, 1, 4}), sums = m.empty({16, 2}, Dtype::f32);

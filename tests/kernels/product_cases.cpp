@@ -26,10 +26,12 @@ std::vector<int64_t> offsets_for(int64_t rows) {
   return {begin, begin + n / 4, begin + n / 2, begin + n / 2, begin + n * 3 / 4, end};
 }
 
+// Returns offsets of five experts that have all rows. The third expert has none.
+std::vector<int64_t> offsets_of_all(int64_t n) { return {0, n / 4, n / 2, n / 2, n * 3 / 4, n}; }
+
 // Calls f(offsets) with offsets that are known only to the host, only to the device, and to both.
 template <class F>
-void for_each_side(Trial& r, const F& f) {
-  const std::vector<int64_t> offsets = offsets_for(r.size.rows);
+void for_each_side(Trial& r, const std::vector<int64_t>& offsets, const F& f) {
   GroupOffsets host = GroupOffsets::on_host(offsets), sides = host;
   sides.device = r.values<int64_t>(offsets, {experts + 1});
   GroupOffsets device = sides;
@@ -90,7 +92,7 @@ std::vector<Case> grouped_cases() {
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          const Tensor x = r.normal({t, d}), w = r.normal({experts, features, d});
-         for_each_side(r, [&, n = d](const GroupOffsets& groups) {
+         for_each_side(r, offsets_for(r.size.rows), [&, n = d](const GroupOffsets& groups) {
            for (Write write : both)
              k.grouped_matmul.forward(r.stream, result(r, {x.dim(0), features}, r.dtype, n, write), x, w, groups,
                                       write);
@@ -100,7 +102,7 @@ std::vector<Case> grouped_cases() {
        [](K k, Trial& r) {
          const Shape shape{r.size.rows, r.size.width};
          const Tensor dy = r.normal({shape[0], features}), w = r.normal({experts, features, shape[1]});
-         for_each_side(r, [&](const GroupOffsets& groups) {
+         for_each_side(r, offsets_for(r.size.rows), [&](const GroupOffsets& groups) {
            for (Write write : both)
              k.grouped_matmul.input_gradient(r.stream, result(r, shape, r.dtype, features, write), dy, w, groups,
                                              write);
@@ -112,13 +114,30 @@ std::vector<Case> grouped_cases() {
          const int64_t t = r.size.rows;
          if (t < 7) r.expect_zeros();
          const Tensor dy = r.normal({t, features}), x = r.normal({t, r.size.width});
-         for_each_side(r, [&](const GroupOffsets& groups) {
+         for_each_side(r, offsets_for(r.size.rows), [&](const GroupOffsets& groups) {
            for (Write write : both)
              for (Dtype type : {r.acc(), r.dtype})
                k.grouped_matmul.weight_gradient(r.stream, result(r, shape, type, t, write), dy, x, groups, write);
          });
        }},
   };
+}
+
+// Experts with 33 features are computed in two launches on a card, those with 128 in one.
+std::vector<Case> grouped_swiglu_cases() {
+  return {
+      {"grouped_swiglu_forward", entry(&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward),
+       [](K k, Trial& r) {
+         const int64_t t = r.size.rows, d = r.size.width;
+         const Tensor x = r.normal({t, d});
+         for (const int64_t f : {features, int64_t{128}})
+           for (const Tensor& weights : {Tensor{}, r.normal({t}, r.acc())}) {
+             const Tensor w = r.normal({experts, 2 * f, d});
+             for_each_side(r, offsets_of_all(t), [&](const GroupOffsets& groups) {
+               k.grouped_swiglu.forward(r.stream, r.output({t, 2 * f}, d), r.output({t, f}, d), x, w, groups, weights);
+             });
+           }
+       }}};
 }
 
 std::vector<Case> bias_cases() {
@@ -136,14 +155,14 @@ std::vector<Case> bias_cases() {
       {"bias_grouped_forward", entry(&KernelTable::bias, &BiasKernels::grouped_forward),
        [](K k, Trial& r) {
          const Shape shape{r.size.rows, r.size.width};
-         for_each_side(r, [&](const GroupOffsets& groups) {
+         for_each_side(r, offsets_for(r.size.rows), [&](const GroupOffsets& groups) {
            k.bias.grouped_forward(r.stream, r.update(shape, r.dtype), r.normal({experts, shape[1]}), groups);
          });
        }},
       {"bias_grouped_backward", entry(&KernelTable::bias, &BiasKernels::grouped_backward),
        [](K k, Trial& r) {
          const Shape shape{r.size.rows, r.size.width};
-         for_each_side(r, [&](const GroupOffsets& groups) {
+         for_each_side(r, offsets_for(r.size.rows), [&](const GroupOffsets& groups) {
            k.bias.grouped_backward(r.stream, r.update({experts, shape[1]}, r.acc(), shape[0]), r.normal(shape), groups);
          });
        }},
@@ -154,7 +173,7 @@ std::vector<Case> bias_cases() {
 
 std::vector<Case> product_cases() {
   std::vector<Case> all = dense_cases();
-  for (auto cases : {grouped_cases, bias_cases})
+  for (auto cases : {grouped_cases, grouped_swiglu_cases, bias_cases})
     for (Case& c : cases()) all.push_back(std::move(c));
   return all;
 }

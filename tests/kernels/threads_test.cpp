@@ -57,6 +57,20 @@ TEST(ComputeShare, AppliesToThisThreadDuringItsLifetime) {
   EXPECT_EQ(kernels::compute_share(), 1);
 }
 
+TEST(ComputeShare, IsAShareOfTheLimitAroundIt) {
+  using namespace kernels::cpu;
+  const int before = thread_count();
+  set_thread_count(8);
+  {
+    const kernels::ComputeShare half(0.5), quarter(0.5);
+    EXPECT_EQ(kernels::compute_share(), 0.25);
+    EXPECT_EQ(thread_count(), 2);
+  }
+  EXPECT_EQ(kernels::compute_share(), 1);
+  EXPECT_EQ(thread_count(), 8);
+  set_thread_count(before);
+}
+
 // An H100 has 132 multiprocessors. EPS-MoE's table 6 divides them into eighths.
 TEST(ComputeShare, IsAnEvenNumberOfMultiprocessors) {
   EXPECT_EQ(kernels::capped_multiprocessors(132, 1), 132);

@@ -85,6 +85,24 @@ TEST(Mesh, NamesTheFirstGroupThatCannotBeDividedIntoTwoLevels) {
   EXPECT_FALSE(first->unlike_others);
 }
 
+TEST(Mesh, LanesHaveGroupsOfTheSameRanksOnRequest) {
+  comm::with_ranks(4, [](const ProcessGroup& world) {
+    const Sizes sizes{.tp = 2, .ep = 2, .etp = 2};
+    EXPECT_FALSE(Mesh(world, sizes).lane_groups());
+    const Mesh mesh(world, sizes, {}, Posting::lanes);
+    const LaneGroups* lanes = mesh.lane_groups();
+    ASSERT_TRUE(lanes);
+    for (const auto& [own, usual] :
+         {std::pair(lanes->ep.get(), &mesh[Axis::ep]), std::pair(lanes->experts.get(), &mesh.experts()),
+          std::pair(lanes->tp.get(), &mesh[Axis::tp])}) {
+      EXPECT_NE(own, usual);
+      EXPECT_EQ(members_of(*own, world.rank()), members_of(*usual, world.rank()));
+      EXPECT_EQ(own->rank(), usual->rank());
+      EXPECT_EQ(own->traffic(), usual->traffic());
+    }
+  });
+}
+
 TEST(Mesh, TrafficClassesFollowTheAxes) {
   const comm::SelfGroup self;
   const Mesh mesh(self, {});

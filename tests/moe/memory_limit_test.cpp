@@ -91,6 +91,24 @@ TEST(MemoryReuse, ChunksTakeTurnsInOneBufferOfActivations) {
     });
 }
 
+// With pairs of micro-batches, the rank's thread posts in the usual groups while lanes post tasks that are issued late.
+TEST(MemoryReuse, OnlyTasksThatAreIssuedLateCommunicateInGroupsOfLanes) {
+  Lab lab;
+  const comm::SelfGroup usual, of_lanes;
+  moe::PassSettings settings = pass_settings({&usual, &usual, &usual}, 4);
+  settings.of_lanes.emplace();
+  settings.of_lanes->experts = {&of_lanes, &of_lanes, &of_lanes};
+  settings.of_lanes->tensor = &of_lanes;
+  const moe::Routes routes{.settings = settings};
+  const Tensor like = Tensor::empty({1, 4}, Dtype::f64, lab.context, Category::temporary);
+  for (const auto& [bounded, expected] : {std::pair(true, &of_lanes), std::pair(false, &usual)}) {
+    const moe::PassGraph g(routes, like, bounded);
+    EXPECT_EQ(&g.ranks, expected);
+    EXPECT_EQ(&g.etp, expected);
+    EXPECT_EQ(&g.tensor, expected);
+  }
+}
+
 constexpr int sequences = 4, length = 16;
 
 struct Case {

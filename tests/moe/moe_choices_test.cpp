@@ -62,7 +62,7 @@ TEST(MoeSchedule, IsReadBackFromItsName) {
   s.esp_exchange = ep::EspExchange::direct, s.memory_reuse = ReuseStrategy::s3, s.memory_limit = 123456;
   s.gemms = Gemms::by_load, s.dense_rows = 77, s.compute_share = 0.5, s.wire = kernels::WireFormat::fp8;
   s.shared = SharedExperts::beside, s.rows = ep::RowOf::token, s.hot_experts = HotExperts::shadow, s.hot_load = 1.5;
-  EXPECT_EQ(schedule_named(to_string(s)), s) << to_string(s);
+  EXPECT_TRUE(schedule_named(to_string(s)) == s) << to_string(s);
   for (const char* wrong :
        {"", "drop", "duplicates", "duplicates ", "duplicates none", "chunks 4x", "cut tokens", "chunks 4, rows"})
     EXPECT_FALSE(schedule_named(wrong)) << wrong;
@@ -147,8 +147,11 @@ TEST(MoeChoices, OpenGemmsAreGroupedOrByLoadWithItsThreshold) {
   }
 }
 
-TEST(MoeChoices, OnlyGemmsKeepAllBitsAndOnlyOnACpu) {
-  MoeSchedule by_load;
+TEST(MoeChoices, OnlyGemmsAndFusedKeepAllBitsAndOnlyOnACpu) {
+  MoeSchedule by_load, fused;
+  fused.fused = Fused::on;
+  EXPECT_TRUE(same_bits({}, fused, false));
+  EXPECT_FALSE(same_bits({}, fused, true));
   by_load.gemms = Gemms::by_load, by_load.dense_rows = 4;
   EXPECT_TRUE(same_bits({}, by_load, false));
   EXPECT_FALSE(same_bits({}, by_load, true));
@@ -204,6 +207,44 @@ TEST(MoeChoices, MemoryReuseIsRefusedWithAReason) {
             std::string::npos);
   EXPECT_NE(reason(site, [](MoeSchedule& s) { s.overlap = Overlap::a2a_allgather, s.chunks = 2; }).find("together"),
             std::string::npos);
+}
+
+TEST(MoeChoices, FusedExpertsAreRefusedWithAReason) {
+  const auto reasons = [](const ScheduleSite& site, auto set) {
+    MoeSchedule s;
+    s.fused = Fused::on;
+    set(s);
+    std::string all;
+    for (const Refusal& refusal : refusals(site, s)) all += refusal.key + " " + refusal.what + "\n";
+    return all;
+  };
+  EXPECT_EQ(reasons({}, [](MoeSchedule&) {}), "");
+  EXPECT_EQ(reasons({}, [](MoeSchedule& s) { s.fused.reset(); }), "");
+  EXPECT_EQ(reasons({.fuses_experts = false}, [](MoeSchedule& s) { s.fused.reset(); }),
+            "fused needs model.moe.expert: swiglu, without model.moe.expert_bias and model.swiglu_limit; legal here: "
+            "off\n");
+  EXPECT_EQ(reasons({.fuses_experts = false}, [](MoeSchedule& s) { s.fused = Fused::off; }), "");
+  EXPECT_NE(reasons({}, [](MoeSchedule& s) { s.gemms = Gemms::dense; }).find("schedule.moe.gemms: grouped or by_load"),
+            std::string::npos);
+  EXPECT_NE(reasons({}, [](MoeSchedule& s) { s.hot_experts = HotExperts::shadow; }).find("hot_experts: stay"),
+            std::string::npos);
+}
+
+TEST(MoeChoices, FusedLeftToADuelStaysOpenInEverySchedule) {
+  MoeScheduleConfig c;
+  c.fused.reset();
+  EXPECT_FALSE(c.open()) << "a duel decides, not trials of schedules";
+  c.overlap.reset();
+  const std::vector<MoeSchedule> all = combinations(c, {.tp = 2, .ep = 2});
+  EXPECT_GT(all.size(), 1u);
+  for (const MoeSchedule& s : all) {
+    EXPECT_FALSE(s.fused.has_value());
+    EXPECT_TRUE(schedule_named(to_string(s)) == s) << to_string(s);
+  }
+  MoeSchedule on;
+  on.fused = Fused::on;
+  EXPECT_NE(to_string(on).find("fused on"), std::string::npos) << to_string(on);
+  EXPECT_TRUE(schedule_named(to_string(on)) == on);
 }
 
 TEST(MoeChoices, ShadowsRefuseTokenRowsAndMemoryLimits) {

@@ -24,7 +24,7 @@ const std::string yaml =
     "data: {synthetic: true}\n";
 
 FewLayers few_layers(const Recipe& r, const std::array<int64_t, 2>& contexts) {
-  return {r, extensions, Prices(two_nodes()), ranks, 1, contexts};
+  return {r, extensions, prices_of_stage(r, Prices(two_nodes()), ranks, 1), contexts};
 }
 
 // Returns recipes with tensor parallelism, with experts, and with weights divided among ranks.

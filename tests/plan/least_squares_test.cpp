@@ -73,16 +73,16 @@ TEST(LeastSquares, NamesAnUndeterminedTerm) {
   const double y[] = {1, 2, 3, 4};
   const FitTerm sum[] = {bytes, messages, both};
   EXPECT_EQ(error_of([&] { least_squares(sum, y); }),
-            "[least_squares] 4 samples do not determine 'both' from 'bytes', 'messages'");
+            "[least_squares] 4 samples do not distinguish 'both' from 'bytes', 'messages'");
   const FitTerm zero[] = {bytes, none};
   EXPECT_EQ(error_of([&] { least_squares(zero, y); }),
-            "[least_squares] 4 samples do not determine 'none' from 'bytes'");
+            "[least_squares] 4 samples do not distinguish 'none' from 'bytes'");
   const FitTerm nothing[] = {none};
   EXPECT_EQ(error_of([&] { least_squares(nothing, y); }),
-            "[least_squares] 4 samples do not determine 'none' from zero");
+            "[least_squares] 4 samples do not distinguish 'none' from zero");
   const FitTerm more[] = {{"a", {1}}, {"b", {2}}};
   EXPECT_EQ(error_of([&] { least_squares(more, std::span(y, 1)); }),
-            "[least_squares] 1 samples do not determine 'b' from 'a'");
+            "[least_squares] 1 samples do not distinguish 'b' from 'a'");
 }
 
 TEST(LeastSquares, RefusesMismatchedAndNonFiniteSamples) {
@@ -161,7 +161,7 @@ TEST(FitAlphaBeta, NeedsTwoSizes) {
   EXPECT_EQ(error_of([] {
               fit_alpha_beta(Points{{3, 1}, {3, 2}});
             }),
-            "[least_squares] 2 samples do not determine 'seconds a unit' from 'seconds to start'");
+            "[least_squares] 2 samples do not distinguish 'seconds per unit' from 'seconds to start'");
   EXPECT_THROW(fit_alpha_beta(Points{}), std::logic_error);
 }
 

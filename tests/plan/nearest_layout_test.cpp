@@ -24,7 +24,7 @@ bool fits_always(const Recipe&, int64_t) { return true; }
 
 std::optional<NearestLayout> nearest(const std::string& parallel, int64_t ranks, const FitsMemory& fits = fits_always) {
   const std::string yaml = model + parallel;
-  return nearest_layout(config::parse(yaml, "recipe.yaml"), recipe_of(yaml), {}, ranks, fits);
+  return nearest_layout(config::parse(yaml, "recipe.yaml"), recipe_of(yaml), {}, {.fewest = 1, .most = ranks}, fits);
 }
 
 TEST(NearestLayout, IsTheRecipesOwnIfThatIsLegal) {
@@ -70,6 +70,21 @@ TEST(NearestLayout, LeavesRanksIdleRatherThanChangeTheOtherSizes) {
   ASSERT_TRUE(layout);
   EXPECT_EQ(layout->ranks, 8);
   EXPECT_EQ(layout->changes, Changes{});
+}
+
+TEST(NearestLayout, ChangesOtherSizesIfFewerRanksAreNotAllowed) {
+  std::string yaml = model + "parallel: {tp: 4}\n";
+  yaml.replace(yaml.find("global: 64"), 10, "global: 12");  // 6 micro-batches
+  const auto layout = [&](RankRange range) {
+    return nearest_layout(config::parse(yaml, "recipe.yaml"), recipe_of(yaml), {}, range, fits_always);
+  };
+  EXPECT_EQ(layout({.fewest = 1, .most = 6})->ranks, 4);
+  EXPECT_EQ(layout({.fewest = 4, .most = 6})->ranks, 4);
+  const auto all = layout({.fewest = 5, .most = 6});
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->ranks, 6);
+  EXPECT_EQ(all->changes, (Changes{{"parallel.tp", "2"}}));
+  EXPECT_FALSE(layout({.fewest = 11, .most = 11}));
 }
 
 TEST(NearestLayout, DividesSequencesIfThereAreMoreRanksThanMicroBatches) {

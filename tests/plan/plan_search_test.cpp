@@ -1,16 +1,15 @@
-// The layouts that a plan compares, the order in which it returns them, and the figures that it gives for them.
+// The order in which a plan returns layouts, and the figures that it gives for them.
 #include "tools/plan/plan_search.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <limits>
-#include <set>
 
 #include "framework/config/recipe_error.h"
+#include "tests/plan/planned_recipe.h"
 #include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
-#include "tools/plan/fewest_ranks.h"
 #include "tools/plan/layout_as_is.h"
 
 namespace hexad::tests {
@@ -18,135 +17,6 @@ namespace hexad::tests {
 using namespace plan;
 
 namespace {
-
-const std::string yaml =
-    "model: {layers: 8, hidden: 512, heads: 8, kv_heads: 4, context: 512, vocab: 1024,\n"
-    "        moe: {experts: 8, top_k: 2, expert_hidden: 512}}\n"
-    "batch: {global: 64, micro: 1}\n"
-    "train: {steps: 10, precision: bf16}\n"
-    "data: {synthetic: true}\n";
-
-constexpr int64_t ranks = 16;
-
-PlanCandidates candidates() {
-  return plan_candidates(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {},
-                         {.world = ranks, .ranks_per_domain = 8});
-}
-
-TEST(PlanCandidates, AreTrainableRecipes) {
-  const PlanCandidates all = candidates();
-  ASSERT_GT(all.legal.size(), 100U);
-  std::set<std::string> texts;
-  for (const PlanCandidate& c : all.legal) {
-    std::vector<std::string> overrides;
-    for (const auto& [key, value] : c.settings()) overrides.push_back(key + "=" + value);
-    const Recipe read = recipe_of(yaml, overrides, ranks);
-    EXPECT_EQ(PlanCandidate{read}.to_string(ranks), c.to_string(ranks));
-    EXPECT_TRUE(texts.insert(testing::PrintToString(overrides)).second) << c.to_string(ranks) << " occurs twice";
-  }
-}
-
-TEST(PlanCandidates, CountEveryRefusalByItsKey) {
-  const PlanCandidates all = candidates();
-  int64_t refused = 0;
-  for (const auto& [key, count] : all.refused) {
-    EXPECT_NE(key, "") << count;
-    refused += count;
-  }
-  EXPECT_GT(refused, 0);
-  EXPECT_EQ(all.tried, refused + std::ssize(all.legal));
-}
-
-TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {
-  std::string longer = yaml;
-  longer.replace(longer.find("context: 512"), 12, "context: 1048576");
-  const PlanCandidates all = plan_candidates(config::parse(longer, "plan.yaml"), recipe_of(longer), {},
-                                             {.world = ranks, .ranks_per_domain = 8});
-  int64_t most = 0;
-  for (const PlanCandidate& c : all.legal) most = std::max(most, c.recipe.batch.micro);
-  EXPECT_EQ(most << 20, most_micro_batch_tokens);
-}
-
-TEST(PlanCandidates, HaveEveryEpGroupOnOneNodeIfRowsGoThroughWindows) {
-  const std::string windows = yaml + "schedule: {moe: {all_to_all: window}}\n";
-  const auto most_ep = [&](int64_t ranks_per_node) {
-    const PlanCandidates all =
-        plan_candidates(config::parse(windows, "plan.yaml"), recipe_of(windows), {},
-                        {.world = ranks, .ranks_per_domain = 8, .ranks_per_node = ranks_per_node});
-    int64_t most = 0;
-    for (const PlanCandidate& c : all.legal) most = std::max(most, c.recipe.parallel.ep);
-    return most;
-  };
-  EXPECT_EQ(most_ep(0), 8);
-  EXPECT_EQ(most_ep(8), 8);
-  EXPECT_EQ(most_ep(4), 4);
-}
-
-TEST(LayoutRules, AreUnaffectedByEarlierRecipes) {
-  const train::Extensions extensions;
-  const LayoutRules rules(config::parse(yaml, "plan.yaml"), extensions, ranks);
-  const Recipe legal = recipe_of(yaml, {}, ranks);
-  Recipe of_experts = legal, of_batch = legal;
-  of_experts.parallel.ep = 3;
-  of_batch.batch.micro = 3;
-  EXPECT_EQ(rules.broken(of_experts), "model.moe.experts");
-  EXPECT_FALSE(rules.broken(legal));
-  EXPECT_EQ(rules.broken(of_batch), "batch.global");
-  EXPECT_EQ(rules.broken(of_experts), "model.moe.experts");
-}
-
-// Returns the changed settings as "key: from -> to".
-std::vector<std::string> changes(const std::vector<std::string>& from, const std::vector<std::string>& to) {
-  std::vector<std::string> lines;
-  for (const ChangedSetting& s : changed_settings({recipe_of(yaml, from, ranks)}, {recipe_of(yaml, to, ranks)}, ranks))
-    lines.push_back(base::cat(s.key, ": ", s.from, " -> ", s.to));
-  return lines;
-}
-
-TEST(ChangedSettings, IncludeOnlySettingsWithAnEffect) {
-  using Lines = std::vector<std::string>;
-  const Lines no_effect{"parallel.cp_kind=ring", "parallel.cp_expansion=horizontal", "schedule.pipeline.kind=gpipe",
-                        "schedule.pipeline.chunks=4"};
-  EXPECT_EQ(changes({"parallel.cp_kind=ulysses"}, no_effect), Lines{});
-  EXPECT_EQ(changes({}, {"parallel.etp=1"}), Lines{}) << "etp is tp by default, which is 1";
-  EXPECT_EQ(changes({"schedule.pipeline.chunks=4", "parallel.pp=2"}, {"parallel.pp=2"}), Lines{})
-      << "1f1b has no chunks";
-  EXPECT_EQ(changes({}, {"parallel.cp=2", "parallel.cp_kind=ring"}),
-            (Lines{"parallel.cp: 1 -> 2", "parallel.cp_kind: - -> ring"}));
-  EXPECT_EQ(changes({"parallel.pp=2"}, {"parallel.pp=2", "schedule.pipeline.kind=gpipe"}),
-            Lines{"schedule.pipeline.kind: 1f1b -> gpipe"});
-}
-
-TEST(ChangedSettings, CompareTheResolvedValuesOfAuto) {
-  const std::vector<std::string> both{"parallel.cp=2", "parallel.ep=4"};
-  std::vector<std::string> horizontal = both, vertical = both;
-  horizontal.push_back("parallel.cp_expansion=horizontal"), vertical.push_back("parallel.cp_expansion=vertical");
-  EXPECT_TRUE(changes(both, horizontal).empty()) << "auto is horizontal if cp < ep";
-  EXPECT_EQ(changes(both, vertical), std::vector<std::string>{"parallel.cp_expansion: horizontal -> vertical"});
-}
-
-TEST(PlanCandidate, WithoutEtpUsesTheSizeOfTp) {
-  const PlanCandidate c{recipe_of(yaml, {"parallel.tp=2", "parallel.sp=true"}, ranks)};
-  EXPECT_NE(c.to_string(ranks).find("etp 2"), std::string::npos) << c.to_string(ranks);
-}
-
-NearestRanks nearest(int64_t world, int64_t most) {
-  return nearest_legal_ranks(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {},
-                             {.world = world, .ranks_per_domain = 8}, most);
-}
-
-TEST(NearestRanks, AreTheNextLegalNumbersBelowAndAbove) {
-  const NearestRanks of_24 = nearest(24, 1024);  // 64 sequences are not divisible by 3
-  EXPECT_EQ(of_24.below, 16);
-  EXPECT_EQ(of_24.above, 32);
-  EXPECT_EQ(nearest(24, 31).above, std::nullopt);
-  EXPECT_EQ(nearest(16, 1024).below, 8) << "the number itself is not one of its neighbours";
-}
-
-TEST(NearestRanks, AreAbsentIfNoOtherNumberIsPossible) {
-  EXPECT_EQ(nearest(1, 1).below, std::nullopt);
-  EXPECT_EQ(nearest(1, 1).above, std::nullopt);
-}
 
 TEST(GroupTraffic, AddsUpToTheBytesOfAStep) {
   const Recipe r = recipe_of(yaml, {"parallel.tp=8", "parallel.sp=true", "parallel.pp=2"}, ranks);
@@ -337,56 +207,6 @@ TEST(Plan, ByMemoryHasAFirstLayoutNearTheMinimumOfAllLayouts) {
        plan_candidates(document, recipe_of(dense), {}, {.world = world, .ranks_per_domain = 8}).legal)
     least = std::min(least, estimate_memory(c.recipe, {}, world).total);
   EXPECT_LE(plan.best.front().memory.total, 1.05 * least);
-}
-
-TEST(FewestRanks, TriesDivisorsOfANodeAndWholeNodes) {
-  EXPECT_EQ(ranks_to_try(8, 30), (std::vector<int64_t>{1, 2, 4, 8, 16, 24}));
-  EXPECT_EQ(ranks_to_try(6, 4), (std::vector<int64_t>{1, 2, 3}));
-  EXPECT_EQ(ranks_to_try(1, 3), (std::vector<int64_t>{1, 2, 3}));
-}
-
-TEST(FewestRanks, AreTheFirstThatFit) {
-  const config::Document document = config::parse(yaml, "plan.yaml");
-  // Each rank has a third of the memory that the smallest layout of one rank needs.
-  Cluster small = two_nodes();
-  const auto search = [&](int64_t world, Objective objective) {
-    return search_plan(document, recipe_of(yaml), {}, small, {.world = world, .objective = objective, .wanted = 1});
-  };
-  const double alone = search(1, Objective::memory).best.front().memory.total;
-  small.machine->memory = config::ByteSize(static_cast<int64_t>(alone / 3));
-  const FewestRanks fewest =
-      fewest_ranks(document, recipe_of(yaml), {}, small, {.world = ranks, .objective = Objective::ranks, .wanted = 1});
-  ASSERT_FALSE(fewest.plan.best.empty());
-  EXPECT_GT(fewest.ranks, 2);
-  EXPECT_EQ(fewest.plan.best.front().step.seconds, search(fewest.ranks, Objective::time).best.front().step.seconds);
-  ASSERT_FALSE(fewest.refused.empty());
-  for (const FewestRanks::Refused& fewer : fewest.refused) {
-    EXPECT_LT(fewer.ranks, fewest.ranks);
-    EXPECT_TRUE(search(fewer.ranks, Objective::memory).best.empty()) << fewer.ranks;
-  }
-}
-
-TEST(FewestRanks, HaveNoLayoutIfAllAreTooFew) {
-  Cluster small = two_nodes();
-  small.machine->memory = config::ByteSize(1 << 20);
-  const FewestRanks fewest = fewest_ranks(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, small,
-                                          {.world = 4, .objective = Objective::ranks});
-  EXPECT_TRUE(fewest.plan.best.empty());
-  EXPECT_EQ(fewest.ranks, 4);
-  EXPECT_EQ(fewest.refused.size(), 3U);
-}
-
-TEST(FewestRanks, AreTheLastWithALegalLayoutIfNoneFits) {
-  Cluster small = two_nodes();
-  small.machine->nodes = 3;  // 64 sequences cannot be divided among 24 ranks
-  small.machine->memory = config::ByteSize(1 << 20);
-  const FewestRanks fewest = fewest_ranks(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, small,
-                                          {.world = 24, .objective = Objective::ranks});
-  EXPECT_EQ(fewest.ranks, 16);
-  EXPECT_GT(fewest.plan.legal, 0);
-  ASSERT_FALSE(fewest.refused.empty());
-  EXPECT_EQ(fewest.refused.back().ranks, 24);
-  EXPECT_EQ(fewest.refused.back().legal, 0);
 }
 
 TEST(LayoutAsIs, IsTheRecipesOwnLayout) {

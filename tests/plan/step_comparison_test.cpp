@@ -79,7 +79,7 @@ TEST(MeasuredStep, HasTheMediansOfTheTimedStepsAndOneTracedStep) {
   const MeasuredStep measured = measured_step(folder.path());
   EXPECT_EQ(measured.ranks, ranks);
   EXPECT_EQ(measured.summary.first_timed_step, 2);
-  EXPECT_DOUBLE_EQ(measured.summary.step_seconds.median, 3);
+  EXPECT_DOUBLE_EQ(measured.summary.step_seconds.median, 2.5);
   EXPECT_DOUBLE_EQ(measured.sent[base::ordinal(TrafficClass::ep)], 350);
   EXPECT_EQ(measured.traced_step, 4);
   EXPECT_EQ(measured.without_trace, "");
@@ -135,16 +135,16 @@ TEST(StepComparison, HasARowForEachPartOfAStep) {
       EXPECT_DOUBLE_EQ(row(rows, name).ratio().value(), *measured / predicted) << name;
     }
   };
-  expect_row("step time", 6, 3);
-  expect_row("own work", 4, 2.25);
-  expect_row("waiting", 2, 0.75);
-  expect_row("  in ep", 1.5, 0.75);
+  expect_row("step time", 6, 2.5);
+  expect_row("own work", 4, 1.875);
+  expect_row("waiting", 2, 0.625);
+  expect_row("  in ep", 1.5, 0.625);
   expect_row("  idle", 0.5, {});
   expect_row("sent in ep", 200, 350);
   expect_row("memory peak", 2010, 1005);
   EXPECT_EQ(rows.size(), 7U) << "classes without traffic have no row";
   EXPECT_EQ(row(rows, "  idle").cells()[3], "–");
-  EXPECT_EQ(row(rows, "step time").cells()[3], "0.50");
+  EXPECT_EQ(row(rows, "step time").cells()[3], "0.42");
 }
 
 TEST(WholeStep, HasAllMicroBatchesOnTheSameRanks) {

@@ -47,6 +47,24 @@ INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
+// The last stage reduces the gradient of the embedding first, the first stage last. Other reductions of the last stage,
+// for which its backward waits, must not wait for the embedding.
+TEST(StepForecast, StagesThatShareTheEmbeddingDoNotWaitForEachOther) {
+  for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}) {
+    SCOPED_TRACE(zero);
+    const Recipe r = recipe_of(
+        "model: {layers: 8, hidden: 64, heads: 4, context: 32, vocab: 512, tied_embedding: true}\n"
+        "batch: {global: 8, micro: 1}\n"
+        "train: {steps: 10, precision: bf16}\n"
+        "device: cuda\n"
+        "distributed: {bucket_bytes: 8192}\n"
+        "data: {synthetic: true}\n",
+        {"parallel.pp=2", zero}, 4);
+    const StepPrices prices(Prices(two_nodes()), {0, 0, 0, 0});
+    EXPECT_GT(forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), 4), prices).seconds, 0);
+  }
+}
+
 TEST(StepForecast, CountsTheUpdateOnceAndByShares) {
   const auto update = [](const std::vector<std::string>& overrides) {
     const Recipe r = recipe_of(
@@ -92,6 +110,29 @@ TEST(ExtrapolatedStepInPairs, IsWithin2PercentOfAllMicroBatches) {
     r = with_schedule(r, r.schedule.moe.settled());
     r.schedule.pipeline.overlap = pp::Overlap::micro_batches;
     expect_whole(r);
+  }
+}
+
+TEST(StepForecast, PairsHideTheExchangesOfRestoredChunks) {
+  for (const char* device : {"cuda", "cpu"}) {
+    SCOPED_TRACE(device);
+    const auto forecast = [&](const std::string& overlap) {
+      const Recipe r = recipe_of(base::cat("model: {layers: 4, hidden: 1024, heads: 8, context: 2048, vocab: 1024,\n"
+                                           "        moe: {experts: 4, top_k: 2, expert_hidden: 1024}}\n"
+                                           "batch: {global: 16, micro: 1}\n"
+                                           "train: {steps: 10, precision: bf16}\n"
+                                           "data: {synthetic: true}\n"
+                                           "schedule: {moe: {memory_reuse: s4, chunk_by: tokens, chunks: 2}}\n"
+                                           "device: ",
+                                           device, "\n"),
+                                 {"parallel.ep=2", "schedule.pipeline.overlap=" + overlap}, 2);
+      return forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), 2), StepPrices(Prices(two_nodes()), {0, 1}));
+    };
+    const StepForecast alone = forecast("none"), pairs = forecast("micro_batches");
+    const auto ep = static_cast<size_t>(comm::TrafficClass::ep);
+    EXPECT_GT(alone.stages.front().exposed[ep], 0);
+    EXPECT_LT(pairs.stages.front().exposed[ep], alone.stages.front().exposed[ep]);
+    EXPECT_LT(pairs.seconds, alone.seconds);
   }
 }
 

@@ -281,6 +281,23 @@ TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
       << "main and velocity are read and written, and the gradient is read";
 }
 
+// On a CPU, lanes of memory reuse copy while the rank's thread computes, unless they run inline.
+TEST(StepRecord, HasTheLanesOfACpuWhoseLanesHaveThreads) {
+  const auto lanes_of = [](const std::string& overlap, const std::string& threads) {
+    Recipe recipe = recipe_with({"parallel.ep=2", "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens",
+                                 "schedule.moe.chunks=2", "schedule.pipeline.overlap=" + overlap,
+                                 "schedule.worker_lanes=" + threads});
+    recipe.device = device::DeviceKind::cpu;
+    std::set<device::Lane> lanes;
+    for (const Issue& issue : record_of(recipe, 2).issues) lanes.insert(issue.lane);
+    return lanes;
+  };
+  for (const char* overlap : {"none", "micro_batches"}) {
+    EXPECT_EQ(lanes_of(overlap, "false"), std::set{device::Lane::compute}) << overlap;
+    EXPECT_TRUE(lanes_of(overlap, "true").contains(device::Lane::copy)) << overlap;
+  }
+}
+
 // On a device, the exchanges of a chunked pass run concurrently with its kernels, so kernels must wait for them.
 TEST(StepRecord, HasTheWaitsForCommunicationOnADevice) {
   const std::vector<std::string> chunks{"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};

@@ -19,7 +19,7 @@ namespace hexad::scale {
 namespace {
 
 ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
-                   int kept = -1) {
+                   const std::vector<int>& kept = {}) {
   Children children;
   children.start(words, output, limit_seconds, kept);
   return children.wait().second;
@@ -66,7 +66,7 @@ TEST_F(ScaleChild, TheKeptLockLastsAsLongAsTheChildsProcesses) {
   ASSERT_TRUE(mine.has_value());
   // The background process simulates a run whose experiment was killed.
   const std::string script = base::cat("(while [ ! -e '", go(), "' ]; do sleep 0.05; done) & exit 0");
-  EXPECT_EQ(run_child({"sh", "-c", script}, output(), 60, mine->descriptor()).exit_code, 0);
+  EXPECT_EQ(run_child({"sh", "-c", script}, output(), 60, {mine->descriptor()}).exit_code, 0);
   mine.reset();
   EXPECT_FALSE(lock_is_free());
   telemetry::write_text(go(), "");
@@ -120,6 +120,8 @@ TEST_F(ScaleChild, ASignalEndsAllChildrenFirst) {
           {"sh", "-c", base::cat("exec 9>'", lock(), name, "'; flock 9; touch '", go(), name, "'; exec sleep 300")},
           base::cat(output(), name), 60);
     children.wait();
+    children.wait();
+    children.end_if_interrupted();
     ::_exit(0);
   }
   for (const char* name : {".first", ".second"})
@@ -131,6 +133,24 @@ TEST_F(ScaleChild, ASignalEndsAllChildrenFirst) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
   for (const char* name : {".first", ".second"})
     EXPECT_TRUE(io::FileLock::take(lock() + name, io::FileLock::Mode::exclusive, true).has_value()) << name;
+}
+
+TEST_F(ScaleChild, EveryEndAfterASignalIsReturned) {
+  Children children;
+  const int64_t tough =
+      children.start({"sh", "-c", base::cat("trap '' TERM; touch '", go(), "'; sleep 1; exit 0")}, output(), 60);
+  const int64_t quick = children.start({"sleep", "300"}, base::cat(output(), ".second"), 60);
+  for (int i = 0; i < 1000 && !std::filesystem::exists(go()); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(children.interrupted());
+  ::raise(SIGTERM);  // blocked, so it is pending until wait()
+  std::map<int64_t, int> codes;
+  for (int i = 0; i < 2; ++i) {
+    const auto [child, end] = children.wait();
+    codes[child] = end.exit_code;
+  }
+  EXPECT_TRUE(children.interrupted());
+  EXPECT_EQ(codes, (std::map<int64_t, int>{{tough, 0}, {quick, 143}}));
 }
 
 TEST_F(ScaleChild, ChildrenEndWithTheObject) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "framework/base/error.h"
 #include "framework/config/recipe_error.h"
 #include "tools/scale/points.h"
@@ -48,6 +50,16 @@ TEST(ScaleExperiment, WrongKeysAndValuesAreListedTogether) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
 }
 
+TEST(ScaleExperiment, DurationsHaveLimits) {
+  const std::string begin = "recipe: a.yaml\ndir: runs/x\nranks: [1]\n";
+  const std::string text = refusal(begin + "minutes: 525601\nsteps: 9000000000000000000\nwarmup_steps: 2000000000\n");
+  for (const char* line : {"e.yaml:4: minutes (525601) must be at most 525600",
+                           "e.yaml:5: steps (9000000000000000000) must be at most 1000000000",
+                           "e.yaml:6: warmup_steps (2000000000) must be at most 1000000000"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
+  EXPECT_EQ(refusal(begin + "minutes: 525600\n"), "accepted");
+}
+
 TEST(ScaleExperiment, ContradictionsAreListedTogether) {
   const std::string text = refusal(R"(recipe: a.yaml
 dir: runs/x
@@ -75,9 +87,11 @@ vary:
 }
 
 TEST(ScaleExperiment, ShippedExperimentsHaveLegalPoints) {
-  for (const char* name : {"quickstart", "two-nodes"}) {
+  const std::pair<const char*, size_t> shipped[] = {
+      {"quickstart", 15}, {"two-nodes", 15}, {"mpmoe-nodes", 6}, {"mpmoe-adira", 12}};
+  for (const auto& [name, points] : shipped) {
     Experiment e = load_experiment(base::cat(HEXAD_SOURCE_DIR, "/recipes/scale/", name, ".yaml"));
-    EXPECT_EQ(load_points(e, points_of(e), train::Extensions(), 0).size(), 15u) << name;
+    EXPECT_EQ(load_points(e, points_of(e), train::Extensions()).size(), points) << name;
   }
 }
 

@@ -37,11 +37,11 @@ class ScaleForecast : public testing::Test {
   ScaleForecast() {
     telemetry::write_text(folder_ / "a.yaml", recipe_text);
     experiment_ = parse_experiment("recipe: a.yaml\ndir: runs/x\nranks: [1, 2]\n", (folder_ / "e.yaml").string());
-    points_ = load_points(experiment_, points_of(experiment_), extensions_, 0);
+    points_ = load_points(experiment_, points_of(experiment_), extensions_);
   }
   std::string refusal(const std::vector<PointForecast>& forecasts) {
     try {
-      require_memory(experiment_, points_, forecasts, extensions_, false, 0);
+      require_memory(experiment_, points_, forecasts, extensions_, false);
     } catch (const config::RecipeError& e) {
       return e.what();
     }
@@ -75,6 +75,30 @@ TEST_F(ScaleForecast, HasAStepTimeWithItsIntervalAndSharesOnACluster) {
   EXPECT_TRUE(forecast.fits());
 }
 
+TEST_F(ScaleForecast, EveryPointHasTheRanksOfItsOwnCluster) {
+  for (const int64_t size : {1, 2}) {
+    plan::Cluster cluster = one_node();
+    cluster.machine->nodes = cluster.machine->ranks_per_node = size;
+    cluster.machine->network = cluster.machine->inside;
+    telemetry::write_text(folder_ / base::cat("c-", size, ".yaml"), plan::to_yaml(cluster));
+  }
+  experiment_.config.cluster = "c-$ranks.yaml";
+  std::vector<Point> points = points_of(experiment_);
+  const Clusters clusters(experiment_, points);
+  experiment_.problems.throw_if_any();
+  clusters.set_ranks(experiment_.config, points);
+  EXPECT_EQ(points[0].most_ranks, 1);
+  EXPECT_EQ(points[0].ranks_per_node, 1);
+  EXPECT_EQ(points[1].most_ranks, 4);
+  EXPECT_EQ(points[1].ranks_per_node, 2);
+  EXPECT_EQ(load_points(experiment_, points, extensions_).size(), 2u);
+  experiment_.config.max_ranks = 3;
+  experiment_.config.ranks_per_node = 8;
+  clusters.set_ranks(experiment_.config, points);
+  EXPECT_EQ(points[1].most_ranks, 3);
+  EXPECT_EQ(points[1].ranks_per_node, 8);
+}
+
 TEST_F(ScaleForecast, PointsBeyondTheMemoryAreRefusedTogether) {
   const PointForecast fits{.memory_bytes = 5, .memory_limit = 5}, lacks{.memory_bytes = 6, .memory_limit = 5};
   EXPECT_EQ(refusal({fits, fits}), "accepted");
@@ -84,11 +108,22 @@ TEST_F(ScaleForecast, PointsBeyondTheMemoryAreRefusedTogether) {
 }
 
 TEST_F(ScaleForecast, TableShowsUnknownStepsAndTheLimitOfTheCost) {
-  const std::string text = dry_run_table(experiment_, points_, {PointForecast{.trouble = "why"}, PointForecast{}}, 1);
-  // Each point takes 3 x 10 min, and one for the start. The points run on one node and on two nodes: 31 + 62 min.
-  for (const char* part : {"ranks-1", "ranks-2", "unknown", "2 points, 3 runs each, 25 steps (5 of warm-up)",
-                           "at most 1.55 with the limit of 10 min per run", "no prediction of step times: why"})
+  for (LoadedPoint& point : points_) point.point.ranks_per_node = 1;
+  const std::string text = dry_run_table(experiment_, points_, {PointForecast{.trouble = "why"}, PointForecast{}});
+  // Each point takes 3 x 10.5 min, rounded up, and 3 min. The points run on one and on two nodes: 35 + 70 min of nodes.
+  for (const char* part :
+       {"ranks-1", "ranks-2", "unknown", "2 points, 3 runs each, 25 steps (5 of warm-up): unknown node-hours",
+        "at most 1.75 with the limit of 10 min per run", "no prediction of step times: why"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+}
+
+TEST_F(ScaleForecast, TableShowsTheSumOfThePredictionsThatThereAre) {
+  // 3 runs of 25 steps of 48 s take one hour.
+  const PointForecast known{.step_seconds = 48};
+  const std::string all = dry_run_table(experiment_, points_, {known, known});
+  EXPECT_NE(all.find("(5 of warm-up): 2 node-hours predicted"), std::string::npos) << all;
+  const std::string some = dry_run_table(experiment_, points_, {known, PointForecast{}});
+  EXPECT_NE(some.find("(5 of warm-up): at least 1 node-hours predicted"), std::string::npos) << some;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "framework/base/error.h"
 #include "framework/config/recipe_error.h"
@@ -33,8 +34,10 @@ class ScalePoints : public testing::Test {
   std::string path() const { return (folder_ / "e.yaml").string(); }
   std::string refusal(const std::string& rest, int64_t most_ranks = 0) const {
     Experiment e = experiment(rest);
+    std::vector<Point> points = points_of(e);
+    for (Point& point : points) point.most_ranks = most_ranks;
     try {
-      load_points(e, points_of(e), train::Extensions(), most_ranks);
+      load_points(e, std::move(points), train::Extensions());
     } catch (const config::RecipeError& error) {
       return error.what();
     }
@@ -63,7 +66,7 @@ vary:
             (std::vector<std::string>{"ranks-1_ep-1_lr-0.1", "ranks-1_ep-1_lr-1e-2", "ranks-2_ep-1_lr-0.1",
                                       "ranks-2_ep-1_lr-1e-2", "ranks-2_ep-all_lr-0.1", "ranks-2_ep-all_lr-1e-2"}));
   EXPECT_EQ(points.back().overrides, (std::vector<std::string>{"parallel.ep=2", "optim.lr=1e-2"}));
-  EXPECT_EQ(load_points(e, points, train::Extensions(), 2).back().recipe.parallel.ep, 2);
+  EXPECT_EQ(load_points(e, points, train::Extensions()).back().recipe.parallel.ep, 2);
 }
 
 TEST_F(ScalePoints, VariablesReachLauncherAndClusterFile) {
@@ -87,7 +90,7 @@ TEST(ScaleVariables, LongestMatchingNameIsReplaced) {
 
 TEST_F(ScalePoints, ProblemGrowsWithTheRanks) {
   Experiment e = experiment("ranks: [1, 2]\nscaling: weak\n");
-  const std::vector<LoadedPoint> points = load_points(e, points_of(e), train::Extensions(), 0);
+  const std::vector<LoadedPoint> points = load_points(e, points_of(e), train::Extensions());
   EXPECT_EQ(points[0].recipe.batch.global, 8);
   EXPECT_EQ(points[1].recipe.batch.global, 16);
   EXPECT_EQ(points[1].recipe.train.steps, 3);
@@ -113,6 +116,23 @@ vary:
   EXPECT_NE(text.find("ranks-2_ep-1_lr-b: gives the same run as ranks-2_ep-1_lr-a"), std::string::npos) << text;
 }
 
+TEST_F(ScalePoints, EachPointIsComparedWithItsOwnAvailableRanks) {
+  Experiment e = experiment("ranks: [2, 4]\n");
+  std::vector<Point> points = points_of(e);
+  points[0].most_ranks = 2;
+  points[1].most_ranks = 4;
+  EXPECT_EQ(load_points(e, points, train::Extensions()).size(), 2u);
+  points[1].most_ranks = 3;
+  try {
+    load_points(e, points, train::Extensions());
+    FAIL() << "a point with more ranks than there are was accepted";
+  } catch (const config::RecipeError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("ranks.1 (4) is more than the 3 available ranks; nearest: 3"), std::string::npos) << text;
+    EXPECT_EQ(text.find("ranks.0"), std::string::npos) << text;
+  }
+}
+
 TEST_F(ScalePoints, EqualNamesOfFoldersAreRefused) {
   EXPECT_NE(refusal("ranks: [1]\nvary: [{name: v, key: optim.lr, values: [0.1, 0.1]}]\n")
                 .find("gives the same name to two points"),
@@ -121,7 +141,7 @@ TEST_F(ScalePoints, EqualNamesOfFoldersAreRefused) {
 
 TEST_F(ScalePoints, AnExperimentWithoutPointsIsRefused) {
   Experiment e = experiment("ranks: [1]\nvary: [{name: v, choices: [{name: a, from_ranks: 2}]}]\n");
-  EXPECT_THROW(load_points(e, points_of(e), train::Extensions(), 0), base::Error);
+  EXPECT_THROW(load_points(e, points_of(e), train::Extensions()), base::Error);
 }
 
 }  // namespace

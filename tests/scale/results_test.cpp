@@ -106,6 +106,18 @@ TEST(ScaleResults, PictureIsDrawnOverTheAxisThatVaries) {
   EXPECT_NE(svg.find(">rate</text>"), std::string::npos) << svg;
 }
 
+TEST(ScaleResults, PictureGrowsWithItsLegend) {
+  Results results{.title = "e.yaml", .axes = {"rate"}};
+  for (int i = 0; i < 40; ++i)
+    for (const int64_t ranks : {1, 2})
+      results.rows.push_back({.point = "p", .ranks = ranks, .values = {std::to_string(i)}});
+  const std::string svg = step_time_picture(results);
+  EXPECT_NE(svg.find("viewBox=\"0 0 860 670\""), std::string::npos) << svg.substr(0, 200);  // 30 + 40 lines of 16
+  EXPECT_NE(svg.find("y=\"654.0\""), std::string::npos);
+  results.rows.resize(8);
+  EXPECT_NE(step_time_picture(results).find("viewBox=\"0 0 860 360\""), std::string::npos);
+}
+
 TEST(ScaleResults, RunsAtTheSameTimeAreReported) {
   Results results = example();
   EXPECT_EQ(about_runs_at_once(results), "");
@@ -117,6 +129,64 @@ TEST(ScaleResults, RunsAtTheSameTimeAreReported) {
   EXPECT_NE(results_page(results).find(about), std::string::npos);
   EXPECT_NE(json_of(results).find("\"runs_beside\": 2"), std::string::npos);
   EXPECT_NE(csv_of(results).find(",runs_beside,"), std::string::npos);
+}
+
+TEST(ScaleResults, FailedRunsAreShownWithTheReason) {
+  Results results = example();
+  results.rows[3].failed = 2;
+  results.rows[3].reason = "exit code 4: a|b";
+  EXPECT_EQ(state_of_unmeasured(results.rows[3]), "failed: exit code 4: a|b");
+  EXPECT_EQ(state_of_unmeasured(results.rows[5]), "not run");
+  EXPECT_NE(markdown_of(results).find("| failed: exit code 4: a\\|b |"), std::string::npos) << markdown_of(results);
+  EXPECT_NE(results_page(results).find("failed: exit code 4: a|b"), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"failed_runs\": 2"), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"failure\": \"exit code 4: a|b\""), std::string::npos);
+  const std::string csv = csv_of(results);
+  EXPECT_NE(csv.find(",failed_runs,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("ranks-1_schedule-chunks,1,chunks,,,,,2,"), std::string::npos) << csv;
+  results.rows[0].failed = 1;
+  results.rows[0].reason = "killed";
+  const std::string line = "1 run of ranks-1_schedule-plain failed: killed\n";
+  EXPECT_NE(markdown_of(results).find(line), std::string::npos);
+  EXPECT_NE(results_page(results).find(line), std::string::npos);
+}
+
+TEST(ScaleResults, ValuesDoNotEndCellsOfTheMarkdownTable) {
+  Results results = example();
+  results.rows[0].values = {"a|b"};
+  EXPECT_NE(markdown_of(results).find("| 1 | a\\|b |"), std::string::npos) << markdown_of(results);
+}
+
+TEST(ScaleResults, RunsOfDifferentProgramsAreReported) {
+  Results results = example();
+  results.programs = {{"hexad 1", 2}};
+  EXPECT_EQ(about_programs(results), "");
+  results.programs["hexad 2"] = 1;
+  const std::string lines = "The runs are from different programs:\n- hexad 1: 2 runs\n- hexad 2: 1 run\n";
+  EXPECT_EQ(about_programs(results), lines);
+  EXPECT_NE(markdown_of(results).find(lines), std::string::npos);
+  EXPECT_NE(results_page(results).find(lines), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"hexad 2\": 1"), std::string::npos);
+}
+
+TEST(ScaleResults, RanksThatSharedCoresAreMarked) {
+  Results results = example();
+  EXPECT_EQ(ranks_text(results.rows[2]), "4");
+  results.rows[2].shared_cores = 2;
+  EXPECT_NE(markdown_of(results).find("| 4 (ranks > cores) | plain | 4.00 s"), std::string::npos);
+  EXPECT_NE(results_page(results).find("<td>4 (ranks &gt; cores)</td>"), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"shared_cores\": 2"), std::string::npos);
+  EXPECT_NE(csv_of(results).find(",runs_beside,shared_cores,"), std::string::npos);
+}
+
+TEST(ScaleResults, DamagedRunsAreListed) {
+  Results results = example();
+  EXPECT_EQ(about_damaged_runs(results), "");
+  results.damaged = {"a/metrics.jsonl ends before step 2 of 3"};
+  const std::string line = "Left out a damaged run: a/metrics.jsonl ends before step 2 of 3";
+  EXPECT_NE(markdown_of(results).find(line), std::string::npos);
+  EXPECT_NE(results_page(results).find(line), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"a/metrics.jsonl ends before step 2 of 3\""), std::string::npos);
 }
 
 TEST(ScaleResults, JsonHasNullForUnknownValues) {

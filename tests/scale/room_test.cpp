@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -14,10 +15,11 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-LoadedPoint point(int64_t ranks, std::optional<int64_t> threads = 1) {
+LoadedPoint point(int64_t ranks, std::optional<int64_t> threads = 1, int64_t ranks_per_node = 0) {
   LoadedPoint loaded;
   loaded.point.name = base::cat("ranks-", ranks);
   loaded.point.ranks = ranks;
+  loaded.point.ranks_per_node = ranks_per_node;
   loaded.recipe.train.threads = threads;
   return loaded;
 }
@@ -28,10 +30,9 @@ struct Case {
   std::vector<LoadedPoint> points{point(1), point(4)};
   std::vector<PointForecast> forecasts{{.memory_bytes = 100}, {.memory_bytes = 100}};
   Room room{.kind = Room::Kind::cores, .places = {"0", "1", "2", "3", "4", "5", "6", "7"}, .memory_bytes = 1000};
-  int64_t ranks_per_node = 0;
 
   Case() { config.at_once = 2; }
-  std::string problem() const { return problem_of_room(config, points, forecasts, room, ranks_per_node); }
+  std::string problem() const { return problem_of_room(config, points, forecasts, room); }
   void expect_problem(const std::string& part) const {
     EXPECT_NE(problem().find(part), std::string::npos) << part << "\nis not in\n" << problem();
   }
@@ -39,8 +40,8 @@ struct Case {
 
 TEST(ScaleRoom, PointsWithCoresOfTheirOwnAreAccepted) {
   EXPECT_EQ(Case().problem(), "");
-  EXPECT_EQ(places_of(point(4, 3), Room::Kind::cores, 0), 12);
-  EXPECT_EQ(places_of(point(5, 3), Room::Kind::nodes, 2), 3);
+  EXPECT_EQ(places_of(point(4, 3), Room::Kind::cores), 12);
+  EXPECT_EQ(places_of(point(5, 3, 2), Room::Kind::nodes), 3);
 }
 
 TEST(ScaleRoom, RunsThatCannotRunAtOnceAreRefusedWithTheReason) {
@@ -54,7 +55,7 @@ TEST(ScaleRoom, RunsThatCannotRunAtOnceAreRefusedWithTheReason) {
   cuda.points[0].recipe.device = device::DeviceKind::cuda;
   cuda.expect_problem("runs would share GPUs");
   Case links;
-  links.ranks_per_node = 2;
+  links.points[1] = point(4, 1, 2);
   links.expect_problem("runs would share the links of the 2 nodes of point ranks-4");
   Case large;
   large.points[1] = point(4, 3);
@@ -74,11 +75,20 @@ TEST(ScaleRoom, NodesNeedTheNumberOfTheirRanks) {
   Case nodes;
   nodes.room = {.kind = Room::Kind::nodes, .places = {"a", "b", "c"}};
   nodes.expect_problem("needs ranks_per_node or a cluster file");
-  nodes.ranks_per_node = 2;
-  nodes.points[1] = point(4, std::nullopt);  // threads matter only on shared nodes
+  nodes.points[0] = point(1, 1, 2);
+  nodes.points[1] = point(4, std::nullopt, 2);  // threads matter only on shared nodes
   EXPECT_EQ(nodes.problem(), "");
   nodes.room.places.pop_back();
   nodes.expect_problem("the smallest points need 1 and 2 nodes, but there are only 2");
+}
+
+TEST(ScaleCores, AreSharedByMoreRanksOnOneMachine) {
+  EXPECT_EQ(shared_cores(point(2).point, 2), 0);
+  EXPECT_EQ(shared_cores(point(4).point, 2), 2);
+  EXPECT_EQ(shared_cores(point(4, 1, 2).point, 2), 0);
+  Point other = point(4).point;
+  other.launcher = "two_nodes.sh";
+  EXPECT_EQ(shared_cores(other, 2), 0);
 }
 
 TEST(ScalePlaces, AreTakenByOneRunAtATime) {
@@ -109,6 +119,27 @@ TEST(ScaleCores, HaveAllProcessorsThatShareThem) {
     telemetry::write_text(topology / "thread_siblings_list", base::cat(siblings, "\n"));
   }
   EXPECT_EQ(cores_of({0, 1, 4, 6}, folder / ""), (Names{"0,4", "1", "6"}));
+}
+
+TEST(ScaleLauncher, DoesNotBindRanksToCores) {
+  unsetenv("SLURM_JOB_ID");
+  const Names words = launcher_alone(point(1, 2).point);
+  if (comm::mpi_library().family == comm::MpiFamily::open_mpi) {
+    EXPECT_EQ(Names(words.end() - 2, words.end()), (Names{"--bind-to", "none"}));
+  }
+  Point other = point(1).point;
+  other.launcher = "sh start";
+  EXPECT_EQ(launcher_alone(other), (Names{"sh", "start"}));
+}
+
+TEST(ScaleLauncher, TakesTheNodesThatThePointNeeds) {
+  setenv("SLURM_JOB_ID", "7", 1);
+  const Names words = launcher_alone(point(4, 1, 2).point);
+  EXPECT_EQ(words.front(), "srun");
+  EXPECT_EQ(Names(words.end() - 2, words.end()), (Names{"-N", "2"}));
+  const Names unknown = launcher_alone(point(4).point);
+  EXPECT_EQ(std::ranges::find(unknown, "-N"), unknown.end());
+  unsetenv("SLURM_JOB_ID");
 }
 
 TEST(ScaleLauncher, StaysOnThePlacesOfTheRun) {

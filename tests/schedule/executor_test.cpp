@@ -5,43 +5,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <string>
 #include <thread>
-#include <utility>
 
-#include "framework/base/clock.h"
 #include "framework/base/error.h"
+#include "tests/schedule/executor_fixture.h"
 
 namespace hexad::schedule {
 namespace {
 
-using base::now;
-using device::complete;
-using device::DeviceContext;
-
-class Executor : public testing::TestWithParam<bool> {  // parameter: true if lanes have worker threads
- protected:
-  DeviceContext context{{.worker_lanes = GetParam()}};
-};
 INSTANTIATE_TEST_SUITE_P(Lanes, Executor, testing::Bool(),
                          [](const auto& i) { return i.param ? "Workers" : "Inline"; });
-
-// Graph in which lane inter computes x + 1, and lane compute then doubles the result. The reverse order gives another
-// number. `edge`: true if the graph has the edge between the two tasks.
-struct Chain {
-  TaskGraph graph;
-  std::atomic<int> x = 1;
-  explicit Chain(bool edge) {
-    const TaskId add = graph.add({Lane::inter, "add"}, {}, [this](Stream& s) {
-      s.run([this] { x = x + 1; });
-      return Event{};
-    });
-    graph.add({Lane::compute, "double"}, edge ? std::vector{add} : std::vector<TaskId>{}, [this](Stream& s) {
-      s.run([this] { x = x * 2; });
-      return Event{};
-    });
-  }
-};
 
 TEST_P(Executor, DependenciesHoldAcrossLanes) {
   for (int repeat = 0; repeat < 50; ++repeat) {
@@ -113,9 +86,6 @@ TEST_P(Executor, ErrorOfAnAsynchronousPartReachesTheCaller) {
   });
   EXPECT_THROW(execute(g, context), base::Error);
 }
-
-// Returns a task that its lane issues late.
-TaskSpec late(Lane lane, std::string name) { return {.lane = lane, .name = std::move(name), .issued_late = true}; }
 
 TEST_P(Executor, LateTaskIsIssuedByItsLaneAfterItsPredecessors) {
   const auto state = Event::make_state();
@@ -220,174 +190,6 @@ TEST_P(Executor, NoTaskIsInFlightWhenAnErrorReachesTheCaller) {
   EXPECT_THROW(execute(g, context), std::runtime_error);
   EXPECT_TRUE(Event(state).done());
   peer.join();
-}
-
-TEST_P(Executor, TimesFollowDependencies) {
-  Chain chain(true);
-  std::vector<TaskTime> times;
-  const double before = now();
-  execute(chain.graph, context, &times);
-  ASSERT_EQ(times.size(), 2u);
-  EXPECT_LE(before, times[0].begin);
-  for (const TaskTime& t : times) EXPECT_LE(t.begin, t.end);
-  EXPECT_LE(times[0].end, times[1].begin);
-  EXPECT_LE(times[1].end, now());
-}
-
-TEST_P(Executor, TaskBeginsAtTheEndOfItsPredecessorsNotAtItsIssue) {
-  auto state = Event::make_state();
-  std::atomic<bool> issued = false;
-  std::atomic<double> arrived = 0;
-  std::thread peer;
-  TaskGraph g;
-  const TaskId receive = g.add({Lane::copy, "receive"}, {}, [&](Stream&) {
-    peer = std::thread([&] {
-      if (GetParam()) issued.wait(false);  // without threads, "send" is issued only after "receive" is done
-      arrived = now();
-      complete(state);
-    });
-    return Event(state);
-  });
-  g.add({Lane::inter, "send"}, {receive}, [&](Stream&) {
-    issued = true;
-    issued.notify_all();
-    return Event{};
-  });
-  std::vector<TaskTime> times;
-  execute(g, context, &times);
-  peer.join();
-  EXPECT_GE(times[0].end, arrived);
-  EXPECT_GE(times[1].begin, arrived);
-}
-
-TEST_P(Executor, TaskEndsBeforeItsSuccessorsBeginEvenIfRecordedLate) {
-  auto state = Event::make_state();
-  std::atomic<bool> used = false;
-  std::thread peer;
-  TaskGraph g;
-  const TaskId receive = g.add({Lane::inter, "receive"}, {}, [&](Stream&) {
-    // Delays the completing thread after it wakes the waiters and before it records the end.
-    Event(state).then([&] { used.wait(false); });
-    peer = std::thread([&] { complete(state); });
-    return Event(state);
-  });
-  g.add({Lane::compute, "use"}, {receive}, [&](Stream& s) {
-    s.run([&] {
-      used = true;
-      used.notify_all();
-    });
-    return Event{};
-  });
-  std::vector<TaskTime> times;
-  execute(g, context, &times);
-  peer.join();
-  EXPECT_LE(times[0].begin, times[0].end);
-  EXPECT_LE(times[0].end, times[1].begin);
-}
-
-TEST_P(Executor, AsynchronousPartsOfALaneAreTimedOneAfterTheOther) {
-  auto first = Event::make_state(), second = Event::make_state();
-  std::atomic<bool> all_issued = false;
-  std::thread peer;
-  TaskGraph g;
-  g.add({Lane::inter, "D0"}, {}, [&](Stream&) { return Event(first); });
-  g.add({Lane::inter, "D1"}, {}, [&](Stream& s) {
-    s.run([&] {  // from this point on, D1 is posted and D0 is in flight
-      peer = std::thread([&] {
-        complete(first);
-        all_issued.wait(false);
-        complete(second);
-      });
-    });
-    return Event(second);
-  });
-  g.add({Lane::compute, "E"}, {}, [&](Stream&) {
-    all_issued = true;
-    all_issued.notify_all();
-    return Event{};
-  });
-  std::vector<TaskTime> times;
-  execute(g, context, &times);
-  peer.join();
-  EXPECT_LT(times[0].begin, times[0].end);
-  EXPECT_EQ(times[1].begin, times[0].end);
-  EXPECT_LE(times[1].begin, times[1].end);
-}
-
-TEST_P(Executor, TaskEndsWithTheLaterOfItsTwoParts) {
-  auto state = Event::make_state();
-  std::atomic<double> passed = 0;
-  TaskGraph g;
-  g.add({Lane::inter, "send"}, {}, [&](Stream& s) {
-    s.run([&] {  // the asynchronous part ends before the lane has passed the task
-      complete(state);
-      passed = now();
-    });
-    return Event(state);
-  });
-  std::vector<TaskTime> times;
-  execute(g, context, &times);
-  EXPECT_GE(times[0].end, passed);
-}
-
-// Returns a graph of the tasks P, S, C, W and R for the pass `name`. P, C and W write their names to the log. The
-// exchanges S and R end immediately.
-TaskGraph passing(std::string& log, char name) {
-  TaskGraph g;
-  const auto note = [&log, name](char task) {
-    return [&log, name, task](Stream& s) {
-      s.run([&log, name, task] { log += std::string{' ', task, name}; });
-      return Event{};
-    };
-  };
-  const TaskId pack = g.add({Lane::compute, "P"}, {}, note('P'));
-  const TaskId send =
-      g.add({.lane = Lane::inter, .name = "S", .kind = TaskKind::all_to_all}, {pack}, [](Stream&) { return Event{}; });
-  const TaskId experts = g.add({Lane::compute, "C"}, {send}, note('C'));
-  g.add({Lane::compute, "W"}, {experts}, note('W'));
-  g.add({.lane = Lane::inter, .name = "R", .kind = TaskKind::all_to_all}, {experts}, [](Stream&) { return Event{}; });
-  return g;
-}
-
-TEST_P(Executor, TwoGraphsYieldAtEveryPossibleWait) {
-  for (int repeat = 0; repeat < 20; ++repeat) {
-    std::string log;
-    Fibers fibers;
-    const auto pass = [&](char name) {
-      return [&, name] {
-        execute(passing(log, name), context, nullptr, &fibers);
-        log += std::string{' ', 'E', name};
-      };
-    };
-    fibers.run(pass('a'), pass('b'));
-    EXPECT_EQ(log, " Pa Pb Ca Wa Cb Wb Ea Eb");
-  }
-}
-
-TEST_P(Executor, GraphIsUnwoundWhenTheOtherFails) {
-  std::string log;
-  Fibers fibers;
-  const auto fails = [] { throw std::runtime_error("no"); };
-  const auto pass = [&] { execute(passing(log, 'a'), context, nullptr, &fibers); };
-  EXPECT_THROW(fibers.run(pass, fails), std::runtime_error);
-  EXPECT_EQ(std::exchange(log, {}), " Pa");
-  const auto fails_later = [&] {
-    fibers.yield();
-    fails();
-  };
-  EXPECT_THROW(fibers.run(fails_later, pass), std::runtime_error);
-  EXPECT_EQ(std::exchange(log, {}), " Pa");
-  execute(passing(log, 'a'), context, nullptr, &fibers);
-  EXPECT_EQ(log, " Pa Ca Wa");
-}
-
-TEST_P(Executor, DoesNotYieldWithoutCollectivesAndLanes) {
-  if (GetParam()) GTEST_SKIP() << "with lane threads, the caller waits for them, so it yields";
-  std::string log;
-  Fibers fibers;
-  Chain chain(true);
-  fibers.run([&] { execute(chain.graph, context, nullptr, &fibers), log += 'a'; }, [&] { log += 'b'; });
-  EXPECT_EQ(log, "ab");
 }
 
 TEST(ShuffledOrder, KeepsDependenciesAndLanes) {

@@ -28,6 +28,16 @@ TEST(Logger, EachRankHasItsFileAndRankZeroAlsoWritesToStandardError) {
   EXPECT_NE(second.find("rank 1 warning: slow link\n"), std::string::npos) << second;
 }
 
+// Names in the files of other programs may contain control codes of terminals.
+TEST(Logger, ControlCharactersAreEscaped) {
+  const TemporaryFolder folder;
+  testing::internal::CaptureStderr();
+  auto zero = make_logger(folder / "rank-0000.log", 0, spdlog::level::info);
+  zero->info("tensor '\x1b[31mrouge \u00e9'\n\tnext");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "info: tensor '\\x1b[31mrouge \u00e9'\n\tnext\n");
+  EXPECT_EQ(contents(folder / "rank-0000.log").find('\x1b'), std::string::npos);
+}
+
 TEST(Logger, CanWriteOnlyToTheFile) {
   const TemporaryFolder folder;
   testing::internal::CaptureStderr();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 namespace hexad::telemetry {
 namespace {
 
@@ -15,8 +17,6 @@ TEST(RankTimes, SummariseAThousandRanksAndListEight) {
   EXPECT_EQ(times.slowest.size(), 8u);
   EXPECT_EQ(times.slowest.front(), (RankTimes::Rank{7, 0.75, 0.25}));
 }
-
-TEST(RankTimes, MedianOfTwoIsTheFaster) { EXPECT_EQ(lower_median({3, 1}), 1); }
 
 // Adds the steps of `windows` windows, in which the own work of the ranks takes `own` seconds. Returns the ranks that
 // are named as slow in each window.
@@ -51,6 +51,26 @@ TEST(SlowRanks, OneOfTwoCanBeSlow) {
 TEST(SlowRanks, AreComparedWithRanksOfEqualWork) {
   SlowRanks slow({0, 0, 1, 1});
   EXPECT_EQ(named(slow, {0.1, 0.1, 0.3, 0.3}, 1), std::vector<std::vector<int>>{{}});
+}
+
+// Returns the processor time of this process so far, in seconds.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// A search whose time is quadratic in the number of ranks would take more than half a minute.
+TEST(SlowRanks, AreFoundAmongManyRanksInLinearTime) {
+  constexpr int ranks = 1 << 18, stages = 4;
+  std::vector<int> stage_of_rank;
+  for (int r = 0; r < ranks; ++r) stage_of_rank.push_back(r % stages);
+  SlowRanks slow(stage_of_rank);
+  std::vector<double> own(ranks, 0.1);
+  own[ranks - 1] = 0.2, own[5] = 0.15;
+  const double before = processor_seconds();
+  EXPECT_EQ(named(slow, own, 1), (std::vector<std::vector<int>>{{ranks - 1, 5}}));
+  EXPECT_LT(processor_seconds() - before, 10);
 }
 
 TEST(SlowRanks, AreNotNamedForOneNoisyStepOrOneMillisecond) {

@@ -35,5 +35,12 @@ class Summary(unittest.TestCase):
         out = summary_of("parity", 1, {"parity.0.json": json.dumps(report), "parity.not_run": "process 1 of 2: no memory\n"})
         self.assertIn("FAILED (1), 3 tests, 0 failed; process 1 of 2: no memory", out)
 
+    def test_a_failed_stage_ends_with_the_lines_of_a_log_that_failed(self):
+        line = "3 layouts in 5.5 s: {} mismatches; otherwise the worst difference is 2.6e-01, in x\n"
+        out = summary_of("verify", 1, {"verify.bf16.log": line.format(2) + "repeat with: hexad verify a\n",
+                                       "verify.f64.log": line.format(0) + "compared: 4 steps\n"})
+        self.assertIn("repeat with: hexad verify a", out)
+        self.assertNotIn("compared", out)
+
 
 unittest.main()

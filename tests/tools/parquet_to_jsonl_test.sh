@@ -38,6 +38,18 @@ gzip -dc texts/a.jsonl.gz >lines
 expect 0 "texts/a.jsonl.gz: exists already" python3 "$tool" a.parquet --output texts
 expect 1 "a.parquet: has no column 'body', expected one of: text, id, raw" python3 "$tool" a.parquet --output b --columns body
 expect 1 "a.parquet: row 0: Object of type bytes is not JSON serializable; choose text columns" python3 "$tool" a.parquet --output b
+python3 - <<'END'
+import pyarrow, pyarrow.parquet
+table = pyarrow.table({"text": ["one", None, "", None], "id": [1, 2, 3, None]})
+pyarrow.parquet.write_table(table, "null.parquet")
+END
+expect 0 "null.parquet: 2 rows are null in all of these columns and were left out: text" \
+  python3 "$tool" null.parquet --output null --columns text
+[ "$(gzip -dc null/null.jsonl.gz)" == $'{"text": "one"}\n{"text": ""}' ] || failed "$(gzip -dc null/null.jsonl.gz)"
+grep -qF "null/null.jsonl.gz: 2 rows of null.parquet" out || failed "$(cat out)"
+expect 0 "null.parquet: 1 rows are null in all of these columns and were left out: text, id" \
+  python3 "$tool" null.parquet --output both
+[ "$(gzip -dc both/null.jsonl.gz | wc -l)" -eq 3 ] || failed "$(gzip -dc both/null.jsonl.gz)"
 head -c 100 a.parquet >cut.parquet
 expect 1 "cut.parquet: " python3 "$tool" cut.parquet --output b
 [ -z "$(ls b)" ] || failed "files were left in b: $(ls b)"

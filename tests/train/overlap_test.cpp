@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/schedule_trace.h"
 
@@ -29,6 +31,14 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 constexpr const char *in_turns = "schedule.pipeline.overlap=micro_batches",
                      *two_levels = "schedule.moe.all_to_all=hierarchical", *shared = "model.moe.shared_experts=1",
                      *beside = "schedule.moe.shared=beside";
+
+// Returns overrides for memory reuse by `strategy`, in three chunks of tokens.
+std::vector<std::string> restored(const std::string& strategy, const std::vector<std::string>& more) {
+  std::vector<std::string> all{"schedule.moe.memory_reuse=" + strategy, "schedule.moe.chunk_by=tokens",
+                               "schedule.moe.chunks=3"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
 
 // Returns the recipe of a case. By default, a step has four micro-batches on each of two dp ranks.
 Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
@@ -108,6 +118,39 @@ INSTANTIATE_TEST_SUITE_P(
               "batch.global=24", "schedule.worker_lanes=true"}}),
     [](const auto& i) { return i.param.name; });
 
+// Under memory reuse, threads of lanes post collectives while the rank's thread posts those of the other micro-batch.
+INSTANTIATE_TEST_SUITE_P(
+    MemoryReuse, MicroBatchesInTurns,
+    testing::Values(
+        Case{"S1", 2, restored("s1", {"parallel.ep=2"})}, Case{"S2", 2, restored("s2", {"parallel.ep=2"})},
+        Case{"S3", 2, restored("s3", {"parallel.ep=2"})}, Case{"S4", 2, restored("s4", {"parallel.ep=2"})},
+        Case{"S4Inline", 2, restored("s4", {"parallel.ep=2", "schedule.worker_lanes=false"})},
+        Case{"S4Alone", 1, restored("s4", {})},
+        Case{"S4Bf16", 2, restored("s4", {"parallel.ep=2", "train.precision=bf16"})},
+        Case{"S4RowsOfTokens", 2, restored("s4", {"parallel.ep=2", "schedule.moe.rows=token"})},
+        Case{"S4Capacity", 2, restored("s4", {"parallel.ep=2", "model.moe.capacity_factor=1"})},
+        Case{"S4SharedExperts", 2, restored("s4", {"parallel.ep=2", shared, beside})},
+        Case{"S1Offloaded", 2, restored("s1", {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"})},
+        Case{"S3TwoLevels", 4, restored("s3", {"parallel.ep=4", "batch.global=32", two_levels}), {0, 0, 1, 1}},
+        Case{"S4Weights", 4, restored("s4", {"parallel.ep=2", "parallel.zero=3"})},
+        // The ranks' threads post in the tp groups, too, in which lanes gather shares of tokens.
+        Case{"S4Tensors", 4, restored("s4", {"parallel.tp=2", "parallel.ep=2", "batch.global=8"})},
+        Case{"S2Drop", 4,
+             restored("s2", {"parallel.tp=2", "parallel.ep=2", "batch.global=8", "schedule.moe.duplicates=drop"})},
+        // The counts of rows are exchanged in the group of the all-to-all.
+        Case{"S4WholeTensorsDirect", 4,
+             restored("s4", {"parallel.tp=2", "parallel.ep=2", "parallel.etp=2", "batch.global=8",
+                             "schedule.moe.duplicates=pause_after_gate", "schedule.moe.esp_exchange=direct"})},
+        Case{"S4Replicated", 4,
+             restored("s4", {"parallel.tp=2", "parallel.ep=2", "parallel.etp=2", "batch.global=8",
+                             "schedule.moe.duplicates=replicated"})},
+        Case{"S4Contexts", 4, restored("s4", {"parallel.cp=2", "parallel.ep=4", "batch.global=8"})},
+        Case{"S4StagesOfExperts", 4, restored("s4", {"parallel.pp=2", "parallel.ep=2"})},
+        Case{"S2DualPipeOfExperts", 4,
+             restored("s2", {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=dualpipe_v", "parallel.ep=2",
+                             "batch.global=24"})}),
+    [](const auto& i) { return i.param.name; });
+
 // Returns, for a step of rank 0 of two, the number of pairs of passes of which one begins while the other is in flight.
 int64_t interleaved_passes(const std::vector<std::string>& more) {
   const Case c{"", 2, {"parallel.ep=2"}};
@@ -126,8 +169,27 @@ int64_t interleaved_passes(const std::vector<std::string>& more) {
 }
 
 TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
-  EXPECT_EQ(interleaved_passes({}), 0);
-  EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs of micro-batches overlap in two layers";
+  for (const std::vector<std::string>& schedule : {std::vector<std::string>{}, restored("s4", {})}) {
+    EXPECT_EQ(interleaved_passes(schedule), 0);
+    std::vector<std::string> pairs = schedule;
+    pairs.emplace_back(in_turns);
+    EXPECT_GE(interleaved_passes(pairs), 3 * 2) << "three pairs of micro-batches overlap in two layers";
+  }
+}
+
+// Rank 0 has experts 0 and 1. Its rows arrive in the order of the experts, because expert 1 has none. Only rank 1 has
+// tasks that copy rows to their places.
+TEST(PassesInTurns, MeetOnRanksWithDifferentCopies) {
+  const Scratch scratch;
+  std::ofstream(scratch / "trace") << "0 2\n0 3\n";
+  for (const char* lanes : {"false", "true"})
+    for (const std::vector<std::string>& schedule : {std::vector<std::string>{}, restored("s4", {})}) {
+      Case c{"", 2, schedule};
+      c.overrides.insert(c.overrides.end(),
+                         {"parallel.ep=2", "model.moe.routing=trace", cat("model.moe.trace=", scratch / "trace"),
+                          cat("schedule.worker_lanes=", lanes)});
+      expect_bitwise(run_under(c), run_under(c, {in_turns}, {.watchdog_seconds = 30}));
+    }
 }
 
 // Makes the forward of a pair fail while rows of the other micro-batch's backward are in flight, and the reverse.
@@ -148,19 +210,21 @@ TEST(PassesInTurns, ErrorInOneMicroBatchEndsTheStep) {
     const std::string kind_;
     int passes_ = 0;
   };
+  const auto error_under = [&](const std::string& kind, const std::vector<std::string>& overrides) {
+    return message_of(ExitCode::numeric, [&] {
+      on_ranks(2, [&](const comm::ProcessGroup& world) {
+        TrainingRun run(recipe_for({"", 2, {"parallel.ep=2", in_turns}}, overrides), world);
+        const Failing failing(run.instance, kind);
+        run.step(documents_of(run.recipe));
+      });
+    });
+  };
   for (const std::string kind : {"forward", "backward"})
-    for (const char* lanes : {"false", "true"})
-      EXPECT_EQ(message_of(ExitCode::numeric,
-                           [&] {
-                             on_ranks(2, [&](const comm::ProcessGroup& world) {
-                               TrainingRun run(recipe_for({"", 2, {"parallel.ep=2"}},
-                                                          {in_turns, cat("schedule.worker_lanes=", lanes)}),
-                                               world);
-                               const Failing failing(run.instance, kind);
-                               run.step(documents_of(run.recipe));
-                             });
-                           }),
-                "no more " + kind);
+    for (const std::string lanes : {"false", "true"}) {
+      const std::string own_threads = "schedule.worker_lanes=" + lanes;
+      EXPECT_EQ(error_under(kind, {own_threads}), "no more " + kind);
+      EXPECT_EQ(error_under(kind, restored("s1", {own_threads})), "no more " + kind);
+    }
 }
 
 std::string refusal(const std::vector<std::string>& overrides) {
@@ -173,8 +237,9 @@ TEST(MicroBatchOverlap, IsRefusedWithTheReason) {
                       "schedule.pipeline.kind: "
                       "gpipe; legal kinds with several stages: 1f1b, dualpipe_v"),
             std::string::npos);
-  EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"})
-                .find("needs schedule.moe.memory_reuse: none"),
+  EXPECT_NO_THROW(recipe_for({"", 1, {}}, {in_turns, "schedule.moe.memory_reuse=s4"}));
+  EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000000"})
+                .find("needs schedule.moe.memory_limit: none, because ep groups may need different numbers of chunks"),
             std::string::npos);
   EXPECT_NE(refusal({in_turns, "schedule.moe.chunk_by=auto"}).find("auto compares durations of passes"),
             std::string::npos);

@@ -1,4 +1,4 @@
-// Subjects of a verification: legal layouts, small models of large recipes, the data.
+// Subjects of a verification: legal layouts, recipes of runs and oracles, the data.
 #include "tools/verify/subject.h"
 
 #include <gtest/gtest.h>
@@ -6,14 +6,11 @@
 #include <fstream>
 #include <set>
 
-#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
-#include "tools/train/recipe/complete.h"
+#include "tests/verify/subject_of_recipe.h"
 #include "tools/train/recipe/schedule_check.h"
 #include "tools/verify/outcome_text.h"
 #include "tools/verify/run_variant.h"
-#include "tools/verify/selection.h"
-#include "tools/verify/shrink.h"
 #include "tools/verify/subject_kind.h"
 
 namespace hexad::tests {
@@ -22,23 +19,6 @@ using namespace base;
 using namespace train;
 using namespace verify;
 namespace {
-
-const layers::Registry registry;
-
-Recipe completed(Recipe recipe) {
-  complete(recipe, 1);
-  return recipe;
-}
-
-Variant layout(const char* text, int world) { return parse_layouts(text, world)[0]; }
-
-class SubjectTest : public testing::Test {
- protected:
-  Subject subject(const std::vector<std::string>& overrides = {}, int steps = 2) const {
-    return Subject(completed(small_recipe(overrides)), registry, steps, scratch.path());
-  }
-  const Scratch scratch;
-};
 
 TEST_F(SubjectTest, LayoutIsLegalIfTrainingAcceptsIt) {
   const Subject s = subject();
@@ -234,30 +214,6 @@ TEST_F(SubjectTest, OracleOfSequencesHasMicroBatchesOfOne) {
   EXPECT_EQ(s.oracle_recipe("sequences").model.moe.capacity_scope, moe::CapacityScope::sequence);
 }
 
-TEST_F(SubjectTest, TrainingLoopAgreesWithTheOracle) {
-  const Subject s = subject();
-  Oracles oracles(s);
-  for (const char* text :
-       {"dp=2,start=trained", "ep=2,zero=1,start=trained,subject=eventful", "tp=2,etp=1,start=trained,subject=bf16"}) {
-    const Variant v = layout(text, 2);
-    const Outcome o = run_in_threads(s, oracles.of(v), v, {.jitter = {}, .seconds = 60});
-    EXPECT_TRUE(o.agrees()) << explanation(o);
-  }
-}
-
-// For a recipe with fp8 rows, the subject fp8 would change nothing, so it is illegal. Runs of the recipe must agree.
-TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
-  const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
-  EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 cannot change the recipe");
-  Oracles oracles(s);
-  for (const char* text : {"ep=2", "ep=2,rows=token", "ep=2,memory_reuse=s4", "tp=2,esp_exchange=direct",
-                           "ep=2,subject=zipf", "ep=2,subject=f32"}) {
-    const Variant v = layout(text, 2);
-    const Outcome o = run_in_threads(s, oracles.of(v), v, {.jitter = {}, .seconds = 60});
-    EXPECT_TRUE(o.agrees()) << text << ": " << explanation(o);
-  }
-}
-
 // Returns the experts that tokens of each half of the first two batches visit under the subject idle_ranks.
 std::vector<std::set<int>> experts_of_halves(const Subject& s) {
   compute_oracle(s, Saves::no, "idle_ranks");
@@ -295,16 +251,6 @@ TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalLimitOfTheLayout) {
   EXPECT_FALSE(s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1", 2)).schedule.moe.memory_limit);
 }
 
-// A memory limit needs memory reuse, which the oracle lacks. Therefore, no run uses the recipe's own limit.
-TEST_F(SubjectTest, RecipeWithAMemoryLimitIsVerified) {
-  const Subject s = subject({"schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000"});
-  const Oracle oracle = compute_oracle(s);
-  for (const char* text : {"dp=2,ep=2", "dp=2,ep=2,memory_reuse=s4_limited"}) {
-    const Outcome o = run_in_threads(s, oracle, layout(text, 2), {.jitter = {}, .seconds = 60});
-    EXPECT_TRUE(o.agrees()) << o.error;
-  }
-}
-
 TEST_F(SubjectTest, OneStepLeavesNothingToResume) {
   EXPECT_EQ(subject({}, 1).illegal(layout("dp=2,start=resumed", 2)),
             "start=resumed begins after the first step: --steps must be at least 2");
@@ -317,68 +263,12 @@ TEST_F(SubjectTest, WatchdogIsTheRecipesOrShorterThanTheTimeout) {
   EXPECT_EQ(watchdog_seconds(small_recipe({"distributed.watchdog_seconds=0"}), 240), 0);
 }
 
-TEST_F(SubjectTest, FailureOfTrainingIsAnOutcome) {
-  const Subject s = subject();
-  Oracle oracle = compute_oracle(s);
-  oracle.checkpoint = scratch / "nowhere";
-  const Outcome o = run_in_threads(s, oracle, layout("ep=2,start=resumed", 2), {.jitter = {}, .seconds = 60});
-  EXPECT_NE(o.error.find("nowhere"), std::string::npos) << o.error;
-  EXPECT_FALSE(o.agrees());
-}
-
-// With the scores of a rounded run, some tokens would visit other experts than in the oracle, and counts would differ.
-TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
-  for (const char* device : {"cpu", "emulated"}) {
-    const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",
-                               "model.moe.capacity_factor=1", "model.moe.bias_rate=0.01"});
-    for (const std::string kind : {"f32", "bf16"}) {
-      Oracle oracle = compute_oracle(s, Saves::yes, kind);
-      const Variant v = layout(("dp=2,ep=2,recompute=block,start=resumed,subject=" + kind).c_str(), 2);
-      const Outcome o = run_in_threads(s, oracle, v, {.jitter = {}, .seconds = 60});
-      EXPECT_TRUE(o.agrees()) << explanation(o);
-      if (kind != "bf16") continue;
-      oracle.routing = {};
-      EXPECT_FALSE(run_in_threads(s, oracle, v, {.jitter = {}, .seconds = 60}).agrees());
-    }
-    EXPECT_TRUE(compute_oracle(s, Saves::no).routing.empty());
-  }
-}
-
-// Only one rank of etp adds the bias of the down product, but all its ranks gather and reduce this bias.
-TEST_F(SubjectTest, BiasAddedByOneRankIsGatheredAndReducedByAll) {
-  const Subject s = subject({"model.bias=true"});
-  const Oracle oracle = compute_oracle(s);
-  const Outcome o =
-      run_in_threads(s, oracle, layout("dp=4,etp=2,zero=3,bucket_bytes=1024", 4), {.jitter = {}, .seconds = 60});
-  EXPECT_TRUE(o.agrees()) << o.error;
-}
-
-TEST_F(SubjectTest, RunsAgreeUnderDelays) {
-  const Subject s = subject({"schedule.worker_lanes=true"});
-  const Oracle oracle = compute_oracle(s);
-  for (uint64_t seed : {1, 2}) {
-    const Outcome o = run_in_threads(s, oracle, layout("tp=2,ep=2,etp=1,zero=1,worker_lanes=true", 4),
-                                     {.jitter = seed, .seconds = 60});
-    EXPECT_TRUE(o.agrees()) << o.error;
-  }
-}
-
 TEST_F(SubjectTest, WindowsNeedEveryEpGroupOnOneNode) {
   const Subject s = subject();
   EXPECT_EQ(s.illegal(layout("ep=2,window=yes", 4)), "");
   EXPECT_EQ(s.illegal(layout("pp=2,ep=2,window=yes", 4)), "");
   EXPECT_EQ(s.illegal(layout("ep=4,window=yes", 4)), "window=yes needs every ep group on one node");
   EXPECT_EQ(s.illegal(layout("ep=2,window=yes", 2)), "window=yes needs every ep group on one node");
-}
-
-TEST_F(SubjectTest, RunsAgreeThroughWindows) {
-  const Subject s = subject();
-  const Oracle oracle = compute_oracle(s);
-  for (const char* text :
-       {"ep=2,window=yes", "ep=2,window=yes,transport=engine,moe=tokens,worker_lanes=true", "pp=2,ep=2,window=yes"}) {
-    const Outcome o = run_in_threads(s, oracle, layout(text, 4), {.jitter = 1, .seconds = 60});
-    EXPECT_TRUE(o.agrees()) << text << ": " << o.error;
-  }
 }
 
 TEST(CutFurther, KeepsTheDataAndAddsBoundariesAndSequencesWithoutTargets) {
@@ -394,152 +284,6 @@ TEST(CutFurther, KeepsTheDataAndAddsBoundariesAndSequencesWithoutTargets) {
     EXPECT_TRUE(after.targets[i] == before.targets[i] || after.targets[i] == data::ignored);
   }
   for (size_t t = 0; t < 16; ++t) EXPECT_EQ(after.targets[16 + t], data::ignored);  // sequence 1
-}
-
-TEST(Select, TakesAllANumberOrAList) {
-  const auto legal = [](const Variant&) { return std::string(); };
-  const Selection all = select("all", 4, legal, 1);
-  EXPECT_GE(all.runs.size(), 46u);
-  EXPECT_TRUE(all.text.starts_with("46 meshes of 4 ranks: 46 legal\n")) << all.text;
-  const Selection some = select("20", 4, legal, 7);
-  EXPECT_EQ(some.runs.size(), 20u);
-  EXPECT_TRUE(some.text.ends_with("\n20 of these runs, drawn with seed 7")) << some.text;
-  for (uint64_t seed = 1; seed <= 20; ++seed)
-    EXPECT_EQ(select("1", 4, legal, seed).runs.at(0)["subject"], "own") << "with seed " << seed;
-  EXPECT_EQ(select("tp=2;cp=2,ep=2", 4, legal, 1).runs.size(), 2u);
-  EXPECT_EQ(select("1000", 4, legal, 1).runs.size(), all.runs.size());
-}
-
-TEST(Select, NamesTheReasonWhyLayoutsAreIllegal) {
-  const auto few_heads = [](const Variant& v) {
-    return std::string(v.mesh[Axis::tp] > 1 ? "model.heads must be divisible by parallel.tp" : "");
-  };
-  const Selection s = select("all", 2, few_heads, 1);
-  EXPECT_TRUE(
-      s.text.starts_with("10 meshes of 2 ranks: 7 legal\n"
-                         "     3 illegal: model.heads must be divisible by parallel.tp\n"))
-      << s.text;
-  EXPECT_EQ(message_of(ExitCode::usage, [&] { select("dp=2;tp=2", 2, few_heads, 1); }),
-            "--layouts: 'tp=2' is illegal for this recipe: model.heads must be divisible by parallel.tp");
-  EXPECT_EQ(message_of(ExitCode::usage, [&] { select("0", 2, few_heads, 1); }),
-            "--layouts is 0, expected at least 1, all, or a list");
-  const std::string none = message_of(ExitCode::usage, [&] {
-    select(
-        "all", 2, [](const Variant&) { return std::string("no"); }, 1);
-  });
-  EXPECT_TRUE(none.starts_with("no layout of 2 ranks is legal for this recipe\n10 meshes of 2 ranks: 0 legal\n"))
-      << none;
-}
-
-constexpr const char* large_yaml = R"(
-model:
-  layers: 61
-  hidden: 7168
-  heads: 128
-  kv_heads: 16
-  context: 4096
-  vocab: 129280
-  qk_norm: true
-  moe:
-    dense_layers: 3
-    experts: 256
-    top_k: 8
-    groups: 8
-    top_groups: 4
-    expert_hidden: 2048
-    shared_experts: 1
-    score: sigmoid
-    bias_rate: 0.001
-batch: {global: 4096, micro: 4}
-parallel: {pp: 16, ep: 64}
-data: {dataset: data/none}
-)";
-
-TEST(Shrink, RotatesAWholeNumberOfPairsOfSmallHeads) {
-  const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.rotary_share=0.25"})), 8, registry);
-  EXPECT_EQ(s.recipe.model.rotary_size(), 2);
-  EXPECT_LT(s.recipe.model.rotary_size(), s.recipe.model.size_of_head());
-}
-
-TEST(Shrink, MakesLatentAttentionSmall) {
-  const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.attention=latent", "model.kv_heads=128",
-                                                           "model.qk_norm=none", "model.latent.q_rank=1536"})),
-                          8, registry);
-  const layers::LatentConfig& l = s.recipe.model.latent;
-  EXPECT_TRUE(s.recipe.model.is_latent());
-  EXPECT_EQ(s.recipe.model.heads, 8);
-  EXPECT_EQ(l.q_rank, 6);
-  EXPECT_EQ(l.kv_rank, 6);
-  EXPECT_EQ(l.key_size(), 6);
-  EXPECT_EQ(l.value_size, 4);
-}
-
-TEST(Shrink, KeepsLatentValuesWithinTheSizeOfKeys) {
-  const Shrunk s =
-      shrink(completed(recipe_of(large_yaml, {"model.attention=latent", "model.kv_heads=128", "model.qk_norm=none",
-                                              "model.latent.nope_size=1", "model.latent.value_size=64"})),
-             8, registry);
-  EXPECT_EQ(s.recipe.model.latent.key_size(), 3);
-  EXPECT_EQ(s.recipe.model.latent.value_size, 3);
-}
-
-TEST(Shrink, MakesDeltaNetsSmall) {
-  const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.delta_net.heads=32", "model.delta_net.key_heads=16",
-                                                           "model.full_attention_every=4"})),
-                          8, registry);
-  const layers::DeltaNetConfig& d = s.recipe.model.delta_net;
-  EXPECT_EQ(d.heads, 16);
-  EXPECT_EQ(d.number_of_key_heads(), 8);
-  EXPECT_EQ(d.key_size, 4);
-  EXPECT_EQ(d.conv_size, 2);
-  EXPECT_TRUE(s.recipe.model.is_delta(0) && !s.recipe.model.is_delta(3));
-}
-
-TEST(Shrink, KeepsTheNumberOfPredictionBlocksBelowTheContext) {
-  const Recipe large = completed(recipe_of(large_yaml, {"model.prediction_blocks=3"}));
-  EXPECT_EQ(shrink(large, 1, registry).recipe.model.prediction_blocks, 1);
-  EXPECT_EQ(shrink(large, 8, registry).recipe.model.prediction_blocks, 2);
-}
-
-TEST(Shrink, KeepsTheStructureOfTheModel) {
-  const Recipe large = completed(recipe_of(large_yaml));
-  const Shrunk s = shrink(large, 8, registry);
-  const layers::ModelConfig& m = s.recipe.model;
-  EXPECT_EQ(m.layers, 8);
-  EXPECT_EQ(m.heads, 8);
-  EXPECT_EQ(m.heads / m.key_value_heads(), 8);
-  EXPECT_EQ(m.context, 16);
-  EXPECT_EQ(m.moe.top_k, 8);
-  EXPECT_EQ(m.moe.groups, 8);
-  EXPECT_EQ(m.moe.experts, 16);
-  EXPECT_EQ(m.moe.dense_layers, 3);
-  EXPECT_EQ(m.qk_norm, layers::QkNorm::head);
-  EXPECT_TRUE(s.recipe.data.synthetic);
-  EXPECT_NE(std::find(s.changes.begin(), s.changes.end(), "model.hidden: 7168 -> 32"), s.changes.end());
-  const Scratch scratch;
-  const Subject subject(s.recipe, registry, 1, scratch.path());
-  const Selection all = select(
-      "all", 8, [&](const Variant& v) { return subject.illegal(v); }, 1);
-  EXPECT_TRUE(all.text.starts_with("146 meshes of 8 ranks: 146 legal\n")) << all.text;
-}
-
-TEST(Shrink, KeepsThePatternsThatMatchTheSmallModel) {
-  const auto patterns = [](const std::string& freeze) {
-    return shrink(completed(recipe_of(large_yaml, {"optim.freeze=" + freeze})), 8, registry).recipe.optim.freeze;
-  };
-  EXPECT_EQ(patterns("[embedding.weight, layers.40.*, layers.1.*]"),
-            (std::vector<std::string>{"embedding.weight", "layers.1.*"}));
-  EXPECT_EQ(patterns("[\"layers.[0-9].*\", embedding.weight, head.weight, norm.weight]"), std::vector<std::string>());
-}
-
-TEST(Shrink, RaisesNoSize) {
-  const Recipe small = completed(small_recipe());
-  const Recipe again = shrink(small, 8, registry).recipe;
-  EXPECT_EQ(again.model.hidden, small.model.hidden);
-  EXPECT_EQ(again.model.layers, small.model.layers);
-  EXPECT_EQ(again.model.context, small.model.context);
-  EXPECT_EQ(again.model.moe.experts, small.model.moe.experts);
-  EXPECT_EQ(again.batch.global, small.batch.global);
 }
 
 }  // namespace

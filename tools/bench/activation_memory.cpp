@@ -3,8 +3,8 @@
 //
 //   activation_memory RECIPE WORLD [key.path=value...]
 //
-// The attention matrix of Table 4 is omitted, because blockwise attention does not keep it. `recompute` must be none or
-// block. All experts have equal loads.
+// The attention matrix of Table 4 is omitted, because blockwise attention does not keep it. Table 4 has formulas for
+// recompute none and block; other values count as none. All experts have equal loads.
 #include <fmt/format.h>
 
 #include <cstdlib>

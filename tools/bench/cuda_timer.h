@@ -15,8 +15,8 @@ using base::Shape;
 using device::Stream;
 using tensor::Tensor;
 
-/// Minimum work of a call: floating-point operations of a product, and bytes to and from memory. Lines do not show
-/// rates of zero values.
+/// Minimum work of a call: floating-point operations of a product, and bytes to and from memory. A line shows no rate
+/// for a value of zero.
 struct Work {
   double operations = 0;
   double bytes = 0;

@@ -3,7 +3,7 @@
 # "" if the cost is not known.
 #
 #   mesh and groups         13 groups were agreed on by all ranks, with 24 bytes each
-#   control of a step       8 agreements: a barrier, and 7 reductions of 8 bytes
+#   control of a step       8 agreements: a barrier, 6 reductions of 8 bytes, and an all-gather of 20 numbers of each rank
 #   comparison of replicas  one reduction, and an all-gather of two digests of each of 1000 parameters and their number
 
 function messages_before(activity, p) {
@@ -15,7 +15,7 @@ function messages_before(activity, p) {
 
 function bytes_before(activity, p) {
   if (activity == "mesh and groups") return 13 * 2 * 24 * (p - 1)
-  if (activity == "control of a step") return 7 * 2 * 8 * (p - 1)
+  if (activity == "control of a step") return 2 * (6 * 8 + 160) * (p - 1)
   if (activity == "comparison of replicas") return 2 * (8 + 8 * 2001) * (p - 1)
   return ""
 }

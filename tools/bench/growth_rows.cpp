@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "framework/device/context.h"
@@ -22,6 +23,8 @@
 #include "parallel/mesh/mesh.h"
 #include "tools/bench/counted_heap.h"
 #include "tools/bench/silent_peers.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/report/rank_clock.h"
 
 namespace hexad::bench {
 
@@ -80,12 +83,16 @@ std::vector<Placement> placements_of(const mesh::Sizes& sizes) {
           {.view = MeshView::expert, .shards = {{Axis::ep, 0, sizes.ep, 0}}}};
 }
 
-// Performs the agreements of a training step: tokens, losses, the gradients' norm, preemption, times of the slowest
-// rank, and a barrier.
-void control_a_step(const ProcessGroup& world, DeviceContext& host) {
+// Performs the agreements of a training step: tokens, losses, the gradients' norm, preemption, peaks of memory, and a
+// barrier. Reports the times and the traffic of all ranks.
+void control_a_step(const ProcessGroup& world, train::RankClock& clock, DeviceContext& host) {
   for (int i = 0; i < 4; ++i) world.all_reduce_value(1, Reduce::sum, host);
   world.any(false, host);
-  for (int i = 0; i < 2; ++i) world.all_reduce_value(1, Reduce::max, host);
+  world.all_reduce_value(1, Reduce::max, host);
+  telemetry::StepMetrics metrics;
+  clock.begin();
+  clock.end();
+  clock.report(metrics, host);
   device::InlineStream stream;
   world.barrier(stream).wait();
 }
@@ -162,12 +169,21 @@ std::vector<GrowthRow> growth_rows(int world) {
     group = std::make_unique<comm::EngineGroup>(engine, comm::TrafficClass::control, "world");
     mesh = std::make_unique<mesh::Mesh>(*group, sizes);
   });
+  meter.measure("cores of a node", [&] { train::find_cores(*group); });
   meter.measure("groups of parameters", [&] {
     const std::vector<Placement> placements = placements_of(sizes);
     for (int i = 0; i < parameters; ++i) mesh->reducers(placements[static_cast<size_t>(i) % placements.size()]);
     mesh->unfit_ep_group();
   });
-  meter.measure("control of a step", [&] { control_a_step(*group, host); });
+  std::optional<train::RankClock> clock;
+  meter.measure("control of a step", [&] {
+    clock.emplace(*group, topology, *mesh);
+    control_a_step(*group, *clock, host);
+  });
+  // The other steps up to the end of a window, at which slow ranks are searched for.
+  meter.measure("control of a window", [&] {
+    for (int step = 1; step < telemetry::SlowRanks::window; ++step) control_a_step(*group, *clock, host);
+  });
   meter.measure("comparison of replicas", [&] {
     const std::vector<int64_t> digests(parameters, 7);
     mesh->reducers({}).same_on_all(digests, host);

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Measures the speed of `hexad import` and `hexad export` beside a copy of the same files by dd, which also waits until the
-# data are on the disk. The model is random: qwen3_moe in bf16, in shards. Each round runs the three in another order, and
-# removes what each has written before the next one starts.
+# Compares the speed of `hexad import` and `hexad export` with a copy of the same files by dd, which also waits until
+# the data are on the disk. The model is random: qwen3_moe in bf16, in shards. Each round runs the three programs in
+# another order. The output of each program is removed before the next one starts.
 #
 #   tools/bench/import_speed.sh [--bytes 1000000000] [--rounds 6] [--folder FOLDER]
 #   tools/bench/import_speed.sh --rows FILE
 #
 # FOLDER, on the disk to be measured (default: a temporary folder), needs room for three times the bytes. --rows prints
-# the table of a stored output. Environment: HEXAD (the program; build/release/bin/hexad).
+# the table of a stored output. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

@@ -65,7 +65,6 @@ void LayerContestant::step() {
   for (const auto& p : parameters_) p->clear_gradient();
   statistics_.reset(stream());
   const auto policy = keep_policy();
-  context_.allocator()->reset_peaks();
   const bool training = passes_ == 2;
   Tape tape(stream(), *policy, training ? Tape::Mode::record : Tape::Mode::forget);
   const Value in = training ? tape.leaf(x_) : Value{x_};
@@ -111,7 +110,8 @@ void LayerContestant::list(size_t pass, std::string_view head, std::ostream& out
 }
 
 void LayerContestant::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
-  if (!name.ends_with(pass_names[pass_])) return schedule::execute(graph, context);  // S1's gather, not measured
+  // The all-gather of the gradient of shares (Parm's S1) is not measured.
+  if (!name.ends_with(pass_names[pass_])) return schedule::execute(graph, context);
   std::vector<schedule::TaskTime> times;
   schedule::execute(graph, context, &times);
   graphs_[pass_] = schedule::without_work(graph);
@@ -122,6 +122,14 @@ double LayerContestant::step_seconds() const {
   double seconds = 0;
   for (size_t pass = 0; pass < passes_; ++pass) seconds += results_[pass].measured.seconds;
   return seconds;
+}
+
+std::array<int64_t, device::category_count> LayerContestant::peaks() {
+  const std::array<int64_t, device::category_count> mine = context_.allocator()->stats().peak;
+  const std::vector<int64_t> all = mesh_.world().all_gather_values(mine, context_);
+  std::array<int64_t, device::category_count> most{};
+  for (size_t i = 0; i < all.size(); ++i) most[i % most.size()] = std::max(most[i % most.size()], all[i]);
+  return most;
 }
 
 Value LayerContestant::forward(Tape& tape, const Value& x, const layers::ForwardContext& pass) const {
@@ -162,6 +170,7 @@ Measurement LayerContestant::timed(size_t pass, const std::function<void()>& wor
   std::this_thread::sleep_for(std::chrono::duration<double>(options_.rest));
   world.barrier(stream()).wait();
   for (auto traffic : {comm::TrafficClass::ep, comm::TrafficClass::tp}) world.take(traffic);
+  context_.allocator()->reset_peaks();
   const double begin = now();
   work();
   stream().synchronize();

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/device/memory.h"
 #include "framework/schedule/graph_runner.h"
 #include "framework/schedule/timeline.h"
 #include "layers/block.h"
@@ -58,6 +59,8 @@ class LayerContestant final : public schedule::GraphRunner {
   /// Returns the results of the last step: forward, backward unless it is left out, and the parts of forward.
   const std::vector<PassResult>& results() const { return results_; }
   double step_seconds() const;
+  /// Returns the peak bytes of the last pass by category of memory, each on the rank where it is highest. Collective.
+  std::array<int64_t, device::category_count> peaks();
 
   /// Runs forward and, unless it is left out, backward. Collective.
   void step();

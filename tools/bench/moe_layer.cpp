@@ -1,6 +1,6 @@
 // Measures one MoE layer, forward and backward, on the ranks of the job, under several schedules in turn.
-// tools/bench/all_to_all.sh and tools/bench/papers/{monta,mpmoe,parm,parm_placements,eps,shadow}.sh make their tables
-// from the output.
+// tools/bench/all_to_all.sh and tools/bench/papers/{monta,mpmoe,mpmoe_exchange,mpmoe_memory,parm,parm_placements,eps,
+// eps_range,shadow}.sh make their tables from the output.
 //
 //   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential
 //                       --schedule n4:chunk_by=tokens,chunks=4
@@ -17,8 +17,10 @@
 // model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone; with shared: beside, they
 // include the dense MLP, which is then a task of the layer.
 // --profile: cluster file for predictions. If it states bursts of links, links rest before each pass until they can
-// send their bursts again. --rounds 0: prints predictions instead of measurements, which needs --profile: predicted,
-// layer, schedule, pass, and the two predicted numbers below.
+// send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with "predicted", layer,
+// schedule, pass, and the two predicted numbers below.
+// --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of its last pass by
+// category, each on the rank where it is highest: parameter, gradient, activation, temporary, communication.
 // --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.
 //
 // Prints one line per measurement, with fields separated by tabs:
@@ -30,7 +32,7 @@
 //   --profile; "-" without it
 //   predicted seconds in which tensor-parallel ranks gather outside the graph, by the bytes; "-" without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
-//   peak bytes of activations, temporaries and communication of the step so far, of the rank that needs the most
+//   peak bytes of activations, temporaries and communication in the pass, of the rank that needs the most
 // A part of forward has its seconds twice, no gathering outside the graph, the bytes of its tasks, and no peak (0).
 //
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
@@ -49,6 +51,8 @@
 #include <memory>
 #include <utility>
 
+#include "framework/base/ordinal.h"
+#include "framework/device/memory.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/world.h"
 #include "tools/bench/layer_contestant.h"
@@ -62,7 +66,7 @@ struct Options {
   std::vector<std::string> layers, schedules;
   int rounds = 5;
   int threads = 1;
-  bool search = false, forward = false, exchange = false, block = false;
+  bool search = false, forward = false, exchange = false, block = false, memory = false;
   std::string device = "cpu", profile, pictures, tasks;
 };
 
@@ -158,6 +162,7 @@ class Bench {
       for (const auto& c : contestants) {
         c->step();
         if (first()) print(layer, round, *c);
+        if (options_.memory) print_memory(layer, round, *c);
       }
     if (first() && !options_.tasks.empty()) list(layer, contestants);
     if (options_.search)
@@ -185,6 +190,18 @@ class Bench {
                  result.name, m.seconds, m.graph, m.communication, m.computation, text_of(result.predicted), m.ep_bytes,
                  m.tp_bytes, m.peak_bytes);
     }
+    std::fflush(stdout);
+  }
+
+  // Collective.
+  void print_memory(const std::string& layer, int round, LayerContestant& c) const {
+    using enum device::Category;
+    const auto peaks = c.peaks();
+    if (!first()) return;
+    fmt::print("memory\t{}\t{}\t{}", layer, round, c.name());
+    for (const device::Category category : {parameter, gradient, activation, temporary, communication})
+      fmt::print("\t{}", peaks[base::ordinal(category)]);
+    fmt::print("\n");
     std::fflush(stdout);
   }
 
@@ -266,6 +283,7 @@ int run(int argc, char** argv) {
   app.add_flag("--exchange", o.exchange, "also time the parts of forward before and after the experts");
   app.add_flag("--search", o.search, "also run MPMoE's Algorithm 1");
   app.add_flag("--block", o.block, "time the layer inside its block");
+  app.add_flag("--memory", o.memory, "also print the peaks of each category of memory");
   app.add_option("--threads", o.threads, "number of threads of each rank")->check(CLI::PositiveNumber);
   app.add_option("--device", o.device, "cpu, emulated or cuda");
   app.add_option("--tasks", o.tasks, "output file with a line for each task of the last round on rank 0");

@@ -1,5 +1,5 @@
 // Measures whole training steps of a recipe on the ranks of the job, under several schedules of its MoE layers in turn.
-// tools/bench/papers/{whole_step,mesh_step,monta_step,parm_step}.sh make their tables from the output.
+// tools/bench/papers/{whole_step,mesh_step,monta_step,parm_step,mpmoe_choice}.sh make their tables from the output.
 //
 //   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:chunk_by=tokens,chunks=4
 //
@@ -26,7 +26,7 @@
 //   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks:
 //     bytes sent
 //     seconds in which any operation is in flight
-//     seconds in which a thread is blocked on it, even if the thread has no other work
+//     seconds in which a thread of the rank is blocked on it while the rank's own thread is blocked, too
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -38,12 +38,12 @@
 #include <memory>
 
 #include "framework/base/clock.h"
-#include "framework/data/training_data.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/plan/schedule_choice.h"
+#include "tools/train/data_on_ranks.h"
 #include "tools/train/recipe/recipe.h"
 #include "tools/train/recipe/traffic_options.h"
 #include "tools/train/recipe/training_stages.h"
@@ -99,9 +99,7 @@ class Training {
   Training(train::Recipe recipe, const comm::ProcessGroup& world)
       : recipe_(std::move(recipe)),
         instance_(recipe_, layers::Registry(), world),
-        data_(data::open_training_data(
-            recipe_.data,
-            {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed})),
+        data_(train::open_data_on_ranks(recipe_, layers::Registry(), world, {})),
         optimizer_(recipe_.optim, instance_.parameters, recipe_.offload.optimizer, {}, &instance_.mesh),
         step_(recipe_, instance_, optimizer_) {}
 
@@ -232,7 +230,10 @@ class Contestant {
     world.barrier(context.compute()).wait();
     for (int c = 0; c < comm::traffic_class_count; ++c) world.take(static_cast<comm::TrafficClass>(c));
     const double begin = now();
-    const int64_t tokens = training_.step();
+    const int64_t tokens = [&] {
+      const comm::RankThread rank_thread(*world.meter());
+      return training_.step();
+    }();
     const double seconds = now() - begin;
     return over_ranks(recorder.passes(), seconds, tokens);
   }

@@ -3,7 +3,7 @@
 #
 #   tools/bench/two_programs.sh [--rounds 5] [--busy 0] [--limit 120] OLD NEW COMMAND...
 #
-# In COMMAND, HEXAD is replaced by the program: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
+# HEXAD in COMMAND is replaced by the program, and run.dir=... is appended. Example: mpirun -np 4 HEXAD train r.yaml
 # --busy N: runs N other processes that never sleep. A command is ended after --limit seconds; its row still counts.
 set -euo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")

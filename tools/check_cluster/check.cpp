@@ -2,6 +2,7 @@
 
 #include "framework/device/context.h"
 #include "parallel/comm/text_collectives.h"
+#include "tools/check_cluster/card_state.h"
 #include "tools/check_cluster/clocks.h"
 #include "tools/check_cluster/collectives.h"
 #include "tools/check_cluster/figures_json.h"
@@ -20,6 +21,10 @@ std::vector<RankReport> measure_cluster(const comm::ProcessGroup& world, const C
   report.facts = collect_facts(options.host, options.place, options.threads);
   measure_clocks(report, world, context);
   measure_rates(report, world, context, 0.15 * options.seconds);
+  if (options.card)
+    measure_card_rate(report, world, context, {.kind = device::DeviceKind::cuda, .place = options.place});
+  // Read now, while the GPU is still warm and its clock is that of its work.
+  if (!report.facts.card.empty()) report.facts.card_state = read_card_state(report.facts.card_id);
   measure_links(report, world, context, 0.5 * options.seconds);
   measure_collectives(report, world, context, 0.35 * options.seconds);
   if (!options.folder.empty()) check_folder(report, world, context, options.folder, options.patience);

@@ -15,11 +15,12 @@ struct CheckOptions {
   double patience = 5;   // seconds after which another rank's file counts as missing or stale
   int threads = 1;       // threads of the kernels
   std::string host{};    // name of this rank's node
+  bool card = false;     // true to measure products on the GPUs, too
   int place = 0;         // index of this rank on its node, which selects its GPU
 };
 
 /// Measures the cluster. Returns the reports of all ranks on rank 0, and an empty list on the others. Collective over
-/// `world`; `seconds`, `folder` and `patience` must be the same on all ranks.
+/// `world`; `seconds`, `card`, `folder` and `patience` must be the same on all ranks.
 std::vector<RankReport> measure_cluster(const comm::ProcessGroup& world, const CheckOptions& options);
 
 }  // namespace hexad::check_cluster

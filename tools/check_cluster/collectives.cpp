@@ -6,8 +6,8 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/enum_names.h"
+#include "framework/base/median.h"
 #include "parallel/comm/node_groups.h"
-#include "tools/check_cluster/robust.h"
 #include "tools/plan/profile/repeated_collective.h"
 
 namespace hexad::check_cluster {
@@ -64,7 +64,7 @@ double timed(const comm::ProcessGroup& world, const Group& group, Collective ope
     exchange.start().wait();
     times.push_back(now() - began);
   }
-  return lower_median(std::move(times));
+  return base::lower_median(std::move(times));
 }
 
 // Joins the other ranks in timed() if this rank is alone in its group.

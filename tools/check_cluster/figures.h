@@ -2,16 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace hexad::check_cluster {
 
+/// State of a GPU as its driver reports it. Values that the driver does not report are none.
+struct CardState {
+  std::string driver{};                         // version of the driver; empty if it is unknown
+  std::optional<int64_t> uncorrected_errors{};  // uncorrected ECC errors since the driver was loaded
+  std::optional<int64_t> throttle_reasons{};    // bits of NVML
+  std::optional<int> temperature{};             // degrees Celsius
+  std::optional<int> clock{}, highest_clock{};  // of the multiprocessors, in MHz: the current and the highest one
+};
+
 /// Facts about a rank's process and machine, collected without communication.
 struct RankFacts {
   std::string host{};                    // name of the node
-  std::vector<int> cores{};              // cores on which the process may run, ascending
+  std::vector<int> cores{};              // processors on which the process may run, ascending; Linux calls them CPUs
+  std::map<int, int> hyperthreads{};     // those that are not the first of their physical core, with that first one
   double core_quota = 0;                 // cores of CPU time that the control group allows; 0: no limit
   int threads = 1;                       // threads of the kernels
   std::string version{};                 // version of hexad
@@ -22,6 +33,7 @@ struct RankFacts {
   int64_t memory_available = 0;          // bytes that the process may still allocate
   std::string card{};                    // description of the GPU; empty if there is none
   std::string card_id{};                 // identifier of the GPU
+  CardState card_state{};                // state of the GPU, unknown if there is none
   int64_t card_memory = 0;               // bytes of the GPU's memory that no process has allocated
   std::string card_error{};              // reason why there is no GPU
   int card_exit_code = 0;                // exit code of a run that needs a GPU on this rank; 0 if there is a GPU
@@ -64,8 +76,9 @@ struct FolderFigure {
 struct RankReport {
   int rank = 0, node = 0;
   RankFacts facts{};
-  double product_rate = 0;  // FLOP/s
-  double copy_rate = 0;     // bytes read and written per second
+  double product_rate = 0;       // FLOP/s
+  double copy_rate = 0;          // bytes read and written per second
+  double card_product_rate = 0;  // FLOP/s of bf16 products on the GPU; 0 if they were not measured
   std::vector<LinkFigure> links{};
   std::vector<int> damaged_from{};  // ranks whose messages arrived with other contents
   std::vector<CollectiveFigure> collectives{};

@@ -7,9 +7,31 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json json_of(const CardState& s) {
+  const auto known = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  return {{"driver", s.driver.empty() ? Json(nullptr) : Json(s.driver)},
+          {"uncorrected_errors", known(s.uncorrected_errors)},
+          {"throttle_reasons", known(s.throttle_reasons)},
+          {"temperature", known(s.temperature)},
+          {"clock", known(s.clock)},
+          {"highest_clock", known(s.highest_clock)}};
+}
+
+CardState card_state_from(const Json& j) {
+  const auto read = [&]<class T>(const char* key, std::optional<T>& value) {
+    if (!j.at(key).is_null()) value = j.at(key).get<T>();
+  };
+  CardState s;
+  if (!j.at("driver").is_null()) s.driver = j.at("driver").get<std::string>();
+  read("uncorrected_errors", s.uncorrected_errors), read("throttle_reasons", s.throttle_reasons);
+  read("temperature", s.temperature), read("clock", s.clock), read("highest_clock", s.highest_clock);
+  return s;
+}
+
 Json json_of(const RankFacts& f) {
   return {{"node", f.host},
           {"cores", f.cores},
+          {"hyperthreads", Json(f.hyperthreads)},
           {"core_quota", f.core_quota},
           {"threads", f.threads},
           {"hexad", f.version},
@@ -20,6 +42,7 @@ Json json_of(const RankFacts& f) {
           {"memory_available", f.memory_available},
           {"gpu", f.card},
           {"gpu_id", f.card_id},
+          {"gpu_state", json_of(f.card_state)},
           {"gpu_memory", f.card_memory},
           {"gpu_error", f.card_error},
           {"gpu_exit_code", f.card_exit_code}};
@@ -29,6 +52,7 @@ RankFacts facts_from(const Json& j) {
   RankFacts f;
   f.host = j.at("node").get<std::string>();
   f.cores = j.at("cores").get<std::vector<int>>();
+  f.hyperthreads = j.at("hyperthreads").get<std::map<int, int>>();
   f.core_quota = j.at("core_quota").get<double>();
   f.threads = j.at("threads").get<int>();
   f.version = j.at("hexad").get<std::string>();
@@ -39,6 +63,7 @@ RankFacts facts_from(const Json& j) {
   f.memory_available = j.at("memory_available").get<int64_t>();
   f.card = j.at("gpu").get<std::string>();
   f.card_id = j.at("gpu_id").get<std::string>();
+  f.card_state = card_state_from(j.at("gpu_state"));
   f.card_memory = j.at("gpu_memory").get<int64_t>();
   f.card_error = j.at("gpu_error").get<std::string>();
   f.card_exit_code = j.at("gpu_exit_code").get<int>();
@@ -106,6 +131,7 @@ Json json_of(const RankReport& r) {
           {"facts", json_of(r.facts)},
           {"product_rate", r.product_rate},
           {"copy_rate", r.copy_rate},
+          {"gpu_product_rate", r.card_product_rate},
           {"links", links},
           {"damaged_from", r.damaged_from},
           {"collectives", collectives},
@@ -130,6 +156,7 @@ RankReport report_from_json(const std::string& text) {
   r.facts = facts_from(j.at("facts"));
   r.product_rate = j.at("product_rate").get<double>();
   r.copy_rate = j.at("copy_rate").get<double>();
+  r.card_product_rate = j.at("gpu_product_rate").get<double>();
   for (const Json& link : j.at("links")) r.links.push_back(link_from(link));
   r.damaged_from = j.at("damaged_from").get<std::vector<int>>();
   for (const Json& collective : j.at("collectives")) r.collectives.push_back(collective_from(collective));

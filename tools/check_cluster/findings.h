@@ -25,17 +25,22 @@ struct Expectations {
 };
 
 /// Thresholds of the outlier rule in robust.h, as listed in docs/check-cluster.md.
-inline constexpr double slow_rank_ratio = 1.5, slow_link_ratio = 2, slow_latency_ratio = 4, slow_disk_ratio = 3,
-                        little_memory_ratio = 2;
+inline constexpr double slow_rank_ratio = 1.5, slow_card_ratio = 1.2, slow_link_ratio = 2, slow_latency_ratio = 4,
+                        slow_disk_ratio = 3, little_memory_ratio = 2;
 inline constexpr double slow_latency_excess = 20e-6, slow_disk_excess = 0.02;  // seconds
 /// Absolute limits, to which the outlier rule does not apply.
 inline constexpr double largest_clock_offset = 1, largest_delay = 1, longest_write = 1;  // seconds
 inline constexpr double least_free_bytes = 1 << 30;
 
-/// Returns all findings, failures before warnings. `ranks` holds the report of each rank in the order of the ranks.
+/// Returns all findings, failures before warnings, except those of judge_programs(). `ranks` holds the report of each
+/// rank in the order of the ranks.
 std::vector<Finding> judge(const std::vector<RankReport>& ranks, const Expectations& expected);
 /// Returns the exit code with which a run would end: the lowest one among the failures, `done` without failures.
 base::ExitCode exit_code_of(const std::vector<Finding>& findings);
+
+/// Compares the versions of hexad and, if they are equal, the digests of its file. Appends a finding if they differ.
+/// Reads only `rank` and these two facts. Separate from judge(), because ranks with different programs measure nothing.
+void judge_programs(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 
 // Parts of judge(). Each one appends its findings.
 void judge_rates(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
@@ -45,6 +50,8 @@ void judge_cores(std::vector<Finding>& findings, const std::vector<RankReport>& 
 void judge_versions(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 void judge_memory(std::vector<Finding>& findings, const std::vector<RankReport>& ranks, const Expectations& expected);
 void judge_cards(std::vector<Finding>& findings, const std::vector<RankReport>& ranks, const Expectations& expected);
+void judge_card_states(std::vector<Finding>& findings, const std::vector<RankReport>& ranks,
+                       const Expectations& expected);
 void judge_clocks(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 

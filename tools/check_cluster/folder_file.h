@@ -7,7 +7,8 @@
 
 namespace hexad::check_cluster {
 
-/// Upper bound of the size of a file. Longer contents are torn.
+/// Largest size of a rank's file, in bytes. A longer file counts as torn, because it has neither the old nor the new
+/// contents.
 inline constexpr size_t most_file_bytes = (1 << 20) + 128;
 
 /// Returns the contents of `version` of the file of `rank`, about 1 MiB of equal lines.

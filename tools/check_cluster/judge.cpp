@@ -12,6 +12,7 @@ std::vector<Finding> judge(const std::vector<RankReport>& ranks, const Expectati
   std::vector<Finding> findings;
   judge_versions(findings, ranks);
   judge_cards(findings, ranks, expected);
+  judge_card_states(findings, ranks, expected);
   judge_memory(findings, ranks, expected);
   judge_folder(findings, ranks);
   judge_cores(findings, ranks);

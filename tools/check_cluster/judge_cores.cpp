@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -17,19 +18,51 @@ std::string list_of(const std::vector<int>& cores) {
   return text;
 }
 
+// Returns the physical cores on which a rank may run, each by its first processor, in ascending order.
+std::vector<int> physical_cores(const RankFacts& facts) {
+  std::set<int> cores;
+  for (const int core : facts.cores) {
+    const auto sibling = facts.hyperthreads.find(core);
+    cores.insert(sibling == facts.hyperthreads.end() ? core : sibling->second);
+  }
+  return {cores.begin(), cores.end()};
+}
+
+// Returns the number of ranks of a node that may run on each core. `cores` has the cores of each rank.
+std::map<int, int> users_of_cores(const std::vector<std::vector<int>>& cores) {
+  std::map<int, int> users;
+  for (const std::vector<int>& of_rank : cores)
+    for (const int core : of_rank) ++users[core];
+  return users;
+}
+
+// Returns a rank's share of its cores, in cores: each one counts 1/k if k ranks may run on it.
+double share_of_cores(const std::vector<int>& cores, const std::map<int, int>& users) {
+  double share = 0;
+  for (const int core : cores) share += 1.0 / users.at(core);
+  return share;
+}
+
 void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
-  std::map<int, std::vector<int>> ranks_of_core;
-  for (const RankReport* rank : ranks)
-    for (const int core : rank->facts.cores) ranks_of_core[core].push_back(rank->rank);
-  std::map<std::vector<int>, std::vector<int>> crowded;  // ranks with less than one core each, by their cores
+  std::vector<std::vector<int>> processors, physical;  // of each rank
+  for (const RankReport* rank : ranks) {
+    processors.push_back(rank->facts.cores);
+    physical.push_back(physical_cores(rank->facts));
+  }
+  const std::map<int, int> users = users_of_cores(processors), physical_users = users_of_cores(physical);
+  // Ranks with less than one core each, by their cores. Only those that have a whole processor are in the second map.
+  std::map<std::vector<int>, std::vector<int>> crowded, crowded_hyperthreads;
   const auto add = [&](std::string message) {
     findings.push_back({.code = base::ExitCode::done, .kind = "cores", .message = std::move(message)});
   };
-  for (const RankReport* rank : ranks) {
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const RankReport* rank = ranks[i];
     if (rank->facts.cores.empty()) continue;
-    double share = 0;  // each core counts 1/k if k ranks share it
-    for (const int core : rank->facts.cores) share += 1.0 / static_cast<double>(ranks_of_core[core].size());
-    if (share < 1 - 1e-9) crowded[rank->facts.cores].push_back(rank->rank);
+    const double share = share_of_cores(processors[i], users);
+    if (share < 1 - 1e-9)
+      crowded[processors[i]].push_back(rank->rank);
+    else if (share_of_cores(physical[i], physical_users) < 1 - 1e-9)
+      crowded_hyperthreads[physical[i]].push_back(rank->rank);
     const double most = std::max(1.0, share);
     if (rank->facts.threads > most + 1e-9)
       add(fmt::format("{} has {}, but its share is only {:.3g} cores; set train.threads={}", name_of(*rank),
@@ -41,6 +74,11 @@ void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
         fmt::format("{} of node {} must share {} and wait for each other; bind each rank to its own core "
                     "(mpirun --bind-to core, srun --cpu-bind=cores) or start fewer ranks",
                     names_of(sharing), node, list_of(cores)));
+  for (const auto& [cores, sharing] : crowded_hyperthreads)
+    add(fmt::format(
+        "{} of node {} run on hyperthreads of {}, which each of them shares with another rank; bind each rank "
+        "to its own core (mpirun --bind-to core, srun --cpu-bind=cores) or start fewer ranks",
+        names_of(sharing), node, list_of(cores)));
   const double quota = ranks.front()->facts.core_quota;
   if (quota > 0 && quota < static_cast<double>(ranks.size()))
     add(fmt::format(

@@ -8,6 +8,19 @@ namespace hexad::check_cluster {
 
 using base::ExitCode;
 
+namespace {
+
+// Returns the ranks in `listed` whose own check of the folder had no error. A rank that could not write its file has
+// only itself to blame if others do not see the file.
+std::vector<int> without_own_error(const std::vector<int>& listed, const std::vector<RankReport>& ranks) {
+  std::vector<int> left;
+  for (const int rank : listed)
+    if (const auto& folder = ranks.at(rank).folder; !folder || folder->error.empty()) left.push_back(rank);
+  return left;
+}
+
+}  // namespace
+
 void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
   const auto add = [&](ExitCode code, std::string message) {
     findings.push_back({.code = code, .kind = "folder", .message = std::move(message)});
@@ -24,16 +37,16 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
       add(ExitCode::resource, fmt::format("{}: {}", name, f.error));
       continue;
     }
-    if (!f.missing.empty())
+    if (const auto missing = without_own_error(f.missing, ranks); !missing.empty())
       add(ExitCode::resource, fmt::format("{} never sees the new file of {}: the folder is not shared by their nodes",
-                                          name, names_of(f.missing)));
-    if (!f.stale.empty())
+                                          name, names_of(missing)));
+    if (const auto stale = without_own_error(f.stale, ranks); !stale.empty())
       add(ExitCode::resource,
-          fmt::format("{} still sees the old contents of a replaced file of {}", name, names_of(f.stale)));
-    if (!f.torn.empty())
+          fmt::format("{} still sees the old contents of a replaced file of {}", name, names_of(stale)));
+    if (const auto torn = without_own_error(f.torn, ranks); !torn.empty())
       add(ExitCode::resource,
           fmt::format("{} sees neither the old nor the new contents of a replaced file of {}: rename is not atomic",
-                      name, names_of(f.torn)));
+                      name, names_of(torn)));
     if (f.late_seconds > largest_delay || f.stale_seconds > largest_delay)
       add(ExitCode::done,
           fmt::format(

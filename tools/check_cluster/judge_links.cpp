@@ -96,7 +96,7 @@ void name_pairs(std::vector<Finding>& findings, const Messages& messages, std::v
   }
 }
 
-void name_slow(std::vector<Finding>& findings, const Messages& messages, bool across) {
+void name_slow_links(std::vector<Finding>& findings, const Messages& messages, bool across) {
   const char* others = across ? "other links between nodes" : "other links inside nodes";
   std::vector<double> per_byte, latencies;
   for (const Message& m : messages) {
@@ -125,7 +125,7 @@ void judge_links(std::vector<Finding>& findings, const std::vector<RankReport>& 
           {.code = base::ExitCode::communication,
            .kind = "link",
            .message = fmt::format("{} received other bytes than {} sent", name_of(rank), names_of(rank.damaged_from))});
-  for (const bool across : {false, true}) name_slow(findings, messages_of(ranks, across), across);
+  for (const bool across : {false, true}) name_slow_links(findings, messages_of(ranks, across), across);
 }
 
 }  // namespace hexad::check_cluster

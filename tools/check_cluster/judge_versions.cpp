@@ -13,11 +13,13 @@ namespace {
 using base::ExitCode;
 using ValueOf = std::function<const std::string&(const RankFacts&)>;
 
-// If the values differ, adds a finding that lists the ranks by value, the most frequent value first.
+// Compares values that are not empty. If they differ, adds a finding that lists the ranks by value, the most frequent
+// value first.
 void compare(std::vector<Finding>& findings, const std::vector<RankReport>& ranks, ExitCode code,
              const std::string& what, const ValueOf& value) {
   std::map<std::string, std::vector<int>> by_value;
-  for (const RankReport& rank : ranks) by_value[value(rank.facts)].push_back(rank.rank);
+  for (const RankReport& rank : ranks)
+    if (!value(rank.facts).empty()) by_value[value(rank.facts)].push_back(rank.rank);
   if (by_value.size() < 2) return;
   std::vector<std::pair<std::string, std::vector<int>>> sorted(by_value.begin(), by_value.end());
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -61,8 +63,7 @@ void compare_libraries(std::vector<Finding>& findings, const std::vector<RankRep
 
 }  // namespace
 
-void judge_versions(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
-  if (ranks.empty()) return;
+void judge_programs(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
   const size_t before = findings.size();
   // A run refuses to start if its ranks do not have the same program.
   compare(findings, ranks, ExitCode::usage, "the version of hexad",
@@ -70,10 +71,16 @@ void judge_versions(std::vector<Finding>& findings, const std::vector<RankReport
   if (findings.size() == before)
     compare(findings, ranks, ExitCode::usage, "the program's file (its digest)",
             [](const RankFacts& f) -> const std::string& { return f.binary; });
+}
+
+void judge_versions(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
+  if (ranks.empty()) return;
   compare(findings, ranks, ExitCode::done, "the processor",
           [](const RankFacts& f) -> const std::string& { return f.processor; });
   compare(findings, ranks, ExitCode::done, "the operating system's kernel",
           [](const RankFacts& f) -> const std::string& { return f.kernel; });
+  compare(findings, ranks, ExitCode::done, "the driver of the GPU",
+          [](const RankFacts& f) -> const std::string& { return f.card_state.driver; });
   compare_libraries(findings, ranks);
 }
 

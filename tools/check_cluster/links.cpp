@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "framework/base/clock.h"
+#include "framework/base/median.h"
 #include "tools/check_cluster/meetings.h"
-#include "tools/check_cluster/robust.h"
 
 namespace hexad::check_cluster {
 namespace {
@@ -43,7 +43,7 @@ class Pair {
       if (!goes_first()) send(small_sent_);
       if (i > 0) times.push_back((now() - began) / 2);  // the first exchange may open a connection
     }
-    return lower_median(std::move(times));
+    return base::lower_median(std::move(times));
   }
 
   /// Returns the time until this rank knows that the peer has received the large message. It is the median of `times`
@@ -71,7 +71,7 @@ class Pair {
     send(small_sent_);
     std::vector<double> measured;
     for (int i = 0; i < more; ++i) measured.push_back(timed_once());
-    return measured.empty() ? first : lower_median(std::move(measured));
+    return measured.empty() ? first : base::lower_median(std::move(measured));
   }
   double timed_once() const {
     const double began = now();
@@ -99,17 +99,41 @@ class Pair {
   Tensor small_sent_, small_got_, sent_, got_;
 };
 
-// Returns the message size for which `rounds` rounds take about `seconds`, rounded down to a power of two and limited
-// to least_bytes and most_bytes. It is the same on all ranks.
-int64_t message_bytes(const comm::ProcessGroup& group, int peer, size_t rounds, device::Device device, double seconds) {
-  double took = 0;
+/// Durations of a trial on the slowest rank, the same on all ranks.
+struct Trial {
+  double message = 0;  // one message of trial_bytes
+  double fixed = 0;    // parts of a round that do not depend on the size of messages: a barrier and the short messages
+};
+
+// Tries the messages of a round in which this rank meets `peer`, or nobody if it is -1.
+Trial try_round(const comm::ProcessGroup& group, int peer, device::Device device) {
+  Trial trial;
   if (peer >= 0) {
     const Pair pair(group, peer, trial_bytes, device);
-    took = pair.round_trip(1);
+    trial.message = pair.round_trip(1);
+    trial.fixed = 2 * (pings + 1) * pair.latency();
   }
-  took = std::max(1e-6, group.all_reduce_value(took, comm::Reduce::max, device));
-  const double share = seconds / (static_cast<double>(rounds) * 2 * (repeats + 1));
-  const double wanted = std::log2(static_cast<double>(trial_bytes) * share / took);
+  trial.message = std::max(1e-6, group.all_reduce_value(trial.message, comm::Reduce::max, device));
+  const double began = now();
+  group.barrier(device.context().compute()).wait();
+  trial.fixed = group.all_reduce_value(trial.fixed + now() - began, comm::Reduce::max, device);
+  return trial;
+}
+
+constexpr double messages_of_a_round = 2 * (repeats + 1);  // large ones, one after the other
+
+// Returns the number of rounds with messages of least_bytes that take about `seconds`.
+int64_t rounds_within(double seconds, const Trial& trial) {
+  const double message = trial.message * static_cast<double>(least_bytes) / static_cast<double>(trial_bytes);
+  const double rounds = seconds / (messages_of_a_round * message + trial.fixed);
+  return static_cast<int64_t>(std::min(rounds, 1e9));
+}
+
+// Returns the message size for which `rounds` rounds take about `seconds`, rounded down to a power of two and limited
+// to least_bytes and most_bytes.
+int64_t message_bytes(size_t rounds, const Trial& trial, double seconds) {
+  const double share = seconds / (static_cast<double>(rounds) * messages_of_a_round);
+  const double wanted = std::log2(static_cast<double>(trial_bytes) * share / trial.message);
   const double legal = std::clamp(std::floor(wanted), std::log2(least_bytes), std::log2(most_bytes));
   return int64_t{1} << static_cast<int>(legal);
 }
@@ -117,11 +141,14 @@ int64_t message_bytes(const comm::ProcessGroup& group, int peer, size_t rounds, 
 }  // namespace
 
 void measure_links(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds) {
-  const std::vector<int> meetings = meetings_of(comm::NodeGrid(world.node_of_rank()), world.rank());
-  if (meetings.empty()) return;
+  const comm::NodeGrid grid(world.node_of_rank());
+  const std::vector<int> tried = meetings_of(grid, world.rank(), least_rounds);
+  if (tried.empty()) return;
   const auto group = world.split(0, world.rank(), comm::TrafficClass::pp, "links");
   // If there are several nodes, the last round has pairs of ranks on different nodes.
-  const int64_t bytes = message_bytes(*group, meetings.back(), meetings.size(), device, seconds);
+  const Trial trial = try_round(*group, tried.back(), device);
+  const std::vector<int> meetings = meetings_of(grid, world.rank(), rounds_within(seconds, trial));
+  const int64_t bytes = message_bytes(meetings.size(), trial, seconds);
   for (const int peer : meetings) {
     group->barrier(device.context().compute()).wait();
     if (peer < 0) continue;

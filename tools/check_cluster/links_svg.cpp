@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/median.h"
 #include "framework/base/units.h"
 #include "framework/telemetry/page.h"
-#include "tools/check_cluster/robust.h"
 
 namespace hexad::check_cluster {
 namespace {
@@ -41,7 +41,7 @@ struct Table {
 
 std::map<Ends, double> medians(std::map<Ends, std::vector<double>> values) {
   std::map<Ends, double> result;
-  for (auto& [ends, list] : values) result[ends] = lower_median(std::move(list));
+  for (auto& [ends, list] : values) result[ends] = base::lower_median(std::move(list));
   return result;
 }
 

@@ -23,14 +23,26 @@ std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count)
 
 namespace {
 
-void meet_inside(std::vector<int>& meetings, const comm::NodeGrid& grid, int rank) {
+int64_t most_ranks_of_a_node(const comm::NodeGrid& grid) {
   size_t most = 0;
   for (int node = 0; node < grid.nodes(); ++node) most = std::max(most, grid.ranks(node).size());
+  return static_cast<int64_t>(most);
+}
+
+// Returns the number of rounds in which the ranks of each node meet each other.
+int64_t rounds_inside(const comm::NodeGrid& grid) {
   int64_t rounds = 0;
-  for (int64_t count = 2; count <= static_cast<int64_t>(most); ++count) rounds = std::max(rounds, rounds_of(count));
+  for (int64_t count = 2; count <= most_ranks_of_a_node(grid); ++count) rounds = std::max(rounds, rounds_of(count));
+  return rounds;
+}
+
+// Adds `played` of the rounds, evenly spread.
+void meet_inside(std::vector<int>& meetings, const comm::NodeGrid& grid, int rank, int64_t played) {
+  const int64_t rounds = rounds_inside(grid);
   const std::vector<int>& own = grid.ranks(grid.node(rank));
   const auto count = static_cast<int64_t>(own.size());
-  for (int64_t round = 0; round < rounds; ++round) {
+  for (int64_t i = 0; i < played; ++i) {
+    const int64_t round = i * rounds / played;
     const auto met = round < rounds_of(count) ? opponent_of(round, grid.place(rank), count) : std::nullopt;
     meetings.push_back(met ? own[*met] : -1);
   }
@@ -52,13 +64,15 @@ void meet_across(std::vector<int>& meetings, const comm::NodeGrid& grid, int ran
 
 }  // namespace
 
-std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank) {
+std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank, int64_t most_rounds) {
+  const int64_t most = std::max(most_rounds, least_rounds);
+  const int64_t across = std::min(rounds_of(grid.nodes()), most_nodes_of_all_pairs);  // rounds of a place, at most
+  const int64_t places = grid.nodes() > most_nodes_of_all_pairs ? 1 : std::max<int64_t>(1, most_ranks_of_a_node(grid));
+  const int64_t inside = std::min(rounds_inside(grid), most - across);
+  const int64_t played = across == 0 ? 0 : std::clamp<int64_t>((most - inside) / across, 1, places);
   std::vector<int> meetings;
-  meet_inside(meetings, grid, rank);
-  size_t places = 1;
-  if (grid.nodes() <= most_nodes_of_all_pairs)
-    for (int node = 0; node < grid.nodes(); ++node) places = std::max(places, grid.ranks(node).size());
-  for (size_t place = 0; place < places; ++place) meet_across(meetings, grid, rank, static_cast<int>(place));
+  meet_inside(meetings, grid, rank, inside);
+  for (int64_t i = 0; i < played; ++i) meet_across(meetings, grid, rank, static_cast<int>(i * places / played));
   return meetings;
 }
 

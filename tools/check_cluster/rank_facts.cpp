@@ -9,13 +9,12 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
-#include "framework/data/digest.h"
 #include "framework/device/card_memory.h"
 #include "framework/device/context.h"
+#include "tools/check_cluster/programs.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/machine_memory.h"
-#include "tools/train/process/version.h"
 
 namespace hexad::check_cluster {
 namespace {
@@ -33,15 +32,6 @@ std::vector<int> own_cores() {
 std::string kernel_release() {
   utsname names{};
   return uname(&names) == 0 ? names.release : "unknown";
-}
-
-std::string digest_of_program() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  data::StreamingDigest digest;
-  std::vector<char> piece(1 << 20);
-  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
-    digest.add(piece.data(), file.gcount());
-  return digest.value().to_string();
 }
 
 // Returns the file names of the libraries that this process has loaded. Links are resolved, so most names contain
@@ -79,10 +69,14 @@ RankFacts collect_facts(const std::string& host, int place, int threads) {
   RankFacts facts;
   facts.host = host;
   facts.cores = own_cores();
+  for (const int core : facts.cores)
+    if (const auto first = static_cast<int>(train::core_of(core, "/sys/devices/system/cpu")); first != core)
+      facts.hyperthreads[core] = first;
   facts.core_quota = train::control_group_quota("/proc/self/cgroup", "/sys/fs/cgroup").value_or(0);
   facts.threads = threads;
-  facts.version = train::version;
-  facts.binary = digest_of_program();
+  const Program program = own_program();
+  facts.version = program.version;
+  facts.binary = program.digest;
   facts.processor = train::processor_name();
   facts.kernel = kernel_release();
   facts.memory_available = train::available_memory_bytes();

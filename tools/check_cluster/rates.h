@@ -1,6 +1,7 @@
 // Measurement of each rank's compute and copy speed while all ranks work.
 #pragma once
 
+#include "framework/device/context.h"
 #include "parallel/comm/process_group.h"
 #include "tools/check_cluster/figures.h"
 
@@ -10,5 +11,11 @@ namespace hexad::check_cluster {
 /// core is therefore as slow here as in a run. The kernels use `report.facts.threads` threads. Sets `product_rate` and
 /// `copy_rate`. Collective over `world`.
 void measure_rates(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds);
+
+/// Measures bf16 products on the GPUs of all ranks at the same time, which takes a fraction of a second. Sets
+/// `card_product_rate`, unless the rank has no GPU. If the GPU fails, notes this in `facts` as for a rank without a
+/// GPU. `options` choose the GPU; `host` is a CPU device. Collective over `world`.
+void measure_card_rate(RankReport& report, const comm::ProcessGroup& world, device::Device host,
+                       const device::ContextOptions& options);
 
 }  // namespace hexad::check_cluster

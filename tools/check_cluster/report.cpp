@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "framework/base/counted.h"
+#include "framework/base/median.h"
 #include "framework/base/units.h"
-#include "tools/check_cluster/robust.h"
 
 namespace hexad::check_cluster {
 namespace {
@@ -22,7 +22,8 @@ using Format = std::function<std::string(double)>;
 std::string row(const std::string& name, const std::vector<double>& values, const Format& format) {
   if (values.empty()) return {};
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return fmt::format("{:<34}{:>15}{:>15}{:>15}\n", name, format(*least), format(lower_median(values)), format(*most));
+  return fmt::format("{:<34}{:>15}{:>15}{:>15}\n", name, format(*least), format(base::lower_median(values)),
+                     format(*most));
 }
 
 Format quantity(std::string_view unit) {
@@ -68,6 +69,37 @@ std::string folder_rows(const std::vector<RankReport>& ranks) {
          row("folder: delay of visibility", delays, base::precise_duration);
 }
 
+// Returns rows about the GPUs; none if there are no GPUs.
+std::string cards_rows(const std::vector<RankReport>& ranks) {
+  std::vector<double> products, errors, temperatures, clocks, highest;
+  std::set<std::string> drivers;
+  bool any = false;
+  const auto add = [](std::vector<double>& values, const auto& value) {
+    if (value) values.push_back(static_cast<double>(*value));
+  };
+  for (const RankReport& rank : ranks) {
+    if (rank.facts.card.empty()) continue;
+    any = true;
+    const CardState& state = rank.facts.card_state;
+    if (rank.card_product_rate > 0) products.push_back(rank.card_product_rate);
+    add(errors, state.uncorrected_errors), add(temperatures, state.temperature);
+    add(clocks, state.clock), add(highest, state.highest_clock);
+    if (!state.driver.empty()) drivers.insert(state.driver);
+  }
+  if (!any) return {};
+  const auto known = [](const std::string& name, const std::vector<double>& values, std::string_view unit) {
+    if (values.empty()) return fmt::format("{:<34}{:>15}\n", name, "unknown");
+    return row(name, values, [unit](double value) { return fmt::format("{:.0f}{}", value, unit); });
+  };
+  return row("products of a GPU", products, quantity("FLOP/s")) + known("uncorrected ECC errors of a GPU", errors, "") +
+         known("temperature of a GPU", temperatures, " C") + known("SM clock of a GPU", clocks, " MHz") +
+         known("highest SM clock of a GPU", highest, " MHz") +
+         fmt::format("{:<34}{:>15}\n", "driver of the GPUs",
+                     drivers.empty()      ? "unknown"
+                     : drivers.size() > 1 ? "differs"
+                                          : *drivers.begin());
+}
+
 }  // namespace
 
 std::string figures_table(const std::vector<RankReport>& ranks) {
@@ -88,7 +120,7 @@ std::string figures_table(const std::vector<RankReport>& ranks) {
                      base::counted(count, "rank"), base::counted(static_cast<int64_t>(nodes.size()), "node"),
                      first.version, first.processor, base::counted(cards, "rank"), "", "least", "median", "most") +
          row("products of a rank", products, quantity("FLOP/s")) + row("copies of a rank", copies, quantity("B/s")) +
-         row("free memory of a rank's node", memory, base::human_bytes) + links_rows(ranks, false) +
+         cards_rows(ranks) + row("free memory of a rank's node", memory, base::human_bytes) + links_rows(ranks, false) +
          links_rows(ranks, true) + collectives_rows(ranks) +
          row("clocks, offset from node 0", offsets, base::precise_duration) + folder_rows(ranks);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/median.h"
+
 namespace hexad::check_cluster {
 namespace {
 
@@ -12,12 +14,6 @@ constexpr double normal_scale = 1.4826;
 
 }  // namespace
 
-double lower_median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 std::vector<Slow> slow_values(std::span<const double> durations, const Rule& rule) {
   if (durations.size() < 2) return {};
   std::vector<double> sorted(durations.begin(), durations.end());
@@ -25,7 +21,7 @@ std::vector<Slow> slow_values(std::span<const double> durations, const Rule& rul
   const double center = sorted[(sorted.size() - 1) / 2];
   std::vector<double> distances;
   for (const double value : sorted) distances.push_back(std::abs(value - center));
-  const double spread = normal_scale * lower_median(std::move(distances));
+  const double spread = normal_scale * base::lower_median(std::move(distances));
   const size_t middle = (sorted.size() - 2) / 2;  // index of the lower median of all other values
   std::vector<Slow> slow;
   for (size_t i = 0; i < durations.size(); ++i) {

@@ -7,9 +7,6 @@
 
 namespace hexad::check_cluster {
 
-/// Returns the median; for an even number of values, the lower of the two middle values. `values` must not be empty.
-double lower_median(std::vector<double> values);
-
 /// Limits above which a value counts as slow.
 struct Rule {
   double ratio;             // least ratio of the value to its reference

@@ -76,25 +76,29 @@ def make(folder):
 
 
 def answer(folder):
-    """Writes 20 random questions, and the most probable answers of the model, beside its folder."""
+    """Writes 20 random questions, their text and ids as prompts, and the most probable answers of the model, beside its folder."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    draw, lines = random.Random(2), []
+    draw, lines, prompts = random.Random(2), [], ""
     for _ in range(20):
         name, thing, a, b = draw.choice(NAMES), draw.choice(THINGS), draw.randint(1, 9), draw.randint(1, 9)
         prompt = question(name, thing, a, b)
         chat = [{"role": "user", "content": prompt}]
         ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)["input_ids"]
+        prompts += tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
         out = model.generate(ids, max_new_tokens=24, do_sample=False, pad_token_id=0)
         text = tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True)
-        lines.append({"prompt": prompt, "answer": text, "right": f"{name} has {a + b} {thing}."})
+        lines.append({"prompt": prompt, "ids": ids[0].tolist(), "answer": text, "right": f"{name} has {a + b} {thing}."})
+    (folder.parent / "prompts.txt").write_text(prompts)
     (folder.parent / "questions.jsonl").write_text("".join(json.dumps({"prompt": line["prompt"]}) + "\n" for line in lines))
     (folder.parent / "transformers.json").write_text(json.dumps(lines))
 
 
 def compare(folder):
-    """Prints the answers of transformers. Ends with 1 if Hexad's answers differ, or if fewer than 15 are right."""
+    """Prints the answers of transformers. Ends with 1 if Hexad's ids or answers differ, or if fewer than 15 are right."""
     lines = json.loads((folder / "transformers.json").read_text())
+    if [int(i) for i in (folder / "ids.txt").read_text().split()] != [i for line in lines for i in line["ids"]]:
+        raise SystemExit("the ids of the prompts differ")
     ours = [text["text"] for text in json.loads((folder / "answers.json").read_text())["results"]]
     for line, own in zip(lines, ours, strict=True):
         print(line["prompt"], line["answer"], "" if own == line["answer"] else f"(Hexad: {own})")

@@ -35,6 +35,7 @@ show "${mpi[@]}" "$hexad" train imported/recipe.yaml data.dataset=data run.dir=r
   batch.global=16 batch.micro=4 train.steps=400 train.log_every=100 optim.lr=0.003 optim.schedule=cosine optim.warmup=20
 show "$hexad" export runs/tuned exported
 quietly "$python" "$scripts/chat_model.py" answer exported
+show "$hexad" tokenize prompts.txt --tokenizer model --special --ids >ids.txt
 show "$hexad" generate runs/tuned --chat-form model --prompt-file questions.jsonl --temperature 0 --json >answers.json
 quietly "$python" "$scripts/chat_model.py" compare .
 show "$hexad" import exported again

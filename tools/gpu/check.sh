@@ -19,7 +19,7 @@
 # - share: runs two processes, and two threads, as ranks that share the card.
 # - verify: compares layouts of four ranks (--all: also of eight) with one rank on the CPU.
 # - sanitize: runs NVIDIA's compute-sanitizer on a short list of kernels (--all: on every kernel).
-# - bench: measures kernels at the sizes of bench-gpu.
+# - bench: measures kernels at the sizes of bench-gpu, and the experts' first product and activation as one kernel.
 # - step: runs recipes/bench-gpu.yaml, with unchanged and with balanced routing.
 # - peer: runs the model of bench-gpu in PyTorch (tools/gpu/torch_peer.py).
 set -uo pipefail
@@ -201,7 +201,8 @@ sanitize() {
 
 bench() {
   [ "$device" = cuda ] || skip bench 'needs a GPU' || return
-  with cuda_kernels --json bench.jsonl >bench.log 2>&1
+  with cuda_kernels --json bench.jsonl >bench.log 2>&1 || return
+  with timeout 120 hexad bench fused --device cuda --rows 65536 --hidden 2048 --width 1024 --experts 32 >bench.fused.log 2>&1
 }
 
 step() {

@@ -17,6 +17,7 @@ NEEDED = {
         "grouped_input_gradient.cu.o": ("HGMMA", "UTMALDG"),
         "grouped_weight_gradient.cu.o": ("HGMMA", "UTMALDG"),
         "grouped_weight_gradient_bf16.cu.o": ("HGMMA", "UTMALDG"),
+        "swiglu_gemm.cu.o": ("HGMMA", "UTMALDG"),
     }
 }
 NEEDED_EVERYWHERE = {
@@ -37,6 +38,7 @@ ATOMICS = {
     "radix_sort.cu.o": ("DeviceRadixSort", "CUB's sort counts digits"),
     "router_loss.cu.o": ("count_kernel", "whole numbers of tokens"),
     "slots.cu.o": ("(place|histogram)_kernel", "whole numbers of slots"),
+    "swiglu_gemm.cu.o": ("cutlass", "the tile scheduler's counter"),
 }
 
 # GPU generation to which the limits of stack and registers below apply.

@@ -10,8 +10,18 @@ import statistics
 import sys
 
 
-def tail(pattern):
-    lines = [line.rstrip() for path in sorted(glob.glob(pattern)) for line in open(path, errors="replace")]
+# Returns the logs of a stage: of the runs of `hexad verify` that failed, if the stage has any, else all of them.
+def logs_of(stage, found):
+    runs = found.get("runs")
+    if isinstance(runs, dict):
+        failed = [name for name, r in runs.items() if not r["layouts"] or r["errors"] or r["mismatches"]]
+        if failed:
+            return [f"{stage}.{name}.log" for name in failed]
+    return sorted(glob.glob(f"{stage}.*log"))
+
+
+def tail(paths):
+    lines = [line.rstrip() for path in paths for line in open(path, errors="replace")]
     return [line for line in lines if line][-3:]
 
 
@@ -35,14 +45,15 @@ def layouts_of(stage):
     runs = {}
     for path in sorted(glob.glob(f"{stage}.*.log")):
         text = open(path, errors="replace").read()
-        found = re.search(r"(\d+) layouts? in ([\d.]+) s: (\d+) mismatch\w*; otherwise the worst difference is ([\d.e+-]+)", text)
+        found = re.search(r"(\d+) layouts? in ([\d.]+) s: (?:(\d+) errors?, )?(\d+) mismatch\w*; otherwise the worst difference is ([\d.e+-]+)", text)
         name = path[len(stage) + 1:-4]
         if found:
-            layouts, seconds, mismatches, worst = found.groups()
-            runs[name] = {"layouts": int(layouts), "seconds": float(seconds), "mismatches": int(mismatches), "worst": float(worst)}
+            layouts, seconds, errors, mismatches, worst = found.groups()
+            runs[name] = {"layouts": int(layouts), "seconds": float(seconds), "errors": int(errors or 0),
+                          "mismatches": int(mismatches), "worst": float(worst)}
         else:
             runs[name] = {"layouts": 0, "says": text.strip().splitlines()[-1] if text.strip() else "no output"}
-    line = "; ".join(f'{name} {r["layouts"]} layouts, {r["mismatches"]} wrong, largest difference {r["worst"]:.1e}' if r["layouts"]
+    line = "; ".join(f'{name} {r["layouts"]} layouts, {r["mismatches"]} wrong, {r["errors"]} errors, largest difference {r["worst"]:.1e}' if r["layouts"]
                      else f'{name}: {r["says"]}' for name, r in runs.items())
     return {"runs": runs}, line
 
@@ -144,7 +155,7 @@ def main():
         found, text = STAGES[stage]()
         line = f'{"ok" if result == "passed" else f"FAILED ({status})"}, {text}, {seconds} s'
     if result == "failed":
-        line += "; " + " / ".join(tail(f"{stage}.*log"))
+        line += "; " + " / ".join(tail(logs_of(stage, found)))
     print(f"{stage}: {line}", flush=True)
     summary = {"stages": {}}
     if os.path.exists("summary.json"):

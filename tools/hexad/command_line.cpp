@@ -1,7 +1,6 @@
 #include "tools/hexad/command_line.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <type_traits>
 
@@ -10,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "framework/base/home.h"
+#include "framework/base/parsed_number.h"
 #include "framework/config/words.h"
 #include "tools/hexad/usage.h"
 
@@ -76,12 +76,11 @@ struct ValueOf<std::optional<T>> {
 // eight, "-1" as the largest unsigned number, and a number that exceeds 64 bits as the largest one.
 template <class T>
 std::string integer_problem(const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
+  const auto value = base::parsed_number<T>(text);
+  if (!value)
     return fmt::format("'{}' given, expected a whole number, {} .. {}", config::shown(text),
                        std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
-  return text == fmt::format("{}", value) ? "" : fmt::format("'{}' given, expected {}", config::shown(text), value);
+  return text == fmt::format("{}", *value) ? "" : fmt::format("'{}' given, expected {}", config::shown(text), *value);
 }
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error, const Command& command) {

@@ -1,4 +1,4 @@
-// Prints a mesh as text: coordinates of ranks, and ranks of groups.
+// Text that shows a mesh: coordinates of ranks, and ranks of groups.
 #pragma once
 
 #include <string>

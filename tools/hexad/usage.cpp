@@ -1,15 +1,14 @@
 #include "tools/hexad/usage.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "framework/base/error.h"
+#include "framework/base/parsed_number.h"
 #include "framework/config/words.h"
 
 namespace hexad::app {
@@ -98,14 +97,6 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return meant.empty() ? "" : fmt::format("; did you mean '{}'?", fmt::join(meant, "' or '"));
 }
 
-template <class T>
-std::optional<T> parse(const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
-
 }  // namespace
 
 Command find_command(const Command& command, std::span<const std::string> words) {
@@ -133,14 +124,14 @@ Legal whole_number(int64_t minimum, int64_t maximum) {
   std::string expected = fmt::format("a whole number of at least {}", minimum);
   if (maximum < std::numeric_limits<int64_t>::max()) expected = fmt::format("{} .. {}", minimum, maximum);
   return {std::move(expected), [=](const std::string& text) {
-            const auto value = parse<int64_t>(text);
+            const auto value = base::parsed_number<int64_t>(text);
             return value && minimum <= *value && *value <= maximum;
           }};
 }
 
 Legal zero_or_at_least(int64_t minimum) {
   return {fmt::format("0, or at least {}", minimum), [=](const std::string& text) {
-            const auto value = parse<int64_t>(text);
+            const auto value = base::parsed_number<int64_t>(text);
             return value && (*value == 0 || *value >= minimum);
           }};
 }
@@ -149,14 +140,14 @@ Legal number(double minimum, double maximum) {
   return {std::isinf(maximum) ? fmt::format("a number of at least {}", minimum)
                               : fmt::format("a number from {} to {}", minimum, maximum),
           [=](const std::string& text) {
-            const auto value = parse<double>(text);
+            const auto value = base::parsed_number<double>(text);
             return value && std::isfinite(*value) && minimum <= *value && *value <= maximum;
           }};
 }
 
 Legal number_above(double minimum) {
   return {fmt::format("a number above {}", minimum), [=](const std::string& text) {
-            const auto value = parse<double>(text);
+            const auto value = base::parsed_number<double>(text);
             return value && std::isfinite(*value) && *value > minimum;
           }};
 }
@@ -164,7 +155,7 @@ Legal number_above(double minimum) {
 Legal auto_or_step() {
   return {"auto or a step",
           [](const std::string& text) {
-            const auto step = parse<int64_t>(text);
+            const auto step = base::parsed_number<int64_t>(text);
             return text == "auto" || (step && *step >= 0);
           },
           {"auto"}};

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "framework/config/words.h"
 #include "tools/interop/config_sections.h"
 #include "tools/interop/llama4_keys.h"
 #include "tools/interop/rotary_keys.h"
+#include "tools/interop/tensor_map.h"
 #include "tools/interop/window_keys.h"
 
 namespace hexad::interop {
@@ -79,7 +81,7 @@ Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, 
     case Conversion::norm_order:
       if (!value.is_null() && value != 1)
         fail(ExitCode::data, where, " is ", value.dump(),
-             ", expected 1 or null: weights are divided by their sum or not");
+             ", expected 1 (weights are divided by their sum) or null (they are not)");
       return !value.is_null();
     case Conversion::head_norm:
       if (!value.is_boolean()) fail(ExitCode::data, where, " is ", value.dump(), ", expected true or false");
@@ -277,11 +279,12 @@ bool has_fp8_blocks(const Json& config, const std::string& where) {
   const auto found = config.find("quantization_config");
   if (found == config.end() || found->is_null()) return false;
   const Json size = found->is_object() ? found->value("weight_block_size", Json()) : Json();
+  const Json format = found->is_object() ? found->value("fmt", Json("e4m3")) : Json();
   const bool fp8 = found->is_object() && found->value("quant_method", Json()) == "fp8" &&
-                   found->value("fmt", Json("e4m3")) == "e4m3" && size == Json::array({128, 128});
+                   (format == "e4m3" || format == "float8_e4m3fn") && size == Json::array({128, 128});
   if (!fp8)
     fail(ExitCode::data, where, ": quantization_config is ", found->dump().substr(0, 120),
-         ", expected quant_method fp8, fmt e4m3 and weight_block_size [128, 128]");
+         ", expected quant_method fp8, fmt e4m3 or float8_e4m3fn, and weight_block_size [128, 128]");
   return true;
 }
 
@@ -314,6 +317,80 @@ std::vector<std::string> training_notes(const Json& config, const Family& family
   return notes;
 }
 
+/// Text of a config.json, and the first key of the model that it does not express; empty: it expresses all keys.
+struct Written {
+  std::string text, lost;
+};
+
+std::string config_of(const Family& family) { return cat("a config.json of ", family.model_type); }
+
+Written written_config(const Family& family, const ModelKeys& model, const std::string& like, std::string_view dtype) {
+  const std::string where = config_of(family);
+  const ModelKeys keys = without_ntk(model, Sizes(model, family, ExpertLayout::separate).rotary());
+  OrderedJson config = OrderedJson::object();
+  ModelKeys before;
+  if (!like.empty()) {
+    config = without_sections(OrderedJson::parse(like), family, where);
+    before = read_config(like, where).keys;
+  } else {
+    config["architectures"] = {family.architecture};
+    config["model_type"] = family.model_type;
+  }
+  const auto set_dtype = [&] {
+    if (dtype.empty()) return;
+    if (config.contains("dtype")) config["dtype"] = dtype;
+    if (config.contains("torch_dtype") || !config.contains("dtype")) config["torch_dtype"] = dtype;
+  };
+  const bool loses_original =
+      !like.empty() && before["model.context"] != keys["model.context"] && implies_original_context(config, before);
+  const bool same_model = !like.empty() && !loses_original && ModelKeys::differences(before, keys).empty();
+  if (!same_model) {
+    for (const FixedKey& key : family.fixed)
+      if (like.empty()) config[std::string(key.config)] = OrderedJson::parse(key.value);
+    if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
+    if (like.empty() || loses_original || !same_rotary(before, keys)) write_rotary(config, family, keys);
+    if (family.llama4) write_llama4(config, keys);
+    if (family.windows && (like.empty() || !same_windows(before, keys))) write_windows(config, keys);
+    if (family.delta_nets && (like.empty() || !same_windows(before, keys))) write_delta_nets(config, keys);
+  }
+  bool changed = config.erase("quantization_config") > 0 || !same_model;  // exported weights are not quantized
+  for (const auto& table : family.keys) {
+    for (const ConfigKey& key : table) {
+      const std::vector<std::string> names = names_of(key.config);
+      const auto present = std::ranges::find_if(names, [&](const std::string& n) { return config.contains(n); });
+      if (!like.empty() && before[key.recipe] == keys[key.recipe]) continue;
+      if (key.conversion == Conversion::head_share && present == names.end()) continue;
+      if (present == names.end()) config[names.front()] = OrderedJson();
+      for (const std::string& name : names)
+        if (config.contains(name)) config[name] = to_config(keys, key, config[name]);
+      changed = true;
+    }
+  }
+  const OrderedJson unchanged = config;
+  set_dtype();
+  if (!changed && config == unchanged) return {like, ""};
+  std::string text = with_sections(config, family).dump(2) + "\n";
+  const ModelKeys written = read_config(text, where).keys;
+  const std::vector<std::string> lost = ModelKeys::differences(keys, written);
+  return {std::move(text), lost.empty() ? "" : lost.front()};
+}
+
+// Returns the end of a message that names the families, other than `refused`, whose new config.json expresses the
+// model.
+std::string other_families(const ModelKeys& model, const Family& refused) {
+  std::string names;
+  for (const Family& family : families()) {
+    if (&family == &refused) continue;
+    try {
+      if (written_config(family, model, "", "").lost.empty())
+        names += cat(names.empty() ? "" : ", ", family.model_type);
+    } catch (const std::exception&) {
+      continue;  // the family has no values for some of the keys
+    }
+  }
+  return names.empty() ? "" : cat("; `hexad export --family X` writes another family: ", names);
+}
+
 }  // namespace
 
 ForeignConfig read_config(std::string_view text, const std::string& where) {
@@ -339,6 +416,9 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   if (read.keys.text("model.rotary_scaling.kind") == "longrope" && read.keys.integer("model.context") > original)
     read.notes.push_back(cat("long_factor applies to texts of any length, because model.context is above ", original,
                              "; set model.context to at most ", original, " for short_factor"));
+  if (has_dynamic_rotary(config))
+    read.notes.push_back(cat("rope_type dynamic is imported as no scaling, which is the same up to ",
+                             read.keys.integer("model.context"), " tokens, max_position_embeddings"));
   // A family with rotary_dim may give the share of each head in two keys.
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];
@@ -357,53 +437,18 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   return read;
 }
 
-std::string write_config(const Family& family, const ModelKeys& keys, const std::string& like, std::string_view dtype) {
-  const std::string where = cat("a config.json of ", family.model_type);
-  OrderedJson config = OrderedJson::object();
-  ModelKeys before;
-  if (!like.empty()) {
-    config = without_sections(OrderedJson::parse(like), family, where);
-    before = read_config(like, where).keys;
-  } else {
-    config["architectures"] = {family.architecture};
-    config["model_type"] = family.model_type;
+std::string write_config(const Family& family, const ModelKeys& model, const std::string& like,
+                         std::string_view dtype) {
+  std::string problem;
+  try {
+    Written written = written_config(family, model, like, dtype);
+    if (written.lost.empty()) return std::move(written.text);
+    problem = cat(config_of(family), " cannot express the model: ", written.lost);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::data) throw;
+    problem = error.what();
   }
-  const auto set_dtype = [&] {
-    if (dtype.empty()) return;
-    if (config.contains("dtype")) config["dtype"] = dtype;
-    if (config.contains("torch_dtype") || !config.contains("dtype")) config["torch_dtype"] = dtype;
-  };
-  const bool same_model = !like.empty() && ModelKeys::differences(before, keys).empty();
-  if (!same_model) {
-    for (const FixedKey& key : family.fixed)
-      if (like.empty()) config[std::string(key.config)] = OrderedJson::parse(key.value);
-    if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
-    if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
-    if (family.llama4) write_llama4(config, keys);
-    if (family.windows && (like.empty() || !same_windows(before, keys))) write_windows(config, keys);
-    if (family.delta_nets && (like.empty() || !same_windows(before, keys))) write_delta_nets(config, keys);
-  }
-  bool changed = config.erase("quantization_config") > 0 || !same_model;  // exported weights are not quantized
-  for (const auto& table : family.keys) {
-    for (const ConfigKey& key : table) {
-      const std::vector<std::string> names = names_of(key.config);
-      const auto present = std::ranges::find_if(names, [&](const std::string& n) { return config.contains(n); });
-      if (!like.empty() && before[key.recipe] == keys[key.recipe]) continue;
-      if (key.conversion == Conversion::head_share && present == names.end()) continue;
-      if (present == names.end()) config[names.front()] = OrderedJson();
-      for (const std::string& name : names)
-        if (config.contains(name)) config[name] = to_config(keys, key, config[name]);
-      changed = true;
-    }
-  }
-  const OrderedJson unchanged = config;
-  set_dtype();
-  if (!changed && config == unchanged) return like;
-  std::string text = with_sections(config, family).dump(2) + "\n";
-  const ModelKeys written = read_config(text, where).keys;
-  const std::vector<std::string> lost = ModelKeys::differences(keys, written);
-  if (!lost.empty()) fail(ExitCode::data, where, " cannot express the model: ", lost.front());
-  return text;
+  fail(ExitCode::data, problem, other_families(model, family));
 }
 
 }  // namespace hexad::interop

@@ -15,10 +15,10 @@ struct ElementNames {
   Element element;
   std::string_view stored, config;
 };
-constexpr std::array<ElementNames, 3> names{
+constexpr std::array<ElementNames, 3> known_elements{
     {{Element::f32, "F32", "float32"}, {Element::bf16, "BF16", "bfloat16"}, {Element::f16, "F16", "float16"}}};
 
-const ElementNames& names_of(Element element) { return names[base::ordinal(element)]; }
+const ElementNames& element_names(Element element) { return known_elements[base::ordinal(element)]; }
 
 template <class T>
 T load(const std::byte* from) {
@@ -50,15 +50,15 @@ void from_float(std::byte* to, Element type, float value) {
 
 }  // namespace
 
-io::StoredDtype stored(Element element) { return {names_of(element).stored, bytes_of(element)}; }
+io::StoredDtype stored(Element element) { return {element_names(element).stored, bytes_of(element)}; }
 
 std::optional<Element> element_of(std::string_view stored_name) {
-  for (const ElementNames& n : names)
+  for (const ElementNames& n : known_elements)
     if (n.stored == stored_name) return n.element;
   return std::nullopt;
 }
 
-std::string_view config_name(Element element) { return names_of(element).config; }
+std::string_view config_name(Element element) { return element_names(element).config; }
 
 float from_half(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu;

@@ -32,14 +32,18 @@ constexpr int64_t block_elements = 1 << 21;  // elements converted at a time
 /// Source of config.json and the tokenizer files, and the family to write.
 struct Plan {
   std::optional<Origin> origin;
+  std::optional<ForeignConfig> origin_config;
   const Family* family;
+
+  /// True if the config.json of the origin is kept or adapted. If the origin is of another family, only its tokenizer
+  /// files, its token ids and its usual type are used.
+  bool keeps_config() const { return origin && origin_config->family == family; }
 };
 
 Plan make_plan(const io::Checkpoint& checkpoint, const ExportOptions& options) {
-  Plan plan{std::nullopt, nullptr};
+  Plan plan{std::nullopt, std::nullopt, nullptr};
   if (!options.family.empty()) plan.family = &find_family(options.family, "--family");
-  std::string folder = options.like;
-  if (folder.empty() && !plan.family) folder = find_origin(checkpoint);
+  const std::string folder = options.like.empty() ? find_origin(checkpoint) : options.like;
   if (folder.empty() && !plan.family)
     fail(ExitCode::usage, checkpoint.folder(),
          ": its run did not start from an imported model, or the import has been removed; give a folder with its "
@@ -48,12 +52,34 @@ Plan make_plan(const io::Checkpoint& checkpoint, const ExportOptions& options) {
   if (folder.empty()) return plan;
   const std::string beside = folder + "/" + std::string(origin_folder_name);
   plan.origin = read_origin(has_config(beside) ? beside : folder);
-  const Family* family = read_config(plan.origin->config, plan.origin->folder + "/config.json").family;
-  if (plan.family && plan.family != family)
-    fail(ExitCode::usage, "--family is ", plan.family->model_type, ", but the config.json of ", plan.origin->folder,
-         " is of the family ", family->model_type, "; leave out --family, or give another --like");
-  plan.family = family;
+  plan.origin_config = read_config(plan.origin->config, plan.origin->folder + "/config.json");
+  if (!plan.family) plan.family = plan.origin_config->family;
   return plan;
+}
+
+/// Returns a new config.json with the token ids of the origin's config.json.
+std::string with_token_ids(const std::string& config, const std::string& origin) {
+  OrderedJson written = OrderedJson::parse(config);
+  const OrderedJson before = OrderedJson::parse(origin);
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+    if (before.contains(key)) written[key] = before[key];
+  return written.dump(2) + "\n";
+}
+
+/// Returns notes about the config.json and the copied files. `same_dtype`: the dtype is that of the origin.
+std::vector<std::string> export_notes(const Plan& plan, const ModelKeys& keys, bool same_dtype) {
+  if (!plan.origin) return {"config.json was made from the recipe, and no tokenizer files were copied"};
+  std::vector<std::string> notes;
+  const ForeignConfig& before = *plan.origin_config;
+  if (!plan.keeps_config())
+    notes.push_back(cat("config.json was made from the recipe, because ", plan.origin->folder, " is of the family ",
+                        before.family->model_type, "; tokenizer files",
+                        same_dtype ? ", token ids and dtype" : " and token ids", " are from there"));
+  if (before.keys["model.vocab"] != keys["model.vocab"])
+    notes.push_back(cat("warning: model.vocab is ", keys["model.vocab"].dump(),
+                        ", but the tokenizer files are those of the model with ", before.keys["model.vocab"].dump(),
+                        " tokens; replace them by those of the new vocabulary"));
+  return notes;
 }
 
 /// Element types of the foreign tensors.
@@ -61,15 +87,14 @@ class Types {
  public:
   Types(const std::string& wanted, const Plan& plan) {
     if (plan.origin) {
-      const std::string named = read_config(plan.origin->config, plan.origin->folder + "/config.json").dtype;
       for (const Element element : {Element::f32, Element::bf16, Element::f16})
-        if (config_name(element) == named) usual_ = element;
+        if (config_name(element) == plan.origin_config->dtype) usual_ = element;
       usual_ = plan.origin->element.value_or(usual_);
-      exceptions_ = plan.origin->exceptions;
     }
+    if (plan.keeps_config()) exceptions_ = plan.origin->exceptions;
     // Without the import's origin.json, the types of single tensors are unknown. Rounding the states would change the
     // routing.
-    states_in_f32_ = !plan.origin || !plan.origin->element;
+    states_in_f32_ = !plan.keeps_config() || !plan.origin->element;
     if (wanted == "source") return;
     usual_ = wanted == "bf16" ? Element::bf16 : wanted == "f16" ? Element::f16 : Element::f32;
     exceptions_.clear();
@@ -266,20 +291,23 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   const ModelKeys keys = ModelKeys::of_recipe(recipe_of(checkpoint), checkpoint.folder() + "/manifest.json: recipe");
   const Types types(options.dtype, plan);
   // Sets the dtype in config.json only if the config.json is new, or if options.dtype names a dtype.
-  const bool same_type = plan.origin && options.dtype == "source";
-  const std::string config = write_config(*plan.family, keys, plan.origin ? plan.origin->config : "",
-                                          same_type ? "" : config_name(types.usual()));
-  const Sizes sizes(keys, *plan.family, plan.origin ? plan.origin->experts : ExpertLayout::separate);
+  const bool same_type = plan.keeps_config() && options.dtype == "source";
+  std::string config = write_config(*plan.family, keys, plan.keeps_config() ? plan.origin->config : "",
+                                    same_type ? "" : config_name(types.usual()));
+  if (plan.origin && !plan.keeps_config()) config = with_token_ids(config, plan.origin->config);
+  const Sizes sizes(keys, *plan.family, plan.keeps_config() ? plan.origin->experts : ExpertLayout::separate);
   const TensorMap map = map_tensors(*plan.family, sizes);
   TensorReader reader(checkpoint, map, sizes);
   reader.check();
 
-  NewFolder folder(target);
+  ExportReport report;
+  if (plan.origin) report.files = companion_files(plan.origin->folder);
+  report.notes = export_notes(plan, keys, options.dtype == "source");
+  NewFolder folder(target, work);
   const std::vector<Shard> shards = divided(map, types, options.shard_bytes);
   for (const Shard& shard : shards) write_shard(shard, folder.path() + "/" + shard.file, reader, map, types, work);
-  ExportReport report;
   report.model_type = plan.family->model_type;
-  if (plan.origin) report.origin = plan.origin->folder;
+  if (plan.keeps_config()) report.origin = plan.origin->folder;
   report.shards = static_cast<int64_t>(shards.size());
   for (const Link& link : map.links) {
     ++report.tensors, report.parameters += link.shape.numel();
@@ -291,11 +319,7 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   }
   if (shards.size() > 1) folder.add_file("model.safetensors.index.json", index_json(shards, report.bytes));
   folder.add_file("config.json", config);
-  if (plan.origin)
-    for (const std::string& name : companion_files(plan.origin->folder)) {
-      folder.copy_file(plan.origin->folder, name);
-      report.files.push_back(name);
-    }
+  for (const std::string& name : report.files) folder.copy_file(plan.origin->folder, name);
   folder.commit();
   return report;
 }

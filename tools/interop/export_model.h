@@ -10,25 +10,27 @@
 namespace hexad::interop {
 
 struct ExportOptions {
-  // Folder of the config.json to keep or adapt, and of the tokenizer files to copy. Empty: the checkpoint's import or,
-  // if `family` is set, a new config.json.
+  // Folder of the config.json to keep or adapt, and of the tokenizer files to copy. Empty: the checkpoint's import.
   std::string like{};
-  std::string family{};                    // model_type of a new config.json; empty: that of the origin's config.json
+  // model_type. If the origin is of another family, or if there is none, config.json is new. Empty: that of the origin.
+  std::string family{};
   std::string dtype = "source";            // source, f32, bf16 or f16
-  int64_t shard_bytes = int64_t{5} << 30;  // largest size of the tensors in a shard
+  int64_t shard_bytes = int64_t{5} << 30;  // largest size of the tensors in a shard; a larger tensor gets its own shard
 };
 
 struct ExportReport {
   std::string model_type{}, origin{};  // origin: folder from which config.json comes; empty: a new config.json
   int64_t tensors = 0, parameters = 0, bytes = 0, shards = 0;
   std::vector<std::string> files{};  // copied tokenizer and generation files
+  std::vector<std::string> notes{};  // facts that the user should know
 };
 
 /// Writes the folder `target`: config.json, safetensors shards with their index, and the origin's tokenizer files. The
 /// origin is options.like; without options.like and options.family, it is the import from which the checkpoint's run
-/// started. Keeps at most one tensor and some buffers in memory. After an error, nothing is left at `target`. Throws:
-/// - Error(usage) if the target is not empty, if there is neither an origin nor options.family, or if the origin is of
-///   another family than options.family
+/// started. If the origin is of another family than options.family, for example because the run made experts of a dense
+/// model, its tokenizer files, token ids and usual dtype are used, but not its config.json. Keeps at most one tensor
+/// and some buffers in memory. After an error, nothing is left at `target`. Throws:
+/// - Error(usage) if the target is not empty, or if there is neither an origin nor options.family
 /// - Error(data) naming the recipe key or the tensor if the family cannot express the model or the checkpoint is
 ///   damaged
 /// - Error(resource) if writing to the disk fails

@@ -81,7 +81,7 @@ constexpr ConfigKey glm[] = {
     {"use_qk_norm", "model.qk_norm", "false", head_norm},
 };
 // Keys of latent attention, and of the experts in the same families.
-constexpr ConfigKey latent[] = {
+constexpr ConfigKey latent_attention[] = {
     {"q_lora_rank", "model.latent.q_rank", "0", zero_if_null},
     {"kv_lora_rank", "model.latent.kv_rank", "512"},
     {"qk_nope_head_dim", "model.latent.nope_size", "128"},
@@ -167,7 +167,7 @@ Family like_deepseek_v3(std::string_view model_type) {
   return {.model_type = model_type,
           .architecture = "DeepseekV3ForCausalLM",
           .names = {latent_names(), expert_names(), shared_expert_names(), gate_bias_names(), prediction_names()},
-          .keys = {common, untied, small_eps, dense_mlp, routing, latent, deepseek_v3},
+          .keys = {common, untied, small_eps, dense_mlp, routing, latent_attention, deepseek_v3},
           .fixed = {silu,
                     {"scoring_func", "\"sigmoid\""},
                     {"topk_method", "\"noaux_tc\""},
@@ -271,7 +271,7 @@ std::vector<Family> make_families() {
   all.push_back({.model_type = "deepseek_v2",
                  .architecture = "DeepseekV2ForCausalLM",
                  .names = {latent_names(), expert_names(), shared_expert_names()},
-                 .keys = {common, untied, small_eps, dense_mlp, routing, latent, deepseek_v2},
+                 .keys = {common, untied, small_eps, dense_mlp, routing, latent_attention, deepseek_v2},
                  .fixed = {silu,
                            {"scoring_func", "\"softmax\""},
                            {"norm_topk_prob", "false"},

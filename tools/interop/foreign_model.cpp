@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "framework/base/counted.h"
 #include "framework/config/typed_recipe.h"
@@ -18,7 +19,6 @@ using namespace base;
 
 namespace {
 
-constexpr int64_t window_bytes = 8 << 20;
 constexpr std::string_view blocks_suffix = "_blocks", scales_suffix = "_scales";
 
 /// True if `name` matches `pattern`, in which * matches any text.
@@ -34,23 +34,14 @@ bool matches(std::string_view pattern, std::string_view name) {
 
 std::string without_first_word(const std::string& name) { return name.substr(name.find('.') + 1); }
 
-std::string listed(std::string_view what, const std::vector<std::string>& names) {
-  constexpr size_t most_named = 5;
-  std::string text = cat(what, names.size() == 1 ? "" : "s", " ");
-  for (size_t i = 0; i < std::min(most_named, names.size()); ++i)
-    text += cat(i == 0 ? "'" : ", '", config::shown(names[i]), "'");
-  if (names.size() > most_named) text += cat(" and ", names.size() - most_named, " more");
-  return text;
-}
-
 std::string mxfp4_scales_name(const std::string& blocks) {
   return blocks.substr(0, blocks.size() - blocks_suffix.size()) + std::string(scales_suffix);
 }
 
 bool equal(const SourceTensor& a, const SourceTensor& b) {
-  std::vector<std::byte> left(window_bytes), right(window_bytes);
-  for (int64_t at = 0, bytes = a.end - a.begin; at < bytes; at += window_bytes) {
-    const int64_t count = std::min(window_bytes, bytes - at);
+  std::vector<std::byte> left(buffer_bytes), right(buffer_bytes);
+  for (int64_t at = 0, bytes = a.end - a.begin; at < bytes; at += buffer_bytes) {
+    const int64_t count = std::min(buffer_bytes, bytes - at);
     a.read(at, left.data(), count), b.read(at, right.data(), count);
     if (!std::equal(left.begin(), left.begin() + count, right.begin())) return false;
   }
@@ -151,12 +142,24 @@ void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byt
     const int64_t bytes = bytes_of(element(link));
     return stored.read(first * bytes, to, count * bytes);
   }
-  const SourceTensor& of_blocks = *source_.find(scales_of(name_of(link)));
-  std::vector<float> scales(of_blocks.shape.numel());
   std::vector<std::byte> codes(count);
-  of_blocks.read(0, reinterpret_cast<std::byte*>(scales.data()), of_blocks.end - of_blocks.begin);
   stored.read(first, codes.data(), count);
-  dequantise(to, codes, scales, first, link.shape[1]);
+  dequantise(to, codes, fp8_scales(link), first, link.shape[1]);
+}
+
+// Returns the scales of a link in fp8. Reads them when the link changes, because read() reads a link in windows.
+const std::vector<float>& ForeignModel::fp8_scales(const Link& link) const {
+  std::string name = scales_of(name_of(link));
+  if (scales_.name == name) return scales_.values;
+  const SourceTensor& stored = *source_.find(name);
+  const int64_t count = stored.shape.numel();
+  std::vector<std::byte> bytes(stored.end - stored.begin);
+  stored.read(0, bytes.data(), stored.end - stored.begin);
+  scales_.values.resize(count);
+  convert(reinterpret_cast<std::byte*>(scales_.values.data()), Element::f32, bytes.data(), *element_of(stored.dtype),
+          count);
+  scales_.name = std::move(name);
+  return scales_.values;
 }
 
 void ForeignModel::read_mxfp4(const Link& link, int64_t first, int64_t count, std::byte* to) const {
@@ -255,9 +258,9 @@ void ForeignModel::check_scales(const Link& link) const {
   if (link.shape.rank() != 2) fail(ExitCode::data, where(link), " is fp8, expected a matrix");
   if (!scales) fail(ExitCode::data, where(link), " is fp8, but there is no tensor '", name, "', expected its scales");
   const Shape expected = shape_of_scales(link.shape);
-  if (scales->dtype != "F32" || !(scales->shape == expected))
+  if (!element_of(scales->dtype) || !(scales->shape == expected))
     fail(ExitCode::data, folder(), "/", scales->file, ": tensor '", name, "' is ", scales->dtype, " ", scales->shape,
-         ", expected F32 ", expected);
+         ", expected F32, BF16 or F16 ", expected);
 }
 
 // Checks the two tensors of a matrix in MXFP4: blocks [E, outputs, inputs / 32, 16] and scales [E, outputs, inputs /

@@ -1,6 +1,7 @@
 // A model in a folder of the Hugging Face library. Its config and its tensors have been checked against each other.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,9 @@
 
 namespace hexad::interop {
 
+/// Bytes of a buffer through which tensors are read and compared.
+inline constexpr int64_t buffer_bytes = 8 << 20;
+
 class ForeignModel {
  public:
   /// Opens a folder and reads config.json and the headers of the shards. Throws Error(data) if a tensor is missing, is
@@ -20,6 +24,7 @@ class ForeignModel {
   ForeignModel(const ForeignModel&) = delete;
 
   const std::string& folder() const { return source_.folder(); }
+  const std::vector<std::string>& files() const { return source_.files(); }
   const ForeignConfig& config() const { return config_; }
   const std::string& config_text() const { return config_text_; }
   /// Returns the layout of the experts in an export of this model.
@@ -33,7 +38,7 @@ class ForeignModel {
   /// Returns the type of the elements that read() writes: bf16 for weights in fp8 blocks and in MXFP4.
   Element element(const Link& link) const;
   /// Reads `count` elements of a tensor, from element `first` on. For a tensor in MXFP4, both numbers must be multiples
-  /// of mxfp4::block.
+  /// of mxfp4::block. Not thread-safe, because the scales of the latest tensor in fp8 are kept.
   void read(const Link& link, int64_t first, int64_t count, std::byte* to) const;
   /// Returns a text such as "DIR/model.safetensors: tensor 'lm_head.weight'".
   std::string where(const Link& link) const;
@@ -46,6 +51,7 @@ class ForeignModel {
   void check_tensor(const Link& link) const;
   bool has_copy(const Link& copy) const;
   void check_scales(const Link& link) const;
+  const std::vector<float>& fp8_scales(const Link& link) const;
   void check_mxfp4(const Link& link) const;
   bool is_mxfp4(const Link& link) const;
   const SourceTensor& mxfp4_scales_of(const Link& link) const;
@@ -63,6 +69,11 @@ class ForeignModel {
   TensorMap map_;
   bool bare_;  // true if names lack their first word, because the checkpoint is of a model without its head
   std::vector<std::string> notes_;
+  struct Scales {
+    std::string name;
+    std::vector<float> values;
+  };
+  mutable Scales scales_;  // scales of the tensor in fp8 that read() read last
 };
 
 }  // namespace hexad::interop

@@ -19,8 +19,6 @@ using namespace base;
 
 namespace {
 
-constexpr int64_t window_bytes = 8 << 20;
-
 /// A part of a parameter: part number `index` of a link.
 struct Slot {
   const Link* link;
@@ -61,7 +59,7 @@ class ParameterWriter {
   void write_in_windows(const Slot& slot, Element target, io::SafetensorsStream& out) {
     const Element type = element(slot);
     const int64_t part = slot.link->parts[slot.index].region.size.numel();
-    const int64_t begin = slot.link->begin_of(slot.index), most = window_bytes / bytes_of(type);
+    const int64_t begin = slot.link->begin_of(slot.index), most = buffer_bytes / bytes_of(type);
     for (int64_t done = 0; done < part;) {
       const int64_t count = std::min(most, part - done);
       from_.resize(count * bytes_of(type));
@@ -119,7 +117,7 @@ class ParameterWriter {
 };
 
 /// Divides parameters into shards of at most `most` bytes. A larger parameter gets a shard for itself.
-std::vector<std::vector<size_t>> divided(const TensorMap& map, const ParameterWriter& writer, int64_t most) {
+std::vector<std::vector<size_t>> divided_parameters(const TensorMap& map, const ParameterWriter& writer, int64_t most) {
   std::vector<std::vector<size_t>> shards(1);
   int64_t bytes = 0;
   for (size_t i = 0; i < map.own.size(); ++i) {
@@ -130,8 +128,8 @@ std::vector<std::vector<size_t>> divided(const TensorMap& map, const ParameterWr
   return shards;
 }
 
-std::string write_shard(const NewFolder& folder, size_t index, size_t count, std::vector<size_t> members,
-                        const TensorMap& map, ParameterWriter& writer, const FileWork& work) {
+std::string write_checkpoint_shard(const NewFolder& folder, size_t index, size_t count, std::vector<size_t> members,
+                                   const TensorMap& map, ParameterWriter& writer, const FileWork& work) {
   std::ranges::stable_sort(members, std::greater{}, [&](size_t i) { return size_of(writer.dtype_of(i)); });
   std::vector<io::StreamedTensor> tensors;
   for (const size_t i : members) {
@@ -161,12 +159,13 @@ io::RunState state_of(const std::string& recipe, const std::string& source) {
   run.recipe = recipe;
   run.data_position = R"({"next_sequence": 0, "fingerprints": [], "shuffle": "documents"})";
   run.random_state = R"({"skipped": 0, "schedule": "", "schedule_choice": ""})";
-  run.layout = io::Json(cat("imported from ", source)).dump(-1, ' ', true, io::Json::error_handler_t::replace);
+  run.layout = io::Json(cat(imported_from, source)).dump(-1, ' ', true, io::Json::error_handler_t::replace);
   return run;
 }
 
 Origin origin_of(const ForeignModel& model) {
-  Origin origin{model.folder(), model.config_text(), model.experts(), std::nullopt, {}};
+  Origin origin{
+      model.folder(), model.config_text(), model.experts(), std::nullopt, {}, stamps_of(model.folder(), model.files())};
   std::map<Element, int64_t> counts;
   for (const Link& link : model.map().links) ++counts[model.element(link)];
   origin.element = std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->first;
@@ -187,12 +186,14 @@ std::string recipe_text(const ForeignConfig& config, const std::string& target) 
 ImportReport import_model(const std::string& source, const std::string& target, const ImportOptions& options,
                           const FileWork& work) {
   const ForeignModel model(source, work);
-  NewFolder folder(target);
+  const std::string origin = origin_json(origin_of(model));  // with the times of the files before they are read
+  const std::vector<std::string> companions = companion_files(source);
+  NewFolder folder(target, work);
   ParameterWriter writer(model);
-  const std::vector<std::vector<size_t>> shards = divided(model.map(), writer, options.shard_bytes);
+  const std::vector<std::vector<size_t>> shards = divided_parameters(model.map(), writer, options.shard_bytes);
   std::vector<std::string> parts;
   for (size_t i = 0; i < shards.size(); ++i)
-    parts.push_back(write_shard(folder, i, shards.size(), shards[i], model.map(), writer, work));
+    parts.push_back(write_checkpoint_shard(folder, i, shards.size(), shards[i], model.map(), writer, work));
   const io::RunState run = state_of(model.config().keys.yaml(), source);
   const std::string manifest = io::manifest_to_json(io::merge_parts(run, parts));
   io::require_readable(manifest, target + "/manifest.json");
@@ -203,11 +204,11 @@ ImportReport import_model(const std::string& source, const std::string& target, 
   const std::string beside(origin_folder_name);
   folder.add_folder(beside);
   folder.add_file(beside + "/config.json", model.config_text());
-  folder.add_file(beside + "/origin.json", origin_json(origin_of(model)));
-  for (const std::string& name : companion_files(source)) {
-    folder.copy_file(source, name, beside);
-    report.files.push_back(name);
-  }
+  folder.add_file(beside + "/origin.json", origin);
+  for (const std::string& name : companions) folder.copy_file(source, name, beside);
+  report.files = companions;
+  if (const std::vector<std::string> others = uncopied_files(source); !others.empty())
+    report.notes.push_back(listed("not copied: file", others));
   sync_folder(folder.path() + "/" + beside);
   folder.add_file("recipe.yaml", recipe_text(model.config(), target));
   folder.add_file("manifest.json", manifest);

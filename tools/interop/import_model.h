@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/base/file_work.h"
 
 namespace hexad::interop {
+
+/// Beginning of the layout in the manifest of an imported checkpoint. The source folder follows.
+inline constexpr std::string_view imported_from = "imported from ";
 
 struct ImportOptions {
   int64_t shard_bytes =

@@ -42,7 +42,7 @@ std::vector<bool> between_start_and_end(const Json& config, int64_t layers, cons
   return moe;
 }
 
-std::vector<bool> interleaved(const Json& config, int64_t layers, const std::string& where) {
+std::vector<bool> interleaved_blocks(const Json& config, int64_t layers, const std::string& where) {
   std::vector<bool> moe(layers, false);
   const auto list = config.find("moe_layers");
   if (list == config.end() || list->is_null()) {
@@ -77,12 +77,22 @@ std::vector<bool> blocks_with_experts(const Json& config, LayerPattern pattern, 
     case LayerPattern::start_and_end:
       return between_start_and_end(config, layers, where);
     case LayerPattern::interleaved:
-      return interleaved(config, layers, where);
+      return interleaved_blocks(config, layers, where);
   }
   fail_invariant(cat("[interop] the pattern of layers is ", static_cast<int>(pattern), "; expected a LayerPattern"));
 }
 
 }  // namespace
+
+bool is_nth(int64_t layer, int64_t every) { return every > 0 && layer % every == every - 1; }
+
+std::optional<int64_t> period_of(const std::vector<bool>& marks) {
+  const auto first = std::ranges::find(marks, true) - marks.begin();
+  const int64_t every = first == std::ssize(marks) ? 0 : first + 1;
+  for (int64_t l = 0; l < std::ssize(marks); ++l)
+    if (marks[l] != is_nth(l, every)) return {};
+  return every;
+}
 
 std::vector<std::string_view> keys_of(LayerPattern pattern) {
   switch (pattern) {

@@ -1,7 +1,11 @@
 // Config keys that determine which blocks have experts.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tools/interop/family.h"
 #include "tools/interop/model_keys.h"
@@ -9,6 +13,11 @@
 namespace hexad::interop {
 
 using OrderedJson = nlohmann::ordered_json;
+
+/// True if `layer` is an `every`-th block, counted from the first one; false if `every` is 0.
+bool is_nth(int64_t layer, int64_t every);
+/// Returns the n for which exactly every n-th block is marked: 0 if no block is marked, and none if there is no such n.
+std::optional<int64_t> period_of(const std::vector<bool>& marks);
 
 /// Returns the config keys that the pattern reads.
 std::vector<std::string_view> keys_of(LayerPattern pattern);

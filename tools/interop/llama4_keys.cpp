@@ -1,39 +1,33 @@
 #include "tools/interop/llama4_keys.h"
 
-#include <algorithm>
-
 namespace hexad::interop {
 
 using namespace base;
 
 namespace {
 
-constexpr const char *chunked = "chunked_attention", *full = "full_attention";
+constexpr const char *chunked = "chunked_attention", *unchunked = "full_attention";
 constexpr int64_t usual_interval = 4, usual_chunk = 8192, usual_floor = 8192, most_tokens = int64_t{1} << 32;
 constexpr double usual_scale = 0.1;
 
 /// Returns the value of a key; null if it is missing.
-Json value_of(const Json& config, const char* key) {
+Json value_or_null(const Json& config, const char* key) {
   const auto found = config.find(key);
   return found == config.end() ? Json() : *found;
 }
 
-bool is_nth(int64_t layer, int64_t every) { return every > 0 && layer % every == every - 1; }
-
 /// Returns the n for which exactly every n-th block is marked; 0 if no block is marked. Throws Error(data) if there is
 /// no such n.
-int64_t period_of(const std::vector<bool>& marks, const char* key, const std::string& where) {
-  const auto first = std::ranges::find(marks, true) - marks.begin();
-  const int64_t every = first == std::ssize(marks) ? 0 : first + 1;
-  for (int64_t l = 0; l < std::ssize(marks); ++l)
-    if (marks[l] != is_nth(l, every))
-      fail(ExitCode::data, where, ": ", key,
-           " does not single out every n-th block and no others, for any n; expected such an n");
-  return every;
+int64_t period_of_marks(const std::vector<bool>& marks, const char* key, const std::string& where) {
+  const auto every = period_of(marks);
+  if (!every)
+    fail(ExitCode::data, where, ": ", key,
+         " marks blocks that are not every n-th block for any n, expected every n-th block");
+  return *every;
 }
 
 int64_t tokens_of(const Json& config, const char* key, int64_t usual, const std::string& where) {
-  const Json value = value_of(config, key);
+  const Json value = value_or_null(config, key);
   if (value.is_null()) return usual;
   if (!value.is_number_integer() || value < 1 || value > most_tokens)
     fail(ExitCode::data, where, ": ", key, " is ", value.dump(), ", expected 1 .. ", most_tokens);
@@ -42,7 +36,7 @@ int64_t tokens_of(const Json& config, const char* key, int64_t usual, const std:
 
 /// Returns a flag for each block: true if it has no rotary positions.
 std::vector<bool> blocks_without_rotary(const Json& config, int64_t layers, const std::string& where) {
-  const Json list = value_of(config, "no_rope_layers");
+  const Json list = value_or_null(config, "no_rope_layers");
   std::vector<bool> marks;
   if (list.is_null() || (list.is_array() && list.empty())) {
     const int64_t every = tokens_of(config, "no_rope_layer_interval", usual_interval, where);
@@ -62,25 +56,25 @@ std::vector<bool> blocks_without_rotary(const Json& config, int64_t layers, cons
 }
 
 /// Returns a flag for each block: true if it has full attention.
-std::vector<bool> blocks_with_full_attention(const Json& config, const std::vector<bool>& without_rotary,
-                                             const std::string& where) {
-  const Json types = value_of(config, "layer_types");
+std::vector<bool> marks_of_full_attention(const Json& config, const std::vector<bool>& without_rotary,
+                                          const std::string& where) {
+  const Json types = value_or_null(config, "layer_types");
   if (types.is_null()) return without_rotary;
   if (!types.is_array() || types.size() != without_rotary.size())
     fail(ExitCode::data, where, ": layer_types is ", types.dump().substr(0, 80), ", expected an array of ",
          without_rotary.size(), " entries");
   std::vector<bool> marks;
   for (const Json& type : types) {
-    if (type != full && type != chunked)
-      fail(ExitCode::data, where, ": layer_types has ", type.dump().substr(0, 80), ", expected ", full, " or ",
+    if (type != unchunked && type != chunked)
+      fail(ExitCode::data, where, ": layer_types has ", type.dump().substr(0, 80), ", expected ", unchunked, " or ",
            chunked);
-    marks.push_back(type == full);
+    marks.push_back(type == unchunked);
   }
   return marks;
 }
 
 bool is_on(const Json& config, const char* key, const std::string& where) {
-  const Json value = value_of(config, key);
+  const Json value = value_or_null(config, key);
   if (value.is_null()) return true;
   if (value.is_boolean()) return value.get<bool>();
   // The first configurations have a number here.
@@ -100,13 +94,13 @@ std::vector<std::string_view> llama4_config_keys() {
 void read_llama4(const Json& config, ModelKeys& keys, const std::string& where) {
   const int64_t layers = keys.integer("model.layers");
   const std::vector<bool> without = blocks_without_rotary(config, layers, where);
-  const int64_t every = period_of(without, "no_rope_layers", where);
+  const int64_t every = period_of_marks(without, "no_rope_layers", where);
   if (every == 1)
     fail(ExitCode::data, where, ": no_rope_layers is 0 for all blocks, expected rotary positions in some");
   keys.set("model.no_rotary_every", every, where);
 
-  const std::vector<bool> whole = blocks_with_full_attention(config, without, where);
-  const int64_t full_every = period_of(whole, "layer_types", where);
+  const std::vector<bool> whole = marks_of_full_attention(config, without, where);
+  const int64_t full_every = period_of_marks(whole, "layer_types", where);
   const bool chunks = full_every != 1;
   const auto size = config.find("attention_chunk_size");
   if (chunks && size != config.end() && size->is_null())
@@ -116,7 +110,7 @@ void read_llama4(const Json& config, ModelKeys& keys, const std::string& where) 
   if (chunks) keys.set("model.attention_chunk", tokens_of(config, "attention_chunk_size", usual_chunk, where), where);
   keys.set("model.full_attention_every", chunks ? full_every : 0, where);
 
-  const Json scale = value_of(config, "attn_scale");
+  const Json scale = value_or_null(config, "attn_scale");
   const bool tuned = every > 0 && is_on(config, "attn_temperature_tuning", where);
   keys.set("model.temperature.scale", 0, where);
   if (tuned)
@@ -131,7 +125,7 @@ void write_llama4(OrderedJson& config, const ModelKeys& keys) {
   OrderedJson rotary = OrderedJson::array(), types = OrderedJson::array();
   for (int64_t l = 0; l < keys.integer("model.layers"); ++l) {
     rotary.push_back(is_nth(l, every) ? 0 : 1);
-    types.push_back(chunk.is_null() || is_nth(l, full_every) ? full : chunked);
+    types.push_back(chunk.is_null() || is_nth(l, full_every) ? unchunked : chunked);
   }
   config["no_rope_layers"] = std::move(rotary);
   config["layer_types"] = std::move(types);

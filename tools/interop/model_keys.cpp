@@ -152,7 +152,7 @@ std::string_view article_and_name(Type type) {
 
 /// Returns the value of a recipe's text: null for `auto` and `none` unless the type is text, nullopt if the text does
 /// not have this type.
-std::optional<Json> value_of(const std::string& text, Type type) {
+std::optional<Json> parsed_value(const std::string& text, Type type) {
   if (type == Type::text) return Json(text);
   if (text == "auto" || text == "none") return Json();
   if (type == Type::flag) return text == "true" ? Json(true) : text == "false" ? Json(false) : std::optional<Json>{};
@@ -168,12 +168,12 @@ std::optional<Json> value_of(const std::string& text, Type type) {
 }
 
 /// Returns the value of a recipe's key; nullopt if it does not have this type.
-std::optional<Json> value_of(const config::Node& node, Type type) {
+std::optional<Json> parsed_value(const config::Node& node, Type type) {
   const bool is_list = node.kind == config::Node::Kind::list;
-  if (type != Type::numbers) return is_list ? std::optional<Json>{} : value_of(node.text, type);
+  if (type != Type::numbers) return is_list ? std::optional<Json>{} : parsed_value(node.text, type);
   Json all = Json::array();
   for (const config::Node& child : node.children) {
-    std::optional<Json> number = value_of(child, Type::real);
+    std::optional<Json> number = parsed_value(child, Type::real);
     if (!number || !number->is_number()) return {};
     all.push_back(std::move(*number));
   }
@@ -201,7 +201,7 @@ ModelKeys ModelKeys::of_recipe(const config::Document& recipe, const std::string
   for (const KnownKey& key : known_keys) {
     const config::Node* node = find(recipe.root, key.path);
     if (!node || (node->kind != config::Node::Kind::scalar && node->kind != config::Node::Kind::list)) continue;
-    std::optional<Json> value = value_of(*node, key.type);
+    std::optional<Json> value = parsed_value(*node, key.type);
     // Older recipes have true or false where newer recipes name the kind.
     if (key.path == "model.qk_norm" && (node->text == "true" || node->text == "false"))
       value = node->text == "true" ? "head" : "none";

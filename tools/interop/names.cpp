@@ -12,7 +12,7 @@ using enum Rearrangement;
 // rank of queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W
 // heads * value size, U = N + W. In delta nets: F size of a key head, J key heads * F, O value heads, Z size of a value
 // head, M = O * Z, X = 2 J + M, x = X + M, Y taps of the convolutions.
-constexpr OwnRow own[] = {
+constexpr OwnRow own_table[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
     {"layers.{L}.attention_norm.weight", "H"},
@@ -111,7 +111,7 @@ constexpr TensorRow llama[] = {
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
 };
 
-constexpr TensorRow latent[] = {
+constexpr TensorRow latent_table[] = {
     {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
     {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
     {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}, "direct", latent_queries},
@@ -306,7 +306,7 @@ constexpr TensorRow copied_for_prediction[] = {
 
 // A matrix in MXFP4 has two tensors: NAME_blocks and NAME_scales. A table row has the name of the blocks and the shape
 // of the matrix.
-constexpr TensorRow gpt_oss[] = {
+constexpr TensorRow gpt_oss_table[] = {
     {"model.layers.{L}.self_attn.sinks", "G", {{"layers.{L}.attention.sinks"}}},
     {"model.layers.{L}.mlp.router.weight", "E H", {{"layers.{L}.moe.router.weight"}}},
     {"model.layers.{L}.mlp.router.bias", "E", {{"layers.{L}.moe.router.logit_bias"}}},
@@ -334,7 +334,7 @@ constexpr TensorRow gpt_oss[] = {
     {"model.layers.{L}.mlp.experts.down_proj_bias", "E H", {{"layers.{L}.moe.experts.down.bias"}}},
 };
 
-constexpr TensorRow gpt2[] = {
+constexpr TensorRow gpt2_table[] = {
     {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
     {"transformer.wpe.weight", "P H", {{"position_embedding.weight"}}},
     {"transformer.h.{L}.ln_1.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
@@ -360,7 +360,7 @@ constexpr TensorRow gpt2[] = {
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
 };
 
-constexpr TensorRow llama4[] = {
+constexpr TensorRow llama4_table[] = {
     {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
     {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
     {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}, "", pairs},
@@ -403,14 +403,14 @@ constexpr TensorRow llama4[] = {
 };
 
 // Biases of norms and of the head.
-constexpr TensorRow phimoe[] = {
+constexpr TensorRow phimoe_table[] = {
     {"model.layers.{L}.input_layernorm.bias", "H", {{"layers.{L}.attention_norm.bias"}}},
     {"model.layers.{L}.post_attention_layernorm.bias", "H", {{"layers.{L}.mlp_norm.bias"}}},
     {"model.norm.bias", "H", {{"norm.bias"}}},
     {"lm_head.bias", "V", {{"head.bias"}}, "head_bias"},
 };
 
-constexpr TensorRow dbrx[] = {
+constexpr TensorRow dbrx_table[] = {
     {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
     {"transformer.blocks.{L}.norm_attn_norm.norm_1.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
     {"transformer.blocks.{L}.norm_attn_norm.attn.Wqkv.weight",
@@ -432,9 +432,9 @@ constexpr TensorRow dbrx[] = {
 
 }  // namespace
 
-std::span<const OwnRow> own_rows() { return own; }
+std::span<const OwnRow> own_rows() { return own_table; }
 std::span<const TensorRow> llama_names() { return llama; }
-std::span<const TensorRow> latent_names() { return latent; }
+std::span<const TensorRow> latent_names() { return latent_table; }
 std::span<const TensorRow> delta_net_names() { return delta_net; }
 std::span<const TensorRow> expert_names() { return experts; }
 std::span<const TensorRow> block_sparse_names() { return block_sparse; }
@@ -445,10 +445,10 @@ std::span<const TensorRow> statics_bias_names() { return statics_bias; }
 std::span<const TensorRow> block_bias_names() { return block_bias; }
 std::span<const TensorRow> prediction_names() { return prediction; }
 std::span<const TensorRow> prediction_copies() { return copied_for_prediction; }
-std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
-std::span<const TensorRow> gpt2_names() { return gpt2; }
-std::span<const TensorRow> dbrx_names() { return dbrx; }
-std::span<const TensorRow> llama4_names() { return llama4; }
-std::span<const TensorRow> phimoe_names() { return phimoe; }
+std::span<const TensorRow> gpt_oss_names() { return gpt_oss_table; }
+std::span<const TensorRow> gpt2_names() { return gpt2_table; }
+std::span<const TensorRow> dbrx_names() { return dbrx_table; }
+std::span<const TensorRow> llama4_names() { return llama4_table; }
+std::span<const TensorRow> phimoe_names() { return phimoe_table; }
 
 }  // namespace hexad::interop

@@ -1,10 +1,11 @@
 // An output folder that gets its final name only when it is complete.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+
+#include "framework/base/file_work.h"
 
 namespace hexad::interop {
 
@@ -12,9 +13,11 @@ namespace hexad::interop {
 /// folder and its contents unless commit() has renamed it.
 class NewFolder {
  public:
-  /// Creates the temporary folder. Throws Error(usage) if `target` exists and is not an empty folder, or if its name is
-  /// too long, and Error(resource) if the folder cannot be created for another reason.
-  explicit NewFolder(std::string target);
+  /// Creates the temporary folder. Reports files that are written to `work`. Throws:
+  /// - Error(usage) if `target` exists and is not an empty folder, if it cannot be replaced because it is the working
+  ///   directory or a mount point, or if its name is too long
+  /// - Error(resource) if the folder cannot be created for another reason
+  explicit NewFolder(const std::string& target, base::FileWork work = {});
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
@@ -25,7 +28,8 @@ class NewFolder {
   void add_folder(const std::string& name) const;
   /// Writes a file in this folder and flushes it to the disk (fsync).
   void add_file(const std::string& name, std::string_view contents) const;
-  /// Copies a file of at most max_copied_bytes into this folder or its subfolder `to_folder`, under the same name.
+  /// Copies a companion file of the model in `from_folder` (see source_folder.h) into this folder or its subfolder
+  /// `to_folder`, under the same name.
   void copy_file(const std::string& from_folder, const std::string& name, const std::string& to_folder = "") const;
   /// Renames the folder to its target. Throws Error(resource) if this fails. If only the new name cannot be flushed to
   /// disk, the target is complete, as the message of the error says. If `reached` is not empty, calls it with "folder
@@ -33,9 +37,11 @@ class NewFolder {
   void commit(const std::function<void(std::string_view point)>& reached = {});
 
  private:
-  std::string target_, temporary_;
+  base::FileWork work_;
+  std::string target_, temporary_;  // absolute paths; temporary_ is empty after commit()
 };
 
-inline constexpr int64_t max_copied_bytes = int64_t{1} << 30;
+/// End of the names of temporary folders: TARGET.PID.tmp.
+inline constexpr std::string_view temporary_suffix = ".tmp";
 
 }  // namespace hexad::interop

@@ -27,11 +27,15 @@ std::string origin_json(const Origin& origin) {
   require(origin.element.has_value(), "[interop] the element type of the origin is not set; expected one");
   io::Json exceptions = io::Json::object();
   for (const auto& [name, element] : origin.exceptions) exceptions[name] = stored(element).name;
+  io::Json files = io::Json::object();
+  for (const auto& [name, stamp] : origin.files)
+    files[name] = {{"bytes", stamp.bytes}, {"changed_nanoseconds", stamp.changed}};
   const io::Json document{{"format", format_name},
                           {"version", 1},
                           {"experts", origin.experts == ExpertLayout::fused ? "fused" : "separate"},
                           {"dtype", stored(*origin.element).name},
-                          {"other_dtypes", exceptions}};
+                          {"other_dtypes", exceptions},
+                          {"files", files}};
   return document.dump(1) + "\n";
 }
 
@@ -57,6 +61,10 @@ Origin read_origin(const std::string& folder) {
   origin.element = read_element(root["dtype"]);
   root["other_dtypes"].members(
       [&](const std::string& name, const io::JsonNode& node) { origin.exceptions[name] = read_element(node); });
+  if (!document.contains("files")) return origin;
+  root["files"].members([&](const std::string& name, const io::JsonNode& node) {
+    origin.files[name] = {node["bytes"].integer(), node["changed_nanoseconds"].integer(INT64_MIN)};
+  });
   return origin;
 }
 

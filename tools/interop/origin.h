@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tools/interop/elements.h"
+#include "tools/interop/file_stamp.h"
 #include "tools/interop/tensor_map.h"
 
 namespace hexad::interop {
@@ -20,6 +21,7 @@ struct Origin {
   ExpertLayout experts = ExpertLayout::separate;
   std::optional<Element> element;             // type of most tensors; nullopt: unknown
   std::map<std::string, Element> exceptions;  // types of the other tensors, by foreign name
+  FileStamps files;  // stamps of the files that the import read, for changed_file(); empty in older imports
 };
 
 /// Returns the text of origin.json.

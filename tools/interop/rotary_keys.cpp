@@ -1,6 +1,7 @@
 #include "tools/interop/rotary_keys.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -192,9 +193,10 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
   }
   const Json all = parameters_of(config, family, where);
   if (family.scaled_rotary && !present(all, "rope_type") && !present(all, "type"))
-    fail(ExitCode::data, where,
-         ": rope_parameters.rope_type is missing, expected default, linear, yarn, llama3 or longrope, because ",
-         family.model_type, " has no default");
+    fail(
+        ExitCode::data, where,
+        ": rope_parameters.rope_type is missing, expected default, linear, dynamic, yarn, llama3 or longrope, because ",
+        family.model_type, " has no default");
   keys.set("model.rotary_theta", number(all, "rope_theta", family.rotary_theta, where), where);
   const double share = number(all, "partial_rotary_factor", family.rotary_share, where);
   if (!(share > 0 && share <= 1))
@@ -202,10 +204,11 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
   keys.set("model.rotary_share", share, where);
   const char* key = present(all, "rope_type") ? "rope_type" : "type";
   const Json kind = present(all, key) ? all[key] : Json("default");
-  if (kind == "default" || kind == "linear") {
-    require_only(all, kind == "linear" ? std::vector<std::string_view>{"factor"} : std::vector<std::string_view>{},
+  if (kind == "default" || kind == "linear" || kind == "dynamic") {
+    const bool has_factor = kind != "default";
+    require_only(all, has_factor ? std::vector<std::string_view>{"factor"} : std::vector<std::string_view>{},
                  kind.get<std::string>(), where);
-    if (kind == "default") return;
+    if (kind != "linear") return;  // dynamic scaling begins beyond max_position_embeddings
     keys.set("model.rotary_scaling.kind", "linear", where);
     keys.set("model.rotary_scaling.factor", required(all, "factor", "linear", where), where);
   } else if (kind == "yarn") {
@@ -216,8 +219,44 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
     read_longrope(all, config, keys, where);
   } else {
     fail(ExitCode::data, where, ": rope_type is ", kind.dump(),
-         ", expected one of default, linear, yarn, llama3, longrope");
+         ", expected one of default, linear, dynamic, yarn, llama3, longrope");
   }
+}
+
+bool has_dynamic_rotary(const Json& config) {
+  return std::ranges::any_of(std::to_array({"rope_parameters", "rope_scaling"}), [&](const char* section) {
+    if (!present(config, section) || !config[section].is_object()) return false;
+    const Json& all = config[section];
+    return all.value(present(all, "rope_type") ? "rope_type" : "type", Json()) == "dynamic";
+  });
+}
+
+bool implies_original_context(const OrderedJson& config, const ModelKeys& keys) {
+  const std::string& kind = keys.text("model.rotary_scaling.kind");
+  if (keys.real("model.yarn.factor") == 1 && kind != "llama3" && kind != "longrope") return false;
+  const auto states_it = [](const OrderedJson& object) {
+    const auto found = object.is_object() ? object.find("original_max_position_embeddings") : object.end();
+    return found != object.end() && !found->is_null();
+  };
+  return !states_it(config) &&
+         std::ranges::none_of(std::to_array({"rope_parameters", "rope_scaling"}), [&](const char* section) {
+           const auto found = config.find(section);
+           return found != config.end() && states_it(*found);
+         });
+}
+
+ModelKeys without_ntk(ModelKeys keys, int64_t rotary) {
+  if (keys.text("model.rotary_scaling.kind") != "ntk") return keys;
+  const std::string where = "the recipe: model.rotary_theta";
+  // With two dimensions, the only frequency is 1 for any theta.
+  if (rotary > 2) {
+    const auto size = static_cast<double>(rotary);
+    const double factor = keys.real("model.rotary_scaling.factor");
+    keys.set("model.rotary_theta", keys.real("model.rotary_theta") * std::pow(factor, size / (size - 2)), where);
+  }
+  keys.set("model.rotary_scaling.kind", "none", where);
+  keys.set("model.rotary_scaling.factor", 1, where);
+  return keys;
 }
 
 void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& keys) {

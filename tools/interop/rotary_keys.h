@@ -2,6 +2,7 @@
 // partial_rotary_factor. Version 5 writes rope_parameters, which contains all three.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,14 @@ std::vector<std::string_view> rotary_config_keys();
 /// Sets the recipe's keys of rotary positions. model.context must already be set. Throws Error(data) if Hexad cannot
 /// represent a key. The message begins with `where` and names this key.
 void read_rotary(const Json& config, const Family& family, ModelKeys& keys, const std::string& where);
+/// True if rope_type is `dynamic`. Such a model has no scaling up to max_position_embeddings positions.
+bool has_dynamic_rotary(const Json& config);
+/// True if the rotary scaling of a model depends on the context of its training, which its config does not state.
+/// max_position_embeddings then implies it. `keys` are those of the config.
+bool implies_original_context(const OrderedJson& config, const ModelKeys& keys);
+/// Returns keys of the same model without NTK scaling, which no config.json has: it is a larger rotary_theta. `rotary`
+/// is the number of dimensions of a head that rotate.
+ModelKeys without_ntk(ModelKeys keys, int64_t rotary);
 /// Writes the keys in the form that `config` already uses. Transformers 4 and 5 both read the form of a new config.
 void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& keys);
 

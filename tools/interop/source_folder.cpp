@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* index_name = "model.safetensors.index.json";
 constexpr const char* single_name = "model.safetensors";
+constexpr const char* templates_name = "additional_chat_templates";
 
 // Dtypes of the safetensors format, so that messages can name the dtype of a tensor that is not accepted.
 constexpr io::StoredDtype known_dtypes[] = {
@@ -38,6 +39,39 @@ std::vector<std::string> files_of(const std::string& folder) {
 bool is_pickle(std::string_view name) {
   constexpr std::array<std::string_view, 6> endings{".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"};
   return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+bool is_template(std::string_view name) { return name.ends_with(".jinja") && !name.starts_with("."); }
+
+// True for the names of files that belong to the tokenizer or to generation.
+bool is_companion(std::string_view name) {
+  constexpr std::array<std::string_view, 12> known{"generation_config.json",
+                                                   "tokenizer.json",
+                                                   "tokenizer_config.json",
+                                                   "special_tokens_map.json",
+                                                   "added_tokens.json",
+                                                   "vocab.json",
+                                                   "vocab.txt",
+                                                   "merges.txt",
+                                                   "spiece.model",
+                                                   "tiktoken.model",
+                                                   "chat_template.json",
+                                                   "tekken.json"};
+  return std::ranges::find(known, name) != known.end() || name.starts_with("tokenizer.model") ||
+         (name.ends_with(".tiktoken") && !name.starts_with(".")) || is_template(name);
+}
+
+bool is_of_weights(std::string_view name) {
+  constexpr std::array<std::string_view, 6> endings{".safetensors", ".index.json", ".h5", ".msgpack", ".gguf", ".onnx"};
+  return is_pickle(name) || std::ranges::any_of(endings, [&](std::string_view e) { return name.ends_with(e); });
+}
+
+// True for texts and pictures that do not belong to the model itself, and for hidden files.
+bool is_about_model(std::string_view name) {
+  constexpr std::array<std::string_view, 5> beginnings{".", "README", "LICENSE", "LICENCE", "NOTICE"};
+  constexpr std::array<std::string_view, 6> endings{".md", ".png", ".jpg", ".jpeg", ".svg", ".pdf"};
+  return std::ranges::any_of(beginnings, [&](std::string_view b) { return name.starts_with(b); }) ||
+         std::ranges::any_of(endings, [&](std::string_view e) { return name.ends_with(e); });
 }
 
 bool has(const std::vector<std::string>& names, std::string_view name) {
@@ -90,6 +124,7 @@ SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
   const std::vector<std::string> names = files_of(folder);
   if (has(names, index_name)) {
     const std::string path = checked_path(folder, index_name);
+    source.files_.emplace_back(index_name);
     const auto index = read_index(path);
     std::set<std::string> files;
     for (const auto& [tensor, file] : index) {
@@ -98,6 +133,10 @@ SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
              "', expected the name of a .safetensors file", is_pickle(file) ? "; pickle files are not accepted" : "");
       files.insert(file);
     }
+    // Other programs read model.safetensors in this case, so the two sets of weights may differ.
+    if (has(names, single_name) && !files.contains(single_name))
+      fail(ExitCode::data, folder, ": has both ", single_name, " and ", index_name,
+           ", which does not list it; remove the stale one");
     for (const std::string& file : files) source.add_shard(file, work);
     source.require_index(index, path);
   } else if (has(names, single_name)) {
@@ -110,6 +149,7 @@ SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
 
 void SourceFolder::add_shard(const std::string& file, const FileWork& work) {
   shards_.push_back(std::make_unique<data::ReadFile>(checked_path(folder_, file)));
+  files_.push_back(file);
   const data::ReadFile& shard = *shards_.back();
   const std::string text = io::read_header_text(shard, work);
   for (const io::HeaderEntry& entry : io::parse_entries(text, shard.size(), known_dtypes, shard.path()).tensors) {
@@ -142,25 +182,49 @@ const SourceTensor* SourceFolder::find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
+std::string companion_path(const std::string& folder, const std::string& name) {
+  const size_t slash = name.find('/');
+  std::string parent = folder, file = name;
+  if (slash != name.npos) {
+    parent += "/" + name.substr(0, slash), file = name.substr(slash + 1);
+    if (fs::is_symlink(parent))
+      fail(ExitCode::data, parent, ": is a link, expected a folder; copy the files themselves (cp -rL)");
+  }
+  std::string path = checked_path(parent, file);
+  if (const auto bytes = static_cast<int64_t>(fs::file_size(path)); bytes > max_companion_bytes)
+    fail(ExitCode::data, path, ": has ", bytes, " bytes, expected at most ", max_companion_bytes);
+  return path;
+}
+
 std::vector<std::string> companion_files(const std::string& folder) {
-  constexpr std::array<std::string_view, 13> known{"generation_config.json",
-                                                   "tokenizer.json",
-                                                   "tokenizer_config.json",
-                                                   "special_tokens_map.json",
-                                                   "added_tokens.json",
-                                                   "vocab.json",
-                                                   "vocab.txt",
-                                                   "merges.txt",
-                                                   "tokenizer.model",
-                                                   "spiece.model",
-                                                   "chat_template.jinja",
-                                                   "chat_template.json",
-                                                   "tekken.json"};
+  std::vector<std::string> names = files_of(folder);
+  std::erase_if(names, [](const std::string& name) { return !is_companion(name); });
+  const std::string templates = folder + "/" + templates_name;
+  if (fs::is_directory(templates))
+    for (const std::string& name : files_of(templates))
+      if (is_template(name)) names.push_back(cat(templates_name, "/", name));
+  std::ranges::sort(names);
+  for (const std::string& name : names) companion_path(folder, name);
+  return names;
+}
+
+std::vector<std::string> uncopied_files(const std::string& folder) {
   std::vector<std::string> names = files_of(folder);
   std::erase_if(names, [&](const std::string& name) {
-    return std::ranges::find(known, name) == known.end() && !name.ends_with(".tiktoken");
+    std::error_code error;
+    return is_companion(name) || is_of_weights(name) || is_about_model(name) || name == "config.json" ||
+           !fs::is_regular_file(folder + "/" + name, error);
   });
   return names;
+}
+
+std::string listed(std::string_view what, const std::vector<std::string>& names) {
+  constexpr size_t most_named = 5;
+  std::string text = cat(what, names.size() == 1 ? "" : "s", " ");
+  for (size_t i = 0; i < std::min(most_named, names.size()); ++i)
+    text += cat(i == 0 ? "'" : ", '", config::shown(names[i]), "'");
+  if (names.size() > most_named) text += cat(" and ", names.size() - most_named, " more");
+  return text;
 }
 
 }  // namespace hexad::interop

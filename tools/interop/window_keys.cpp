@@ -1,6 +1,5 @@
 #include "tools/interop/window_keys.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace hexad::interop {
@@ -15,8 +14,6 @@ constexpr const char* sliding = "sliding_attention";
 constexpr const char* linear = "linear_attention";
 constexpr const char* interval = "full_attention_interval";
 
-bool is_full(int64_t layer, int64_t every) { return every > 0 && layer % every == every - 1; }
-
 /// Returns a list with true for each block that has full attention. The other blocks have the type `other`. Without
 /// layer_types, every `usual`-th block has full attention.
 std::vector<bool> blocks_with_full_attention(const Json& config, int64_t layers, const char* other, int64_t usual,
@@ -24,7 +21,7 @@ std::vector<bool> blocks_with_full_attention(const Json& config, int64_t layers,
   std::vector<bool> blocks;
   const auto types = config.find(key);
   if (types == config.end() || types->is_null()) {
-    for (int64_t l = 0; l < layers; ++l) blocks.push_back(is_full(l, usual));
+    for (int64_t l = 0; l < layers; ++l) blocks.push_back(is_nth(l, usual));
     return blocks;
   }
   if (!types->is_array() || static_cast<int64_t>(types->size()) != layers)
@@ -39,22 +36,19 @@ std::vector<bool> blocks_with_full_attention(const Json& config, int64_t layers,
 }
 
 /// Returns n if every n-th block of the list, and no other, has full attention; 0 if none has.
-int64_t period_of(const std::vector<bool>& wanted, const std::string& where) {
-  const auto layers = static_cast<int64_t>(wanted.size());
-  const auto first = std::ranges::find(wanted, true) - wanted.begin();
-  const int64_t every = first == layers ? 0 : first + 1;
-  for (int64_t l = 0; l < layers; ++l)
-    if (wanted[l] != is_full(l, every))
-      fail(ExitCode::data, where, ": ", key, " names blocks with ", full,
-           " that are not every n-th block for any n, expected every n-th block");
-  return every;
+int64_t period_of_full_attention(const std::vector<bool>& wanted, const std::string& where) {
+  const auto every = period_of(wanted);
+  if (!every)
+    fail(ExitCode::data, where, ": ", key, " names blocks with ", full,
+         " that are not every n-th block for any n, expected every n-th block");
+  return *every;
 }
 
 }  // namespace
 
 void read_windows(const Json& config, ModelKeys& keys, const std::string& where) {
   const int64_t layers = keys.integer("model.layers");
-  const int64_t every = period_of(blocks_with_full_attention(config, layers, sliding, 2, where), where);
+  const int64_t every = period_of_full_attention(blocks_with_full_attention(config, layers, sliding, 2, where), where);
   const auto window = config.find("sliding_window");
   if (every != 1 && window != config.end() && window->is_null())
     fail(ExitCode::data, where, ": sliding_window is null, expected a number of tokens, because ", key, " has ",
@@ -67,7 +61,7 @@ void write_windows(OrderedJson& config, const ModelKeys& keys) {
   const bool windows = !keys["model.window"].is_null();
   OrderedJson types = OrderedJson::array();
   for (int64_t l = 0; l < keys.integer("model.layers"); ++l)
-    types.push_back(!windows || is_full(l, keys.integer("model.full_attention_every")) ? full : sliding);
+    types.push_back(!windows || is_nth(l, keys.integer("model.full_attention_every")) ? full : sliding);
   config[key] = std::move(types);
 }
 
@@ -80,7 +74,8 @@ void read_delta_nets(const Json& config, ModelKeys& keys, const std::string& whe
     usual = found->get<int64_t>();
   }
   const int64_t layers = keys.integer("model.layers");
-  const int64_t every = period_of(blocks_with_full_attention(config, layers, linear, usual, where), where);
+  const int64_t every =
+      period_of_full_attention(blocks_with_full_attention(config, layers, linear, usual, where), where);
   if (every == 1)
     fail(ExitCode::data, where, ": no block has ", linear,
          ", expected at least one, because the keys linear_* describe it");

@@ -54,7 +54,8 @@ std::vector<Advice> common_advice(std::vector<Advice> mine, const comm::ProcessG
 std::string obstacle(const Recipe& recipe, const Advice& advice) {
   if (!advice.schedule) return advice.silence;
   if (const auto refusals = contradictions(recipe, *advice.schedule); !refusals.empty())
-    return cat("is illegal in this layout: schedule.moe.", refusals.front().key, " ", refusals.front().what);
+    return cat("the advised schedule is illegal in this layout: schedule.moe.", refusals.front().key, " ",
+               refusals.front().what);
   if (!permits(recipe.schedule.moe, *advice.schedule)) return "the recipe sets another value";
   return {};
 }

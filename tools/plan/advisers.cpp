@@ -44,7 +44,7 @@ Answer says(const MoeSchedule& schedule) {
 }
 
 // Returns the measured curve of a collective of `group`; null if there is none with at least two points.
-const TimeCurve* curve_of(const Rates& rates, TaskKind kind, const AdvisedGroup& group) {
+const TimeCurve* curve_of_group(const Rates& rates, TaskKind kind, const AdvisedGroup& group) {
   const Rates::Link* link = rates.find(kind, group.name, group.ranks, group.crosses_nodes);
   return link && link->curve.points.size() > 1 ? &link->curve : nullptr;
 }
@@ -97,8 +97,8 @@ MoeSchedule unchunked(MoeSchedule s) {
 
 Answer of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
   if (l.tp.ranks == 1 || l.ep.ranks == 1) return silent("needs tensor parallelism and expert parallelism");
-  const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep);
-  const TimeCurve* gather = curve_of(rates, TaskKind::all_gather, l.tp);
+  const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
+  const TimeCurve* gather = curve_of_group(rates, TaskKind::all_gather, l.tp);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   if (!gather) return silent(unmeasured(TaskKind::all_gather, l.tp));
   if (rates.copy.points.size() < 2) return silent("the profile has no curve of copies");
@@ -133,8 +133,8 @@ Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
     return silent("needs tensor parallelism and expert parallelism, without which S1 and S2 are equal");
   if (l.etp > 1 && usual.all_to_all == ep::AllToAll::hierarchical)
     return silent("sends rows to all etp ranks at once, which schedule.moe.all_to_all: hierarchical does not");
-  const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep_etp);
-  const TimeCurve* gather = curve_of(rates, TaskKind::all_gather, l.tp);
+  const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep_etp);
+  const TimeCurve* gather = curve_of_group(rates, TaskKind::all_gather, l.tp);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep_etp));
   if (!gather) return silent(unmeasured(TaskKind::all_gather, l.tp));
   const parm::Layer layer{.B = l.sequences,
@@ -161,7 +161,7 @@ Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
 Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
   if (l.ep.ranks == 1) return silent("needs expert parallelism");
   if (l.local_experts == 1) return silent("needs several experts on a rank, which it divides into groups");
-  const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep);
+  const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   // Seconds of an all-to-all and of the products of all local experts, over the bytes of a rank's rows.
   const double bytes = group_bytes(l) / l.tp.ranks, rows = bytes / (l.hidden * l.bytes_per_element);
@@ -207,7 +207,7 @@ mpmoe::Slowdowns slowdowns(const Rates& rates) {
 Answer of_mpmoe(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual,
                 const std::vector<moe::ReuseStrategy>& reuse) {
   if (l.ep.ranks == 1) return silent("needs expert parallelism");
-  const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep);
+  const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   const TimeCurve& forward = rates.compute[base::ordinal(base::GemmPass::forward)];
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   if (forward.points.size() < 2 || rates.copy.points.size() < 2)

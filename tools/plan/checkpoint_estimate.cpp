@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -47,8 +48,15 @@ class ScratchFile {
     if (fd_ >= 0) ::close(fd_);
   }
   ScratchFile(const ScratchFile&) = delete;
-  bool write(const std::vector<char>& bytes) const {
-    return fd_ >= 0 && ::write(fd_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  bool write(std::span<const char> bytes) const {
+    if (fd_ < 0) return false;
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return false;  // a disk that is full writes a part first, and then fails with a reason
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+    return true;
   }
   bool sync() const { return fd_ >= 0 && ::fsync(fd_) == 0; }
 
@@ -64,7 +72,7 @@ Range quartiles(std::vector<double> values) {
 
 // Measures the speed of writes to `folder`. If a file there cannot be created, written or flushed, returns zeros, and
 // errno has the reason.
-DiskSpeed measured(const fs::path& folder) {
+DiskSpeed measured_speed(const fs::path& folder) {
   constexpr size_t piece = size_t{4} << 20, fewest = 3, most = 24;
   constexpr double longest = 0.8;
   const ScratchFile file(folder);
@@ -136,7 +144,7 @@ WriteTime estimate_write(const std::string& run_dir, double bytes) {
   if (const Range saves = last_saves(run_dir); saves.most > 0)
     return {saves.least * bytes, saves.most * bytes, saves.most * bytes, "like the last saves of " + run_dir};
   const fs::path folder = nearest_folder(run_dir);
-  const DiskSpeed speed = measured(folder);
+  const DiskSpeed speed = measured_speed(folder);
   if (speed.seconds_per_byte.most <= 0)
     return {0, 0, 0, fmt::format("cannot write to {}: {}", folder.string(), std::strerror(errno))};
   return write_time(speed, bytes, folder.string());

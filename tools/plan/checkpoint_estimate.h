@@ -1,4 +1,4 @@
-// Estimates of a checkpoint's cost before the first checkpoint exists.
+// Estimates of a checkpoint's size and write time, before it is written.
 #pragma once
 
 #include <string>

@@ -9,6 +9,7 @@
 #include "framework/base/ordinal.h"
 #include "framework/config/typed_recipe.h"
 #include "tools/plan/dense_products.h"
+#include "tools/plan/measured_curve.h"
 
 namespace hexad::plan {
 namespace {
@@ -95,9 +96,6 @@ void check_same_size(const Cluster& cluster, config::Problems& problems) {
   check("nodes", cluster.measured.nodes, cluster.machine->nodes);
   check("ranks_per_node", cluster.measured.ranks_per_node, cluster.machine->ranks_per_node);
 }
-
-// Returns the distance between two sizes in octaves (factors of two).
-double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
 // Returns 0 if `measured` is the wanted kind of group, 1 if it is an acceptable substitute, and none otherwise.
 std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {

@@ -43,7 +43,7 @@ std::string take_dense_rows(train::Recipe& recipe) {
   const bool any = is_open(recipe.schedule.moe) ||
                    std::ranges::any_of(recipe.stages, [&](const auto& s) { return is_open(s.schedule.moe); });
   if (!any || recipe.schedule.profile.empty() || recipe.model.moe.experts == 0) return {};
-  const std::optional<Element> element = element_of(dtype_of(recipe.train.precision));
+  const std::optional<Element> element = element_of(train::dtype_of(recipe.train.precision));
   if (!element) return {};
   const Cluster cluster = load_cluster(recipe.schedule.profile);
   std::vector<int64_t> found;  // without repetitions

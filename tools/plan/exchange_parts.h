@@ -10,8 +10,8 @@ struct ExchangeParts {
   schedule::Timeline combine;   // from the end of the last computation, which is its time 0
 };
 
-/// Returns the parts of a forward pass, measured or predicted. The pass must compute nothing but routed experts. A part
-/// contains only the part of a task that lies in it. Throws std::logic_error if the pass has no computation.
+/// Returns the parts of a forward pass, measured or predicted. The pass must compute nothing but routed experts. Tasks
+/// that extend beyond a part are cut at its border. Throws std::logic_error if the pass has no computation.
 ExchangeParts exchange_parts(const schedule::Timeline& forward);
 
 }  // namespace hexad::plan

@@ -7,10 +7,10 @@ namespace hexad::plan {
 namespace {
 
 // Number of layouts to request if it only matters whether a layout fits.
-constexpr size_t few = 3;
+constexpr size_t few_plans = 3;
 
 std::optional<FittingLayout> first_fit(const PlanAt& plan_at, int64_t context, int64_t ranks) {
-  Plan plan = plan_at({.context = context, .ranks = ranks, .objective = Objective::memory, .wanted = few});
+  Plan plan = plan_at({.context = context, .ranks = ranks, .objective = Objective::memory, .wanted = few_plans});
   if (plan.best.empty()) return {};
   return FittingLayout{context, ranks, std::move(plan.best.front())};
 }
@@ -18,8 +18,8 @@ std::optional<FittingLayout> first_fit(const PlanAt& plan_at, int64_t context, i
 }  // namespace
 
 Shortfall shortfall(const PlanAt& plan_at, int64_t context, int64_t ranks, double memory) {
-  Plan plan =
-      plan_at({.context = context, .ranks = ranks, .objective = Objective::memory, .wanted = few, .any_memory = true});
+  Plan plan = plan_at(
+      {.context = context, .ranks = ranks, .objective = Objective::memory, .wanted = few_plans, .any_memory = true});
   Shortfall lack{.least = {}, .memory = memory};
   if (!plan.best.empty()) lack.least = FittingLayout{context, ranks, std::move(plan.best.front())};
   return lack;

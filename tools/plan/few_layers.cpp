@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/kernels/meta/meta_table.h"
+#include "tools/plan/number.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/train/recipe/traffic_options.h"
 
@@ -77,7 +78,24 @@ struct Extend {
   }
 };
 
-double number(int64_t n) { return static_cast<double>(n); }
+// Removes ranks from groups in which the recorded rank sends no messages: keeps that rank and, if there is one, a rank
+// on another node. Only this matters to the simulation of a single rank, and groups may have thousands of ranks.
+void keep_few_ranks(StepRecord& record, const std::vector<int>& node_of_rank) {
+  std::vector<char> has_messages(record.groups.size());
+  for (const device::Issue& issue : record.issues)
+    if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work); work && work->peer >= 0)
+      has_messages[work->group] = true;
+  for (size_t g = 0; g < record.groups.size(); ++g) {
+    if (has_messages[g]) continue;
+    device::IssuedGroup& group = record.groups[g];
+    const int mine = group.ranks[group.rank];
+    const auto elsewhere =
+        std::ranges::find_if(group.ranks, [&](int rank) { return node_of_rank[rank] != node_of_rank[mine]; });
+    std::vector<int> few{mine};
+    if (elsewhere != group.ranks.end()) few.push_back(*elsewhere);
+    group.ranks = std::move(few), group.rank = 0;
+  }
+}
 
 // Returns a rank's memory for the loss that tp ranks share, as a multiple of its memory for one block without tp.
 // tp::vocab_cross_entropy() has the logits of two blocks, because it computes the logits of a block while statistics of
@@ -87,6 +105,12 @@ double blocks_of_shared_loss(const Recipe& r) {
   const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
   const double logits = number(base::size_of(acc)), gradient = acc == weights ? 0 : number(base::size_of(weights));
   return (2 * logits + gradient) / (logits + gradient);
+}
+
+// Returns the number of the job's ranks on a node. `prices` has the ranks of one stage. If the job has fewer ranks than
+// a node, all its stages are on one node.
+int64_t ranks_of_node(const Recipe& r, const StepPrices& prices) {
+  return std::min(r.parallel.pp * std::ssize(prices.node_of_rank()), prices.prices().ranks_per_node());
 }
 
 }  // namespace
@@ -101,16 +125,20 @@ std::optional<double> tokens_of_loss_block(const Recipe& r, int64_t recorded_tok
   return r.parallel.tp > 1 ? block * blocks_of_shared_loss(r) : block;
 }
 
-FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices& prices, int64_t world, int64_t stages,
+std::shared_ptr<const StepPrices> prices_of_stage(const Recipe& r, const Prices& prices, int64_t world,
+                                                  int64_t stages) {
+  return std::make_shared<const StepPrices>(prices, nodes_of_stage(r, prices.ranks_per_node(), world, stages));
+}
+
+FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, std::shared_ptr<const StepPrices> prices,
                      const std::array<int64_t, 2>& contexts, RoutingLoad load, std::shared_ptr<SharedByRuns> shared)
     : recipe_(std::move(r)),
       extensions_(extensions),
       load_(std::move(load)),
       shared_(shared ? std::move(shared) : std::make_shared<SharedByRuns>()),
-      recorded_(std::make_unique<Recorded>(
-          StepPrices(prices, nodes_of_stage(recipe_, prices.ranks_per_node(), world, stages)))),
-      contention_(recorded_->prices.contention(train::priorities_of(recipe_.distributed),
-                                               std::min(world, prices.ranks_per_node()))),
+      prices_(std::move(prices)),
+      recorded_(std::make_unique<Recorded>()),
+      contention_(prices_->contention(train::priorities_of(recipe_.distributed), ranks_of_node(recipe_, *prices_))),
       contexts_(contexts),
       recorded_contexts_(contexts) {
   recipe_.batch.micro = 1;
@@ -126,11 +154,12 @@ FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices
   const auto alike = [](const device::Work& a, const device::Work& b) { return a.index() == b.index(); };
   if (!std::ranges::equal(works_[0], works_[1], alike)) contexts_[0] = contexts_[1];
   first_ = record.first_in("forward, micro-batch 0"), second_ = record.first_in("forward, micro-batch 1");
-  recorded_->priced.emplace(recorded_->prices, record);
+  recorded_->priced.emplace(*prices_, record);
+  keep_few_ranks(record, prices_->node_of_rank());
 }
 
 mesh::Layout FewLayers::layout() const {
-  return {recipe_.parallel.sizes(), static_cast<int>(recorded_->prices.node_of_rank().size())};
+  return {recipe_.parallel.sizes(), static_cast<int>(prices_->node_of_rank().size())};
 }
 
 int FewLayers::rank_in(const mesh::Layout& layout) const {
@@ -141,8 +170,7 @@ int FewLayers::rank_in(const mesh::Layout& layout) const {
 device::MemoryStats FewLayers::run_recorded() {
   const mesh::Layout all = layout();
   const int rank = rank_in(all);
-  RunOnMeta run(recipe_, extensions_, all, rank, load_, RunOnMeta::Record::issues, recorded_->prices.node_of_rank(),
-                shared_);
+  RunOnMeta run(recipe_, extensions_, all, rank, load_, RunOnMeta::Record::issues, prices_->node_of_rank(), shared_);
   run.follow_spans();
   // Under ZeRO-3, an additional first step records the order in which weights are used.
   if (recipe_.parallel.zero == 3) run.step(2);
@@ -186,7 +214,7 @@ FewLayersTimes FewLayers::times(int64_t sequences, int64_t context) {
   const StepRecord& record = recorded_->record;
   const RecordPrices& priced = *recorded_->priced;
   const SimulatedStep simulated = simulate_step(
-      std::span(&record, 1), recorded_->prices.node_of_rank(),
+      std::span(&record, 1), prices_->node_of_rank(),
       [&](const StepRecord&, const device::Issue& issue) { return priced.seconds(issue); }, contention_);
   const std::vector<schedule::Interval>& at = simulated.ranks.front().times;
 

@@ -27,6 +27,11 @@ struct FewLayersTimes {
   double dp_traffic = 0;  // communication of weights and gradients in a micro-batch, hidden or not
 };
 
+/// Returns prices for the ranks of the first pipeline stage of a job of `world` ranks in `stages` stages, in ascending
+/// order. The prices depend on the sizes and the order of the recipe's axes. Takes time linear in `world`.
+std::shared_ptr<const StepPrices> prices_of_stage(const train::Recipe& recipe, const Prices& prices, int64_t world,
+                                                  int64_t stages);
+
 /// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The
 /// sizes of operations are linear in the number of tokens. The sizes of attention are also linear in the sequence
 /// length. Therefore, a step with any number of tokens can be priced without running it. If the steps of the two
@@ -34,16 +39,16 @@ struct FewLayersTimes {
 /// proportional to the number of tokens, and all other costs to be constant.
 class FewLayers {
  public:
-  /// Records the steps, which takes milliseconds. Places the ranks as those of the first pipeline stage of a job of
-  /// `world` ranks in `stages` stages. `contexts` has the two sequence lengths, ascending. If `load` gives the loads of
-  /// the experts, records the rank with the most loaded experts. `extensions` must outlive the object. `shared` holds
-  /// results that runs share: the runs of this object use them and add their own. Null: only these runs share results.
-  FewLayers(train::Recipe recipe, const train::Extensions& extensions, const Prices& prices, int64_t world,
-            int64_t stages, const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
+  /// Records the steps, which takes milliseconds. `prices` are those of the stage (prices_of_stage()). `contexts` has
+  /// the two sequence lengths, ascending. If `load` gives the loads of the experts, records the rank with the most
+  /// loaded experts. `extensions` must outlive the object. `shared` holds results that runs share: the runs of this
+  /// object use them and add their own. Null: only these runs share results.
+  FewLayers(train::Recipe recipe, const train::Extensions& extensions, std::shared_ptr<const StepPrices> prices,
+            const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
             std::shared_ptr<SharedByRuns> shared = nullptr);
 
   /// Return the costs of a step with `sequences` sequences of `context` tokens in each micro-batch. Times are
-  /// simulated, which takes longer than to extrapolate memory.
+  /// simulated, which takes longer than the extrapolation of memory.
   FewLayersMemory memory(int64_t sequences, int64_t context) const;
   FewLayersTimes times(int64_t sequences, int64_t context);
 
@@ -58,8 +63,6 @@ class FewLayers {
   // A record whose operations are resized for each priced step. Its address must not change, because `priced` refers to
   // it.
   struct Recorded {
-    explicit Recorded(StepPrices p) : prices(std::move(p)) {}
-    StepPrices prices;
     StepRecord record{};
     std::optional<RecordPrices> priced{};
   };
@@ -72,6 +75,7 @@ class FewLayers {
   const train::Extensions& extensions_;
   RoutingLoad load_;
   std::shared_ptr<SharedByRuns> shared_;
+  std::shared_ptr<const StepPrices> prices_;
   std::unique_ptr<Recorded> recorded_;
   StepContention contention_;
   std::array<int64_t, 2> contexts_, recorded_contexts_;  // contexts_: equal if the shorter length is ignored

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "framework/base/error.h"
+#include "framework/base/median.h"
 
 namespace hexad::plan {
 
@@ -36,14 +37,9 @@ Trial search_unimodal(int64_t low, int64_t high, const std::function<std::option
 
 SampleSummary summary_of(std::vector<double> samples) {
   base::require(!samples.empty(), "[summary_of] no samples are given, expected at least one");
-  const auto median = [&] {
-    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-    std::nth_element(samples.begin(), middle, samples.end());
-    return *middle;
-  };
-  SampleSummary summary{.median = median()};
+  SampleSummary summary{.median = base::median(samples)};
   for (double& s : samples) s = std::abs(s - summary.median);
-  summary.deviation = median();
+  summary.deviation = base::median(std::move(samples));
   return summary;
 }
 

@@ -79,6 +79,14 @@ int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   return std::min(p.pp, static_cast<int64_t>(std::bit_floor(fill)));
 }
 
+// Returns the prices of a stage. The nodes of its ranks depend neither on recomputation nor on ZeRO.
+std::shared_ptr<const StepPrices> LayerCosts::prices_of(const Recipe& r, int64_t stages) {
+  const train::ParallelConfig& p = r.parallel;
+  std::shared_ptr<const StepPrices>& known = prices_of_stages_[{p.tp, p.cp, p.ep, p.etp.value_or(p.tp), stages}];
+  if (!known) known = prices_of_stage(r, prices_, world_, stages);
+  return known;
+}
+
 LayerCosts::Models& LayerCosts::models(const Recipe& r) {
   const int64_t stages = stages_that_count(r), unit = 2 * r.parallel.cp * r.parallel.tp;
   // These lengths satisfy every layout rule. They may be longer than a very short context of the recipe.
@@ -95,7 +103,7 @@ LayerCosts::Models& LayerCosts::models(const Recipe& r) {
       Recipe few = r;
       few.model.layers = r.model.moe.dense_layers + periods * layers_of_period(r);
       few.optim.freeze = kind.freeze;
-      return FewLayers(std::move(few), extensions_, prices_, world_, stages, contexts, load_, shared_);
+      return FewLayers(std::move(few), extensions_, prices_of(r, stages), contexts, load_, shared_);
     };
     made.of_kinds.push_back({of_periods(1), of_periods(2)});
   }

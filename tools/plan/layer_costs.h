@@ -61,6 +61,7 @@ class LayerCosts {
     std::map<Tokens, Memory> memory;
     std::map<Tokens, Times> times;
   };
+  std::shared_ptr<const StepPrices> prices_of(const train::Recipe& recipe, int64_t stages);
   Models& models(const train::Recipe& recipe);
   const Memory& memory_of_models(const train::Recipe& recipe);
   const Times& times_of_models(const train::Recipe& recipe);
@@ -74,6 +75,8 @@ class LayerCosts {
   const RoutingLoad load_;
   const std::shared_ptr<SharedByRuns> shared_ = std::make_shared<SharedByRuns>();
   std::map<std::string, Models> models_;
+  // Prices by tp, cp, ep, etp and stages.
+  std::map<std::array<int64_t, 5>, std::shared_ptr<const StepPrices>> prices_of_stages_;
   std::vector<FrozenPeriods> kinds_;  // empty before the first step
   // Growth of the layers' temporary memory, in bytes per token. It depends neither on ZeRO nor on placement.
   std::map<std::string, double> growth_;

@@ -73,8 +73,8 @@ void add_nodes(std::vector<int>& key, const std::vector<int>& ranks, const std::
     key.push_back(numbers.try_emplace(node_of_rank[r], static_cast<int>(numbers.size())).first->second);
 }
 
-// Returns the ep coordinate of the rank that stands for each of `ranks` ep ranks: itself for the busiest rank, the rank
-// with the median load for the others.
+// Returns the ep coordinate of the rank that stands for each of `ranks` ep ranks. The busiest rank stands for itself,
+// and the rank with the median load stands for all others.
 std::vector<int> stand_ins(const RoutingLoad& load, int ranks) {
   const std::vector<double> slots = slots_of_ranks(load.shares().front(), ranks);
   std::vector<int> order(slots.size());

@@ -55,7 +55,7 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   const Qr qr = decompose(scaled);
   if (qr.rank() < columns)
     base::fail_invariant(
-        base::cat("[least_squares] ", rows, " samples do not determine ", undetermined_terms(scaled, terms)));
+        base::cat("[least_squares] ", rows, " samples do not distinguish ", undetermined_terms(scaled, terms)));
 
   const Eigen::VectorXd coefficients = qr.solve(seen).cwiseQuotient(length);
   const Eigen::VectorXd residuals = seen - matrix * coefficients;
@@ -63,7 +63,7 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
 }
 
 Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least) {
-  FitTerm terms[] = {{"seconds to start", {}}, {"seconds a unit", {}}};
+  FitTerm terms[] = {{"seconds to start", {}}, {"seconds per unit", {}}};
   std::vector<double> weighted;
   for (const auto& [x, y] : samples) {
     base::require(least == Least::residuals || y > 0, "[fit_alpha_beta] ", y, " seconds for ", x,

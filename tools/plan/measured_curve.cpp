@@ -16,7 +16,7 @@ std::pair<Point, Point> around(const config::Curve& curve, double x) {
   return {*(right - 1), *right};
 }
 
-double line(const Point& a, const Point& b, double x) { return std::lerp(a.y, b.y, (x - a.x) / (b.x - a.x)); }
+double on_line(const Point& a, const Point& b, double x) { return std::lerp(a.y, b.y, (x - a.x) / (b.x - a.x)); }
 
 }  // namespace
 
@@ -27,7 +27,7 @@ double efficiency(const config::Curve& shares, double volume) {
   if (volume <= first.x) return first.y * volume / first.x;
   if (volume >= last.x) return last.y;
   const auto [a, b] = around(shares, volume);
-  return volume / line({a.x, a.x / a.y}, {b.x, b.x / b.y}, volume);
+  return volume / on_line({a.x, a.x / a.y}, {b.x, b.x / b.y}, volume);
 }
 
 double speed(const config::Curve& speeds, double volume) {
@@ -37,7 +37,7 @@ double speed(const config::Curve& speeds, double volume) {
   if (volume <= first.x) return first.y * volume / first.x;
   if (volume >= last.x) return last.y;
   const auto [a, b] = around(speeds, volume);
-  return line(a, b, volume);
+  return on_line(a, b, volume);
 }
 
 double seconds(const config::Curve& times, double size) {
@@ -45,11 +45,13 @@ double seconds(const config::Curve& times, double size) {
   if (times.is_constant() || size <= first.x) return first.y;
   if (size < last.x) {
     const auto [a, b] = around(times, size);
-    return line(a, b, size);
+    return on_line(a, b, size);
   }
   const Point& before = times.points[times.points.size() - 2];
   return last.y + std::max(0.0, (last.y - before.y) / (last.x - before.x)) * (size - last.x);
 }
+
+double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
 double Link::seconds(double moved, double volume) const {
   if (moved == 0) return 0;

@@ -20,6 +20,9 @@ double speed(const config::Curve& speeds, double volume);
 /// points. Above the last point, it continues along the last segment, but does not fall.
 double seconds(const config::Curve& times, double size);
 
+/// Returns the distance between two sizes in octaves (factors of two).
+double octaves(double a, double b);
+
 /// A theoretical bandwidth (bytes/s) and the share of this bandwidth that is reached at each volume (bytes).
 struct Link {
   double bandwidth = 1;

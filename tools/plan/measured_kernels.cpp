@@ -1,7 +1,6 @@
 #include "tools/plan/measured_kernels.h"
 
 #include <array>
-#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -11,10 +10,8 @@
 namespace hexad::plan {
 namespace {
 
-double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
-
 // Classes of all kernel families except the pointwise ones.
-constexpr auto classes = std::to_array<std::pair<std::string_view, KernelClass>>({
+constexpr auto classes_of_families = std::to_array<std::pair<std::string_view, KernelClass>>({
     {"swiglu", KernelClass::activation},      {"clamped_swiglu", KernelClass::activation},
     {"gelu", KernelClass::activation},        {"row_gate", KernelClass::activation},
     {"attention", KernelClass::activation},    // merges of blocks, which compute exponentials
@@ -45,7 +42,7 @@ std::optional<Element> element_of(base::Dtype dtype) {
 
 KernelClass class_of(std::string_view family, std::string_view name) {
   if (name == "squared_norm") return KernelClass::norm;  // a sum of squares, without an update
-  for (const auto& [known, of] : classes)
+  for (const auto& [known, of] : classes_of_families)
     if (known == family) return of;
   return KernelClass::pointwise;
 }

@@ -25,7 +25,7 @@ struct Attention {
 /// Attention::flops, backward computes the scores again.
 double attention_flops(AttentionPass pass, double width, double positions);
 
-/// Returns the measured element of a dtype; none for other dtypes.
+/// Returns the element type of measurements that apply to `dtype`; none unless `dtype` is f32 or bf16.
 std::optional<Element> element_of(base::Dtype dtype);
 
 /// Returns the class of kernel `name` of `family` (KernelTable). Kernels of unknown families are pointwise.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -10,8 +9,9 @@
 #include <vector>
 
 #include "framework/base/error.h"
+#include "framework/base/median.h"
+#include "framework/base/parsed_number.h"
 #include "framework/config/typed_recipe.h"
-#include "framework/telemetry/page.h"
 #include "tools/train/recipe/recipe_comparison.h"
 #include "tools/train/report/trained_steps.h"
 
@@ -26,9 +26,7 @@ using telemetry::TraceRecords;
 std::optional<int64_t> step_of(const TraceEvent& e) {
   constexpr std::string_view word = "step ";
   if (e.lane != "host" || !e.name.starts_with(word)) return {};
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(e.name.data() + word.size(), e.name.data() + e.name.size(), number);
-  return error == std::errc() && end == e.name.data() + e.name.size() ? std::optional(number) : std::nullopt;
+  return base::parsed_number<int64_t>(std::string_view(e.name).substr(word.size()));
 }
 
 // Returns the number of the step with the median duration on rank 0, of all steps after step `after`.
@@ -85,7 +83,7 @@ double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t fir
     const auto at = s.comm.find(traffic);
     bytes.push_back(at == s.comm.end() ? 0 : static_cast<double>(at->second.bytes));
   }
-  return telemetry::median(std::move(bytes));
+  return base::median(std::move(bytes));
 }
 
 // True if the key affects the work, and therefore the time, of a step.

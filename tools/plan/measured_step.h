@@ -26,7 +26,7 @@ struct MeasuredStep {
 };
 
 /// Reads a run directory. Throws Error(usage) if `run` is not a run directory. Throws Error(data) if the run has no
-/// trained step, does not record its number of ranks, or has a damaged trace.
+/// trained step, does not record its number of ranks, or has a damaged history.json or trace.
 MeasuredStep measured_step(const std::filesystem::path& run);
 
 /// Throws Error(usage) if a step of `recipe` on `ranks` ranks differs from the measured steps. Compares the number of

@@ -49,8 +49,8 @@ bool is_in_memory(const std::string& folder) {
   return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
 }
 
-// Returns the memory that a rank needs in `place`. Offloaded tensors are in a file if the device is a CPU, and in host
-// memory if it is a GPU.
+// Returns the memory that a rank needs in `place`. On a CPU, offloaded tensors are in a file, which counts only if its
+// folder is in memory. On other devices, they are in host memory.
 Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   const bool on_cpu = r.device == device::DeviceKind::cpu;
   const double offloaded = !on_cpu || is_in_memory(r.offload.folder) ? m.offloaded : 0;
@@ -76,7 +76,7 @@ struct Pool {
 
 // Returns the bytes that a sequence with `tokens` tokens has in the cache of block `layer`.
 double cached_bytes(const Recipe& r, int64_t layer, int64_t tokens) {
-  const base::Dtype dtype = dtype_of(r.train.precision);
+  const base::Dtype dtype = train::dtype_of(r.train.precision);
   if (r.model.is_delta(layer))
     return static_cast<double>(r.model.cached_states(r.parallel.tp) * size_of(accumulator_dtype(dtype)));
   return static_cast<double>(r.model.cached_elements(r.parallel.tp) * tokens * size_of(dtype));
@@ -221,13 +221,15 @@ class Judge {
             : savings_text(
                   recipe_, world_, static_cast<double>(pool.available), need.blocks,
                   [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; }, patience);
-    return fmt::format("{} ({}){}; otherwise use {}. To start the run anyway, set memory.limit_bytes: none",
+    return fmt::format("{} ({}){}; other options: {}. To start the run anyway, set memory.limit_bytes: none",
                        figures(pool, need), parts(pool), help, other_keys(pool));
   }
 
   std::string warning(const Pool& pool, const Need& need) const {
-    return fmt::format("memory may not be sufficient: {}; the difference is smaller than the estimate's error",
-                       figures(pool, need));
+    return fmt::format(
+        "memory may not be sufficient: {}; the estimate has an error of a few percent, and does not count the rounding "
+        "of blocks or the program itself",
+        figures(pool, need));
   }
 
   const Recipe& recipe_;
@@ -259,15 +261,16 @@ RankMemory unpacked(const std::string& text) {
   return {.host = json.at("host"), .pools = list("pools"), .cards = list("cards")};
 }
 
+// Returns the result that rank 0 passes. Collective.
 MemoryFit broadcast(const MemoryFit& mine, const comm::ProcessGroup& group) {
   device::DeviceContext host;
   const std::string text = broadcast_text(mine.text, 0, group, host);
-  const int64_t verdict = static_cast<int64_t>(mine.verdict);
-  return {static_cast<Verdict>(group.all_gather_values(std::span(&verdict, 1), host).front()), text};
+  const int verdict = group.rank() == 0 ? static_cast<int>(mine.verdict) : 0;
+  return {static_cast<Verdict>(group.all_reduce_value(verdict, comm::Reduce::max, host)), text};
 }
 
-// Prints the text of the verdict on rank 0. `stage` is the stage_prefix() with which the message begins. Returns false
-// if the job does not fit.
+// Prints the text of the verdict on rank 0, preceded by `stage`, which is a stage_prefix() or empty. Returns false if
+// the job does not fit.
 bool accepted(const MemoryFit& fit, const comm::World& world, const std::string& stage = "") {
   const bool starts = fit.verdict != Verdict::too_much;
   if (world.rank() == 0 && !fit.text.empty())
@@ -304,11 +307,13 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const c
   if (!recipe.memory.checks_machine()) return {};
   const auto phase = world.file_work().announce("estimating the memory that the model needs");
   device::DeviceContext host;
-  const auto texts = gather_texts(packed(RankMemory::here(recipe.device, world.local_rank())), world.group(), host);
+  const std::string mine = packed(RankMemory::here(recipe.device, world.local_rank()));
+  std::vector<RankMemory> ranks;  // empty except on rank 0
+  comm::gather_bytes({mine.begin(), mine.end()}, world.group(), host, [&](int, const std::vector<uint8_t>& bytes) {
+    ranks.push_back(unpacked({bytes.begin(), bytes.end()}));
+  });
   MemoryFit fit;
   if (world.rank() == 0) {
-    std::vector<RankMemory> ranks;
-    for (const std::string& text : texts) ranks.push_back(unpacked(text));
     fit = memory_fit(
         recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[r]; }, use, cached_tokens);
   }

@@ -53,8 +53,8 @@ MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& exten
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                      ModelUse use = ModelUse::training, int64_t cached_tokens = 0);
 
-/// Returns true if this job's ranks fit; rank 0 may print a warning. Otherwise, rank 0 prints the reason, and the
-/// caller must end the job with exit code 4. Collective.
+/// Returns false if the verdict on this job is `too_much`. Rank 0 then prints the reason, and the caller must end the
+/// job with exit code 4. For the verdicts `tight` and `unknown`, rank 0 prints a warning. Collective.
 bool fits_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                     ModelUse use = ModelUse::training, int64_t cached_tokens = 0);
 

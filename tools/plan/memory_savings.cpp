@@ -24,7 +24,7 @@ std::vector<MemorySaving> memory_savings(const Recipe& r, int64_t world) {
   if (r.recompute < layers::Recompute::attention)
     add("recompute: attention", [](Recipe& c) { c.recompute = layers::Recompute::attention; });
   if (r.model.moe.experts > 0 && r.schedule.moe.memory_reuse == moe::ReuseStrategy::none &&
-      r.recompute != layers::Recompute::block && r.schedule.pipeline.overlap == pp::Overlap::none)
+      r.recompute != layers::Recompute::block)
     add("schedule.moe.memory_reuse: s4", [](Recipe& c) { c.schedule.moe.memory_reuse = moe::ReuseStrategy::s4; });
   if (r.recompute != layers::Recompute::block)
     add("recompute: block", [](Recipe& c) { c.recompute = layers::Recompute::block; });

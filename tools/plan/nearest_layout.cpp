@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "framework/base/divisors.h"
 #include "tools/plan/plan_space.h"
 
 namespace hexad::plan {
@@ -12,13 +13,6 @@ namespace hexad::plan {
 using train::Recipe;
 
 namespace {
-
-std::vector<int64_t> divisors(int64_t n) {
-  std::vector<int64_t> all;
-  for (int64_t d = 1; d <= n; ++d)
-    if (n % d == 0) all.push_back(d);
-  return all;
-}
 
 struct Sizes {
   int64_t ranks, pp, cp, tp, ep;
@@ -64,9 +58,9 @@ std::vector<Sizes> sizes_to_try(const Recipe& recipe, int64_t fewest, int64_t mo
   const int64_t experts = std::max<int64_t>(1, recipe.model.moe.experts);
   std::vector<int64_t> etps{recipe.parallel.etp.value_or(0)};
   if (experts > 1 && etps.front() != 1) etps.push_back(1);
-  const std::vector<int64_t> tps = divisors(recipe.model.heads), eps = divisors(experts),
-                             cps = divisors(std::max<int64_t>(1, recipe.model.context / 2)),
-                             dps = divisors(recipe.batch.global / recipe.batch.micro);
+  const std::vector<int64_t> tps = base::divisors(recipe.model.heads), eps = base::divisors(experts),
+                             cps = base::divisors(std::max<int64_t>(1, recipe.model.context / 2)),
+                             dps = base::divisors(recipe.batch.global / recipe.batch.micro);
   std::vector<Sizes> all;
   const auto add = [&](int64_t ranks, int64_t pp, int64_t cp, int64_t tp) {
     for (const int64_t ep : eps)
@@ -97,14 +91,14 @@ std::vector<std::pair<std::string, std::string>> changes(const Recipe& from, con
 }  // namespace
 
 std::optional<NearestLayout> nearest_layout(const config::Document& document, const Recipe& recipe,
-                                            const train::Extensions& extensions, int64_t most_ranks,
+                                            const train::Extensions& extensions, RankRange range,
                                             const FitsMemory& fits) {
   std::map<int64_t, LayoutRules> rules;  // by number of ranks
   // Searches on more than half of all ranks, then on a quarter to a half, and so on.
-  for (int64_t most = most_ranks; most >= 1; most /= 2) {
+  for (int64_t most = range.most; most >= std::max<int64_t>(1, range.fewest); most /= 2) {
     std::vector<std::pair<Distance, Sizes>> all;
-    for (const Sizes& sizes : sizes_to_try(recipe, most / 2, most))
-      all.emplace_back(distance(recipe, sizes, most_ranks), sizes);
+    for (const Sizes& sizes : sizes_to_try(recipe, std::max(most / 2, range.fewest - 1), most))
+      all.emplace_back(distance(recipe, sizes, range.most), sizes);
     std::ranges::stable_sort(all, {}, &std::pair<Distance, Sizes>::first);
     for (const auto& [far, sizes] : all) {
       Recipe r = with_sizes(recipe, sizes);

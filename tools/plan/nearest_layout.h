@@ -20,21 +20,27 @@ struct NearestLayout {
   std::vector<std::pair<std::string, std::string>> changes;
 };
 
+/// Numbers of ranks to search, both ends included.
+struct RankRange {
+  int64_t fewest = 1, most = 1;
+};
+
 /// Function that returns true if a recipe fits the memory of each of `ranks` ranks.
 using FitsMemory = std::function<bool(const train::Recipe& recipe, int64_t ranks)>;
 
-/// Returns the layout on at most `most_ranks` ranks that is legal (LayoutRules), fits, and is nearest to the recipe's
+/// Returns the layout on a number of ranks in `range` that is legal (LayoutRules), fits, and is nearest to the recipe's
 /// layout. The distance is a sum of logarithms of ratios: of tp, pp and cp to those of the recipe, and of the number of
-/// ranks to `most_ranks`. A few ranks may therefore remain idle if using them would need another tp, pp or cp. More
+/// ranks to `range.most`. A few ranks may therefore remain idle if using them would need another tp, pp or cp. More
 /// than half of the ranks are used if any such layout exists. Of equally near layouts, returns the one with the nearest
 /// tp, then pp, cp, etp and ep.
 ///
 /// The batch, the micro-batch, the context and the ZeRO stage do not change, because the run must remain the same up to
 /// rounding. Placements and the pipeline (parallel.order, cp_expansion; kind, split and overlap) are reset to their
-/// defaults only if a layout has no legal ep and etp otherwise. Returns nullopt if no number of ranks has a layout.
+/// defaults only if a layout has no legal ep and etp otherwise. Returns nullopt if no number of ranks in `range` has a
+/// layout.
 /// `recipe` is the completed recipe of `document`, and has one stage of training.
 std::optional<NearestLayout> nearest_layout(const config::Document& document, const train::Recipe& recipe,
-                                            const train::Extensions& extensions, int64_t most_ranks,
+                                            const train::Extensions& extensions, RankRange range,
                                             const FitsMemory& fits);
 
 }  // namespace hexad::plan

@@ -40,17 +40,11 @@ bool is_neediest_at_the_ends(const Recipe& r, const mesh::Layout& layout) {
   return train::pipeline_of(r).kind == pp::PipelineKind::zb_h1 && micro_batches_of(r, layout) >= 2 * r.parallel.pp;
 }
 
-// Appends what distinguishes layer `layer` from other layers.
-void add_layer(std::vector<int64_t>& kind, const layers::ModelConfig& m, int64_t layer) {
-  kind.insert(kind.end(),
-              {m.is_moe(layer), m.is_delta(layer), m.window_of(layer), m.chunk_of(layer), m.has_rotary(layer)});
-}
-
 // Returns everything on which the memory of `rank` depends, except the tensors that it holds at each action: the layers
 // of its chunks, and how its groups are placed on nodes of `ranks_per_node` ranks. The groups of a stage are those of
 // another stage, moved by a number of ranks, so the rank's number on its node gives their places.
-std::vector<int64_t> kind_of(int rank, int stage, const pp::StageSplit& split, const Recipe& r,
-                             const mesh::Layout& layout, int ranks_per_node) {
+std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& split, const Recipe& r,
+                                  const mesh::Layout& layout, int ranks_per_node) {
   const int node = rank / ranks_per_node;
   const std::vector<int> stages = layout.members(base::Axis::pp, rank);
   std::vector<int64_t> kind{rank % ranks_per_node,
@@ -59,7 +53,10 @@ std::vector<int64_t> kind_of(int rank, int stage, const pp::StageSplit& split, c
   for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
     const auto [begin, end] = split.layers(stage, chunk);
     kind.insert(kind.end(), {split.has_embedding(stage, chunk), split.has_head(stage, chunk), end - begin});
-    for (int64_t layer = begin; layer < end; ++layer) add_layer(kind, r.model, layer);
+    for (int64_t layer = begin; layer < end; ++layer) {
+      const auto of_layer = r.model.kind_of(layer);
+      kind.insert(kind.end(), of_layer.begin(), of_layer.end());
+    }
   }
   return kind;
 }
@@ -92,7 +89,7 @@ std::vector<std::vector<int>> neediest_ranks(const Recipe& r, const mesh::Layout
   const int ranks_per_node = imagined_cards(r, layout.world()) ? usual_ranks_per_node : 1;
   std::map<std::vector<int64_t>, std::vector<size_t>> stages_of_kind;
   for (int stage = 0; stage < stage_count; ++stage)
-    stages_of_kind[kind_of(stages[stage].front(), stage, split, r, layout, ranks_per_node)].push_back(stage);
+    stages_of_kind[kind_of_rank(stages[stage].front(), stage, split, r, layout, ranks_per_node)].push_back(stage);
   std::set<size_t> neediest;
   const bool at_the_ends = is_neediest_at_the_ends(r, layout);
   for (const auto& [kind, equal] : stages_of_kind) {

@@ -17,9 +17,9 @@ constexpr int64_t most_changes_of_layout = 11;
 // Each layout takes up to three changes.
 constexpr size_t most_offloaded = 2;
 // Smallest relative gain for which a changed key is accepted.
-constexpr double least_gain = 0.001;
+constexpr double least_improvement = 0.001;
 
-bool is_less(double after, double before) { return after < (1 - least_gain) * before; }
+bool is_less(double after, double before) { return after < (1 - least_improvement) * before; }
 
 }  // namespace
 

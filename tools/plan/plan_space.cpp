@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/divisors.h"
 #include "framework/base/enum_names.h"
 #include "framework/config/problems.h"
 #include "framework/config/typed_recipe.h"
@@ -35,13 +36,6 @@ std::vector<int64_t> powers_of_two(int64_t most) {
   std::vector<int64_t> powers;
   for (int64_t n = 1; n <= most; n *= 2) powers.push_back(n);
   return powers;
-}
-
-std::vector<int64_t> divisors(int64_t n) {
-  std::vector<int64_t> all;
-  for (int64_t d = 1; d <= n; ++d)
-    if (n % d == 0) all.push_back(d);
-  return all;
 }
 
 struct Pipeline {
@@ -117,7 +111,7 @@ class Enumeration {
     const int64_t experts = std::max<int64_t>(1, recipe_.model.moe.experts);
     for (const Pipeline& pipeline : pipelines(recipe_, pp)) {
       r.schedule.pipeline.kind = pipeline.kind, r.schedule.pipeline.chunks = pipeline.chunks;
-      for (const int64_t ep : divisors(experts))
+      for (const int64_t ep : base::divisors(experts))
         for (const int64_t etp : tp > 1 && experts > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1})
           with_experts(r, ep, etp);
     }
@@ -196,7 +190,7 @@ PlanCandidates plan_candidates(const config::Document& document, const Recipe& r
 NearestRanks nearest_legal_ranks(const config::Document& document, const Recipe& recipe,
                                  const train::Extensions& extensions, const PlanSpace& space, int64_t most) {
   std::set<int64_t> numbers;
-  for (const int64_t dp : divisors(recipe.batch.global))
+  for (const int64_t dp : base::divisors(recipe.batch.global))
     for (int64_t n = dp; n <= most; n *= 2) numbers.insert(n);
   const auto first_legal = [&](auto begin, auto end) -> std::optional<int64_t> {
     for (int tries = 0; tries < most_tries && begin != end; ++tries, ++begin) {

@@ -10,11 +10,11 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/counted.h"
 #include "framework/data/digest.h"
-#include "framework/data/training_data.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/schedule_prices.h"
+#include "tools/train/data_on_ranks.h"
 #include "tools/train/process/version.h"
 #include "tools/train/recipe/schedule_check.h"
 #include "tools/train/train_step.h"
@@ -62,8 +62,8 @@ void print_predictions(const Candidates& candidates) {
 
 /// Errors of predictions. An error is the ratio of predicted to measured time, minus one.
 struct Findings {
-  std::vector<double> errors;  // error of each candidate, in the order of the candidates
-  double median_error = 0, percentile_95_error = 0;
+  std::vector<double> errors;                        // error of each candidate, in the order of the candidates
+  double median_error = 0, percentile_95_error = 0;  // of the absolute values of `errors`
   const ScheduleCandidate* fastest = nullptr;
   const ScheduleCandidate* predicted_fastest = nullptr;
   double excess = 0;  // ratio of the measured time of predicted_fastest to that of fastest, minus one
@@ -128,9 +128,7 @@ Candidates predicted(const Recipe& recipe, const train::Extensions& extensions, 
 void measure(Candidates& candidates, const Recipe& recipe, const train::Extensions& extensions,
              const comm::World& world, int rounds) {
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
-  const data::TrainingData data = data::open_training_data(
-      recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed},
-      extensions.sources);
+  const data::TrainingData data = open_data_on_ranks(recipe, extensions, world.group(), world.file_work());
   ModelInstance instance(recipe, extensions, world.group());
   optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers,
                              &instance.mesh);
@@ -174,8 +172,8 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     if (recipe.schedule.profile.empty())
       fmt::print(
           out,
-          "the predictions assume a default machine, because schedule.profile is not set; `hexad profile` writes "
-          "such a file\n");
+          "the predictions assume a default machine, because schedule.profile is not set; `hexad profile` writes a "
+          "file for this key\n");
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);

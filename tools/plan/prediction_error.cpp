@@ -8,16 +8,16 @@ namespace hexad::plan {
 namespace {
 
 // tests/plan/prediction_error_test.cpp computes both errors from the reports.
-constexpr PredictionError described{.low = 0.46,
-                                    .high = 1.50,
-                                    .cases = 32,
-                                    .what = "published steps of grades A and B",
-                                    .source = "docs/reports/published-steps.md"};
-constexpr PredictionError measured{.low = 0.89,
-                                   .high = 1.53,
-                                   .cases = 42,
-                                   .what = "measured passes through MoE layers",
-                                   .source = "docs/reports/traces/whole-step.txt"};
+constexpr PredictionError error_of_described{.low = 0.46,
+                                             .high = 1.50,
+                                             .cases = 32,
+                                             .what = "published steps of grades A and B",
+                                             .source = "docs/reports/published-steps.md"};
+constexpr PredictionError error_of_measured{.low = 0.89,
+                                            .high = 1.53,
+                                            .cases = 42,
+                                            .what = "measured passes through MoE layers",
+                                            .source = "docs/reports/traces/whole-step.txt"};
 
 std::string_view unit_of(std::string_view duration) { return duration.substr(duration.find(' ') + 1); }
 
@@ -39,6 +39,8 @@ std::string PredictionError::explanation() const {
       cases, what, source);
 }
 
-const PredictionError& prediction_error(const Cluster& cluster) { return cluster.machine ? described : measured; }
+const PredictionError& prediction_error(const Cluster& cluster) {
+  return cluster.machine ? error_of_described : error_of_measured;
+}
 
 }  // namespace hexad::plan

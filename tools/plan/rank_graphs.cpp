@@ -12,20 +12,20 @@
 namespace hexad::plan {
 namespace {
 
-constexpr std::array<std::string_view, 9> groups{
+constexpr std::array<std::string_view, 9> group_names{
     "", "ep", "etp", "tp", "experts", "ep_inside", "ep_across", "experts_inside", "experts_across"};
 
 std::vector<int64_t> encoded(const schedule::TaskGraph& graph) {
   std::vector<int64_t> out;
   for (const schedule::Task& task : graph.tasks()) {
     const schedule::Cost& c = task.spec.cost;
-    const auto group = std::find(groups.begin(), groups.end(), c.group);
-    base::require(group != groups.end(), "[schedule] group '", c.group,
+    const auto group = std::find(group_names.begin(), group_names.end(), c.group);
+    base::require(group != group_names.end(), "[schedule] group '", c.group,
                   "' is unknown; expected a name such as ep, etp or tp");
     for (const int64_t field :
          {static_cast<int64_t>(task.spec.lane), static_cast<int64_t>(task.spec.kind), std::bit_cast<int64_t>(c.flops),
           c.products[0], c.products[1], c.products[2], static_cast<int64_t>(c.dense), std::bit_cast<int64_t>(c.share),
-          c.wire_bytes, c.received_bytes, c.copy_bytes, static_cast<int64_t>(group - groups.begin()),
+          c.wire_bytes, c.received_bytes, c.copy_bytes, static_cast<int64_t>(group - group_names.begin()),
           static_cast<int64_t>(c.group_size), static_cast<int64_t>(c.crosses_nodes),
           static_cast<int64_t>(task.after.size())})
       out.push_back(field);
@@ -45,7 +45,7 @@ schedule::TaskGraph decoded(std::span<const int64_t> from) {
     spec.cost.dense = *at++ != 0;
     spec.cost.share = std::bit_cast<double>(*at++);
     spec.cost.wire_bytes = *at++, spec.cost.received_bytes = *at++, spec.cost.copy_bytes = *at++;
-    spec.cost.group = groups[*at++];
+    spec.cost.group = group_names[*at++];
     spec.cost.group_size = static_cast<int>(*at++);
     spec.cost.crosses_nodes = *at++ != 0;
     const int64_t count = *at++;

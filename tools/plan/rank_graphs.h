@@ -28,8 +28,8 @@ Meeting meeting_of(const mesh::Mesh& mesh);
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
 /// Returns the number of ranks on the node that has most of them. `node_of_rank` is as in rank_groups().
 int64_t most_ranks_of_node(std::span<const int> node_of_rank);
-/// Returns the groups of `ranks` only. `ranks` must contain all members of each group of which it contains one. Element
-/// i of a list in the result is the group's number for ranks[i].
+/// Returns `of_all` restricted to `ranks`. Element i of a list in the result is the number of the group of ranks[i].
+/// `ranks` must contain all members of a group or none, except for the groups of nodes (schedule::node_group).
 schedule::RankGroups groups_among(std::span<const int> ranks, const schedule::RankGroups& of_all);
 
 }  // namespace hexad::plan

@@ -15,7 +15,9 @@ std::shared_ptr<device::MetaRun> make_run(const Recipe& r, const mesh::Layout& l
                                                shared->choose(load, layout.coordinate(base::Axis::ep, rank),
                                                               layout.size(base::Axis::ep), r.model.moe.capacity_factor),
                                                std::shared_ptr<device::KnownResults>(shared, &shared->results));
-  if (record == RunOnMeta::Record::issues) run->record_issues();
+  if (r.device == device::DeviceKind::cpu && r.schedule.lanes_have_threads(r.schedule.moe.settled()))
+    run->imitate_lanes_with_threads();
+  if (record != RunOnMeta::Record::nothing) run->record_issues();
   return run;
 }
 
@@ -58,21 +60,43 @@ RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::
       step_(recipe_, instance_, optimizer_),
       source_(r.model.context) {
   instance_.schedules = std::shared_ptr<pp::CheckedSchedules>(shared_, &shared_->schedules);
+  if (record == Record::parts) without_issues_.emplace(run_->issues());
   ++shared_->runs;
+}
+
+void RunOnMeta::repeat_layers() {
+  const bool counts_memory = without_issues_.has_value();
+  using Memory = train::RepeatedLayers::Memory;
+  instance_.repeated_layers = &layers_.emplace(*run_->issues(), parameter_recorder(), instance_,
+                                               counts_memory ? Memory::counted : Memory::ignored);
+}
+
+pp::ParameterRecorder& RunOnMeta::parameter_recorder() {
+  if (!recorder_) {
+    instance_.parameter_recorder = &recorder_.emplace(instance_.weights);
+    recorder_->take(instance_.parameters);
+  }
+  return *recorder_;
 }
 
 void RunOnMeta::repeat_passes() {
   device::SpanLog& spans = instance_.context.spans();
-  instance_.repeated_passes = &passes_.emplace(*run_->issues());
+  instance_.repeated_passes = &passes_.emplace(*run_->issues(), parameter_recorder());
   spans.start();
-  step(pp::RepeatedPasses::recorded_micro_batches);
+  // The last micro-batch records passes. If it repeats most layers, the two micro-batches before it record layers.
+  step(layers_ && layers_->repeat_most() ? 3 : pp::RepeatedPasses::recorded_micro_batches);
   spans.stop();
   passes_->end_recording();
 }
 
 void RunOnMeta::step(int64_t micro_batches) {
   recipe_.batch.global = micro_batches * sequences_;
+  device::SpanLog& spans = instance_.context.spans();
+  // Any step may record layers, and recorded layers have the names of their spans.
+  const bool names_spans = layers_ && !without_issues_ && !spans.recording();
+  if (names_spans) spans.start();
   step_.run(source_, progress_, recipe_.optim.lr);
+  if (names_spans) spans.stop();
 }
 
 }  // namespace hexad::plan

@@ -11,6 +11,7 @@
 #include "parallel/comm/imagined_group.h"
 #include "parallel/pp/repeated_passes.h"
 #include "tools/plan/shared_by_runs.h"
+#include "tools/train/model/repeated_layers.h"
 #include "tools/train/train_step.h"
 
 namespace hexad::plan {
@@ -45,7 +46,8 @@ std::shared_ptr<const comm::ImaginedCards> imagined_cards(const train::Recipe& r
 /// Run of one rank, step by step. Each step may have any number of micro-batches.
 class RunOnMeta {
  public:
-  enum class Record : uint8_t { nothing, issues };
+  /// nothing: no log. issues: all operations. parts: only parts that repeat_layers() repeats, without operations.
+  enum class Record : uint8_t { nothing, issues, parts };
 
   /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node, except for NCCL's
   /// connections (imagined_cards()). With Record::issues, issues() returns the recorded operations of the steps.
@@ -62,19 +64,34 @@ class RunOnMeta {
   /// Labels each later recorded operation with the span that is open at that time.
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
   /// Runs a step that records passes. In later steps, these passes are repeated instead of being run for all
-  /// micro-batches except the first and the last (pp::RepeatedPasses). Must be called before the first step, after
-  /// follow_spans(). Requires Record::issues and a recipe with equal passes (has_equal_passes()). The memory of later
-  /// steps is not that of the recipe's steps.
+  /// micro-batches except the first (pp::RepeatedPasses). Must be called before the first step, after follow_spans().
+  /// Requires Record::issues and a recipe whose passes can be repeated (can_repeat_passes()). The memory of later steps
+  /// is not that of the recipe's steps.
   void repeat_passes();
+  /// Makes later steps record equal layers and repeat them instead of running them (train::RepeatedLayers). Must be
+  /// called before the first step, and before repeat_passes(). Requires Record::issues or Record::parts, and a recipe
+  /// whose layers can be repeated (can_repeat_layers()). With Record::parts, the memory of steps is that of the
+  /// recipe's steps.
+  void repeat_layers();
+  /// True if the steps so far are invalid, because a layer was repeated that cannot be (RepeatedLayers::failed()).
+  bool failed() const { return layers_ && layers_->failed(); }
+  /// Returns the number of forwards of layers that were repeated instead of run.
+  int64_t repeated_layers() const { return layers_ ? layers_->repeated() : 0; }
   /// Returns the number of passes that were repeated instead of run.
   int64_t repeated_passes() const { return passes_ ? passes_->repeated() : 0; }
 
  private:
+  pp::ParameterRecorder& parameter_recorder();
+
   train::Recipe recipe_;  // each step reads it
   const int64_t sequences_;
   const std::shared_ptr<SharedByRuns> shared_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
+  std::optional<device::IssueLog::Pause> without_issues_;  // with Record::parts
+  // These outlive the instance, whose parameters and passes refer to them.
+  std::optional<pp::ParameterRecorder> recorder_;
+  std::optional<train::RepeatedLayers> layers_;
   std::optional<pp::RepeatedPasses> passes_;
   train::ModelInstance instance_;
   optim::Optimizer optimizer_;

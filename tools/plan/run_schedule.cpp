@@ -159,9 +159,9 @@ void RunSchedule::redecide(int64_t step, const StepResult& result) {
                          100 * outcome->gain);
   run_.log.info("{}; chosen {}: predicted to be {:.1f}% faster than {}; {}", load, outcome->fastest,
                 100 * outcome->gain, outcome->from,
-                outcome->same_bits ? "the switch is bitwise"
-                                   : "the switch is not bitwise: the next steps agree with those of the earlier "
-                                     "schedule up to rounding");
+                outcome->same_bits ? "the switch keeps results bitwise identical"
+                                   : "after the switch, results agree with those of the earlier schedule only up to "
+                                     "rounding");
 }
 
 void RunSchedule::ask_advisers() {

@@ -255,8 +255,8 @@ Trial ScheduleChoice::next_of(Search& search) {
   else if (!known && first && !chunks.measured(tokens, search.start.chunks))
     return {search.start.chunks, false};  // the predicted number comes first
   const Trial next = chunks.propose(tokens);
-  // If a known range gives the number, this number has no times yet. Several searches are compared by the times of
-  // their results.
+  // A number that a known range gives may have no times yet, but several searches are compared by the times of their
+  // results.
   const bool compared = searches_.size() == 1 || turn_ >= search_end_ || chunks.measured(tokens, next.n);
   return {next.n, next.settled && compared};
 }

@@ -31,9 +31,9 @@ struct ScheduleCandidate {
 /// Returns the number of tokens of a micro-batch that reach an MoE layer of this rank.
 int64_t rows_of_layer(const train::Recipe& recipe);
 
-/// Predicts `schedule`. Collective over `world`, like all predicting functions. Needs no real model: a model of one
-/// layer runs on the meta device. Up to 64 ranks are simulated together. In larger worlds, or if the collectives of
-/// ranks differ, each rank is simulated alone, so no rank waits for another rank.
+/// Predicts `schedule` for evenly loaded experts. Collective over `world`, like all predicting functions. Needs no real
+/// model: a model of one layer runs on the meta device. Up to 64 ranks are simulated together. In larger worlds, or if
+/// the collectives of ranks differ, each rank is simulated alone, so no rank waits for another rank.
 ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
@@ -43,9 +43,9 @@ std::vector<ScheduleCandidate> predicted_each(const train::Recipe& recipe, const
                                               const std::vector<moe::MoeSchedule>& schedules, const RoutingLoad& load);
 
 /// Predicts the `allowed` schedules. Up to 200 schedules are all predicted, in their order. Of more schedules, first
-/// predicts those with the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order, GEMMs).
-/// Then predicts the eight fastest of these with all other values of the late choices. Of schedules with the same
-/// graphs and no open number of chunks, returns only one: the recipe's own, or else the first.
+/// predicts those with the usual value of every late choice (moe::ChoiceFacts::late), such as rows, esp_exchange, order
+/// and gemms. Then predicts the eight fastest of these with all other values of the late choices. Of schedules with the
+/// same graphs and no open number of chunks, returns only one: the recipe's own, or else the first.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed,

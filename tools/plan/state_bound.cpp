@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "framework/base/dtype.h"
+#include "tools/plan/number.h"
 
 namespace hexad::plan {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 constexpr double reserved_share = 0.06;
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
-
-double number(int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
 

@@ -51,11 +51,13 @@ struct RecordedStep {
   double whole(double of_longer, double of_shorter) const;
 };
 /// Records a step for simulations. `shared` holds results that runs share: the runs of this call use them and add their
-/// own. Null: only these runs share results.
+/// own. Null: only these runs share results. Throws Error(usage) if a micro-batch has more than most_micro_batch_tokens
+/// tokens.
 RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const mesh::Layout& layout, const StepPrices& prices,
                                  RoutingLoad load = RoutingLoad::even, std::shared_ptr<SharedByRuns> shared = nullptr);
-/// Simulates a recorded step. StepForecast::records is empty.
+/// Simulates a recorded step. StepForecast::records is empty. Throws Error(usage) if the cluster lacks a rate that the
+/// step needs.
 StepForecast simulate_recorded(const RecordedStep& step, const train::Recipe& recipe, const StepPrices& prices);
 
 /// Rates of a predicted step, summed over all ranks.
@@ -73,7 +75,8 @@ Throughput throughput(double step_seconds, const train::Recipe& recipe, const tr
 /// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Assumes that all ranks
 /// of a pipeline stage do the same work at the same time. If loads of experts are given, assumes that each of these
 /// ranks has, in each layer, the load of the layer's busiest rank, because the other ranks wait for that rank
-/// (with_stragglers()). `shared` is as in record_for_forecast().
+/// (with_stragglers()). `shared` is as in record_for_forecast(). Throws the errors of record_for_forecast() and
+/// simulate_recorded().
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even,
                            std::shared_ptr<SharedByRuns> shared = nullptr);

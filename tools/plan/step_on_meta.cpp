@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "framework/base/ordinal.h"
@@ -153,16 +154,13 @@ FewMicroBatches few_micro_batches(const Recipe& r, const mesh::Layout& layout, i
   return {fewer, fewer + unit + all % unit};
 }
 
-StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
-                    const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
+// Runs a step of at most `first` micro-batches, and then the steps from which the result is taken.
+StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const mesh::Layout& layout, int rank,
+                     const RoutingLoad& load, Wanted wanted) {
   const int64_t all = micro_batches_of(recipe, layout);
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
   const bool repeats = repeats_one_micro_batch(recipe, load);
   const auto [fewer, few] = few_micro_batches(recipe, layout, rank, load);
-  // The first step creates buffers. If all passes are equal, one micro-batch creates them. Under ZeRO-3, it records the
-  // order in which the same number of micro-batches uses the weights.
-  const int64_t first = recipe.parallel.zero == 3 ? few : has_equal_passes(recipe, load) ? 1 : repeated_unit(recipe);
-  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::nothing, {}, shared);
   measured_step(run, std::min({all, few, first}));
   if (few >= all) return measured_step(run, all);
   if (all_at_once) return grown_step(run, fewer, all);
@@ -180,6 +178,27 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   const StepOnMeta shorter = measured_step(run, fewer);
   extend_all(step.sent, shorter.sent, static_cast<double>(all - fewer) / static_cast<double>(few - fewer));
   return step;
+}
+
+StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
+                    const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
+  using Record = RunOnMeta::Record;
+  // Under ZeRO-2 and ZeRO-3, a repeated layer may allocate the memory of a bucket of gradients later than one that
+  // runs.
+  if (wanted == Wanted::memory && recipe.parallel.zero <= 1 && can_repeat_layers(recipe, load)) {
+    RunOnMeta run(recipe, extensions, layout, rank, load, Record::parts, {}, shared);
+    run.repeat_layers();
+    // The first and the second micro-batch of the first step record layers.
+    const StepOnMeta step = run_steps(run, 2, recipe, layout, rank, load, wanted);
+    if (!run.failed()) return step;
+  }
+  // The first step creates buffers. If all passes are equal, one micro-batch creates them. Under ZeRO-3, the first step
+  // also records the order in which the same number of micro-batches uses the weights.
+  const int64_t first = recipe.parallel.zero == 3        ? few_micro_batches(recipe, layout, rank, load).few
+                        : has_equal_passes(recipe, load) ? 1
+                                                         : repeated_unit(recipe);
+  RunOnMeta run(recipe, extensions, layout, rank, load, Record::nothing, {}, shared);
+  return run_steps(run, first, recipe, layout, rank, load, wanted);
 }
 
 StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank) {

@@ -26,7 +26,7 @@ struct StepOnMeta {
 
 /// Runs two steps of rank `rank` and returns the memory and the traffic of the second step. The first step creates
 /// buffers and records the order in which weights are used. It has one micro-batch if all passes are equal
-/// (has_equal_passes()). Each sequence has two documents.
+/// (has_equal_passes()), or two if layers are repeated. Each sequence has two documents.
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
 ///   the pipeline has the same number of micro-batches in flight with few as with all. The memory of the other
 ///   micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()), two more

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "tools/plan/number.h"
+
 namespace hexad::plan {
 namespace {
 
@@ -19,7 +21,7 @@ struct Overloaded : F... {
   using F::operator()...;
 };
 
-CopyKind kind_of(device::CopyWork::Kind kind) {
+CopyKind kind_of_copy(device::CopyWork::Kind kind) {
   switch (kind) {
     case device::CopyWork::Kind::offload:
     case device::CopyWork::Kind::to_host:
@@ -134,7 +136,6 @@ double RecordPrices::sent_over_network(const device::Issue& issue) const {
 
 double RecordPrices::seconds(const device::Issue& issue) const {
   const Prices& prices = prices_.prices();
-  const auto number = [](int64_t n) { return static_cast<double>(n); };
   if (issue.communicates()) return communication(issue);
   return prices.operation() +
          std::visit(Overloaded{
@@ -152,7 +153,7 @@ double RecordPrices::seconds(const device::Issue& issue) const {
                         [&](const device::MemoryWork& w) {
                           return prices.kernel(class_of(issue.family, issue.name), w.dtype, number(w.bytes));
                         },
-                        [&](const device::CopyWork& w) { return prices.copy(kind_of(w.kind), number(w.bytes)); },
+                        [&](const device::CopyWork& w) { return prices.copy(kind_of_copy(w.kind), number(w.bytes)); },
                         [&](const CommunicationWork&) { return communication(issue); },
                     },
                     issue.work);

@@ -28,8 +28,8 @@ class StepPrices {
   GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
   /// Returns the number of ranks on the node that has most of them.
   int64_t ranks_of_fullest_node() const;
-  /// Returns the speeds of kernels and communication that run at the same time, and the cores that the ranks of a node
-  /// share, of which the job has `ranks_of_node`.
+  /// Returns the relative speeds of kernels and communication that run at the same time, and the cores that the
+  /// `ranks_of_node` ranks of the job on a node share.
   StepContention contention(const comm::Priorities& priorities, int64_t ranks_of_node) const;
 
  private:

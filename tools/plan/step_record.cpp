@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "layers/registry.h"
 #include "tools/plan/run_on_meta.h"
+#include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
 namespace {
@@ -18,12 +20,11 @@ bool needs_equal_step_before(const train::Recipe& r) {
   return r.parallel.zero == 3 || (r.parallel.zero > 0 && r.device != device::DeviceKind::cpu);
 }
 
-// True if fewer micro-batches are run if passes are repeated: those of the recording step, and the first and the last
-// of each step.
+// True if fewer micro-batches run with repeated passes: those of the recording step, and the first of each later step.
 bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
   const bool twice = needs_equal_step_before(r);
   int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
-  for (const int64_t n : micro_batches) all += (twice ? 2 : 1) * n, run += (twice ? 2 : 1) * std::min<int64_t>(n, 2);
+  for (const int64_t n : micro_batches) all += (twice ? 2 : 1) * n, run += twice ? 2 : 1;
   return run < all;
 }
 
@@ -123,12 +124,33 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
   return record;
 }
 
-bool has_equal_passes(const train::Recipe& r, const RoutingLoad& load) {
+namespace {
+
+// True if the kernels of all micro-batches have the same sizes and run one micro-batch after the other.
+bool has_equal_kernels(const train::Recipe& r, const RoutingLoad& load) {
   const layers::ModelConfig& m = r.model;
   const bool by_router = m.moe.experts == 0 || m.moe.routing == moe::Routing::model || load.kind() != RoutingLoad::even;
   const layers::Registry built_in;
-  return r.parallel.zero <= 1 && r.schedule.pipeline.overlap == pp::Overlap::none && by_router &&
-         built_in.feed_forward(m.mlp) && built_in.router(m.moe.router);
+  return r.schedule.pipeline.overlap == pp::Overlap::none && by_router && built_in.feed_forward(m.mlp) &&
+         built_in.router(m.moe.router);
+}
+
+}  // namespace
+
+bool has_equal_passes(const train::Recipe& r, const RoutingLoad& load) {
+  return r.parallel.zero <= 1 && has_equal_kernels(r, load);
+}
+
+bool can_repeat_passes(const train::Recipe& r, const RoutingLoad& load) {
+  if (r.parallel.zero <= 1) return has_equal_passes(r, load);
+  const pp::PipelineKind kind = train::pipeline_of(r).kind;
+  const bool one_by_one = kind == pp::PipelineKind::gpipe || kind == pp::PipelineKind::one_f_one_b;
+  return one_by_one && has_equal_kernels(r, load);
+}
+
+bool can_repeat_layers(const train::Recipe& r, const RoutingLoad& load) {
+  return can_repeat_passes(r, load) && load != RoutingLoad::given &&
+         train::pipeline_of(r).kind != pp::PipelineKind::dualpipe_v;
 }
 
 int64_t repeated_micro_batches(const train::Recipe& r) {
@@ -140,19 +162,29 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank,
                                      std::shared_ptr<SharedByRuns> shared) {
-  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank, std::move(shared));
-  run.follow_spans();
   const bool equal_before = needs_equal_step_before(recipe);
-  if (has_equal_passes(recipe, load) && repeating_is_faster(recipe, micro_batches))
-    run.repeat_passes();
-  else if (!equal_before)
-    run.step(repeated_micro_batches(recipe));
-  std::vector<StepRecord> records;
-  for (const int64_t n : micro_batches) {
-    if (equal_before) run.step(n);
-    records.push_back(record_step(run, n, rank));
-  }
-  return records;
+  const bool repeats_passes = can_repeat_passes(recipe, load) && repeating_is_faster(recipe, micro_batches);
+  // Returns none if layers turn out not to be repeatable.
+  const auto record = [&](bool repeats_layers) -> std::optional<std::vector<StepRecord>> {
+    RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank, shared);
+    run.follow_spans();
+    if (repeats_layers) run.repeat_layers();
+    if (repeats_passes)
+      run.repeat_passes();
+    else if (repeats_layers)
+      run.step(std::min<int64_t>(std::ranges::max(micro_batches), pp::RepeatedPasses::recorded_micro_batches));
+    else if (!equal_before)
+      run.step(repeated_micro_batches(recipe));
+    std::vector<StepRecord> records;
+    for (const int64_t n : micro_batches) {
+      if (equal_before) run.step(n);
+      records.push_back(record_step(run, n, rank));
+    }
+    if (run.failed()) return {};
+    return records;
+  };
+  auto records = record(can_repeat_layers(recipe, load));
+  return records ? std::move(*records) : *record(false);
 }
 
 }  // namespace hexad::plan

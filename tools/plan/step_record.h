@@ -41,10 +41,20 @@ class RunOnMeta;
 struct SharedByRuns;
 
 /// True if the passes of all micro-batches of a step, except the first and the last, are known to issue the same
-/// operations, so that they can be recorded once and repeated (RunOnMeta::repeat_passes()). False for ZeRO-2 and
-/// ZeRO-3, for overlapping micro-batches, for routing that the recipe defines and `load` does not replace, and for
-/// feed-forward layers and routers that a program adds.
+/// operations and to need the same memory. False for ZeRO-2 and ZeRO-3, for overlapping micro-batches, for routing that
+/// the recipe defines and `load` does not replace, and for feed-forward layers and routers that a program adds.
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
+
+/// True if passes can be recorded once and repeated (RunOnMeta::repeat_passes()): under ZeRO-0 and ZeRO-1, if
+/// has_equal_passes(). Under ZeRO-2 and ZeRO-3, weights are gathered and gradients reduced for each micro-batch, at
+/// points that differ between passes, but repetitions make these calls again. They then also need a pipeline in which
+/// each rank computes the gradients of one micro-batch after the other: gpipe or 1f1b.
+bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
+
+/// True if equal layers can be recorded once and repeated (RunOnMeta::repeat_layers()): if can_repeat_passes(), all
+/// layers have the same load of the experts, and the pipeline delays the weight gradients of all micro-batches or of
+/// none (not dualpipe_v).
+bool can_repeat_layers(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// Runs a step and records it. Under ZeRO-1 and 2, a step begins while the weights that the step before has updated are
 /// gathered. If the run's previous step ended with the same operations, the record therefore begins with these gathers,
@@ -61,11 +71,12 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 ///   determines when weights are gathered
 /// - otherwise: one step, which creates buffers and leaves gathers in flight
 ///
-/// If repeating is faster and has_equal_passes() is true, a first step records the passes of the middle micro-batches,
-/// and all later steps repeat them. The records are the same. `node_of_rank` has the node of each rank; if it is empty,
-/// all ranks are on one node. `shared` holds results that runs share: this run uses them and adds its own. Null:
-/// nothing is shared. Takes the time and memory of steps on the meta device: milliseconds for each layer and
-/// micro-batch that is not repeated.
+/// If repeating is faster and can_repeat_passes() is true, a first step of two or three micro-batches records the
+/// passes of its last one, and all later steps repeat them. Equal layers are repeated if can_repeat_layers() is true: a
+/// first step records them. If this shows that they cannot be repeated, all steps begin again without repeated layers.
+/// The records are those of whole steps. `node_of_rank` has the node of each rank; if it is empty, all ranks are on one
+/// node. `shared` holds results that runs share: this run uses them and adds its own. Null: nothing is shared. Takes
+/// the time and memory of steps on the meta device: a millisecond for each layer and micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {},

@@ -22,7 +22,7 @@ using schedule::Timeline;
 using telemetry::TraceEvent;
 using Span = Timeline::Span;
 
-TaskKind kind_of(std::string_view operation) {
+TaskKind kind_named(std::string_view operation) {
   for (int k = 0; k < schedule::kind_count; ++k) {
     const auto kind = static_cast<TaskKind>(k);
     if (is_communication(kind) && operation.starts_with(name_of(kind))) return kind;
@@ -35,7 +35,7 @@ Span communication(std::string_view traffic, std::string_view operation, bool cr
   Span span{.task = {.lane = crosses_nodes ? Lane::inter : Lane::intra, .name = base::cat(traffic, " ", operation)},
             .begin = at.begin,
             .end = at.end};
-  span.task.kind = kind_of(operation);
+  span.task.kind = kind_named(operation);
   span.task.cost.wire_bytes = bytes;
   span.task.cost.crosses_nodes = crosses_nodes;
   return span;

@@ -17,7 +17,7 @@ namespace {
 using moe::MoeSchedule;
 using moe::ReuseStrategy;
 
-constexpr auto unlimited = std::numeric_limits<double>::infinity();
+constexpr auto no_limit = std::numeric_limits<double>::infinity();
 // Usable share of the free memory, because blocks of buffers are rounded up by at most an eighth.
 constexpr double usable = 8.0 / 9.0;
 
@@ -26,7 +26,7 @@ bool keeps(const MoeSchedule& s) { return s.memory_reuse == ReuseStrategy::none;
 // Limits the schedule's buffers to `left` bytes, unless the recipe sets memory_limit or `left` is infinite. Returns
 // true if the schedule fits.
 bool limit_buffers(const Recipe& r, MoeSchedule& s, double left) {
-  if (r.schedule.moe.memory_limit || left == unlimited) return left >= 0;
+  if (r.schedule.moe.memory_limit || left == no_limit) return left >= 0;
   const int64_t least = least_memory_limit(r, s.memory_reuse);
   const double spare = std::floor(std::max(left, 0.0) * usable);
   s.memory_limit = std::max(least, static_cast<int64_t>(spare));
@@ -63,8 +63,8 @@ double MemoryNeeds::of(const MoeSchedule& s) {
 
 WithinMemory MemoryNeeds::within(const std::vector<MoeSchedule>& schedules) {
   if (recipe_.schedule.moe.memory_reuse) return {.schedules = schedules};
-  const double limit = recipe_.memory.limit() == 0 ? unlimited : static_cast<double>(recipe_.memory.limit());
-  WithinMemory out{.kept = unlimited, .least = unlimited};
+  const double limit = recipe_.memory.limit() == 0 ? no_limit : static_cast<double>(recipe_.memory.limit());
+  WithinMemory out{.kept = no_limit, .least = no_limit};
   std::vector<MoeSchedule> keeping, restoring, rest;
   for (MoeSchedule s : schedules) {
     const double need = of(s);
@@ -77,7 +77,7 @@ WithinMemory MemoryNeeds::within(const std::vector<MoeSchedule>& schedules) {
     const bool fits = limit_buffers(recipe_, s, limit - need);
     (fits ? restoring : rest).push_back(s);
   }
-  if (out.kept == unlimited) out.kept = of(keeping_schedule(recipe_.schedule.moe.settled()));
+  if (out.kept == no_limit) out.kept = of(keeping_schedule(recipe_.schedule.moe.settled()));
   if (!keeping.empty())
     out.schedules = std::move(keeping);
   else if (!restoring.empty())

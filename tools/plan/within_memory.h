@@ -39,6 +39,7 @@ class MemoryNeeds {
   /// For schedules with s1 to s4 and without memory_limit, assumes the smallest possible buffers.
   double of(const moe::MoeSchedule& schedule);
 
+  /// Returns those of `schedules` from which a run may choose, each with its memory_limit.
   WithinMemory within(const std::vector<moe::MoeSchedule>& schedules);
 
  private:

@@ -35,7 +35,8 @@ sigset_t ending_signals() {
   return set;
 }
 
-pid_t spawn(const std::vector<std::string>& words, const std::string& output, const sigset_t& mask, int kept) {
+pid_t spawn(const std::vector<std::string>& words, const std::string& output, const sigset_t& mask,
+            const std::vector<int>& kept) {
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -45,7 +46,8 @@ pid_t spawn(const std::vector<std::string>& words, const std::string& output, co
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  if (kept >= 0) posix_spawn_file_actions_adddup2(&files, kept, kept);  // dup2 to the same number clears FD_CLOEXEC
+  for (const int descriptor : kept)  // dup2 to the same number clears FD_CLOEXEC
+    posix_spawn_file_actions_adddup2(&files, descriptor, descriptor);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
@@ -101,7 +103,7 @@ Children::~Children() {
 }
 
 int64_t Children::start(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
-                        int kept) {
+                        const std::vector<int>& kept) {
   base::require(!words.empty(), "[Children::start] the command has no words; expected a program's name");
   const double now = base::now();
   running_.push_back({.number = started_,
@@ -114,12 +116,7 @@ int64_t Children::start(const std::vector<std::string>& words, const std::string
 std::pair<int64_t, ChildEnd> Children::wait() {
   base::require(!running_.empty(), "[Children::wait] no child runs; expected at least one");
   while (true) {
-    if (const auto ended = take_ended()) {
-      if (received_ == 0) return *ended;
-      if (!running_.empty()) continue;
-      end_by_received_signal();
-      return *ended;
-    }
+    if (const auto ended = take_ended()) return *ended;
     if (const int signal = wait_for_signal(ending_, 0.02); signal != 0) received_ = signal;
     ask_to_end(received_ != 0);
   }
@@ -158,10 +155,10 @@ void Children::ask_to_end(bool all) {
   }
 }
 
-// Returns only if a handler of this process catches the signal.
-void Children::end_by_received_signal() {
-  const int signal = received_;
-  received_ = 0;
+void Children::end_if_interrupted() {
+  base::require(running_.empty(), "[Children::end_if_interrupted] a child runs; expected none");
+  if (received_ == 0) return;
+  const int signal = std::exchange(received_, 0);
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   ::raise(signal);
   ::pthread_sigmask(SIG_BLOCK, &ending_, nullptr);

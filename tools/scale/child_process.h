@@ -20,9 +20,9 @@ struct ChildEnd {
 };
 
 /// Child processes that run at the same time. Each has its own process group. If this process receives SIGINT, SIGTERM,
-/// SIGHUP, SIGQUIT or SIGUSR1 and does not ignore it, wait() sends SIGTERM to all children, waits for them, and ends
-/// this process by the received signal. The signals are blocked during the life of the object. The destructor ends
-/// children that still run.
+/// SIGHUP, SIGQUIT or SIGUSR1 and does not ignore it, wait() sends SIGTERM to all children. Their ends are returned
+/// like any other. After the last one, end_if_interrupted() ends this process by the received signal. The signals are
+/// blocked during the life of the object. The destructor ends children that still run.
 class Children {
  public:
   Children();
@@ -32,11 +32,18 @@ class Children {
 
   /// Runs `words` with its output in the file `output` and no input. Returns the number of the child. After
   /// `limit_seconds`, its process group receives SIGTERM, and SIGKILL 30 s later. The child inherits the file
-  /// descriptor `kept` (-1: none), so if this process is killed, a lock on this descriptor lasts as long as the child.
-  /// Throws Error(resource) if the program cannot be started.
-  int64_t start(const std::vector<std::string>& words, const std::string& output, double limit_seconds, int kept = -1);
-  /// Waits until a child ends. Returns its number and its end. Requires a running child.
+  /// descriptors `kept`, so if this process is killed, locks on them last as long as the child. Throws Error(resource)
+  /// if the program cannot be started.
+  int64_t start(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
+                const std::vector<int>& kept = {});
+  /// Waits until a child ends. Returns its number and its end. Requires a running child. Throws Error(resource) if this
+  /// process ignores SIGCHLD, because the exit status of a child is then lost.
   std::pair<int64_t, ChildEnd> wait();
+  /// True once wait() has received a signal.
+  bool interrupted() const { return received_ != 0; }
+  /// Ends this process by the received signal. Returns if none was received, or if a handler of this process catches
+  /// it. Requires that no child runs.
+  void end_if_interrupted();
 
  private:
   struct Child {
@@ -48,7 +55,6 @@ class Children {
   };
   std::optional<std::pair<int64_t, ChildEnd>> take_ended();
   void ask_to_end(bool all);
-  void end_by_received_signal();
 
   std::vector<Child> running_{};
   int64_t started_ = 0;
@@ -56,7 +62,7 @@ class Children {
   sigset_t ending_{}, before_{};
 };
 
-/// Divides a command line at spaces.
+/// Divides a command line at white space. Quotes have no meaning.
 std::vector<std::string> words_of(const std::string& command);
 
 }  // namespace hexad::scale

@@ -87,8 +87,9 @@ struct ExperimentConfig {
       at_least(1), config::at_most(1 << 20));
     v("vary", vary, "settings that vary; the points are all combinations of their values and of ranks");
     v("repeats", repeats, "number of runs of each point", at_least(1), config::at_most(1000));
-    v("steps", steps, "number of measured steps of each run", at_least(1));
-    v("warmup_steps", warmup_steps, "number of first steps of each run that are not measured", at_least(1));
+    v("steps", steps, "number of measured steps of each run", at_least(1), config::at_most(1e9));
+    v("warmup_steps", warmup_steps, "number of first steps of each run that are not measured", at_least(1),
+      config::at_most(1e9));
     v("seed", seed, "seed of the order in which points run", at_least(0));
     v("cluster", cluster, "cluster file for predictions, relative to the folder of this file; empty: no predictions",
       config::file_path);
@@ -101,11 +102,14 @@ struct ExperimentConfig {
       "in a Slurm allocation, on its own nodes; 1: one after the other",
       at_least(1), config::at_most(4096));
     v("max_ranks", max_ranks,
-      "number of available ranks; 0: that of the cluster file, or unknown without a cluster file", at_least(0));
+      "number of available ranks; 0: that of the cluster file or, if it is smaller, of the Slurm allocation; unknown "
+      "without both",
+      at_least(0));
     v("ranks_per_node", ranks_per_node,
       "number of ranks on a node; 0: that of the cluster file; without a cluster file, all ranks are on one node",
       at_least(0));
-    v("minutes", minutes, "longest duration of a run in minutes; longer runs are ended", config::positive());
+    v("minutes", minutes, "longest duration of a run in minutes; longer runs are ended", config::positive(),
+      config::at_most(365 * 24 * 60));
     v("max_node_hours", max_node_hours, "largest number of node-hours that --submit may request; 0: any", at_least(0));
   }
 };

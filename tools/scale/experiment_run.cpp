@@ -2,19 +2,22 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/units.h"
 #include "framework/io/file_lock.h"
-#include "framework/telemetry/metrics_json.h"
 #include "tools/scale/child_process.h"
 #include "tools/scale/results_page.h"
 #include "tools/scale/room.h"
+#include "tools/scale/run_metrics.h"
+#include "tools/scale/run_output.h"
 #include "tools/train/process/job_launcher.h"
 
 namespace hexad::scale {
@@ -24,15 +27,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int preempted_code = static_cast<int>(base::ExitCode::preempted);
+constexpr int damaged_code = static_cast<int>(base::ExitCode::data);
 
-// Returns the last line of a file, ignoring blank lines.
-std::string last_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string last;
-  for (std::string line; std::getline(in, line);)
-    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
-  return last;
-}
+std::string named_program(const std::string& identity) { return identity.empty() ? "an unknown program" : identity; }
 
 // A run that has not started, with its number for messages, such as "3 of 30".
 struct Waiting {
@@ -53,7 +50,7 @@ struct Active {
 class Runner {
  public:
   Runner(const Experiment& experiment, const std::vector<LoadedPoint>& points, const ExperimentFolder& folder,
-         const RunRequest& request)
+         const ExperimentRequest& request)
       : experiment_(experiment),
         points_(points),
         folder_(folder),
@@ -67,17 +64,46 @@ class Runner {
       if (!request_.only_point || e.point == *request_.only_point) order.push_back(e);
     for (size_t i = 0; i < order.size(); ++i)
       waiting_.push_back({order[i], fmt::format("{} of {}", i + 1, order.size())});
+    warn_of_shared_cores(order);
+    warn_of_other_programs(order);
     while (!waiting_.empty() || !active_.empty()) {
       start_runs();
       if (active_.empty()) continue;
       const auto [child, end] = children_.wait();
       finish(child, end);
+      // After a signal, no other run starts, also if the last one has finished.
+      if (children_.interrupted() && !waiting_.empty()) counts_.preempted = true;
       if (counts_.preempted) waiting_.clear();
     }
+    children_.end_if_interrupted();
     return counts_;
   }
 
  private:
+  // Warns of each number of ranks that share cores.
+  void warn_of_shared_cores(const std::vector<Execution>& order) const {
+    std::set<int64_t> numbers;
+    for (const Execution& e : order) {
+      const Point& point = point_of(e).point;
+      const int64_t cores = shared_cores_of(point);
+      if (cores > 0 && numbers.insert(point.ranks).second)
+        request_.say(fmt::format("warning: {} share {}, so their steps take longer than on cores of their own",
+                                 base::counted(point.ranks, "rank"), base::counted(cores, "core")));
+    }
+  }
+
+  // Warns of each other program that executed finished runs.
+  void warn_of_other_programs(const std::vector<Execution>& order) const {
+    std::map<std::string, int64_t> runs;
+    for (const Execution& e : order)
+      if (const RunRecord record = folder_.record(e);
+          record.state == RunState::finished && record.program != request_.identity)
+        ++runs[named_program(record.program)];
+    for (const auto& [program, count] : runs)
+      request_.say(fmt::format("warning: the results of {} are from another program: {}; this one is {}",
+                               base::counted(count, "finished run"), program, request_.identity));
+  }
+
   // Starts waiting runs of one repeat. If none is active, at least one run starts or leaves the waiting ones.
   void start_runs() {
     if (waiting_.empty()) return;
@@ -114,8 +140,9 @@ class Runner {
     folder_.start(e);
     const std::vector<std::string> words =
         command_of(experiment_, point_of(e).point, launcher_of(e, places), request_.program, folder_.run_dir(e));
-    const int64_t child =
-        children_.start(words, folder_.output_of(e), experiment_.config.minutes * 60, lock->descriptor());
+    std::vector<int> locks{lock->descriptor()};
+    if (const std::optional<int> of_folder = folder_.lock_descriptor()) locks.push_back(*of_folder);
+    const int64_t child = children_.start(words, folder_.output_of(e), experiment_.config.minutes * 60, locks);
     active_.push_back({.child = child, .execution = e, .name = name, .lock = std::move(*lock), .places = places});
     for (Active& active : active_) active.beside = std::max(active.beside, std::ssize(active_) - 1);
     return true;
@@ -125,9 +152,13 @@ class Runner {
     const auto active = std::ranges::find(active_, child, &Active::child);
     base::require(active != active_.end(), "[scale] child ", child, " is no run");
     ++counts_.executed;
-    if (end.exit_code == preempted_code && !end.timed_out) {
+    // A signal to this process ends runs. Such a run has not failed, and it is finished only if its metrics are
+    // complete.
+    const bool ended_early = end.exit_code == preempted_code && !end.timed_out;
+    if (ended_early || (children_.interrupted() && record_of(*active, end).state != RunState::finished)) {
       counts_.preempted = true;
-      request_.say(fmt::format("{}: preempted; run the command again to continue", active->name));
+      request_.say(fmt::format("{}: {}; run the command again to continue", active->name,
+                               ended_early ? "preempted" : "interrupted"));
     } else {
       record(*active, end);
     }
@@ -137,6 +168,8 @@ class Runner {
 
   void record(const Active& active, const ChildEnd& end) {
     const RunRecord record = record_of(active, end);
+    for (const std::string& warning : record.warnings)
+      if (warnings_.insert(warning).second) request_.say(fmt::format("{}: warning: {}", active.name, warning));
     folder_.end(active.execution, record);
     request_.say(record.state == RunState::finished
                      ? fmt::format("{}: {}", active.name, base::precise_duration(end.seconds))
@@ -144,20 +177,31 @@ class Runner {
                                    folder_.output_of(active.execution)));
     if (record.state != RunState::failed) return;
     ++counts_.failed;
-    if (counts_.first_failure == 0) counts_.first_failure = end.exit_code;
+    if (counts_.first_failure == 0)
+      counts_.first_failure = end.exit_code == 0 && !end.timed_out ? damaged_code : end.exit_code;
   }
 
   RunRecord record_of(const Active& active, const ChildEnd& end) const {
-    const bool done = end.exit_code == 0 && !end.timed_out;
-    RunRecord record{.state = done ? RunState::finished : RunState::failed,
+    RunRecord record{.state = RunState::failed,
                      .exit_code = end.exit_code,
                      .seconds = end.seconds,
-                     .beside = active.beside};
+                     .beside = active.beside,
+                     .shared_cores = shared_cores_of(point_of(active.execution).point),
+                     .program = request_.identity,
+                     .warnings = warnings_in(folder_.output_of(active.execution))};
     if (end.timed_out)
       record.reason = fmt::format("longer than {} min, the limit of the key minutes", experiment_.config.minutes);
-    else if (!done)
-      record.reason = fmt::format("exit code {}: {}", end.exit_code, last_line(folder_.output_of(active.execution)));
+    else if (end.exit_code == 0)
+      record.reason = problem_of_metrics(active.execution);
+    else
+      record.reason = fmt::format("exit code {}: {}", end.exit_code, failure_line(folder_.output_of(active.execution)));
+    if (record.reason.empty()) record.state = RunState::finished;
     return record;
+  }
+  // Returns the reason why a run that ended with exit code 0 is no measurement; empty if it is one.
+  std::string problem_of_metrics(const Execution& e) const {
+    const std::string problem = read_run_metrics(folder_.run_dir(e), experiment_.config.steps_of_run()).problem;
+    return problem.empty() ? problem : fmt::format("exit code 0, but the metrics are incomplete: {}", problem);
   }
 
   // True if a run of this point executes. Another run of the point has to wait, because problem_of_room() counts the
@@ -167,34 +211,30 @@ class Runner {
   }
   const LoadedPoint& point_of(const Execution& e) const { return points_.at(e.point); }
   int64_t places_of(const Execution& e) const {
-    return request_.room ? scale::places_of(point_of(e), request_.room->kind, request_.ranks_per_node) : 0;
+    return request_.room ? scale::places_of(point_of(e), request_.room->kind) : 0;
+  }
+  // Returns scale::shared_cores() of this machine. Ranks of a Slurm allocation, and runs at once, have their own cores.
+  int64_t shared_cores_of(const Point& point) const {
+    return request_.room || train::in_slurm_allocation() ? 0 : shared_cores(point, cores_);
   }
   std::vector<std::string> launcher_of(const Execution& e, const std::vector<std::string>& places) const {
     const Point& point = point_of(e).point;
     if (request_.room) return launcher_on(request_.room->kind, places, point.ranks);
-    return words_of(point.launcher.empty() ? train::launcher(point.ranks) : point.launcher);
+    return launcher_alone(point);
   }
 
   const Experiment& experiment_;
   const std::vector<LoadedPoint>& points_;
   const ExperimentFolder& folder_;
-  const RunRequest& request_;
+  const ExperimentRequest& request_;
   Places places_;
   std::vector<Waiting> waiting_{};
   std::vector<Active> active_{};
   Children children_{};  // destroyed before active_, so children end before their locks are released
   RunCounts counts_{};
+  const int64_t cores_ = cores_here();
+  std::set<std::string> warnings_{};  // those that have been printed
 };
-
-std::vector<telemetry::StepMetrics> steps_of(const Experiment& experiment, const std::string& run_dir) {
-  const std::string path = (fs::path(run_dir) / "metrics.jsonl").string();
-  telemetry::MetricsHistory history = telemetry::read_metrics(path);
-  const int64_t wanted = experiment.config.steps_of_run();
-  if (const int64_t last = history.steps.empty() ? 0 : history.steps.back().step; last != wanted)
-    base::fail(base::ExitCode::data, path, " ends at step ", last, ", but the finished run had ", wanted,
-               " steps; remove the folder and ", run_dir, ".json to run it again");
-  return std::move(history.steps);
-}
 
 }  // namespace
 
@@ -208,7 +248,7 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 }
 
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
-                     const ExperimentFolder& folder, const RunRequest& request) {
+                     const ExperimentFolder& folder, const ExperimentRequest& request) {
   return Runner(experiment, points, folder, request).run();
 }
 
@@ -217,18 +257,28 @@ Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>&
   Results results{.title = experiment.path};
   for (const AxisConfig& axis : experiment.config.vary) results.axes.push_back(axis.name);
   for (size_t p = 0; p < points.size(); ++p) {
+    const Point& point = points[p].point;
+    ResultRow row{.point = point.name, .ranks = point.ranks, .values = point.values, .forecast = forecasts[p]};
     std::vector<std::vector<telemetry::StepMetrics>> runs;
-    int64_t beside = 0;
     for (int64_t repeat = 1; repeat <= experiment.config.repeats; ++repeat) {
       const Execution e{.point = static_cast<int64_t>(p), .repeat = repeat};
       const RunRecord record = folder.record(e);
+      if (record.state == RunState::failed) {
+        ++row.failed;
+        row.reason = record.reason;
+      }
       if (record.state != RunState::finished) continue;
-      runs.push_back(steps_of(experiment, folder.run_dir(e)));
-      beside = std::max(beside, record.beside);
+      RunMetrics metrics = read_run_metrics(folder.run_dir(e), experiment.config.steps_of_run());
+      if (!metrics.problem.empty()) {
+        results.damaged.push_back(fmt::format("{}; remove {} and {}.json to run it again", metrics.problem,
+                                              folder.run_dir(e), folder.run_dir(e)));
+        continue;
+      }
+      runs.push_back(std::move(metrics.steps));
+      ++results.programs[named_program(record.program)];
+      row.beside = std::max(row.beside, record.beside);
+      row.shared_cores = std::max(row.shared_cores, record.shared_cores);
     }
-    const Point& point = points[p].point;
-    ResultRow row{
-        .point = point.name, .ranks = point.ranks, .values = point.values, .forecast = forecasts[p], .beside = beside};
     if (!runs.empty()) row.measured = measurement_of(runs, experiment.config.warmup_steps);
     results.rows.push_back(std::move(row));
   }

@@ -12,11 +12,11 @@
 
 namespace hexad::scale {
 
-struct RunRequest {
+struct ExperimentRequest {
   std::string program;                  // path of the program whose command `train` runs a point
+  std::string identity;                 // its version and digest (train::program_identity())
   std::optional<int64_t> only_point{};  // none: all points
   std::optional<Room> room{};           // places of runs at once; none: runs execute one after the other
-  int64_t ranks_per_node = 0;           // only used with nodes as room
   std::function<void(const std::string& line)> say;
 };
 
@@ -34,13 +34,14 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 
 /// Executes all runs that are not finished, in shuffled order. With a room, starts runs as long as there are places and
 /// fewer than `at_once` of them run: of the first repeat that has waiting runs, the first run that finds places. Runs
-/// of one point never execute at the same time. A run that was killed or that failed starts again from its first step.
-/// Skips runs that another process is executing.
+/// of one point never execute at the same time. A run that ends with exit code 0 is finished if its metrics have all of
+/// its steps; otherwise it has failed. A run that was killed, was preempted or failed starts again from its
+/// first step. Skips runs that another process is executing. Once a run is preempted, starts no further runs. If a
+/// signal ends this process, first records the runs that finished nevertheless.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
-                     const ExperimentFolder& folder, const RunRequest& request);
+                     const ExperimentFolder& folder, const ExperimentRequest& request);
 
-/// Reads the metrics of the finished runs. Throws Error(data) that names the run directory if a finished run lacks some
-/// of its steps.
+/// Reads the metrics of the finished runs. Finished runs with incomplete metrics are left out and listed as damaged.
 Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                    const std::vector<PointForecast>& forecasts, const ExperimentFolder& folder);
 

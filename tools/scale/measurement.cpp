@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "framework/base/error.h"
-#include "framework/telemetry/page.h"
+#include "framework/base/median.h"
 
 namespace hexad::scale {
 
@@ -71,17 +71,17 @@ PointMeasurement measurement_of(const std::vector<std::vector<StepMetrics>>& run
       parts.push_back(parts_of(step));
     }
     base::require(!seconds.empty(), "[measurement] a run has no step after the warm-up; expected at least one");
-    medians.push_back(telemetry::median(seconds));
+    medians.push_back(base::median(seconds));
     all.insert(all.end(), seconds.begin(), seconds.end());
   }
   m.steps = std::ssize(all);
-  m.step_seconds = telemetry::median(medians);
+  m.step_seconds = base::median(medians);
   m.least = std::ranges::min(medians);
   m.most = std::ranges::max(medians);
   m.p10 = quantile(all, 0.1);
   m.p90 = quantile(all, 0.9);
-  m.work = telemetry::median(work);
-  m.tokens_per_second = telemetry::median(tokens) / m.step_seconds;
+  m.work = base::median(work);
+  m.tokens_per_second = base::median(tokens) / m.step_seconds;
   m.loss = runs.front().back().loss.value_or(std::numeric_limits<double>::quiet_NaN());
   m.parts = mean_parts(parts, m.step_seconds);
   return m;

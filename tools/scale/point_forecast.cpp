@@ -39,6 +39,12 @@ std::map<std::string, double> exposed_shares(const plan::StepForecast& step) {
   return shares;
 }
 
+// Returns the sum of the predicted node-hours, of which `known` of `points` points are part.
+std::string predicted_text(double hours, size_t known, size_t points) {
+  if (known == 0) return "unknown node-hours";
+  return cat(known < points ? "at least " : "", base::with_digits(hours, 3), " node-hours predicted");
+}
+
 }  // namespace
 
 Clusters::Clusters(Experiment& experiment, const std::vector<Point>& points) {
@@ -61,20 +67,16 @@ const plan::Cluster* Clusters::of(const Point& point) const {
   return found == clusters_.end() ? nullptr : &found->second;
 }
 
-int64_t Clusters::most_ranks(const ExperimentConfig& config) const {
-  if (config.max_ranks > 0) return config.max_ranks;
-  int64_t least = 0;
-  for (const auto& [key, cluster] : clusters_) {
-    const plan::Prices prices(cluster);
-    const int64_t ranks = prices.nodes() * prices.ranks_per_node();
-    least = least == 0 ? ranks : std::min(least, ranks);
+void Clusters::set_ranks(const ExperimentConfig& config, std::vector<Point>& points) const {
+  for (Point& point : points) {
+    point.most_ranks = config.max_ranks;
+    point.ranks_per_node = config.ranks_per_node;
+    const plan::Cluster* cluster = of(point);
+    if (!cluster) continue;
+    const plan::Prices prices(*cluster);
+    if (point.most_ranks == 0) point.most_ranks = prices.nodes() * prices.ranks_per_node();
+    if (point.ranks_per_node == 0) point.ranks_per_node = prices.ranks_per_node();
   }
-  return least;
-}
-
-int64_t Clusters::ranks_per_node(const ExperimentConfig& config) const {
-  if (config.ranks_per_node > 0 || clusters_.empty()) return config.ranks_per_node;
-  return plan::Prices(clusters_.begin()->second).ranks_per_node();
 }
 
 PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* cluster,
@@ -105,8 +107,7 @@ PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* clus
 }
 
 void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& points,
-                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here,
-                    int64_t ranks_per_node) {
+                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here) {
   const config::Position at = experiment.problems.known().at("ranks").at;
   for (size_t i = 0; i < points.size(); ++i) {
     const Point& point = points[i].point;
@@ -115,7 +116,7 @@ void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& poin
     if (!forecast.fits()) {
       lack = cat("needs ", base::human_bytes(forecast.memory_bytes), " for the tensors of a rank, more than the ",
                  base::human_bytes(forecast.memory_limit), " that ", point.cluster, " has");
-    } else if (runs_here && nodes_of(point.ranks, ranks_per_node) == 1) {
+    } else if (runs_here && nodes_of(point) == 1) {
       train::Recipe recipe = points[i].recipe;
       train::complete(recipe, 1);
       const plan::MemoryFit fit = plan::memory_fit_on_this_machine(recipe, extensions, point.ranks);
@@ -126,52 +127,56 @@ void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& poin
   experiment.problems.throw_if_any();
 }
 
-int64_t nodes_of(int64_t ranks, int64_t ranks_per_node) {
-  return ranks_per_node > 0 ? (ranks - 1) / ranks_per_node + 1 : 1;
+int64_t nodes_of(const Point& point) {
+  return point.ranks_per_node > 0 ? (point.ranks - 1) / point.ranks_per_node + 1 : 1;
 }
 
-std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast, int64_t ranks,
-                                           int64_t ranks_per_node) {
+std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
+                                           const Point& point) {
   if (!forecast.step_seconds) return std::nullopt;
   const double seconds = *forecast.step_seconds * static_cast<double>(config.steps_of_run() * config.repeats);
-  return seconds / 3600 * static_cast<double>(nodes_of(ranks, ranks_per_node));
+  return seconds / 3600 * static_cast<double>(nodes_of(point));
 }
 
 int64_t most_minutes(const ExperimentConfig& config) {
-  return static_cast<int64_t>(std::ceil(config.minutes * static_cast<double>(config.repeats))) + 1;
+  constexpr double end_of_run = 0.5;
+  constexpr int64_t start = 1, signal = 2;
+  return static_cast<int64_t>(std::ceil((config.minutes + end_of_run) * static_cast<double>(config.repeats))) + start +
+         signal;
 }
 
-double most_node_hours(const ExperimentConfig& config, int64_t ranks, int64_t ranks_per_node) {
-  return static_cast<double>(most_minutes(config) * nodes_of(ranks, ranks_per_node)) / 60;
+double most_node_hours(const ExperimentConfig& config, const Point& point) {
+  return static_cast<double>(most_minutes(config)) * static_cast<double>(nodes_of(point)) / 60;
 }
 
 std::string dry_run_table(const Experiment& experiment, const std::vector<LoadedPoint>& points,
-                          const std::vector<PointForecast>& forecasts, int64_t ranks_per_node) {
+                          const std::vector<PointForecast>& forecasts) {
   const ExperimentConfig& c = experiment.config;
   size_t width = 5;
   for (const LoadedPoint& p : points) width = std::max(width, p.point.name.size());
   std::string out = fmt::format("{:>4} {:<{}} {:>6} {:>6} {:>10} {:>23} {:>10} {:>11}\n", "", "point", width, "ranks",
                                 "nodes", "step", "90% of cases", "memory", "node-hours");
   double predicted = 0, most = 0;
+  size_t known = 0;
   std::set<std::string> troubles;
   for (size_t i = 0; i < points.size(); ++i) {
     const PointForecast& f = forecasts[i];
-    const int64_t ranks = points[i].point.ranks;
-    const std::optional<double> hours = predicted_node_hours(c, f, ranks, ranks_per_node);
+    const Point& point = points[i].point;
+    const std::optional<double> hours = predicted_node_hours(c, f, point);
     predicted += hours.value_or(0);
-    most += most_node_hours(c, ranks, ranks_per_node);
+    known += hours ? 1 : 0;
+    most += most_node_hours(c, point);
     if (!f.trouble.empty()) troubles.insert(f.trouble);
-    out += fmt::format("{:>4} {:<{}} {:>6} {:>6} {:>10} {:>23} {:>10} {:>11}\n", i, points[i].point.name, width, ranks,
-                       nodes_of(ranks, ranks_per_node),
-                       f.step_seconds ? base::precise_duration(*f.step_seconds) : "unknown",
+    out += fmt::format("{:>4} {:<{}} {:>6} {:>6} {:>10} {:>23} {:>10} {:>11}\n", i, point.name, width, point.ranks,
+                       nodes_of(point), f.step_seconds ? base::precise_duration(*f.step_seconds) : "unknown",
                        f.step_seconds ? base::precise_duration(f.least) + " to " + base::precise_duration(f.most) : "",
                        f.memory_bytes > 0 ? base::human_bytes(f.memory_bytes) : "unknown",
                        hours ? base::with_digits(*hours, 3) : "unknown");
   }
-  out += fmt::format("\n{}, {} each, {} ({} of warm-up): {} predicted, at most {} with the limit of {} min per run\n",
+  out += fmt::format("\n{}, {} each, {} ({} of warm-up): {}, at most {} with the limit of {} min per run\n",
                      base::counted(std::ssize(points), "point"), base::counted(c.repeats, "run"),
                      base::counted(c.steps_of_run(), "step"), c.warmup_steps,
-                     base::with_digits(predicted, 3) + " node-hours", base::with_digits(most, 3), c.minutes);
+                     predicted_text(predicted, known, points.size()), base::with_digits(most, 3), c.minutes);
   for (const std::string& trouble : troubles) out += fmt::format("no prediction of step times: {}\n", trouble);
   return out;
 }

@@ -31,9 +31,9 @@ class Clusters {
 
   /// Returns the cluster of the point; nullptr if the point has no cluster file, or if the file could not be read.
   const plan::Cluster* of(const Point& point) const;
-  /// Return the number of available ranks, and the number of ranks on a node; 0 if unknown.
-  int64_t most_ranks(const ExperimentConfig& config) const;
-  int64_t ranks_per_node(const ExperimentConfig& config) const;
+  /// Sets Point::most_ranks and Point::ranks_per_node of each point: the experiment's numbers or, where these are 0,
+  /// those of the point's cluster.
+  void set_ranks(const ExperimentConfig& config, std::vector<Point>& points) const;
 
  private:
   std::map<std::string, plan::Cluster> clusters_;
@@ -47,23 +47,24 @@ PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* clus
 /// Rejects points that cannot fit: adds a problem to the experiment for each of these points and throws
 /// config::RecipeError. If `runs_here`, also compares points that need a single node with the memory of this machine.
 void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& points,
-                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here,
-                    int64_t ranks_per_node);
+                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here);
 
-/// Returns the number of nodes of a run; 1 if the number of ranks on a node is unknown.
-int64_t nodes_of(int64_t ranks, int64_t ranks_per_node);
+/// Returns the number of nodes of a point's run; 1 if the number of ranks on a node is unknown.
+int64_t nodes_of(const Point& point);
 /// Returns the predicted node-hours of all repeats of a point; none without a prediction. Does not count the start and
 /// end of a run.
-std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast, int64_t ranks,
-                                           int64_t ranks_per_node);
-/// Returns the limit, in whole minutes, of all repeats of a point, by the key minutes. Includes one minute for the
-/// start.
+std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
+                                           const Point& point);
+/// Returns the limit, in whole minutes, of all repeats of a point, by the key minutes. Includes 30 s for the end of
+/// each run that takes too long, a minute for the start, and the two minutes before the limit in which Slurm may
+/// already send its signal. A run that takes too long therefore fails before the signal. Otherwise, it would be
+/// preempted and requeued again and again.
 int64_t most_minutes(const ExperimentConfig& config);
 /// Returns the limit, in node-hours, of all repeats of a point, by the key minutes.
-double most_node_hours(const ExperimentConfig& config, int64_t ranks, int64_t ranks_per_node);
+double most_node_hours(const ExperimentConfig& config, const Point& point);
 
 /// Returns the table that --dry-run prints.
 std::string dry_run_table(const Experiment& experiment, const std::vector<LoadedPoint>& points,
-                          const std::vector<PointForecast>& forecasts, int64_t ranks_per_node);
+                          const std::vector<PointForecast>& forecasts);
 
 }  // namespace hexad::scale

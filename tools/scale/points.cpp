@@ -103,6 +103,21 @@ std::string blamed(const Point& point, const std::string& source) {
   return found == point.at.end() ? "recipe" : found->second;
 }
 
+bool lacks_ranks(const Point& point) { return point.most_ranks > 0 && point.ranks > point.most_ranks; }
+
+// Adds a problem for each number of ranks that is more than the available ranks of its points. Points with different
+// clusters may have different numbers of available ranks.
+void add_missing_ranks(Experiment& experiment, const std::vector<Point>& points) {
+  const std::vector<int64_t>& numbers = experiment.config.ranks;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    std::set<int64_t> available;
+    for (const Point& point : points)
+      if (point.ranks == numbers[i] && lacks_ranks(point)) available.insert(point.most_ranks);
+    for (const int64_t most : available)
+      experiment.problems.add(cat("ranks.", i), cat("is more than the ", most, " available ranks; nearest: ", most));
+  }
+}
+
 class Loader {
  public:
   Loader(Experiment& experiment, const train::Extensions& extensions)
@@ -196,18 +211,13 @@ std::vector<std::string> overrides_of_run(const ExperimentConfig& config, const 
 }
 
 std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> points,
-                                     const train::Extensions& extensions, int64_t most_ranks) {
+                                     const train::Extensions& extensions) {
   Loader loader(experiment, extensions);
-  const std::vector<int64_t>& numbers = experiment.config.ranks;
-  if (most_ranks > 0)
-    for (size_t i = 0; i < numbers.size(); ++i)
-      if (numbers[i] > most_ranks)
-        experiment.problems.add(cat("ranks.", i),
-                                cat("is more than the ", most_ranks, " available ranks; nearest: ", most_ranks));
+  add_missing_ranks(experiment, points);
   std::map<std::string, std::string> names_by_content;
   std::vector<LoadedPoint> loaded;
   for (Point& point : points) {
-    if (most_ranks > 0 && point.ranks > most_ranks) continue;
+    if (lacks_ranks(point)) continue;
     std::optional<LoadedPoint> one = loader.load(std::move(point));
     if (!one) continue;
     std::string content = cat(one->point.ranks, "\n", one->point.launcher, "\n", config::write(one->recipe));

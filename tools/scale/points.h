@@ -21,15 +21,17 @@ struct Point {
   std::string cluster{};                    // path of the cluster file; empty: none
   std::vector<std::string> cluster_set{};   // overrides of the cluster file
   std::string launcher{};                   // launcher given by the experiment; empty: the default
-  std::map<std::string, std::string> at{};  // position of each override in the experiment file, by the key that it sets
+  int64_t most_ranks = 0;                   // ranks that are available to the point; 0: unknown
+  int64_t ranks_per_node = 0;               // 0: unknown, or all ranks are on one node
+  std::map<std::string, std::string> at{};  // experiment key of each override, such as "set.0", by recipe key
 };
 
 /// Returns the points; ranks vary slowest. Does not read recipes. Replaces the variables $ranks and $NAME of each axis.
 /// Adds a problem to the experiment for points with the same name.
 std::vector<Point> points_of(Experiment& experiment);
 
-/// Replaces each $NAME in `text` by its value. If several names match, uses the longest one. Leaves other text
-/// unchanged.
+/// Returns `text` with each $NAME replaced by its value. If several names match, uses the longest one. Other text does
+/// not change.
 std::string with_variables(const std::string& text, const std::map<std::string, std::string>& values);
 
 /// Returns the overrides of a point's run: those of the point, the number of steps, and the run directory.
@@ -43,10 +45,10 @@ struct LoadedPoint {
 };
 
 /// Reads the recipe of every point, with the override that makes the problem grow with the ranks. Adds a problem to the
-/// experiment for each point that is illegal or equals an earlier point, and for each number of ranks above
-/// `most_ranks` (0: any number). Throws config::RecipeError with all problems if there are any, and Error(usage) if
-/// there are no points.
+/// experiment for each point that is illegal or equals an earlier point, and for each number of ranks above the
+/// `most_ranks` of a point. Throws config::RecipeError with all problems if there are any, and Error(usage) if there
+/// are no points.
 std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> points,
-                                     const train::Extensions& extensions, int64_t most_ranks);
+                                     const train::Extensions& extensions);
 
 }  // namespace hexad::scale

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,23 +11,29 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/units.h"
+#include "framework/telemetry/csv.h"
 
 namespace hexad::scale {
 namespace {
 
+using telemetry::csv_cell;
 using Json = nlohmann::ordered_json;
 
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-std::string cell(double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : std::string(); }
-std::string cell(const std::optional<double>& value) { return value ? cell(*value) : std::string(); }
+std::string csv_cell(const std::optional<double>& value) { return value ? csv_cell(*value) : std::string(); }
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
+
+// Returns a text with '|' and newlines replaced, which would end a cell of a Markdown table.
+std::string markdown_cell(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (c == '|')
+      out += "\\|";
+    else
+      out += c == '\n' || c == '\r' ? ' ' : c;
+  return out;
+}
 
 double at_or_zero(const std::map<std::string, double>& values, const std::string& name) {
   const auto found = values.find(name);
@@ -38,22 +45,23 @@ std::vector<std::string> measured_cells(const ResultRow& row, const std::vector<
   const PointMeasurement& m = *row.measured;
   std::vector<std::string> out{std::to_string(m.runs),
                                std::to_string(m.steps),
-                               cell(m.step_seconds),
-                               cell(m.least),
-                               cell(m.most),
-                               cell(m.p10),
-                               cell(m.p90),
-                               cell(m.tokens_per_second),
-                               cell(m.work),
-                               cell(row.speedup),
-                               cell(row.efficiency),
-                               cell(m.peak_memory_bytes),
-                               cell(m.loss),
+                               csv_cell(m.step_seconds),
+                               csv_cell(m.least),
+                               csv_cell(m.most),
+                               csv_cell(m.p10),
+                               csv_cell(m.p90),
+                               csv_cell(m.tokens_per_second),
+                               csv_cell(m.work),
+                               csv_cell(row.speedup),
+                               csv_cell(row.efficiency),
+                               csv_cell(m.peak_memory_bytes),
+                               csv_cell(m.loss),
                                std::to_string(row.beside),
-                               cell(m.parts.work),
-                               cell(m.parts.imbalance)};
-  for (const std::string& name : classes) out.push_back(cell(at_or_zero(m.parts.waiting, name)));
-  for (const std::string& name : classes) out.push_back(cell(at_or_zero(m.parts.waiting, name) / m.step_seconds));
+                               std::to_string(row.shared_cores),
+                               csv_cell(m.parts.work),
+                               csv_cell(m.parts.imbalance)};
+  for (const std::string& name : classes) out.push_back(csv_cell(at_or_zero(m.parts.waiting, name)));
+  for (const std::string& name : classes) out.push_back(csv_cell(at_or_zero(m.parts.waiting, name) / m.step_seconds));
   return out;
 }
 
@@ -72,6 +80,7 @@ std::vector<std::string> measured_columns(const std::vector<std::string>& classe
                                "peak_memory_bytes",
                                "loss",
                                "runs_beside",
+                               "shared_cores",
                                "work_seconds",
                                "imbalance_seconds"};
   for (const std::string& name : classes) out.push_back(name + "_seconds");
@@ -158,6 +167,36 @@ std::string about_runs_at_once(const Results& results) {
                      base::counted(most + 1, "run"));
 }
 
+std::string state_of_unmeasured(const ResultRow& row) {
+  return row.failed > 0 ? fmt::format("failed: {}", row.reason) : std::string("not run");
+}
+
+std::string about_failed_runs(const Results& results) {
+  std::string out;
+  for (const ResultRow& row : results.rows)
+    if (row.measured && row.failed > 0)
+      out += fmt::format("{} of {} failed: {}\n", base::counted(row.failed, "run"), row.point, row.reason);
+  return out;
+}
+
+std::string about_damaged_runs(const Results& results) {
+  std::string out;
+  for (const std::string& damage : results.damaged) out += fmt::format("Left out a damaged run: {}\n", damage);
+  return out;
+}
+
+std::string about_programs(const Results& results) {
+  if (results.programs.size() < 2) return {};
+  std::string out = "The runs are from different programs:\n";
+  for (const auto& [program, runs] : results.programs)
+    out += fmt::format("- {}: {}\n", program, base::counted(runs, "run"));
+  return out;
+}
+
+std::string ranks_text(const ResultRow& row) {
+  return fmt::format("{}{}", row.ranks, row.shared_cores > 0 ? " (ranks > cores)" : "");
+}
+
 std::vector<std::string> classes_of(const Results& results) {
   std::set<std::string> names;
   for (const ResultRow& row : results.rows)
@@ -170,18 +209,20 @@ std::string csv_of(const Results& results) {
   const std::vector<std::string> classes = classes_of(results), columns = measured_columns(classes);
   std::vector<std::string> header{"point", "ranks"};
   for (const std::string& axis : results.axes) header.push_back(fmt::format("axis_{}", axis));
-  for (const char* name : {"predicted_step_seconds", "predicted_least", "predicted_most", "predicted_memory_bytes"})
+  for (const char* name :
+       {"predicted_step_seconds", "predicted_least", "predicted_most", "predicted_memory_bytes", "failed_runs"})
     header.emplace_back(name);
   header.insert(header.end(), columns.begin(), columns.end());
   std::string out = fmt::format("{}\n", fmt::join(header, ","));
   for (const ResultRow& row : results.rows) {
     const PointForecast& f = row.forecast;
-    std::vector<std::string> cells{cell(row.point), std::to_string(row.ranks)};
-    for (const std::string& value : row.values) cells.push_back(cell(value));
-    cells.push_back(cell(f.step_seconds));
-    cells.push_back(f.step_seconds ? cell(f.least) : std::string());
-    cells.push_back(f.step_seconds ? cell(f.most) : std::string());
-    cells.push_back(f.memory_bytes > 0 ? cell(f.memory_bytes) : std::string());
+    std::vector<std::string> cells{csv_cell(row.point), std::to_string(row.ranks)};
+    for (const std::string& value : row.values) cells.push_back(csv_cell(value));
+    cells.push_back(csv_cell(f.step_seconds));
+    cells.push_back(f.step_seconds ? csv_cell(f.least) : std::string());
+    cells.push_back(f.step_seconds ? csv_cell(f.most) : std::string());
+    cells.push_back(f.memory_bytes > 0 ? csv_cell(f.memory_bytes) : std::string());
+    cells.push_back(std::to_string(row.failed));
     std::vector<std::string> measured(columns.size());
     if (row.measured) measured = measured_cells(row, classes);
     cells.insert(cells.end(), measured.begin(), measured.end());
@@ -200,12 +241,19 @@ std::string json_of(const Results& results) {
                     {"values", values},
                     {"predicted", object_of(row.forecast)},
                     {"measured", row.measured ? object_of(*row.measured) : Json(nullptr)},
+                    {"failed_runs", row.failed},
+                    {"failure", row.failed > 0 ? Json(row.reason) : Json(nullptr)},
                     {"runs_beside", row.measured ? Json(row.beside) : Json(nullptr)},
+                    {"shared_cores", row.measured ? Json(row.shared_cores) : Json(nullptr)},
                     {"speedup", number(row.speedup)},
                     {"efficiency", number(row.efficiency)},
                     {"losses", row.losses ? object_of(*row.losses) : Json(nullptr)}});
   }
-  const Json json{{"experiment", results.title}, {"axes", results.axes}, {"points", rows}};
+  const Json json{{"experiment", results.title},
+                  {"axes", results.axes},
+                  {"points", rows},
+                  {"damaged_runs", results.damaged},
+                  {"runs_of_programs", results.programs}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -216,11 +264,12 @@ std::string markdown_of(const Results& results) {
   for (size_t a = 0; a < results.axes.size(); ++a) out += "|---";
   out += "|---:|---|---:|---:|---:|---:|---:|\n";
   for (const ResultRow& row : results.rows) {
-    out += fmt::format("| {}", row.ranks);
-    for (const std::string& value : row.values) out += fmt::format(" | {}", value);
+    out += fmt::format("| {}", ranks_text(row));
+    for (const std::string& value : row.values) out += fmt::format(" | {}", markdown_cell(value));
     const std::string predicted = row.forecast.step_seconds ? base::precise_duration(*row.forecast.step_seconds) : "";
     if (!row.measured) {
-      out += fmt::format(" | | | {} | | | | |\n", predicted);
+      out += fmt::format(" | {} | | {} | | | | |\n", row.failed > 0 ? markdown_cell(state_of_unmeasured(row)) : "",
+                         predicted);
       continue;
     }
     const PointMeasurement& m = *row.measured;
@@ -231,6 +280,8 @@ std::string markdown_of(const Results& results) {
                        base::human_percent(1 - m.parts.work / m.step_seconds), base::human_bytes(m.peak_memory_bytes));
   }
   if (const std::string about = about_runs_at_once(results); !about.empty()) out += fmt::format("\n{}\n", about);
+  for (const std::string& about : {about_failed_runs(results), about_damaged_runs(results), about_programs(results)})
+    if (!about.empty()) out += fmt::format("\n{}", about);
   return out;
 }
 

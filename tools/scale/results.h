@@ -28,9 +28,12 @@ struct ResultRow {
   int64_t ranks = 0;
   std::vector<std::string> values{};  // values of the axes
   PointForecast forecast{};
-  int64_t beside = 0;  // largest number of other runs that executed at the same time as a run of this point
+  int64_t beside = 0;        // largest number of other runs that executed at the same time as a run of this point
+  int64_t shared_cores = 0;  // number of cores that the ranks of a run shared; 0: each had its own, or unknown
+  int64_t failed = 0;        // number of failed runs
+  std::string reason{};      // of the last failed run
   std::optional<PointMeasurement> measured{};  // none: no run is finished
-  // Relative to the row with the same values and the fewest ranks; none if that row is not measured.
+  // Relative to the row with the same values and the fewest ranks; none if that row or this row is not measured.
   std::optional<double> speedup{}, efficiency{};
   std::optional<Losses> losses{};
 };
@@ -39,6 +42,8 @@ struct Results {
   std::string title;                // path of the experiment
   std::vector<std::string> axes{};  // names of the axes
   std::vector<ResultRow> rows{};
+  std::map<std::string, int64_t> programs{};  // number of measured runs by program
+  std::vector<std::string> damaged{};         // finished runs that were left out, each with the reason and the remedy
 };
 
 /// Returns the losses of `point` relative to `first`. `growth` is the ratio of their numbers of ranks.
@@ -49,6 +54,20 @@ void compare_with_first(Results& results);
 
 /// Returns a sentence about runs that executed at the same time; empty if none did.
 std::string about_runs_at_once(const Results& results);
+
+/// Returns the state of a point without measurement, for tables: "not run" or "failed: REASON".
+std::string state_of_unmeasured(const ResultRow& row);
+/// Returns lines about failed runs of measured points; empty if there are none.
+std::string about_failed_runs(const Results& results);
+
+/// Returns lines about damaged runs, which were left out; empty if there are none.
+std::string about_damaged_runs(const Results& results);
+
+/// Returns lines about the programs of the runs; empty if all runs have the same one.
+std::string about_programs(const Results& results);
+
+/// Returns the number of ranks of a row, for tables: "4", or "4 (ranks > cores)" if ranks shared cores.
+std::string ranks_text(const ResultRow& row);
 
 /// Returns the classes of traffic that occur in any row.
 std::vector<std::string> classes_of(const Results& results);

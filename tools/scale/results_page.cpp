@@ -45,7 +45,7 @@ std::string signed_duration(double seconds) {
 std::string points_table(const Results& results) {
   std::vector<Cells> rows;
   for (const ResultRow& r : results.rows) {
-    Cells cells{r.point, std::to_string(r.ranks)};
+    Cells cells{r.point, ranks_text(r)};
     const PointForecast& f = r.forecast;
     const std::string predicted = f.step_seconds
                                       ? fmt::format("{} ({} to {})", base::precise_duration(*f.step_seconds),
@@ -53,7 +53,8 @@ std::string points_table(const Results& results) {
                                       : std::string("–");
     const std::string predicted_memory = f.memory_bytes > 0 ? base::human_bytes(f.memory_bytes) : std::string("–");
     if (!r.measured) {
-      cells.insert(cells.end(), {"not run", "–", "–", "–", predicted, "–", "–", "–", "–", predicted_memory});
+      cells.insert(cells.end(),
+                   {state_of_unmeasured(r), "–", "–", "–", predicted, "–", "–", "–", "–", predicted_memory});
     } else {
       const PointMeasurement& m = *r.measured;
       cells.insert(
@@ -124,6 +125,10 @@ std::string losses_table(const Results& results, const std::vector<std::string>&
   return table(head, rows);
 }
 
+std::string preformatted(const std::string& text) {
+  return text.empty() ? std::string() : fmt::format("<pre>{}</pre>\n", escaped(text));
+}
+
 std::string section(std::string_view title, std::string_view about, const std::string& body) {
   return fmt::format("<h2>{}</h2>\n<p>{}</p>\n{}", title, about, body);
 }
@@ -146,9 +151,10 @@ std::string results_page(const Results& results) {
       fmt::format(
           "Speed-up: model FLOPs per second, relative to the point with the same values on the fewest ranks. "
           "Efficiency: speed-up divided by the growth of the ranks. Runs beside: the largest number of other runs "
-          "that executed at the same time. {}",
+          "that executed at the same time. Ranks > cores: ranks of a run shared cores of the machine. {}",
           about_runs_at_once(results)),
-      points_table(results));
+      points_table(results) +
+          preformatted(about_failed_runs(results) + about_damaged_runs(results) + about_programs(results)));
   out += section("Exposed communication",
                  "Share of a step in which computation waits for communication, by class of traffic. Excludes waiting "
                  "for the slowest "

@@ -13,7 +13,7 @@ std::string results_page(const Results& results);
 
 /// Returns an SVG of the step times over the ranks. If all points have the same number of ranks, the x axis is the
 /// first axis with several values. Lines connect points whose other values are equal. Bars show the smallest and
-/// largest median of a run. Dashed lines show the prediction.
+/// largest median of a run. Dashed lines show the prediction. Returns an empty text if there are no rows.
 std::string step_time_picture(const Results& results);
 
 }  // namespace hexad::scale

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -79,7 +78,7 @@ void add_hosts(const std::string& element, std::vector<std::string>& hosts) {
 int64_t threads_of(const LoadedPoint& point) { return point.recipe.train.threads.value_or(1); }
 
 // Returns the problem of a point that would share something with other runs on this machine; otherwise an empty text.
-std::string sharing_on_this_machine(const LoadedPoint& point, int64_t ranks_per_node) {
+std::string sharing_on_this_machine(const LoadedPoint& point) {
   if (!point.recipe.train.threads)
     return cat(
         "needs a number of threads for each rank (train.threads), because runs have cores of their own; it is auto "
@@ -89,7 +88,7 @@ std::string sharing_on_this_machine(const LoadedPoint& point, int64_t ranks_per_
     return cat(
         "cannot be more than 1 with device: cuda on one machine: runs would share GPUs; expected a Slurm "
         "allocation");
-  if (const int64_t nodes = nodes_of(point.point.ranks, ranks_per_node); nodes > 1)
+  if (const int64_t nodes = nodes_of(point.point); nodes > 1)
     return cat(
         "cannot be more than 1 outside of a Slurm allocation with points on several nodes: runs would share the "
         "links of the ",
@@ -111,6 +110,16 @@ std::string lack_of_memory(const ExperimentConfig& config, const std::vector<Loa
              " together, but this machine has ", base::human_bytes(static_cast<double>(memory_bytes)), " available");
 }
 
+// Returns the words of the default launcher. Open MPI would otherwise bind each rank to one core if there are at most
+// two ranks, so the threads of a rank would share this core. It would also bind the first ranks of runs at once to the
+// same cores. Ranks of Hydra are not bound.
+std::vector<std::string> unbound_launcher(int64_t ranks) {
+  std::vector<std::string> words = words_of(train::launcher(ranks));
+  if (!train::in_slurm_allocation() && comm::mpi_library().family == comm::MpiFamily::open_mpi)
+    words.insert(words.end(), {"--bind-to", "none"});
+  return words;
+}
+
 }  // namespace
 
 Room room_here() {
@@ -121,30 +130,36 @@ Room room_here() {
   Room room{.kind = Room::Kind::cores,
             .places = cores_of(own_processors(), "/sys/devices/system/cpu"),
             .memory_bytes = train::available_memory_bytes()};
-  const int64_t most = train::find_cores().of_rank;  // a control group may allow less
+  const int64_t most = cores_here();  // a control group may allow less
   if (most < std::ssize(room.places)) room.places.erase(room.places.begin() + most, room.places.end());
   return room;
 }
 
-int64_t places_of(const LoadedPoint& point, Room::Kind kind, int64_t ranks_per_node) {
-  if (kind == Room::Kind::nodes) return nodes_of(point.point.ranks, ranks_per_node);
+int64_t cores_here() { return train::find_cores().of_rank; }
+
+int64_t shared_cores(const Point& point, int64_t cores) {
+  const int64_t ranks = point.ranks_per_node > 0 ? std::min(point.ranks, point.ranks_per_node) : point.ranks;
+  return point.launcher.empty() && ranks > cores ? cores : 0;
+}
+
+int64_t places_of(const LoadedPoint& point, Room::Kind kind) {
+  if (kind == Room::Kind::nodes) return nodes_of(point.point);
   return point.point.ranks * threads_of(point);
 }
 
 std::string problem_of_room(const ExperimentConfig& config, const std::vector<LoadedPoint>& points,
-                            const std::vector<PointForecast>& forecasts, const Room& room, int64_t ranks_per_node) {
+                            const std::vector<PointForecast>& forecasts, const Room& room) {
   if (!config.launcher.empty())
     return "cannot be more than 1 with a launcher of the experiment, because the cores and links that it uses are "
            "unknown";
   const bool nodes = room.kind == Room::Kind::nodes;
-  if (nodes && ranks_per_node == 0)
+  if (nodes && std::ranges::any_of(points, [](const LoadedPoint& p) { return p.point.ranks_per_node == 0; }))
     return "needs ranks_per_node or a cluster file, because runs have nodes of their own";
   const std::string unit = nodes ? "node" : "core";
   std::vector<int64_t> needs;
   for (const LoadedPoint& point : points) {
-    if (std::string problem = nodes ? std::string() : sharing_on_this_machine(point, ranks_per_node); !problem.empty())
-      return problem;
-    needs.push_back(places_of(point, room.kind, ranks_per_node));
+    if (std::string problem = nodes ? std::string() : sharing_on_this_machine(point); !problem.empty()) return problem;
+    needs.push_back(places_of(point, room.kind));
     if (needs.back() > std::ssize(room.places))
       return cat("cannot be more than 1: point ", point.point.name, " needs ", base::counted(needs.back(), unit),
                  ", but there are ", room.places.size(), ", so its ranks would share them");
@@ -176,15 +191,22 @@ void Places::give_back(const std::vector<std::string>& taken) {
     if (std::ranges::find(taken, places_[i]) != taken.end()) free_.insert(i);
 }
 
+std::vector<std::string> launcher_alone(const Point& point) {
+  if (!point.launcher.empty()) return words_of(point.launcher);
+  std::vector<std::string> words = unbound_launcher(point.ranks);
+  // Without a number of nodes, srun would spread the ranks over all nodes of the allocation.
+  if (train::in_slurm_allocation() && point.ranks_per_node > 0)
+    words.insert(words.end(), {"-N", std::to_string(nodes_of(point))});
+  return words;
+}
+
 std::vector<std::string> launcher_on(Room::Kind kind, const std::vector<std::string>& places, int64_t ranks) {
-  std::vector<std::string> words = words_of(train::launcher(ranks));
+  std::vector<std::string> words = unbound_launcher(ranks);
   const std::string list = fmt::format("{}", fmt::join(places, ","));
   if (kind == Room::Kind::nodes) {
     words.insert(words.end(), {"-N", std::to_string(places.size()), cat("--nodelist=", list)});
     return words;
   }
-  // Open MPI would otherwise bind the first ranks of every run to the same cores. Ranks of Hydra are not bound.
-  if (comm::mpi_library().family == comm::MpiFamily::open_mpi) words.insert(words.end(), {"--bind-to", "none"});
   words.insert(words.begin(), {"taskset", "-c", list});
   return words;
 }
@@ -197,12 +219,9 @@ std::vector<std::string> hosts_of(std::string_view list) {
 
 std::vector<std::string> cores_of(const std::vector<int64_t>& processors, const std::filesystem::path& folder) {
   std::vector<std::string> cores;
-  std::map<std::string, size_t> by_siblings;  // index of the core, by the list of its processors
+  std::map<int64_t, size_t> by_first;  // index of the core, by its first processor
   for (const int64_t processor : processors) {
-    std::ifstream in(folder / cat("cpu", processor) / "topology/thread_siblings_list");
-    std::string siblings;
-    if (!(in >> siblings)) siblings = std::to_string(processor);
-    const auto [found, is_new] = by_siblings.emplace(siblings, cores.size());
+    const auto [found, is_new] = by_first.emplace(train::core_of(processor, folder), cores.size());
     if (is_new)
       cores.push_back(std::to_string(processor));
     else

@@ -29,14 +29,20 @@ struct Room {
 /// it may run.
 Room room_here();
 
-/// Returns the number of places that a run of the point takes. `ranks_per_node` is only used for nodes.
-int64_t places_of(const LoadedPoint& point, Room::Kind kind, int64_t ranks_per_node);
+/// Returns the number of cores of this machine.
+int64_t cores_here();
+/// Returns `cores`, the number of cores of a machine, if the ranks of the point on one machine are more and thus share
+/// cores; otherwise 0. Also returns 0 if the point has its own launcher, because its machines are unknown.
+int64_t shared_cores(const Point& point, int64_t cores);
+
+/// Returns the number of places that a run of the point takes.
+int64_t places_of(const LoadedPoint& point, Room::Kind kind);
 
 /// Returns the reason why at_once runs of these points cannot execute at the same time, as the end of a sentence about
 /// the key at_once; empty if there is none. Cores and nodes must suffice for two runs, and memory for at_once runs.
 /// Runs must not share cores, GPUs, memory that they need, or links of a node.
 std::string problem_of_room(const ExperimentConfig& config, const std::vector<LoadedPoint>& points,
-                            const std::vector<PointForecast>& forecasts, const Room& room, int64_t ranks_per_node);
+                            const std::vector<PointForecast>& forecasts, const Room& room);
 
 /// Free and taken places of a room.
 class Places {
@@ -53,6 +59,9 @@ class Places {
   std::set<size_t> free_;  // indices
 };
 
+/// Returns the words of a command that starts the ranks of a point if no other run executes: the point's launcher or,
+/// if that is empty, mpirun without binding to cores, or srun on the nodes that the point needs.
+std::vector<std::string> launcher_alone(const Point& point);
 /// Returns the words of a command that starts `ranks` ranks on these places only.
 std::vector<std::string> launcher_on(Room::Kind kind, const std::vector<std::string>& places, int64_t ranks);
 

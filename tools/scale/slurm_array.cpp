@@ -12,14 +12,18 @@
 
 namespace hexad::scale {
 
-std::vector<SlurmArray> arrays_of(const std::vector<int64_t>& ranks_of_points, int64_t ranks_per_node) {
+std::vector<SlurmArray> arrays_of(const std::vector<LoadedPoint>& points, const std::vector<int64_t>& indices) {
   std::map<int64_t, SlurmArray> by_nodes;
-  for (size_t i = 0; i < ranks_of_points.size(); ++i) {
-    const int64_t nodes = nodes_of(ranks_of_points[i], ranks_per_node);
+  for (const int64_t i : indices) {
+    const Point& point = points.at(i).point;
+    const train::Recipe& recipe = points.at(i).recipe;
+    const int64_t nodes = nodes_of(point);
     SlurmArray& array = by_nodes[nodes];
     array.nodes = nodes;
-    array.ranks_per_node = std::max(array.ranks_per_node, (ranks_of_points[i] - 1) / nodes + 1);
-    array.points.push_back(static_cast<int64_t>(i));
+    array.ranks_per_node = std::max(array.ranks_per_node, (point.ranks - 1) / nodes + 1);
+    array.threads = std::max(array.threads, recipe.train.threads.value_or(0));
+    if (recipe.device == device::DeviceKind::cuda) array.gpus_per_node = array.ranks_per_node;
+    array.points.push_back(i);
   }
   std::vector<SlurmArray> out;
   for (auto& [nodes, array] : by_nodes) out.push_back(std::move(array));
@@ -41,6 +45,11 @@ std::string slurm_script(const SlurmArray& array, const Experiment& experiment, 
   const std::filesystem::path folder = std::filesystem::absolute(experiment.config.dir).lexically_normal();
   std::string command = fmt::format("{} scale {}", train::shell_word(program), train::shell_word(experiment.path));
   for (const std::string& text : overrides) command += fmt::format(" {}", train::shell_word(text));
+  std::string resources;
+  if (array.threads > 0) resources += fmt::format("#SBATCH --cpus-per-task={}\n", array.threads);
+  if (array.gpus_per_node > 0) resources += fmt::format("#SBATCH --gpus-per-node={}\n", array.gpus_per_node);
+  // The signal lets a run end with exit code 75 before the time limit, so that the job is requeued. A run saves
+  // nothing, so a short time suffices. Slurm sends the signal up to a minute earlier.
   return fmt::format(
       "#!/bin/bash\n"
       "# Runs the points of {} that need {}. Submit this script with sbatch.\n"
@@ -48,13 +57,19 @@ std::string slurm_script(const SlurmArray& array, const Experiment& experiment, 
       "#SBATCH --array={}\n"
       "#SBATCH --nodes={}\n"
       "#SBATCH --ntasks-per-node={}\n"
+      "#SBATCH --exclusive\n"
+      "{}"
       "#SBATCH --time={}\n"
+      "#SBATCH --signal=USR1@60\n"
       "#SBATCH --requeue --open-mode=append\n"
       "#SBATCH --output={}\n"
       "cd {} || exit 4\n"
-      "exec {} --point \"$SLURM_ARRAY_TASK_ID\"\n",
+      "{} --point \"$SLURM_ARRAY_TASK_ID\"\n"
+      "code=$?\n"
+      "[ $code -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\" # not needed if slurm.conf has RequeueExit=75\n"
+      "exit $code\n",
       experiment.path, base::counted(array.nodes, "node"), ranges_text(array.points), array.nodes, array.ranks_per_node,
-      most_minutes(experiment.config), train::shell_word((folder / "slurm-%A_%a.txt").string()),
+      resources, most_minutes(experiment.config), train::shell_word((folder / "slurm-%A_%a.txt").string()),
       train::shell_word(working_directory), command);
 }
 

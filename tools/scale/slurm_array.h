@@ -4,19 +4,20 @@
 #include <string>
 #include <vector>
 
-#include "tools/scale/experiment.h"
+#include "tools/scale/points.h"
 
 namespace hexad::scale {
 
 /// Parameters of an array job, which runs the points with the same number of nodes.
 struct SlurmArray {
   int64_t nodes = 1, ranks_per_node = 1;
+  int64_t threads = 0;          // of a rank: the largest number of the points; 0: every point has train.threads: auto
+  int64_t gpus_per_node = 0;    // 0: no point computes on GPUs
   std::vector<int64_t> points;  // ascending indices
 };
 
-/// Groups points by their number of nodes. The points are given by their numbers of ranks. If `ranks_per_node` is 0,
-/// all ranks of a point are on one node.
-std::vector<SlurmArray> arrays_of(const std::vector<int64_t>& ranks_of_points, int64_t ranks_per_node);
+/// Groups the points with these indices by their number of nodes.
+std::vector<SlurmArray> arrays_of(const std::vector<LoadedPoint>& points, const std::vector<int64_t>& indices);
 
 /// Returns the sbatch script of an array. `program` and the overrides are words of its command.
 std::string slurm_script(const SlurmArray& array, const Experiment& experiment, const std::string& program,

@@ -23,6 +23,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr int format = 1;
+constexpr std::string_view identity_file = "experiment.json", lock_file = "scale.lock";
 
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -82,22 +83,44 @@ std::string identity_of(const ExperimentConfig& config, const std::vector<Loaded
   return Json{{"format", format}, {"experiment", settings}, {"points", of_points}}.dump(2) + "\n";
 }
 
-ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points)
+ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points, bool exclusive)
     : experiment_(experiment), points_(points), dir_(experiment.config.dir) {
-  const std::string file = (dir_ / "experiment.json").string(), contents = identity_of(experiment.config, points);
+  const std::string file = (dir_ / identity_file).string(), contents = identity_of(experiment.config, points);
   std::error_code error;
   if (fs::exists(file, error)) {
     require_same(file, contents);
-    require_own_runs();
-    return;
+  } else {
+    require_new_folder();
+    make_folder(dir_);
   }
-  if (fs::exists(dir_, error) && !fs::is_directory(dir_, error))
-    fail(ExitCode::usage, dir_.string(), " is not a folder; ", new_folder);
-  if (fs::is_directory(dir_, error) && !fs::is_empty(dir_, error))
+  if (exclusive) take_lock();
+  if (!fs::exists(file, error)) base::write_file(file, contents);
+  require_same(file, contents);  // another process may have written it
+  require_own_runs();
+}
+
+void ExperimentFolder::require_new_folder() const {
+  std::error_code error;
+  if (!fs::exists(dir_, error)) return;
+  if (!fs::is_directory(dir_, error)) fail(ExitCode::usage, dir_.string(), " is not a folder; ", new_folder);
+  // Another process may create the same folder at this moment.
+  const std::string temporary = std::string(identity_file) + ".";
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir_, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == lock_file || name == identity_file || (name.starts_with(temporary) && name.ends_with(".tmp"))) continue;
+    if (fs::exists(dir_ / identity_file, error)) return;
     fail(ExitCode::usage, dir_.string(), " has files, but no experiment.json, so it is not an experiment's folder; ",
          new_folder);
-  make_folder(dir_);
-  base::write_file(file, contents);
+  }
+}
+
+void ExperimentFolder::take_lock() {
+  const std::string path = (dir_ / lock_file).string();
+  lock_ = io::FileLock::take(path, io::FileLock::Mode::exclusive, true);
+  if (!lock_)
+    fail(ExitCode::usage, path,
+         " is locked: another hexad scale runs this experiment, or its last runs have not ended; expected one at a "
+         "time");
 }
 
 void ExperimentFolder::require_same(const std::string& file, const std::string& contents) const {
@@ -113,13 +136,11 @@ void ExperimentFolder::require_own_runs() const {
     for (int64_t repeat = 1; repeat <= experiment_.config.repeats; ++repeat) {
       const Execution run{.point = static_cast<int64_t>(p), .repeat = repeat};
       // Meanwhile, another process may start this run. That process writes the record before it creates the run
-      // directory.
-      if (fs::exists(run_dir(run), error) && record(run).state == RunState::waiting)
+      // directory, so the record is read last.
+      const bool exists = fs::exists(run_dir(run), error);
+      if (record(run).state == RunState::waiting && exists)
         fail(ExitCode::usage, run_dir(run), " was not created by this experiment: ", base_of(run),
              ".json is missing; move the folder away");
-      if (record(run).state == RunState::finished && !fs::exists(fs::path(run_dir(run)) / "metrics.jsonl", error))
-        fail(ExitCode::usage, base_of(run), ".json says that the run is finished, but ", run_dir(run),
-             " has no metrics.jsonl; remove the file and the folder to run it again");
     }
 }
 
@@ -138,11 +159,31 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
               .exit_code = json.at("exit_code").get<int>(),
               .seconds = json.at("seconds").get<double>(),
               .reason = json.at("reason").get<std::string>(),
-              .beside = json.at("beside").get<int64_t>()};
+              .beside = json.at("beside").get<int64_t>(),
+              // Earlier versions do not write the following keys.
+              .shared_cores = json.value("shared_cores", int64_t{0}),
+              .program = json.value("program", std::string()),
+              .warnings = json.value("warnings", std::vector<std::string>())};
   } catch (const Json::exception&) {  // a key is missing or has another type: this program did not write the file
   }
   fail(ExitCode::usage, file, " is not the record of a run; remove the file and the folder ", run_dir(run),
        " to run this point again");
+}
+
+bool ExperimentFolder::is_finished(int64_t point) const {
+  for (int64_t repeat = 1; repeat <= experiment_.config.repeats; ++repeat)
+    if (record({.point = point, .repeat = repeat}).state != RunState::finished) return false;
+  return true;
+}
+
+std::vector<int64_t> unfinished_points(const Experiment& experiment, const std::vector<LoadedPoint>& points) {
+  std::error_code error;
+  std::optional<ExperimentFolder> folder;
+  if (fs::exists(fs::path(experiment.config.dir) / identity_file, error)) folder.emplace(experiment, points);
+  std::vector<int64_t> indices;
+  for (int64_t p = 0; p < std::ssize(points); ++p)
+    if (!folder || !folder->is_finished(p)) indices.push_back(p);
+  return indices;
 }
 
 void ExperimentFolder::start(const Execution& run) const {
@@ -155,7 +196,10 @@ void ExperimentFolder::end(const Execution& run, const RunRecord& r) const {
                   {"exit_code", r.exit_code},
                   {"seconds", r.seconds},
                   {"reason", r.reason},
-                  {"beside", r.beside}};
+                  {"beside", r.beside},
+                  {"shared_cores", r.shared_cores},
+                  {"program", r.program},
+                  {"warnings", r.warnings}};
   make_folder(fs::path(base_of(run)).parent_path());
   base::write_file(base_of(run) + ".json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

@@ -16,6 +16,7 @@ namespace hexad::scale {
 namespace {
 
 constexpr double width = 860, height = 360, left = 80, right = 260, top = 20, bottom = 50;
+constexpr double legend_line = 16;
 constexpr std::array<const char*, 8> colours{"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
                                              "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f"};
 
@@ -83,7 +84,7 @@ class Drawing {
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
         "font-size=\"12\">\n",
-        width, height);
+        width, std::max(height, legend_y(plot.lines.size())));
   }
 
   std::string text() {
@@ -93,6 +94,8 @@ class Drawing {
   }
 
  private:
+  // Returns the baseline of a line of the legend.
+  static double legend_y(size_t number) { return top + 10 + legend_line * static_cast<double>(number); }
   double x(size_t tick) const {
     const double step = (width - left - right) / static_cast<double>(plot_.ticks.size());
     return left + step * (static_cast<double>(tick) + 0.5);
@@ -133,7 +136,7 @@ class Drawing {
     out_ += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", measured, colour);
     out_ += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-dasharray=\"5 4\"/>\n", predicted,
                         colour);
-    const double at = top + 10 + 16 * static_cast<double>(number);
+    const double at = legend_y(number);
     out_ += fmt::format("<text x=\"{}\" y=\"{:.1f}\" fill=\"{}\">{}</text>\n", width - right + 12, at, colour,
                         telemetry::escaped(plot_.lines[number]));
   }

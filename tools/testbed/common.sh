@@ -1,4 +1,4 @@
-# Functions for two_nodes.sh, rank_nodes.sh and slurm_cluster.sh, which source this file. A host is a network namespace.
+# Functions for two_nodes.sh, rank_nodes.sh, mortal_nodes.sh and slurm_cluster.sh, which source this file. A host is a network namespace.
 # Its only interface is connected to a port of a bridge in another namespace. Nothing outside these namespaces changes.
 # The names of the namespaces begin with hx and the process id, so that several testbeds can exist at the same time.
 
@@ -113,23 +113,28 @@ add_host() { # add_host NUMBER ADDRESS/BITS: makes a host and connects it to the
 shape_host() { tc -n "${name}n$1" "$2" "$3" dev eth0 "${@:4}"; }
 shape_port() { tc -n ${name}sw "$2" "$3" dev "port$1" "${@:4}"; }
 
-# run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...: runs COMMAND on ranks that are numbered host by host, or in
-# the order of the array `order` if it is not empty. Uses bind-to none, because the daemon of every host would otherwise
-# bind its first rank to core 0; enter_node.sh gives each host its cores. Uses large eager limits: without eager sends,
-# the answer of a rendezvous waits behind bulk data in the same socket, so exchanges in both directions become half
-# duplex.
-run_ranks() {
-  local hosts=$1 ranks=$2 nodes=$3 subnet=$4 list= i
-  shift 4
-  [ ${#order[@]} -gt 0 ] || order=($(seq 0 $((hosts - 1))))
-  for i in "${order[@]}"; do list+=${list:+,}${name}n$i:$ranks; done
-  local mca=(
+# set_mca SUBNET: sets the array `mca` to the parameters of Open MPI, as NAME VALUE, with which mpirun starts ranks on the
+# hosts. Uses large eager limits: without eager sends, the answer of a rendezvous waits behind bulk data in the same
+# socket, so exchanges in both directions become half duplex.
+set_mca() {
+  mca=(
     plm_rsh_agent "$here/enter_node.sh" plm_rsh_no_tree_spawn 1 orte_leave_session_attached 1
     btl tcp,self,vader btl_vader_single_copy_mechanism none
-    btl_tcp_if_include "$subnet" oob_tcp_if_include "$subnet"
+    btl_tcp_if_include "$1" oob_tcp_if_include "$1"
     btl_tcp_eager_limit 8388608 btl_tcp_rndv_eager_limit 8388608 btl_tcp_max_send_size 8388608
     mpi_yield_when_idle 1
   )
+}
+
+# run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...: runs COMMAND on ranks that are numbered host by host, or in
+# the order of the array `order` if it is not empty. Uses bind-to none, because the daemon of every host would otherwise
+# bind its first rank to core 0; enter_node.sh gives each host its cores.
+run_ranks() {
+  local hosts=$1 ranks=$2 nodes=$3 subnet=$4 list= i mca
+  shift 4
+  [ ${#order[@]} -gt 0 ] || order=($(seq 0 $((hosts - 1))))
+  for i in "${order[@]}"; do list+=${list:+,}${name}n$i:$ranks; done
+  set_mca "$subnet"
   export HEXAD_TESTBED_STATE=$state HEXAD_TESTBED_HOSTS=$hosts HEXAD_TESTBED_NODES=$nodes
   # Runs in the background, so that a signal ends the hosts immediately and not after the command. All hosts share one
   # session: if the scheduler distributes cores by session, sched_yield() does not yield to other sessions.

@@ -7,6 +7,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/enum_names.h"
 #include "framework/data/data_use.h"
+#include "framework/data/mixture_source.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/jsonl_sink.h"
 #include "framework/telemetry/progress_sink.h"
@@ -16,6 +17,7 @@
 #include "tools/train/checkpoint/initial_weights.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/checkpoint/start_check.h"
+#include "tools/train/data_on_ranks.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/planted_fault.h"
 #include "tools/train/process/process_placement.h"
@@ -29,7 +31,7 @@ using base::cat;
 namespace {
 
 // Returns the position of the rank: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
-std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, const comm::World& world) {
+std::string describe_place(const mesh::Layout& layout, const Recipe& recipe, const comm::World& world) {
   std::string place;
   for (int a = 0; a < mesh::axis_count; ++a) {
     const auto axis = static_cast<mesh::Axis>(a);
@@ -41,11 +43,11 @@ std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, cons
 }
 
 // Adapts progress that was saved with the recipe `before` to the recipe `now`. If a new stage begins, discards the
-// schedule that the previous stage chose for its own layout.
+// schedule that the previous stage chose for its own layout, and its decision of schedule.moe.fused.
 void enter_stage(Progress& progress, const Recipe& before, const Recipe& now) {
   progress.next_sequence = continued_sequence(progress.next_sequence, before.model.context, now.model.context);
   if (stage_at(now, progress.step) == stage_at(now, progress.step + 1)) return;
-  progress.schedule.clear(), progress.schedule_choice.clear();
+  progress.schedule.clear(), progress.schedule_choice.clear(), progress.fused.clear();
 }
 
 }  // namespace
@@ -54,7 +56,7 @@ void prepare_rank(const Recipe& recipe, const comm::World& world, const Training
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   inject_file_fault(world.rank(), world.file_work());
   require_offload_folder(recipe);
-  const Cores cores = find_cores(world);
+  const Cores cores = find_cores(world.group());
   directory.note(fmt::format("kernel threads: {}; cores: {} for this rank, {} for all {} ranks of the node",
                              *recipe.train.threads, cores.of_rank, cores.of_node, cores.ranks));
   const std::string crowd = warn_of_threads(cores, *recipe.train.threads);
@@ -72,7 +74,7 @@ io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, c
 
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
   const mesh::Layout layout(recipe.parallel.sizes(), world.size());
-  directory.note(describe_rank(layout, recipe, world));
+  directory.note(describe_place(layout, recipe, world));
   if (const std::string text = warn_of_placement(layout, world.group().node_of_rank()); !text.empty())
     directory.warn(text);
   if (const std::string text = warn_of_order(recipe.parallel.sizes(), world.group().node_of_rank()); !text.empty())
@@ -80,14 +82,9 @@ void note_layout(const Recipe& recipe, const comm::World& world, const TrainingD
 }
 
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
-                             const TrainingDirectory& directory) {
+                             const TrainingDirectory& directory, const data::MixtureStart& mixture_start) {
   const auto phase = world.file_work().announce("opening the data");
-  data::TrainingData data = data::open_training_data(recipe.data,
-                                                     {.context = recipe.model.context,
-                                                      .vocab_size = recipe.model.vocab,
-                                                      .seed = recipe.train.seed,
-                                                      .work = world.file_work()},
-                                                     extensions.sources);
+  data::TrainingData data = open_data_on_ranks(recipe, extensions, world.group(), world.file_work(), mixture_start);
   for (const std::string& path : data.missing_heldout) directory.warn(missing_heldout_text(path));
   return data;
 }
@@ -110,6 +107,7 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
     require_same_data(*checkpoint, recipe, data.fingerprints);
     state.progress = Checkpointer::load(*checkpoint, recipe, state.instance, state.optimizer);
     enter_stage(state.progress, saved_recipe(*checkpoint), recipe);
+    state.progress.mixture_start = data.mixture ? data.mixture->start() : data::MixtureStart();
     const int64_t step = state.progress.step;
     directory.info(
         fmt::format("resumed from {} (step {}){}", checkpoint->folder(), step,

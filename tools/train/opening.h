@@ -13,8 +13,9 @@
 
 namespace hexad::train {
 
-/// Sets the number of this process's threads, and plants the file fault of HEXAD_FAULT. Warns about doubtful settings
-/// and about too many threads. Throws Error(usage) if offload.folder cannot be used. Collective.
+/// Sets the number of this process's kernel threads, and plants the file fault of HEXAD_FAULT. Warns about doubtful
+/// settings and about too many threads. Throws Error(usage) if offload.folder or HEXAD_FAULT cannot be used.
+/// Collective.
 void prepare_rank(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
 /// Returns the options of the run's checkpoint store.
@@ -24,10 +25,10 @@ io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, c
 /// makes groups slow.
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
-/// Opens the training data, ordered by data.shuffle. Warns about missing held-out data. Throws like
-/// data::open_training_data(). Collective.
+/// Opens the training data, ordered by data.shuffle, with a mixture whose weights apply from `mixture_start` on. Warns
+/// about missing held-out data. Throws like open_data_on_ranks(). Collective.
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
-                             const TrainingDirectory& directory);
+                             const TrainingDirectory& directory, const data::MixtureStart& mixture_start);
 
 /// Logs how much of each dataset is seen by the end of the stage. If several datasets are mixed, also tells the user.
 /// `sequences` is the number of sequences up to the end of the stage.

@@ -10,6 +10,7 @@
 #include "framework/telemetry/progress_sink.h"
 #include "layers/model_size.h"
 #include "optim/lr_schedule.h"
+#include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/opening.h"
 #include "tools/train/process/job_launcher.h"
@@ -31,6 +32,11 @@ std::string end_without_save() {
   if (!patience) return "; another Ctrl-C or SIGTERM after 1 s ends the run immediately, saved or not";
   return fmt::format("; mpirun kills the ranks {} s after its SIGTERM, saved or not ({})", *patience,
                      patience_variable);
+}
+
+// Returns the decision of schedule.moe.fused in a checkpoint of the stage; empty in a checkpoint of an earlier stage.
+std::string fused_in(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t stage) {
+  return stage_at(recipe, checkpoint.step()) == stage ? saved_progress(checkpoint).fused : "";
 }
 
 telemetry::RunInfo run_info(const Recipe& recipe, const layers::ModelSize& size, int64_t first_step, int ranks) {
@@ -58,10 +64,15 @@ StageTrainer::StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> c
   if (!stage.empty()) directory_.info(stage);
   note_layout(recipe_, world_, directory_);
   recipe_.data.shuffle = checkpoint ? data_order(*checkpoint, recipe_) : recipe_.data.order();
-  data_ = open_data(recipe_, extensions, world_, directory_);
+  data_ = open_data(recipe_, extensions, world_, directory_,
+                    checkpoint ? mixture_start(*checkpoint, recipe_) : data::MixtureStart());
+  if (ExpertDuel::wanted(recipe_))
+    expert_duel_ = std::make_unique<ExpertDuel>(recipe_, world_, directory_, run.prove_fused,
+                                                checkpoint ? fused_in(*checkpoint, run.recipe, stage_) : "");
   auto peak = std::make_unique<PeakMeter>(recipe_, world_.group());
   state_ = std::make_unique<TrainingState>(recipe_, extensions, world_.group(), directory_.informer());
   start_.changes = load_start(std::move(checkpoint), recipe_, data_, world_, directory_, *state_);
+  if (expert_duel_) expert_duel_->enter(*state_);
   const int64_t remaining_steps = last_step_ - progress().step;
   note_data_use(data_, progress().next_sequence + remaining_steps * recipe_.batch.global, directory_);
   if (!stage.empty()) start_.changes.insert(start_.changes.begin(), stage);
@@ -101,6 +112,7 @@ ExitCode StageTrainer::train() {
         is_due(step, recipe_.distributed.replica_check_every))
       complete_weights();
     observers_->end_step(result, sinks_);
+    if (expert_duel_) expert_duel_->end_step(*state_);
     const bool fills_caches = step == start_.run.first_step + 1;
     if (!fills_caches) patience_.stepped(observers_->clock().seconds());
 
@@ -189,8 +201,9 @@ void StageTrainer::save(SaveFailure on_failure) {
     patience_.saved(phase.seconds);
     record_data();
   } catch (const Error& e) {
-    if (on_failure == SaveFailure::stop || e.code() == ExitCode::usage)
-      throw;  // usage: another job has taken the directory
+    // After an error of another kind than a failed write, the run cannot go on: another job has taken the directory
+    // (usage), or a rank has ended (communication, peer_lost).
+    if (on_failure == SaveFailure::stop || (e.code() != ExitCode::resource && e.code() != ExitCode::data)) throw;
     directory_.warn(e.what());
   }
 }

@@ -10,6 +10,7 @@
 #include "framework/telemetry/metrics.h"
 #include "parallel/comm/world.h"
 #include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/expert_duel.h"
 #include "tools/train/process/save_patience.h"
 #include "tools/train/recipe/training_stages.h"
 #include "tools/train/report/run_history.h"
@@ -28,6 +29,7 @@ struct SharedRun {
   const Extensions& extensions;
   const comm::World& world;
   const MakeAdviser& make_adviser;
+  const ProveFused& prove_fused;
   TrainingDirectory& directory;
   SavePatience& patience;
   SkippedSteps& skipped;
@@ -77,9 +79,9 @@ class StageTrainer {
   telemetry::ReportInputs advice() const;
   /// Keeps the timelines for the report, which the last stage writes.
   void keep_timelines();
-  /// On rank 0, records how the run ended, and writes report.html unless this start ended early without a trained step.
-  /// A failure is only a warning. `trouble` is a sentence with the reason why the run ended early; empty if the run
-  /// trained to its last step.
+  /// On rank 0, records how the run ended, and writes report.html unless the run ended early in the first stage and
+  /// this start has trained no step. A failure is only a warning. `trouble` is a sentence with the reason why the run
+  /// ended early; empty if the run trained to its last step.
   void write_report(const std::string& trouble, Samples samples = {});
   bool trained() const { return progress().step > start_.run.first_step; }
   bool leader() const { return world_.rank() == 0; }
@@ -94,6 +96,7 @@ class StageTrainer {
   const int64_t last_step_;
   Checkpointer checkpoints_;
   data::TrainingData data_;
+  std::unique_ptr<ExpertDuel> expert_duel_;  // null unless ExpertDuel::wanted(); before the state, whose layers use it
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<StepObservers> observers_;
   RunStart start_;

@@ -40,7 +40,7 @@ StepMeter::StepMeter(const Recipe& recipe, TrainingState& state, const comm::Wor
       world_(world),
       peak_(std::move(peak)),
       warn_(std::move(warn)),
-      clock_(world, state.instance.mesh),
+      clock_(world.group(), world.topology(), state.instance.mesh),
       flops_per_token_(flops_per_token),
       started_after_(state.progress.step) {}
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "framework/telemetry/metrics.h"
+#include "parallel/comm/world.h"
 #include "tools/train/report/peak_meter.h"
 #include "tools/train/report/rank_clock.h"
 #include "tools/train/training_state.h"

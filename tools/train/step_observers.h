@@ -12,7 +12,8 @@ namespace hexad::train {
 /// Counts consecutive skipped steps, over all stages of a start.
 class SkippedSteps {
  public:
-  /// Counts the step if it was skipped. Warns about every skipped step, and about the first step without targets.
+  /// Counts the step if it was skipped; otherwise restarts the count. Warns about every skipped step, and about the
+  /// first step without targets.
   void note(int64_t step, const StepResult& result, const TrainingDirectory& directory);
   /// Throws Error(numeric) if `most` or more consecutive steps up to `step` were skipped.
   void require_fewer(int64_t most, int64_t step) const;

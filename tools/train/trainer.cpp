@@ -9,11 +9,13 @@
 
 namespace hexad::train {
 
-Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser)
+Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser,
+                 ProveFused prove_fused)
     : recipe_(std::move(recipe)),
       extensions_(extensions),
       world_(world),
       make_adviser_(std::move(make_adviser)),
+      prove_fused_(std::move(prove_fused)),
       directory_(recipe_, world),
       patience_(directory_.warner()) {
   prepare_rank(recipe_, world_, directory_);
@@ -39,6 +41,7 @@ void Trainer::open_stage(std::optional<io::Checkpoint> checkpoint) {
                          .extensions = extensions_,
                          .world = world_,
                          .make_adviser = make_adviser_,
+                         .prove_fused = prove_fused_,
                          .directory = directory_,
                          .patience = patience_,
                          .skipped = skipped_,

@@ -15,7 +15,10 @@ class Trainer {
   /// Opens the run directory, the checkpoint to resume from, and the stage that trains the step after this checkpoint.
   /// Throws Error if a path of the recipe cannot be used, so such errors occur before the first step. `extensions` and
   /// `world` must outlive the trainer. Collective.
-  Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser = {});
+  /// `prove_fused` is called for schedule.moe.fused: auto, unless the checkpoint has a decision for this device. If
+  /// `prove_fused` is empty, auto then means off.
+  Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser = {},
+          ProveFused prove_fused = {});
 
   /// Trains to the last step, stage by stage. A stage begins by loading the checkpoint with which the previous stage
   /// ended, so its layout may differ. Returns and throws like StageTrainer::run().
@@ -37,6 +40,7 @@ class Trainer {
   const Extensions& extensions_;
   const comm::World& world_;
   const MakeAdviser make_adviser_;
+  const ProveFused prove_fused_;
   TrainingDirectory directory_;
   SavePatience patience_;
   SkippedSteps skipped_;

@@ -13,7 +13,7 @@ namespace hexad::verify {
 
 struct Isolated {
   std::string text{};                    // result of the work
-  std::string failure{};                 // exception, signal or timeout that ended the work; empty: it succeeded
+  std::string failure{};                 // exception, signal, exit code or timeout that ended the work; empty: success
   std::optional<base::ExitCode> code{};  // exit code of the exception (base::failure_of()); empty: no exception
 };
 

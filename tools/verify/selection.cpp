@@ -1,7 +1,6 @@
 #include "tools/verify/selection.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 
@@ -9,6 +8,7 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/base/parsed_number.h"
 #include "framework/base/philox.h"
 
 namespace hexad::verify {
@@ -16,13 +16,6 @@ namespace {
 
 using base::ExitCode;
 using base::fail;
-
-std::optional<size_t> number_in(const std::string& text) {
-  size_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return n;
-}
 
 // Merges pairs with the same second value into one line: "a=1 with c=3" and "b=2 with c=3" become "a=1, b=2 with c=3".
 std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
@@ -84,7 +77,7 @@ Selection listed(const std::string& layouts, int world, const Illegal& illegal) 
 }  // namespace
 
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed) {
-  const std::optional<size_t> count = number_in(layouts);
+  const std::optional<size_t> count = base::parsed_number<size_t>(layouts);
   if (layouts != "all" && !count) return listed(layouts, world, illegal);
   if (count == 0) fail(ExitCode::usage, "--layouts is 0, expected at least 1, all, or a list");
   const std::vector<MeshSizes> meshes = meshes_of(world);

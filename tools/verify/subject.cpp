@@ -96,7 +96,7 @@ Predicted predicted(const Subject& subject, int64_t sequences) {
 }
 
 // Returns the names of parameters in the order in which forward uses them.
-std::vector<std::string> names_of(const TrainingRun& run) {
+std::vector<std::string> parameter_names(const TrainingRun& run) {
   std::vector<std::string> names;
   for (const auto& p : run.instance.parameters) names.push_back(p->name());
   return names;
@@ -111,7 +111,7 @@ std::string last_trained(const TrainingRun& run) {
 }
 
 Expected state_of(const TrainingRun& run) {
-  const std::vector<std::string> names = names_of(run);
+  const std::vector<std::string> names = parameter_names(run);
   return {{}, {}, whole_tensors(run.weights(), names), whole_tensors(run.states(), names)};
 }
 
@@ -284,7 +284,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   own.choose("subject", kind);
   if (may_differ_by_rounding(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
   if (!oracle.start.empty()) {
-    oracle.ruined = names_of(run).back();  // the loss of every token depends on this tensor
+    oracle.ruined = parameter_names(run).back();  // the loss of every token depends on this tensor
     oracle.ruined_gradient = last_trained(run);
   }
   begin_course(oracle, run);
@@ -298,7 +298,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
     for (auto& router : result.routers) router.aux_loss *= share, router.z_loss *= share;
     Expected step = state_of(run);
     step.result = std::move(result);
-    step.gradients = whole_tensors(run.gradients(), names_of(run));
+    step.gradients = whole_tensors(run.gradients(), parameter_names(run));
     require_finite(step, s, s == 1 ? oracle.ruined_gradient : "");
     oracle.steps.push_back(std::move(step));
     if (s != 1) continue;

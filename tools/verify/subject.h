@@ -26,9 +26,9 @@ using train::Recipe;
 
 class Subject {
  public:
-  /// Makes a subject that is computed in f64 with an optim.eps of at least 1e-5. `recipe` must be valid and complete.
-  /// Checkpoints of runs are written to `folder`. Throws Error(usage) if the model is too big to be computed many times
-  /// on one machine.
+  /// Makes a subject that is computed in f64, with an optim.eps of at least 1e-5 and an optim.min_lr_ratio of at least
+  /// 0.1. `recipe` must be valid and complete. Checkpoints of runs are written to `folder`. Throws Error(usage) if the
+  /// model or the batch is too big to be computed many times on one machine.
   Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder);
 
   /// Returns the recipe changed for `variant`. Its runs save to folder()/`name`. Throws Error(usage) like `hexad

@@ -53,7 +53,7 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
-// Returns the rank of a finding within its step, for sorting. Kinds of findings that may cause others come first. The
+// Returns the position of a kind of finding within its step, for sorting. Kinds that may cause others come first. The
 // loss comes last, because it shows only that something is wrong.
 int order_of(const Finding& f) {
   constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm", "learning",

@@ -63,7 +63,7 @@ struct Compared {
   bool something() const { return steps > 0 && tensors > 0 && elements > 0; }
   Compared& operator+=(const Compared& more);
 };
-/// Returns "2 steps, 310 tensors, 1,234 elements".
+/// Returns a text like "2 steps, 310 tensors, 1234 elements".
 std::string to_string(const Compared& compared);
 
 /// Result of the comparison of one run.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <utility>
 
+#include "framework/base/parsed_number.h"
 #include "framework/config/words.h"
 #include "layers/moe/schedule/issue_order.h"
 #include "layers/moe/schedule/schedule_rules.h"
@@ -206,17 +206,16 @@ std::vector<std::string_view> split(std::string_view text, char by) {
   return parts;
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string list_of(const std::vector<std::string>& words) {
   return config::join(std::vector<std::string_view>(words.begin(), words.end()));
 }
 
 int whole_number(std::string_view layout, std::string_view name, std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1)
+  const auto value = base::parsed_number<int>(text);
+  if (!value || *value < 1)
     fail(ExitCode::usage, "--layouts: '", config::shown(layout), "': ", name, " is '", config::shown(text),
          "', expected a number of ranks");
-  return value;
+  return *value;
 }
 
 // Reads one layout, a list of name=value pairs.
@@ -253,7 +252,7 @@ class LayoutReader {
       const auto found = std::find(option.values.begin(), option.values.end(), value);
       if (found == option.values.end())
         fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", name, " is '", config::shown(value),
-             "', expected one of ", joined(option.values));
+             "', expected one of ", list_of(option.values));
       variant_.choice[i] = static_cast<int>(found - option.values.begin());
       return;
     }

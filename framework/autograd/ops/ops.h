@@ -95,6 +95,7 @@ DeltaGates delta_gates(Tape& tape, const Value& decay, const Value& write, Param
 Value add(Tape& tape, const Value& a, const Value& b);
 /// Returns alpha x.
 Value scale(Tape& tape, const Value& x, double alpha);
+/// Returns x, clamped to [-limit, limit].
 Value clamp(Tape& tape, const Value& x, double limit);
 /// Returns x with the shape `shape`, in the same memory; see Tensor::reshape().
 Value reshape(Tape& tape, const Value& x, const Shape& shape);

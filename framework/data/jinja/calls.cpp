@@ -88,12 +88,10 @@ Value begins_or_ends(std::string_view name, const Text& text, const Arguments& a
 Value length_of(const Value& value, const Site& site) {
   if (const Text* text = value.text()) {
     site.spend_text(text->size());
-    const auto begins_character = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-    return number(std::ranges::count_if(text->bytes(), begins_character));
+    return number(static_cast<int64_t>(base::utf8_characters(text->bytes())));
   }
   if (const List* list = value.list()) return number(std::ssize(list->items));
-  if (const Object* object = value.object(); object != nullptr && object->kind == ObjectKind::message)
-    return number(std::ssize(object->members));
+  if (const Object* mapping = value.mapping()) return number(std::ssize(mapping->members));
   if (value.get<Undefined>() != nullptr) return number(0);
   site.refuse("'length' is given ", kind_of(value), ", expected a text or a list");
 }
@@ -116,7 +114,7 @@ Value select(std::string_view name, const Value& value, const Arguments& argumen
     site.spend(1);
     const Object* object = item.object();
     if (object == nullptr) site.refuse("'", name, "' is given a list with ", kind_of(item), ", expected messages");
-    const Value* found = object->find(key);
+    const Value* found = found_member(*object, key, site);
     const bool matches = found != nullptr && (compares ? equal(*found, arguments.values[2], site) : truth(*found));
     if (matches == wanted) chosen.push_back(item);
   }
@@ -131,11 +129,73 @@ Value end_of_list(std::string_view name, const Value& value, const Site& site) {
   return name == "first" ? list->items.front() : list->items.back();
 }
 
+// Returns the texts of the items with a separator between them.
+Value join(const Value& value, const Arguments& arguments, const Site& site) {
+  require_count("join", arguments, 0, 1, site);
+  const List* list = value.list();
+  if (list == nullptr) site.refuse("'join' is given ", kind_of(value), ", expected a list");
+  const Text separator = arguments.values.empty() ? Text() : text_argument("join", arguments.values.front(), site);
+  Text joined;
+  for (size_t i = 0; i < list->items.size(); ++i) {
+    if (i > 0) joined.append(separator);
+    joined.append(printed(list->items[i], site));
+    site.spend_text(separator.size());
+    if (joined.size() > largest_text) site.spend_text(joined.size());
+  }
+  return text_value(std::move(joined));
+}
+
+// Returns a separator of the filter tojson. Text of messages is refused, because separators become text of the
+// template.
+std::string separator_of(const Value& value, const Site& site) {
+  const Text& text = text_argument("separators", value, site);
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text.origin(i) == Origin::message) site.refuse("'separators' of 'tojson' are text of a message");
+  return text.bytes();
+}
+
+// Returns the style that the keywords of the filter tojson choose.
+JsonStyle json_style(const Arguments& arguments, const Site& site) {
+  static constexpr std::array<std::string_view, 3> supported{"ensure_ascii", "indent", "separators"};
+  if (!arguments.values.empty())
+    site.refuse("'tojson' has ", arguments.values.size(),
+                " arguments, expected only keywords: ", config::join(supported));
+  JsonStyle style;
+  bool separates = false;
+  for (const auto& [name, value] : arguments.named) {
+    const bool is_none = value.get<std::monostate>() != nullptr;
+    if (name == "indent") {
+      const int64_t* spaces = value.get<int64_t>();
+      if (!is_none && (spaces == nullptr || *spaces < 0 || *spaces > largest_indent))
+        site.refuse("'indent' of 'tojson' is ", spaces == nullptr ? kind_of(value) : cat(*spaces),
+                    ", expected none or a number from 0 to ", largest_indent);
+      if (!is_none) style.indent = *spaces;
+    } else if (name == "ensure_ascii") {
+      if (truth(value)) site.refuse("'ensure_ascii' of 'tojson' is true, which is not supported; expected false");
+    } else if (name == "separators") {
+      const List* both = value.list();
+      if (!is_none && (both == nullptr || both->items.size() != 2))
+        site.refuse("'separators' of 'tojson' is ", kind_of(value), ", expected none or a list of two texts");
+      if (is_none) continue;
+      style.item_separator = separator_of(both->items[0], site);
+      style.key_separator = separator_of(both->items[1], site);
+      if (style.item_separator.size() + style.key_separator.size() > longest_name)
+        site.refuse("'separators' of 'tojson' have more than ", longest_name, " bytes, the maximum");
+      separates = true;
+    } else {
+      refuse_name("keyword of 'tojson'", name, supported, site);
+    }
+  }
+  if (style.indent && !separates) style.item_separator = ",";  // as in Python
+  return style;
+}
+
 }  // namespace
 
 Value apply_filter(std::string_view name, const Value& value, const Arguments& arguments, const Site& site) {
-  static constexpr std::array<std::string_view, 11> supported{
-      "trim", "length", "count", "tojson", "first", "last", "default", "list", "string", "selectattr", "rejectattr"};
+  static constexpr std::array<std::string_view, 13> supported{"trim",       "length",  "count", "tojson", "first",
+                                                              "last",       "default", "list",  "string", "selectattr",
+                                                              "rejectattr", "items",   "join"};
   if (std::ranges::find(supported, name) == supported.end()) refuse_name("filter", name, supported, site);
   if (name == "trim") return strip(name, printed(value, site), arguments, Side::both, site);
   if (name == "default") {
@@ -143,11 +203,18 @@ Value apply_filter(std::string_view name, const Value& value, const Arguments& a
     return value.get<Undefined>() != nullptr ? arguments.values.front() : value;
   }
   if (name == "selectattr" || name == "rejectattr") return select(name, value, arguments, name == "selectattr", site);
+  if (name == "tojson") return text_value(json_text(value, json_style(arguments, site), site));
+  if (name == "join") return join(value, arguments, site);
   require_count(name, arguments, 0, 0, site);
+  if (name == "items") {
+    if (value.get<Undefined>() != nullptr) return list_value({}, site, true);
+    const Object* mapping = value.mapping();
+    if (mapping == nullptr) site.refuse("'items' is given ", kind_of(value), ", expected a message or an object");
+    return list_value(items_of(*mapping, site), site, true);
+  }
   if (name == "string") return text_value(printed(value, site));
   if (name == "list" && value.list() == nullptr) site.refuse("'list' is given ", kind_of(value), ", expected a list");
   if (name == "list") return list_value(value.list()->items, site);
-  if (name == "tojson") return text_value(json_text(value, site));
   if (name == "first" || name == "last") return end_of_list(name, value, site);
   return length_of(value, site);
 }
@@ -160,8 +227,7 @@ bool apply_test(std::string_view name, const Value& value, const Site& site) {
   const bool missing = value.get<Undefined>() != nullptr;
   const bool* flag = value.get<bool>();
   const List* list = value.list();
-  const Object* object = value.object();
-  const bool mapping = object != nullptr && object->kind == ObjectKind::message;
+  const bool mapping = value.mapping() != nullptr;
   if (name == "defined") return !missing;
   if (name == "undefined") return missing;
   if (name == "none") return value.get<std::monostate>() != nullptr;
@@ -169,7 +235,8 @@ bool apply_test(std::string_view name, const Value& value, const Site& site) {
   if (name == "mapping") return mapping;
   if (name == "iterable") return missing || mapping || value.text() != nullptr || list != nullptr;
   if (name == "sequence") return missing || mapping || value.text() != nullptr || (list != nullptr && !list->generator);
-  if (name == "number") return flag != nullptr || value.get<int64_t>() != nullptr;  // as in Python, where True is 1
+  if (name == "number")  // as in Python, where True is 1
+    return flag != nullptr || value.get<int64_t>() != nullptr || value.get<double>() != nullptr;
   if (name == "boolean") return flag != nullptr;
   return flag != nullptr && *flag == (name == "true");
 }
@@ -194,14 +261,13 @@ Value call_function(std::string_view name, const Arguments& arguments, const Sit
 }
 
 void require_no_cycle(const Value& value, const Site& site) {
-  if (const Object* object = value.object(); object != nullptr && object->kind != ObjectKind::message)
-    site.refuse("a namespace cannot hold ", kind_of(value));
+  if (value.object() != nullptr && value.mapping() == nullptr) site.refuse("a namespace cannot hold ", kind_of(value));
 }
 
 Value call_method(const Value& object, std::string_view name, const Arguments& arguments, const Site& site) {
   static constexpr std::array<std::string_view, 6> of_text{"strip", "lstrip",     "rstrip",
                                                            "split", "startswith", "endswith"};
-  static constexpr std::array<std::string_view, 1> of_message{"get"};
+  static constexpr std::array<std::string_view, 4> of_mapping{"get", "items", "keys", "values"};
   if (const Text* text = object.text()) {
     if (name == "strip") return strip(name, *text, arguments, Side::both, site);
     if (name == "lstrip") return strip(name, *text, arguments, Side::left, site);
@@ -210,13 +276,22 @@ Value call_method(const Value& object, std::string_view name, const Arguments& a
     if (name == "startswith" || name == "endswith") return begins_or_ends(name, *text, arguments, site);
     refuse_name("method", name, of_text, site);
   }
-  const Object* message = object.object();
-  if (message == nullptr || message->kind != ObjectKind::message)
+  const Object* mapping = object.mapping();
+  if (mapping == nullptr)
     site.refuse(kind_of(object), " has no method '", config::shown(name), "', expected a text or a message");
-  if (name != "get") refuse_name("method", name, of_message, site);
-  require_count(name, arguments, 1, 2, site);
-  if (const Value* found = message->find(text_argument(name, arguments.values.front(), site).bytes())) return *found;
-  return arguments.values.size() == 2 ? arguments.values.back() : none();
+  if (std::ranges::find(of_mapping, name) == of_mapping.end()) refuse_name("method", name, of_mapping, site);
+  if (name == "get") {
+    require_count(name, arguments, 1, 2, site);
+    const std::string& key = text_argument(name, arguments.values.front(), site).bytes();
+    if (const Value* found = found_member(*mapping, key, site)) return *found;
+    return arguments.values.size() == 2 ? arguments.values.back() : none();
+  }
+  require_count(name, arguments, 0, 0, site);
+  if (name == "items") return list_value(items_of(*mapping, site), site);
+  if (name == "keys") return list_value(keys_of(*mapping, site), site);
+  std::vector<Value> values;
+  for (const auto& [key, value] : mapping->members) values.push_back(value);
+  return list_value(std::move(values), site);
 }
 
 }  // namespace hexad::data::jinja

@@ -1,5 +1,5 @@
-// Filters, tests, functions and methods that chat templates may use. Each refuses unknown names with the supported
-// ones.
+// Filters, tests, functions and methods that chat templates may use. For an unknown name, each function below throws
+// Error(data) that lists the supported names.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named = {};
 };
 
-/// Returns `value` after a filter: trim, length, count, tojson, first, last, default, list, string, selectattr or
-/// rejectattr.
+/// Applies a filter to `value`: trim, length, count, tojson, first, last, default, list, string, selectattr,
+/// rejectattr, items or join.
 Value apply_filter(std::string_view name, const Value& value, const Arguments& arguments, const Site& site);
 /// True if `value` passes a test: defined, undefined, none, string, mapping, iterable, sequence, number, boolean, true
 /// or false.
@@ -26,7 +26,8 @@ bool apply_test(std::string_view name, const Value& value, const Site& site);
 Value call_function(std::string_view name, const Arguments& arguments, const Site& site);
 /// Throws Error(data) if `value` is a namespace or a loop: a namespace that held itself would never be freed.
 void require_no_cycle(const Value& value, const Site& site);
-/// Calls a method: strip, lstrip, rstrip, split, startswith or endswith of a text, or get of a message.
+/// Calls a method: strip, lstrip, rstrip, split, startswith or endswith of a text, or get, items, keys or values of a
+/// message or of data.
 Value call_method(const Value& object, std::string_view name, const Arguments& arguments, const Site& site);
 
 }  // namespace hexad::data::jinja

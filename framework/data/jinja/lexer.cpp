@@ -223,7 +223,7 @@ class Lexer {
   std::vector<Token> tokens_;
 };
 
-// Returns the source with newlines as Jinja sees them, and without the last one.
+// Returns the source with \n for every line end, as Jinja reads it, and without the last line end.
 std::string normalized(std::string_view source) {
   std::string text;
   for (size_t i = 0; i < source.size(); ++i) {

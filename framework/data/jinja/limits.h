@@ -14,9 +14,10 @@ inline constexpr size_t largest_text = size_t{16} << 20;       // bytes of a ren
 inline constexpr int64_t most_steps = 1'000'000;               // steps of one rendering; see Site::spend()
 inline constexpr int most_nested = 100;                        // blocks and expressions within each other
 inline constexpr int most_nested_lists = 8;
-inline constexpr int most_nested_calls = 8;  // calls of macros
-inline constexpr size_t longest_name = 100;  // bytes of a variable, member or keyword
-inline constexpr size_t most_members = 100;  // members of a namespace
+inline constexpr int most_nested_calls = 8;    // calls of macros
+inline constexpr int64_t largest_indent = 16;  // indent of the filter tojson
+inline constexpr size_t longest_name = 100;    // bytes of a variable, member or keyword
+inline constexpr size_t most_members = 100;    // members of a namespace
 
 /// Throws Error(data) that begins with the path and the line of the template.
 template <class... Parts>
@@ -46,7 +47,8 @@ struct Site {
     if (bytes > largest_text) refuse("makes a text of ", bytes, " bytes, expected at most ", largest_text);
     spend(1 + static_cast<int64_t>(bytes / 256));
   }
-  /// Counts a search for `wanted` bytes in a text. The worst case of a search compares all of them at each position.
+  /// Counts a search for `wanted` bytes in a text of `bytes` bytes. In the worst case, the search compares all wanted
+  /// bytes at each position.
   void spend_search(size_t bytes, size_t wanted) const {
     spend(static_cast<int64_t>((1 + bytes / 256) * (1 + wanted / 64)));
   }

@@ -1,6 +1,7 @@
 #include "framework/data/jinja/operators.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -19,19 +20,63 @@ std::optional<int64_t> bound(const Value& value, const Site& site) {
   return *integer;
 }
 
+// Returns object[name].
+Value named_member(const Value& object, const std::string& name, const Site& site) {
+  if (object.get<Undefined>() != nullptr) site.refuse(kind_of(object), " has no member '", config::shown(name), "'");
+  const Object* holder = object.object();
+  if (holder == nullptr) return undefined(name);
+  if (const Value* found = found_member(*holder, name, site)) return *found;
+  if (holder->kind == ObjectKind::loop)
+    site.refuse("loop.", config::shown(name), " is not supported; supported: index, index0, first, last, length");
+  return undefined(name);
+}
+
+// Returns the characters of a text.
+std::vector<std::string_view> counted_characters(const Text& text, const Site& site) {
+  site.spend(std::ssize(text.bytes()) / 8);
+  return characters_of(text.bytes());
+}
+
+// Returns the text of a character, which is a view of the bytes of `text`.
+Text part_of(const Text& text, std::string_view character) {
+  return text.part(static_cast<size_t>(character.data() - text.bytes().data()), character.size());
+}
+
+// Returns the index of an element, which may be given from the end; nullopt if there is no such element.
+std::optional<size_t> index_of(int64_t given, int64_t size) {
+  const int64_t index = given < 0 ? given + size : given;
+  if (index < 0 || index >= size) return std::nullopt;
+  return static_cast<size_t>(index);
+}
+
+// Returns the indices that a slice of `size` elements has.
+std::vector<size_t> sliced(int64_t size, const Value& begin, const Value& end, const Value& step, const Site& site) {
+  const int64_t stride = std::clamp(bound(step, site).value_or(1), -size - 1, size + 1);
+  if (stride == 0) site.refuse("a slice has the step 0, expected another number");
+  const int64_t lowest = stride > 0 ? 0 : -1, highest = stride > 0 ? size : size - 1;
+  const auto position = [&](const Value& value, int64_t otherwise) {
+    const auto given = bound(value, site);
+    if (!given) return otherwise;
+    return std::clamp(*given < 0 ? *given + size : *given, lowest, highest);
+  };
+  const int64_t first = position(begin, stride > 0 ? lowest : highest);
+  const int64_t last = position(end, stride > 0 ? highest : lowest);
+  std::vector<size_t> indices;
+  for (int64_t i = first; stride > 0 ? i < last : i > last; i += stride) indices.push_back(static_cast<size_t>(i));
+  return indices;
+}
+
 bool contains(const Value& container, const Value& wanted, const Site& site) {
   if (const List* list = container.list())
     return std::ranges::any_of(list->items, [&](const Value& item) { return equal(item, wanted, site); });
   if (container.get<Undefined>() != nullptr) return false;
   const Text* text = wanted.text();
   const Text* whole = container.text();
-  const Object* object = container.object();
-  const bool is_message = object != nullptr && object->kind == ObjectKind::message;
-  if (text == nullptr || (whole == nullptr && !is_message))
+  const Object* mapping = container.mapping();
+  if (text == nullptr || (whole == nullptr && mapping == nullptr))
     site.refuse("'in' is given ", kind_of(wanted), " and ", kind_of(container),
-                ", expected a text in a text, a key in a "
-                "message, or an item in a list");
-  if (is_message) return object->find(text->bytes()) != nullptr;
+                ", expected a text in a text, a key in a message, or an item in a list");
+  if (mapping != nullptr) return found_member(*mapping, text->bytes(), site) != nullptr;
   site.spend_search(whole->size(), text->size());
   return whole->bytes().find(text->bytes()) != std::string::npos;
 }
@@ -74,47 +119,48 @@ Value concatenated(const Value& left, const Value& right, const Site& site) {
 }  // namespace
 
 Value member(const Value& object, const std::string& name, const Site& site) {
-  if (object.get<Undefined>() != nullptr) site.refuse(kind_of(object), " has no member '", config::shown(name), "'");
-  const Object* holder = object.object();
-  if (holder == nullptr) return undefined(name);
-  if (const Value* found = holder->find(name)) return *found;
-  if (holder->kind == ObjectKind::loop)
-    site.refuse("loop.", config::shown(name), " is not supported; supported: index, index0, first, last, length");
-  return undefined(name);
+  static constexpr std::array<std::string_view, 11> methods{"clear", "copy",    "fromkeys",   "get",    "items", "keys",
+                                                            "pop",   "popitem", "setdefault", "update", "values"};
+  // Jinja finds the method of a dictionary before its key.
+  if (object.mapping() != nullptr && std::ranges::find(methods, name) != methods.end())
+    site.refuse("'.", name, "' is a method of ", kind_of(object), " that is not called; write ['", name,
+                "'] for the member");
+  return named_member(object, name, site);
 }
 
 Value element(const Value& object, const Value& key, const Site& site) {
   if (const Text* name = key.text()) {
     site.spend_text(name->size());
-    return member(object, name->bytes(), site);
+    return named_member(object, name->bytes(), site);
   }
   const List* list = object.list();
+  const Text* text = object.text();
   const int64_t* integer = key.get<int64_t>();
-  if (list == nullptr || integer == nullptr)
+  if ((list == nullptr && text == nullptr) || integer == nullptr)
     site.refuse("takes an element of ", kind_of(object), " by ", kind_of(key),
-                ", expected a list and a number, or a message and a text");
-  const int64_t size = std::ssize(list->items), index = *integer < 0 ? *integer + size : *integer;
-  if (index < 0 || index >= size) return undefined(base::cat("element ", *integer));
-  return list->items[static_cast<size_t>(index)];
+                ", expected a list or a text and a whole number, or a message and a text");
+  if (list != nullptr) {
+    if (const auto index = index_of(*integer, std::ssize(list->items))) return list->items[*index];
+  } else {
+    const std::vector<std::string_view> characters = counted_characters(*text, site);
+    if (const auto index = index_of(*integer, std::ssize(characters)))
+      return text_value(part_of(*text, characters[*index]));
+  }
+  return undefined(base::cat("element ", *integer));
 }
 
 Value slice(const Value& object, const Value& begin, const Value& end, const Value& step, const Site& site) {
+  if (const Text* text = object.text()) {
+    const std::vector<std::string_view> characters = counted_characters(*text, site);
+    Text result;
+    for (const size_t i : sliced(std::ssize(characters), begin, end, step, site))
+      result.append(part_of(*text, characters[i]));
+    return text_value(std::move(result));
+  }
   const List* list = object.list();
-  if (list == nullptr) site.refuse("takes a slice of ", kind_of(object), ", expected a list");
-  const int64_t size = std::ssize(list->items);
-  const int64_t stride = std::clamp(bound(step, site).value_or(1), -size - 1, size + 1);
-  if (stride == 0) site.refuse("a slice has the step 0, expected another number");
-  const int64_t lowest = stride > 0 ? 0 : -1, highest = stride > 0 ? size : size - 1;
-  const auto position = [&](const Value& value, int64_t otherwise) {
-    const auto given = bound(value, site);
-    if (!given) return otherwise;
-    return std::clamp(*given < 0 ? *given + size : *given, lowest, highest);
-  };
-  const int64_t first = position(begin, stride > 0 ? lowest : highest);
-  const int64_t last = position(end, stride > 0 ? highest : lowest);
+  if (list == nullptr) site.refuse("takes a slice of ", kind_of(object), ", expected a list or a text");
   std::vector<Value> items;
-  for (int64_t i = first; stride > 0 ? i < last : i > last; i += stride)
-    items.push_back(list->items[static_cast<size_t>(i)]);
+  for (const size_t i : sliced(std::ssize(list->items), begin, end, step, site)) items.push_back(list->items[i]);
   return list_value(std::move(items), site);
 }
 
@@ -125,7 +171,7 @@ bool compare(std::string_view name, const Value& left, const Value& right, const
   if (name == "not in") return !contains(right, left, site);
   const int64_t *a = left.get<int64_t>(), *b = right.get<int64_t>();
   if (a == nullptr || b == nullptr)
-    site.refuse("'", name, "' compares ", kind_of(left), " and ", kind_of(right), ", expected numbers");
+    site.refuse("'", name, "' compares ", kind_of(left), " and ", kind_of(right), ", expected whole numbers");
   if (name == "<") return *a < *b;
   if (name == "<=") return *a <= *b;
   return name == ">" ? *a > *b : *a >= *b;
@@ -139,7 +185,7 @@ Value apply_operator(std::string_view name, const Value& left, const Value& righ
   const List *front = left.list(), *back = right.list();
   if (name == "+" && first != nullptr && second != nullptr) return concatenated(left, right, site);
   if (name != "+" || front == nullptr || back == nullptr)
-    site.refuse("'", name, "' is given ", kind_of(left), " and ", kind_of(right), ", expected two numbers",
+    site.refuse("'", name, "' is given ", kind_of(left), " and ", kind_of(right), ", expected two whole numbers",
                 name == "+" ? ", two texts or two lists" : "");
   std::vector<Value> items = front->items;
   items.insert(items.end(), back->items.begin(), back->items.end());

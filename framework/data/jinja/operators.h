@@ -8,17 +8,19 @@
 
 namespace hexad::data::jinja {
 
-/// Returns the member of a message, a namespace or a loop; undefined if there is none. Throws Error(data) if `object`
-/// is undefined, or for a member of a loop that is not supported.
+/// Returns object.name: the member of a message, data, a namespace or a loop; undefined if there is none. Throws
+/// Error(data) if `object` is undefined, for a member of a loop that is not supported, or if `object` is a message or
+/// data and `name` is a method of Python's dictionaries.
 Value member(const Value& object, const std::string& name, const Site& site);
-/// Returns object[key]: the member of an object, or the item of a list. Undefined if there is none.
+/// Returns object[key]: the member of an object, the item of a list, or the character of a text. Undefined if there is
+/// none.
 Value element(const Value& object, const Value& key, const Site& site);
-/// Returns object[begin:end:step] of a list. A missing bound is none.
+/// Returns object[begin:end:step] of a list, or of the characters of a text. A missing bound is none.
 Value slice(const Value& object, const Value& begin, const Value& end, const Value& step, const Site& site);
 /// Compares by "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool compare(std::string_view name, const Value& left, const Value& right, const Site& site);
-/// Returns the result of "+", "-", "*", "//" or "%" of whole numbers. "+" also joins two texts or two lists, and "~"
-/// what printed() returns for two values.
+/// Returns the result of "+", "-", "*", "//" or "%" of whole numbers. "+" also joins two texts or two lists. "~" joins
+/// the results of printed() for two values.
 Value apply_operator(std::string_view name, const Value& left, const Value& right, const Site& site);
 
 }  // namespace hexad::data::jinja

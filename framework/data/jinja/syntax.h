@@ -34,7 +34,8 @@ struct Expression {
   std::string name = {};
   Value value = {};
   std::vector<Expression> children = {};
-  std::vector<std::string> names = {};  // of calls and filters: the keyword of each argument; empty: by position
+  std::vector<std::string> names = {};  // calls and filters: keyword of each argument, empty if given by position;
+                                        // comparisons: operators
   int depth = 1;                        // expressions within each other, including this one
 };
 

@@ -85,11 +85,13 @@ class Renderer {
     const Value all = evaluate(statement.expressions.front());
     if (all.get<Undefined>() != nullptr) return {};
     const List* list = all.list();
-    if (list == nullptr) here.refuse("loops over ", kind_of(all), ", expected a list");
-    here.spend(std::ssize(list->items));
-    if (statement.expressions.size() == 1) return list->items;
+    const Object* mapping = all.mapping();
+    if (list == nullptr && mapping == nullptr) here.refuse("loops over ", kind_of(all), ", expected a list");
+    const std::vector<Value> items = mapping != nullptr ? keys_of(*mapping, here) : list->items;
+    here.spend(std::ssize(items));
+    if (statement.expressions.size() == 1) return items;
     std::vector<Value> chosen;
-    for (const Value& item : list->items) {
+    for (const Value& item : items) {
       scopes_.open();
       assign(statement, item, here);
       if (truth(evaluate(statement.expressions[1]))) chosen.push_back(item);
@@ -230,7 +232,7 @@ class Renderer {
     return call_method(object, callee.name, arguments(e), here);
   }
 
-  // Returns the text that a macro writes. A macro sees its parameters and the variables outside of loops.
+  // Returns the text that a macro writes. A macro sees its parameters and the variables of the outermost scope.
   Value call_macro(const Statement& macro, const Arguments& given, const Site& here) {
     require_parameters(macro, given, here);
     if (++calls_ > most_nested_calls)
@@ -271,7 +273,7 @@ class Renderer {
   const std::string& path_;
   int64_t steps_left_ = most_steps;
   std::map<std::string, const Statement*> macros_;
-  int calls_ = 0;  // macros that are being written
+  int calls_ = 0;  // number of macro calls in progress
   Scopes scopes_;
   Text out_;
 };

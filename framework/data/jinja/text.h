@@ -13,7 +13,7 @@ namespace hexad::data::jinja {
 
 enum class Origin : char {
   model,   // the template, the role of a turn, or a special token that tokenizer_config.json names
-  message  // the text of a turn
+  message  // the text of a turn, or data that comes with a conversation, such as a call of a tool
 };
 
 class Text {

@@ -11,11 +11,25 @@ namespace hexad::data::jinja {
 using base::cat;
 namespace {
 
-// Returns the value of a number or boolean; True equals 1 in Python.
+// Returns the value of a whole number or boolean; True equals 1 in Python.
 std::optional<int64_t> number_of(const Value& value) {
   if (const bool* flag = value.get<bool>()) return *flag ? 1 : 0;
   if (const int64_t* integer = value.get<int64_t>()) return *integer;
   return std::nullopt;
+}
+
+// Returns the value of any number or boolean.
+std::optional<double> decimal_of(const Value& value) {
+  if (const double* decimal = value.get<double>()) return *decimal;
+  if (const auto integer = number_of(value)) return static_cast<double>(*integer);
+  return std::nullopt;
+}
+
+// Returns the text of repr() in Python, whose rules for exponents are those of fmt.
+std::string decimal_text(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
 }
 
 bool equal_lists(const List& a, const List& b, const Site& site) {
@@ -27,10 +41,12 @@ bool equal_lists(const List& a, const List& b, const Site& site) {
 
 bool equal_objects(const Object& a, const Object& b, const Site& site) {
   if (&a == &b) return true;
-  if (a.kind != ObjectKind::message || b.kind != ObjectKind::message || a.members.size() != b.members.size())
-    return false;
+  const auto is_mapping = [](const Object& object) {
+    return object.kind == ObjectKind::message || object.kind == ObjectKind::data;
+  };
+  if (!is_mapping(a) || !is_mapping(b) || a.members.size() != b.members.size()) return false;
   return std::ranges::all_of(a.members, [&](const auto& member) {
-    const Value* other = b.find(member.first);
+    const Value* other = found_member(b, member.first, site);
     return other != nullptr && equal(member.second, *other, site);
   });
 }
@@ -38,23 +54,25 @@ bool equal_objects(const Object& a, const Object& b, const Site& site) {
 // Writes JSON. Characters of a message keep their origin.
 class JsonText {
  public:
-  explicit JsonText(const Site& site) : site_(site) {}
+  JsonText(const JsonStyle& style, const Site& site) : style_(style), site_(site) {}
 
   void write(const Value& value) {
     site_.spend(1);
+    check();
     if (const Text* text = value.text()) return write_text(*text);
     if (const List* list = value.list()) return write_list(*list);
-    if (const Object* object = value.object(); object != nullptr && object->kind == ObjectKind::message)
-      return write_object(*object);
+    if (const Object* object = value.mapping()) return write_object(*object);
     if (const bool* flag = value.get<bool>()) return mark(*flag ? "true" : "false");
     if (const int64_t* integer = value.get<int64_t>()) return mark(std::to_string(*integer));
+    if (const double* decimal = value.get<double>()) return mark(decimal_text(*decimal));
     if (value.get<std::monostate>() != nullptr) return mark("null");
-    site_.refuse("tojson takes no ", kind_of(value));
+    site_.refuse("'tojson' is given ", kind_of(value),
+                 ", expected a text, a number, a boolean, none, a list or an object");
   }
   Text take() { return std::move(out_); }
 
  private:
-  void mark(std::string_view bytes) { out_.append(bytes, Origin::model); }
+  void mark(std::string_view bytes) { out_.append(bytes, marks_); }
   void check() const {
     if (out_.size() > largest_text) site_.spend_text(out_.size());
   }
@@ -65,24 +83,46 @@ class JsonText {
     mark("\"");
     check();
   }
+  // Writes what precedes item `index` of a list or object.
+  void separate(size_t index) {
+    if (index > 0) mark(style_.item_separator);
+    new_line(depth_);
+  }
+  void new_line(int64_t depth) {
+    if (!style_.indent) return;
+    mark("\n");
+    mark(std::string(static_cast<size_t>(*style_.indent * depth), ' '));
+  }
   void write_list(const List& list) {
+    const Origin outer = marks_;
+    if (list.data) marks_ = Origin::message;
     mark("[");
+    ++depth_;
     for (size_t i = 0; i < list.items.size(); ++i) {
-      if (i > 0) mark(", ");
+      separate(i);
       write(list.items[i]);
     }
+    --depth_;
+    if (!list.items.empty()) new_line(depth_);
     mark("]");
+    marks_ = outer;
     check();
   }
   void write_object(const Object& object) {
+    const Origin outer = marks_;
+    if (object.kind == ObjectKind::data) marks_ = Origin::message;
     mark("{");
+    ++depth_;
     for (size_t i = 0; i < object.members.size(); ++i) {
-      if (i > 0) mark(", ");
-      write_text(Text(object.members[i].first, Origin::model));
-      mark(": ");
+      separate(i);
+      write_text(Text(object.members[i].first, marks_));
+      mark(style_.key_separator);
       write(object.members[i].second);
     }
+    --depth_;
+    if (!object.members.empty()) new_line(depth_);
     mark("}");
+    marks_ = outer;
   }
   static std::string escaped_byte(char c) {
     switch (c) {
@@ -105,11 +145,20 @@ class JsonText {
     }
   }
 
+  const JsonStyle& style_;
   const Site& site_;
+  Origin marks_ = Origin::model;  // origin of brackets, separators, numbers and keys
+  int64_t depth_ = 0;             // lists and objects that are open
   Text out_;
 };
 
 }  // namespace
+
+const Object* Value::mapping() const {
+  const Object* found = object();
+  const bool is_mapping = found != nullptr && (found->kind == ObjectKind::message || found->kind == ObjectKind::data);
+  return is_mapping ? found : nullptr;
+}
 
 const Value* Object::find(std::string_view name) const {
   for (const auto& [known, value] : members)
@@ -132,12 +181,37 @@ Value text_value(std::string bytes, Origin origin) { return text_value(Text(std:
 
 Value object_value(Object object) { return {Value::Data(ObjectPointer(std::make_shared<Object>(std::move(object))))}; }
 
+Value data_list(std::vector<Value> items) {
+  return {Value::Data(ListPointer(std::make_shared<const List>(List{.items = std::move(items), .data = true})))};
+}
+
+const Value* found_member(const Object& object, std::string_view name, const Site& site) {
+  const auto members = std::ssize(object.members);
+  site.spend(members / 16 + members * (std::ssize(name) / 256));
+  return object.find(name);
+}
+
+std::vector<Value> keys_of(const Object& mapping, const Site& site) {
+  const Origin origin = mapping.kind == ObjectKind::data ? Origin::message : Origin::model;
+  std::vector<Value> keys;
+  for (const auto& [key, value] : mapping.members) {
+    site.spend_text(key.size());
+    keys.push_back(text_value(key, origin));
+  }
+  return keys;
+}
+
+std::vector<Value> items_of(const Object& mapping, const Site& site) {
+  std::vector<Value> pairs = keys_of(mapping, site);
+  for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = data_list({pairs[i], mapping.members[i].second});
+  return pairs;
+}
+
 Value list_value(std::vector<Value> items, const Site& site, bool generator) {
   int depth = 1;
   for (const Value& item : items) {
     if (const List* inner = item.list()) depth = std::max(depth, inner->depth + 1);
-    if (const Object* object = item.object(); object != nullptr && object->kind != ObjectKind::message)
-      site.refuse("a list cannot hold ", kind_of(item));
+    if (item.object() != nullptr && item.mapping() == nullptr) site.refuse("a list cannot hold ", kind_of(item));
   }
   if (depth > most_nested_lists) site.refuse("nests lists ", depth, " times, expected at most ", most_nested_lists);
   site.spend(1 + std::ssize(items));
@@ -149,22 +223,34 @@ std::string kind_of(const Value& value) {
   if (value.get<std::monostate>() != nullptr) return "none";
   if (value.get<bool>() != nullptr) return "a boolean";
   if (value.get<int64_t>() != nullptr) return "a number";
+  if (value.get<double>() != nullptr) return "a decimal number";
   if (value.text() != nullptr) return "a text";
   if (value.list() != nullptr) return "a list";
-  const ObjectKind kind = value.object()->kind;
-  return kind == ObjectKind::message ? "a message" : kind == ObjectKind::loop ? "a loop" : "a namespace";
+  switch (value.object()->kind) {
+    case ObjectKind::message:
+      return "a message";
+    case ObjectKind::data:
+      return "an object";
+    case ObjectKind::loop:
+      return "a loop";
+    case ObjectKind::name_space:
+      break;
+  }
+  return "a namespace";
 }
 
 bool truth(const Value& value) {
-  if (const auto integer = number_of(value)) return *integer != 0;
+  if (const auto decimal = decimal_of(value)) return *decimal != 0;
   if (const Text* text = value.text()) return text->size() > 0;
   if (const List* list = value.list()) return list->generator || !list->items.empty();
+  if (const Object* mapping = value.mapping()) return !mapping->members.empty();
   return value.object() != nullptr;
 }
 
 bool equal(const Value& a, const Value& b, const Site& site) {
   site.spend(1);
-  if (const auto left = number_of(a)) return left == number_of(b);
+  if (const auto left = number_of(a), right = number_of(b); left && right) return *left == *right;
+  if (const auto left = decimal_of(a)) return left == decimal_of(b);
   if (a.data.index() != b.data.index()) return false;
   if (const Text* text = a.text()) {
     if (text->size() != b.text()->size()) return false;
@@ -185,11 +271,12 @@ Text printed(const Value& value, const Site& site) {
   if (value.get<std::monostate>() != nullptr) return {"None", Origin::model};
   if (const bool* flag = value.get<bool>()) return {*flag ? "True" : "False", Origin::model};
   if (const int64_t* integer = value.get<int64_t>()) return {std::to_string(*integer), Origin::model};
+  if (const double* decimal = value.get<double>()) return {decimal_text(*decimal), Origin::model};
   site.refuse("writes ", kind_of(value), ", expected a text or a number; the filter tojson writes lists and messages");
 }
 
-Text json_text(const Value& value, const Site& site) {
-  JsonText json(site);
+Text json_text(const Value& value, const JsonStyle& style, const Site& site) {
+  JsonText json(style, site);
   json.write(value);
   return json.take();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,9 +27,9 @@ using TextPointer = std::shared_ptr<const Text>;
 using ListPointer = std::shared_ptr<const List>;
 using ObjectPointer = std::shared_ptr<Object>;
 
-/// A value. std::monostate is none of Jinja.
+/// A value. std::monostate is Jinja's `none`.
 struct Value {
-  using Data = std::variant<Undefined, std::monostate, bool, int64_t, TextPointer, ListPointer, ObjectPointer>;
+  using Data = std::variant<Undefined, std::monostate, bool, int64_t, double, TextPointer, ListPointer, ObjectPointer>;
   Data data = Undefined{};
 
   template <class T>
@@ -48,15 +49,23 @@ struct Value {
     const ObjectPointer* found = get<ObjectPointer>();
     return found == nullptr ? nullptr : found->get();
   }
+  /// Returns the object if it is a message or data, which are dictionaries in Python; otherwise null.
+  const Object* mapping() const;
 };
 
 struct List {
   std::vector<Value> items;
   int depth = 1;           // lists within each other, including this one
   bool generator = false;  // result of selectattr or rejectattr, whose truth in Python does not depend on its items
+  bool data = false;       // list of JSON that comes with a conversation
 };
 
-enum class ObjectKind : uint8_t { message, loop, name_space };
+enum class ObjectKind : uint8_t {
+  message,
+  data,  // an object of JSON that comes with a conversation; its keys have the origin message
+  loop,
+  name_space
+};
 
 struct Object {
   ObjectKind kind;
@@ -69,11 +78,19 @@ struct Object {
 
 inline Value boolean(bool value) { return {Value::Data(std::in_place_type<bool>, value)}; }
 inline Value number(int64_t value) { return {Value::Data(std::in_place_type<int64_t>, value)}; }
+inline Value decimal(double value) { return {Value::Data(std::in_place_type<double>, value)}; }
 inline Value none() { return {Value::Data(std::monostate{})}; }
 inline Value undefined(std::string name) { return {Value::Data(Undefined{std::move(name)})}; }
 Value text_value(Text text);
 Value text_value(std::string bytes, Origin origin);
 Value object_value(Object object);
+/// Returns a list of values that come with a conversation, without the checks of list_value().
+Value data_list(std::vector<Value> items);
+/// Returns object.find(name). Counts the search, which may compare long names.
+const Value* found_member(const Object& object, std::string_view name, const Site& site);
+/// Return the keys of a message or of data, or its pairs of key and value. Count the texts of the keys.
+std::vector<Value> keys_of(const Object& mapping, const Site& site);
+std::vector<Value> items_of(const Object& mapping, const Site& site);
 
 /// Returns a list of these items. Throws Error(data) if lists would be nested too deeply, or if an item is a namespace
 /// or a loop.
@@ -87,7 +104,15 @@ bool truth(const Value& value);
 bool equal(const Value& a, const Value& b, const Site& site);
 /// Returns the text that {{ }} writes. Throws Error(data) for lists and objects.
 Text printed(const Value& value, const Site& site);
-/// Returns the text of the filter tojson, which is that of Python's json.dumps(value, ensure_ascii=False).
-Text json_text(const Value& value, const Site& site);
+
+/// Form of the text that the filter tojson writes.
+struct JsonStyle {
+  std::optional<int64_t> indent = {};  // spaces for each level; missing: all in one line
+  std::string item_separator = ", ", key_separator = ": ";
+};
+
+/// Returns the text of the filter tojson, which is that of Python's json.dumps(value, ensure_ascii=False). All bytes of
+/// objects and lists of data have the origin message.
+Text json_text(const Value& value, const JsonStyle& style, const Site& site);
 
 }  // namespace hexad::data::jinja

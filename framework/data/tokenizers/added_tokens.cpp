@@ -9,8 +9,6 @@
 namespace hexad::data {
 namespace {
 
-bool is_space(CodePoint c) { return u_isUWhiteSpace(static_cast<UChar32>(c.value)) != 0; }
-
 bool is_word(CodePoint c) {
   const auto character = static_cast<UChar32>(c.value);
   const uint32_t category = U_GET_GC_MASK(character);
@@ -34,29 +32,49 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
     by_byte_[static_cast<unsigned char>(tokens_[i].text[0])].push_back(static_cast<uint32_t>(i));
 }
 
-const AddedToken* AddedTokens::token_at(std::string_view text) const {
-  for (const uint32_t i : by_byte_[static_cast<unsigned char>(text[0])])
-    if (text.starts_with(tokens_[i].text)) return &tokens_[i];
+bool AddedTokens::have_special() const { return std::ranges::any_of(tokens_, &AddedToken::special); }
+
+bool AddedTokens::have_special_in(std::string_view text) const {
+  for (size_t i = 0; i < text.size(); ++i)
+    for (const uint32_t t : beginning_with(text[i]))
+      if (tokens_[t].special && text.substr(i).starts_with(tokens_[t].text)) return true;
+  return false;
+}
+
+const AddedToken* AddedTokens::token_at(std::string_view text, size_t at, const ByteRanges& trusted,
+                                        size_t& after) const {
+  after = at + 1;
+  for (const uint32_t t : beginning_with(text[at])) {
+    const AddedToken& token = tokens_[t];
+    if (!text.substr(at).starts_with(token.text)) continue;
+    const size_t end = at + token.text.size();
+    if (!token.special || trusted.contains(at, end)) {
+      after = end;
+      return &token;
+    }
+    if (!trusted.overlaps(at, end)) {
+      after = end;
+      return nullptr;
+    }
+    // The text of the token is trusted in part. It must not hide a token in the trusted part.
+  }
   return nullptr;
 }
 
-void AddedTokens::split(std::string_view text, bool with_special, const std::function<void(std::string_view)>& on_text,
+void AddedTokens::split(std::string_view text, const ByteRanges& trusted,
+                        const std::function<void(std::string_view)>& on_text,
                         const std::function<void(int32_t)>& on_token) const {
   size_t done = 0;
-  const bool finds = with_special ? !tokens_.empty() : has_ordinary_;
+  const bool finds = trusted.empty() ? has_ordinary_ : !tokens_.empty();
   for (size_t i = 0; i < text.size() && finds;) {
-    const AddedToken* token = token_at(text.substr(i));
-    if (token == nullptr) {
-      ++i;
-      continue;
-    }
-    size_t begin = i, end = i + token->text.size();
-    i = end;
-    if (token->special && !with_special) continue;
+    size_t begin = i;
+    const AddedToken* token = token_at(text, begin, trusted, i);
+    if (token == nullptr) continue;
+    size_t end = i;
     if (token->single_word && !stands_alone(text, begin, end)) continue;
-    while (token->strip_left && begin > done && is_space(last_code_point(text.substr(0, begin))))
+    while (token->strip_left && begin > done && is_white_space(last_code_point(text.substr(0, begin))))
       begin -= last_code_point(text.substr(0, begin)).bytes;
-    while (token->strip_right && end < text.size() && is_space(code_point_at(text.substr(end))))
+    while (token->strip_right && end < text.size() && is_white_space(code_point_at(text.substr(end))))
       end += code_point_at(text.substr(end)).bytes;
     if (begin > done) on_text(text.substr(done, begin - done));
     on_token(token->id);

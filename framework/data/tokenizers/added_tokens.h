@@ -4,16 +4,19 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "framework/data/byte_ranges.h"
 
 namespace hexad::data {
 
 struct AddedToken {
   int32_t id;
   std::string text;
-  bool special;                  // true: found only if split() is called with_special
+  bool special;                  // true: found only in the ranges `trusted` of split()
   bool normalized;               // true: searched in the normalized text; false: in the original text
   bool single_word;              // true: found only between characters that are not part of words
   bool strip_left, strip_right;  // true: includes the white space before or after the token
@@ -25,13 +28,21 @@ class AddedTokens {
   explicit AddedTokens(std::vector<AddedToken> tokens = {});
 
   bool empty() const { return tokens_.empty(); }
-  /// Calls `on_text` for each non-empty text between tokens and `on_token` for each token, in order. Special tokens are
-  /// treated as text unless `with_special` is true. `text` must be valid UTF-8.
-  void split(std::string_view text, bool with_special, const std::function<void(std::string_view)>& on_text,
+  /// Calls `on_text` for each non-empty text between tokens and `on_token` for each token, in order. A special token is
+  /// treated as text unless it lies in one of the ranges `trusted`. `text` must be valid UTF-8.
+  void split(std::string_view text, const ByteRanges& trusted, const std::function<void(std::string_view)>& on_text,
              const std::function<void(int32_t)>& on_token) const;
+  /// True if at least one token is special.
+  bool have_special() const;
+  /// True if `text` contains a special token.
+  bool have_special_in(std::string_view text) const;
 
  private:
-  const AddedToken* token_at(std::string_view text) const;
+  // Returns the indices of the tokens that begin with `byte`, longest first.
+  std::span<const uint32_t> beginning_with(char byte) const { return by_byte_[static_cast<unsigned char>(byte)]; }
+  // Returns the token at byte `at` of `text`; null if there is none, or if it is special and not trusted. Then sets
+  // `after` to the byte at which the search goes on.
+  const AddedToken* token_at(std::string_view text, size_t at, const ByteRanges& trusted, size_t& after) const;
 
   std::vector<AddedToken> tokens_;                  // longest first
   bool has_ordinary_ = false;                       // true if at least one token is not special

@@ -2,11 +2,29 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "framework/base/counted.h"
+#include "framework/base/error.h"
 #include "framework/data/tokenizers/bpe_merges.h"
 #include "framework/data/tokenizers/code_point.h"
 
 namespace hexad::data {
 namespace {
+
+// Names the bytes without an id; empty if all have one.
+std::string without_ids(const ByteIds& ids) {
+  constexpr int most_named = 8;
+  std::string named;
+  int64_t count = 0;
+  for (size_t byte = 0; byte < ids.size(); ++byte) {
+    if (ids[byte] >= 0) continue;
+    if (count < most_named) named += fmt::format("{}0x{:02x}", count > 0 ? " " : "", byte);
+    if (count == most_named) named += " ...";
+    ++count;
+  }
+  return count == 0 ? named : base::cat("has no token for ", base::counted(count, "byte"), " (", named, ")");
+}
 
 class ByteBpe final : public TextModel {
  public:
@@ -16,6 +34,7 @@ class ByteBpe final : public TextModel {
     cache.append(piece, ids, [&] { merge(piece, ids); });
   }
   int32_t id_of_byte(unsigned char byte) const override { return parts_.bytes[byte]; }
+  std::string left_out() const override { return parts_.unknown >= 0 ? std::string() : without_ids(parts_.bytes); }
 
  private:
   void merge(std::string_view piece, std::vector<int32_t>& ids) const {
@@ -58,6 +77,11 @@ class CharacterBpe final : public TextModel {
     encode_part(piece.substr(begin), cache, ids);
   }
   int32_t id_of_byte(unsigned char byte) const override { return parts_.bpe.bytes[byte]; }
+  std::string left_out() const override {
+    if (parts_.bpe.unknown >= 0 || all_bytes(parts_.bpe.bytes)) return {};
+    return base::cat("has tokens for ", base::counted(std::ssize(parts_.characters), "character"),
+                     ", and none for unknown ones");
+  }
 
  private:
   void encode_part(std::string_view part, PieceCache& cache, std::vector<int32_t>& ids) const {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include <unicode/uchar.h>
+
 namespace hexad::data {
 
 struct CodePoint {
@@ -28,6 +30,14 @@ inline CodePoint last_code_point(std::string_view text) {
   size_t begin = text.size() - 1;
   while (begin > 0 && text.size() - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) --begin;
   return code_point_at(text.substr(begin));
+}
+
+inline bool is_white_space(CodePoint c) { return u_isUWhiteSpace(static_cast<UChar32>(c.value)) != 0; }
+
+/// Returns `text`, which must be valid UTF-8, without the white space at its beginning.
+inline std::string_view without_leading_space(std::string_view text) {
+  while (!text.empty() && is_white_space(code_point_at(text))) text.remove_prefix(code_point_at(text).bytes);
+  return text;
 }
 
 }  // namespace hexad::data

@@ -13,7 +13,7 @@ void read_strip(const JsonField& json, DecoderRules& rules) {
   const std::string content = json["content"].text();
   const int64_t start = json["start"].integer(0, longest_strip);
   if (const int64_t stop = json["stop"].integer(0, longest_strip); stop != 0)
-    json["stop"].fail(" is ", stop, ", which is not supported, expected 0");
+    json["stop"].fail_unsupported(" is ", stop, ", expected 0");
   for (int64_t i = 0; i < start; ++i) rules.prefix += content;
 }
 
@@ -49,14 +49,18 @@ void read_decoder(const JsonField& json, DecoderRules& rules, int depth) {
     const std::string scheme = json.text("prepend_scheme", json.flag("add_prefix_space", true) ? "always" : "never");
     if (scheme != "never") rules.prefix.assign(1, ' ');
   } else if (type == "Replace") {
-    const JsonField from = json["pattern"]["String"];
+    const JsonField pattern = json["pattern"];
+    if (const auto regex = pattern.find("Regex"))
+      regex->fail_unsupported(" is a regular expression, expected a String");
+    const JsonField from = pattern["String"];
     if (from.text().empty()) from.fail(" is empty, expected at least one character");
     rules.replacements.emplace_back(from.text(), json["content"].text());
   } else if (type == "Strip") {
     read_strip(json, rules);
   } else if (type != "Fuse") {
-    json.fail(" is of type '", type,
-              "', expected ByteLevel, ByteFallback, Metaspace, Replace with a String, Strip, Fuse or Sequence");
+    json.fail_unsupported(
+        " is of type '", type,
+        "', expected ByteLevel, ByteFallback, Metaspace, Replace with a String, Strip, Fuse or Sequence");
   }
 }
 

@@ -28,15 +28,15 @@ class TemplateReader {
       set(hints_.beginning, json["cls"].at(1));
       set(hints_.end, json["sep"].at(1));
     } else if (type != "ByteLevel") {
-      json.fail(" is of type '", type,
-                "', expected TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel or Sequence");
+      json.fail_unsupported(" is of type '", type,
+                            "', expected TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel or Sequence");
     }
   }
   SpecialHints hints() const { return hints_; }
 
  private:
   static void set(std::optional<int32_t>& hint, const JsonField& id) {
-    if (hint) id.fail(" is a second token on one side of the text, expected at most one");
+    if (hint) id.fail_unsupported(" is a second token on one side of the text, expected at most one");
     hint = static_cast<int32_t>(id.integer(0, most_ids - 1));
   }
   void read_template(const JsonField& json) {
@@ -51,7 +51,7 @@ class TemplateReader {
       }
       const std::string name = (*token)["id"].text();
       const JsonField ids = tokens[name.c_str()]["ids"];
-      if (ids.size() != 1) ids.fail(" has ", ids.size(), " ids, expected 1");
+      if (ids.size() != 1) ids.fail_unsupported(" has ", ids.size(), " ids, expected 1");
       set(after ? hints_.end : hints_.beginning, ids.at(0));
     }
   }

@@ -78,10 +78,10 @@ class BpeReader {
  private:
   void refuse_what_is_not_supported() const {
     if (const auto dropout = json_.find("dropout"); dropout && dropout->number() != 0)
-      dropout->fail(" is ", dropout->number(), ", expected none");
+      dropout->fail_unsupported(" is ", dropout->number(), ", expected none");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
       if (const std::string affix = json_.text(key, ""); !affix.empty())
-        json_[key].fail(" is '", affix, "', expected none");
+        json_[key].fail_unsupported(" is '", affix, "', expected none");
   }
   void read_bytes() {
     for (size_t id = 0; id < vocabulary_.names().size(); ++id) {
@@ -90,7 +90,7 @@ class BpeReader {
     }
     const bool fuses = parts_.fuse_unknown && parts_.bpe.unknown >= 0;
     if ((fuses || json_.flag("byte_fallback", false)) && !all_bytes(parts_.bpe.bytes))
-      json_["vocab"].fail(" lacks a byte, which is not supported with ByteLevel and fuse_unk or byte_fallback");
+      json_["vocab"].fail_unsupported(" lacks a byte, expected all 256 with ByteLevel and fuse_unk or byte_fallback");
   }
   void read_characters() {
     for (size_t id = 0; id < vocabulary_.names().size(); ++id) {
@@ -139,7 +139,7 @@ class BpeReader {
 
 std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, const SpecialTexts& special,
                                         Vocabulary& vocabulary) {
-  if (byte_level) json.fail(" is Unigram with a ByteLevel pre-tokenizer, which is not supported");
+  if (byte_level) json.fail_unsupported(" is Unigram with a ByteLevel pre-tokenizer, expected another pre-tokenizer");
   const JsonField list = json["vocab"];
   if (list.size() == 0 || list.size() > static_cast<size_t>(most_ids))
     list.fail(" has ", list.size(), " tokens, expected 1 to ", most_ids);
@@ -166,7 +166,7 @@ std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, co
   // Files of older versions of Hugging Face's tokenizers library may have no type. A model with merges is then BPE.
   const std::string type = json.text("type", json.find("merges") ? "BPE" : "");
   if (type == "Unigram") return read_unigram(json, byte_level, special, vocabulary);
-  if (type != "BPE") json.fail(" is of type '", type, "', expected BPE or Unigram");
+  if (type != "BPE") json.fail_unsupported(" is of type '", type, "', expected BPE or Unigram");
   read_vocabulary(json["vocab"], vocabulary);
   return BpeReader(json, byte_level, special, vocabulary).read();
 }

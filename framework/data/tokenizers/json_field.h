@@ -12,6 +12,8 @@
 
 namespace hexad::data {
 
+inline constexpr int64_t largest_config = int64_t{16} << 20;  // bytes of a JSON file next to a tokenizer
+
 class JsonField {
  public:
   /// Refers to `json`, which must outlive this object. `key` is the path of the value in `file`; empty: the whole file.
@@ -27,6 +29,13 @@ class JsonField {
   [[noreturn]] void fail(const Parts&... parts) const {
     base::fail(base::ExitCode::data, file_,
                ": damaged tokenizer: ", key_.empty() ? "the file" : base::cat("'", key_, "'"), parts...);
+  }
+
+  /// Like fail(), for a value that may be correct but that Hexad does not support.
+  template <class... Parts>
+  [[noreturn]] void fail_unsupported(const Parts&... parts) const {
+    base::fail(base::ExitCode::data, file_,
+               ": tokenizer not supported: ", key_.empty() ? "the file" : base::cat("'", key_, "'"), parts...);
   }
 
   /// Returns a member of an object. Throws Error(data) if it is missing.
@@ -55,10 +64,11 @@ class JsonField {
     return json_->size();
   }
 
-  /// Throws Error(data) if `depth` exceeds the largest supported number of steps that contain this one.
+  /// Throws Error(data) if `depth`, the number of steps that contain this one, exceeds the maximum of 8.
   void require_depth(int depth) const {
     constexpr int most_nested = 8;
-    if (depth > most_nested) fail(" is nested more than ", most_nested, " times, which is not supported");
+    if (depth > most_nested)
+      base::fail(base::ExitCode::data, place(), " is nested more than ", most_nested, " times, which is not supported");
   }
 
   const std::string& text() const {

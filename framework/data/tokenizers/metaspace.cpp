@@ -41,7 +41,7 @@ std::unique_ptr<PreTokenizer> read_metaspace(const JsonField& json) {
   // Older versions of Hugging Face's tokenizers library write add_prefix_space instead of prepend_scheme.
   const std::string scheme = json.text("prepend_scheme", json.flag("add_prefix_space", true) ? "always" : "never");
   if (scheme != "always" && scheme != "first" && scheme != "never")
-    json["prepend_scheme"].fail(" is '", scheme, "', expected always, first or never");
+    json["prepend_scheme"].fail_unsupported(" is '", scheme, "', expected always, first or never");
   const Prepend prepend = scheme == "always" ? Prepend::always : scheme == "first" ? Prepend::first : Prepend::never;
   return std::make_unique<Metaspace>(replacement, prepend, json.flag("split", true));
 }

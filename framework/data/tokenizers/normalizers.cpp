@@ -59,10 +59,9 @@ Normalizer strip_accents() {
 
 Normalizer strip(bool left, bool right) {
   return [left, right](std::string& text) {
-    const auto is_space = [](CodePoint c) { return u_isUWhiteSpace(static_cast<UChar32>(c.value)) != 0; };
-    std::string_view rest = text;
-    while (left && !rest.empty() && is_space(code_point_at(rest))) rest.remove_prefix(code_point_at(rest).bytes);
-    while (right && !rest.empty() && is_space(last_code_point(rest))) rest.remove_suffix(last_code_point(rest).bytes);
+    std::string_view rest = left ? without_leading_space(text) : std::string_view(text);
+    while (right && !rest.empty() && is_white_space(last_code_point(rest)))
+      rest.remove_suffix(last_code_point(rest).bytes);
     text = std::string(rest);
   };
 }
@@ -150,8 +149,9 @@ std::vector<Normalizer> read_normalizers(const JsonField& json, int depth) {
   } else if (type == "Replace") {
     all.push_back(replace(json));
   } else {
-    json.fail(" is of type '", type,
-              "', expected NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace or Sequence");
+    json.fail_unsupported(
+        " is of type '", type,
+        "', expected NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace or Sequence");
   }
   return all;
 }

@@ -29,6 +29,20 @@ size_t valid_length(std::string_view text) {
   return n;
 }
 
+// Returns `ranges` of `text` without characters that they contain only in part.
+ByteRanges whole_characters(std::string_view text, const ByteRanges& ranges) {
+  const auto inside = [&](size_t at) {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
+  };
+  ByteRanges whole;
+  for (auto [begin, end] : ranges.ranges()) {
+    while (inside(begin)) ++begin;
+    while (inside(end)) --end;
+    whole.add(begin, end);
+  }
+  return whole;
+}
+
 class Pipeline final : public ImportedTokenizer {
  public:
   Pipeline(TokenizerRequest request, PipelineParts parts) : parts_(std::move(parts)) {
@@ -44,8 +58,27 @@ class Pipeline final : public ImportedTokenizer {
     normalized_ = AddedTokens(std::move(normalized));
   }
 
-  std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
-  std::vector<int32_t> encode_with_special(std::string_view text) const override { return encode(text, true); }
+  std::vector<int32_t> encode(std::string_view text) const override { return encode_with_special(text, {}); }
+  using Tokenizer::encode_with_special;
+  std::vector<int32_t> encode_with_special(std::string_view text, const ByteRanges& trusted) const override {
+    const PieceCaches::Loan loan(caches_);
+    Call call{*loan, text.data()};
+    call.ids.reserve(text.size() / 3);
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = begin + valid_length(text.substr(begin));
+      if (end > begin) encode_valid(text.substr(begin, end - begin), trusted.slice(begin, end), call);
+      if (end == text.size()) break;
+      const int32_t id = parts_.model->id_of_byte(static_cast<unsigned char>(text[end]));
+      if (id >= 0) {
+        call.ids.push_back(id);
+      } else {
+        encode_valid(replacement, {}, call);
+      }
+      begin = end + 1;
+    }
+    return std::move(call.ids);
+  }
+  std::string left_out() const override { return parts_.model->left_out(); }
   std::string_view special_text(int32_t id) const override {
     if (!bytes_of(id).empty() || id >= std::ssize(parts_.names)) return {};
     return parts_.names[id];
@@ -69,49 +102,55 @@ class Pipeline final : public ImportedTokenizer {
     });
   }
 
-  // State of one call of encode().
+  // State of one call of encode_with_special().
   struct Call {
     PieceCache& cache;
-    bool with_special;
     const char* begin;  // begin of the whole text
     std::vector<int32_t> ids = {};
   };
 
-  std::vector<int32_t> encode(std::string_view text, bool with_special) const {
-    const PieceCaches::Loan loan(caches_);
-    Call call{*loan, with_special, text.data()};
-    call.ids.reserve(text.size() / 3);
-    while (!text.empty()) {
-      const size_t valid = valid_length(text);
-      if (valid > 0) encode_valid(text.substr(0, valid), call);
-      text.remove_prefix(valid);
-      if (text.empty()) break;
-      const int32_t id = parts_.model->id_of_byte(static_cast<unsigned char>(text[0]));
-      if (id >= 0) {
-        call.ids.push_back(id);
-      } else {
-        encode_valid(replacement, call);
-      }
-      text.remove_prefix(1);
-    }
-    return std::move(call.ids);
-  }
-  void encode_valid(std::string_view text, Call& call) const {
-    const auto add = [&](int32_t id) { call.ids.push_back(id); };
+  // Encodes valid UTF-8. `trusted` are ranges of `text`.
+  void encode_valid(std::string_view text, const ByteRanges& trusted, Call& call) const {
     original_.split(
-        text, call.with_special,
+        text, trusted,
         [&](std::string_view part) {
-          const bool first = part.data() == call.begin;
-          if (parts_.normalizers.empty()) return encode_normalized(part, first, call);
-          std::string normal(part);
-          normalize(normal);
-          encode_normalized(normal, first, call);
+          const auto begin = static_cast<size_t>(part.data() - text.data());
+          const ByteRanges trusted_part = trusted.slice(begin, begin + part.size());
+          if (!marks_have_special(part, trusted_part)) return encode_part(part, trusted_part, call);
+          // Positions in the normalized text are not known, so text of messages is encoded apart from marks here.
+          const ByteRanges marks = whole_characters(part, trusted_part);
+          size_t done = 0;
+          for (const auto [from, to] : marks.ranges()) {
+            if (from > done) encode_part(part.substr(done, from - done), {}, call);
+            encode_part(part.substr(from, to - from), ByteRanges::everything(), call);
+            done = to;
+          }
+          if (done < part.size()) encode_part(part.substr(done), {}, call);
         },
-        add);
+        [&](int32_t id) { call.ids.push_back(id); });
   }
-  void encode_normalized(std::string_view text, bool first, Call& call) const {
+  // True if only some bytes of the text are trusted, and if these contain special tokens that are searched in a
+  // normalized text.
+  bool marks_have_special(std::string_view part, const ByteRanges& trusted) const {
+    if (parts_.normalizers.empty() || !normalized_.have_special() || trusted.contains(0, part.size())) return false;
+    const ByteRanges marks = whole_characters(part, trusted);
+    return std::ranges::any_of(marks.ranges(), [&](const ByteRange& mark) {
+      std::string normal(part.substr(mark.begin, mark.end - mark.begin));
+      normalize(normal);
+      return normalized_.have_special_in(normal);
+    });
+  }
+  // Encodes a text without tokens of original_. If it is normalized, `trusted` counts only if it contains all of it.
+  void encode_part(std::string_view part, const ByteRanges& trusted, Call& call) const {
+    const bool first = part.data() == call.begin;
+    if (parts_.normalizers.empty()) return encode_normalized(part, trusted, first, call);
+    std::string normal(part);
+    normalize(normal);
+    encode_normalized(normal, trusted.contains(0, part.size()) ? ByteRanges::everything() : ByteRanges(), first, call);
+  }
+  void encode_normalized(std::string_view text, const ByteRanges& trusted, bool first, Call& call) const {
     normalized_.split(
-        text, call.with_special,
+        text, trusted,
         [&](std::string_view part) {
           const PieceList list = parts_.pre_tokenizers.split(part, first && part.data() == text.data());
           for (const Piece& piece : list.pieces) parts_.model->encode(piece.text, call.cache, call.ids);

@@ -102,8 +102,8 @@ SplitBehavior behavior_of(const JsonField& json, std::string_view otherwise) {
   const std::string name = json.text("behavior", otherwise);
   for (const auto& [known, behavior] : names)
     if (known == name) return behavior;
-  json.fail(" has the behavior '", name,
-            "', expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
+  json.fail_unsupported(" has the behavior '", name,
+                        "', expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
 // Collects the steps of a pre-tokenizer. A pre-tokenizer of type Sequence has several.
@@ -112,7 +112,8 @@ class StepReader {
   void read(const JsonField& json, int depth) {
     const std::string type = json["type"].text();
     json.require_depth(depth);
-    if (result_.byte_level && type != "Sequence") json.fail(" comes after ByteLevel, expected ByteLevel to be last");
+    if (result_.byte_level && type != "Sequence")
+      json.fail_unsupported(" comes after ByteLevel, expected ByteLevel to be last");
     if (type == "Sequence") {
       const JsonField list = json["pretokenizers"];
       for (size_t i = 0; i < list.size(); ++i) read(list.at(i), depth + 1);
@@ -133,7 +134,7 @@ class StepReader {
     } else if (type == "WhitespaceSplit") {
       add("\\s", json, {SplitBehavior::removed, false});
     } else {
-      json.fail(
+      json.fail_unsupported(
           " is of type '", type,
           "', expected ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace, WhitespaceSplit or Sequence");
     }

@@ -14,7 +14,7 @@ std::unique_ptr<TextModel> make_ranked_model(const std::string& path, const std:
     const std::string& token = tokens[rank];
     if (token.empty()) continue;  // an unused rank
     if (token.size() > longest_ranked_token)
-      fail(ExitCode::data, path, ": damaged tokenizer: the token of rank ", rank, " has ", token.size(),
+      fail(ExitCode::data, path, ": tokenizer not supported: the token of rank ", rank, " has ", token.size(),
            " bytes, expected at most ", longest_ranked_token);
     const auto id = static_cast<int32_t>(rank) + first_id;
     const auto [found, added] = parts.whole_pieces.emplace(token, id);

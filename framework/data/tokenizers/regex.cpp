@@ -16,8 +16,11 @@ using namespace base;
 namespace {
 
 constexpr size_t longest_pattern = 64 << 10;  // bytes; patterns of known models are shorter than 1 KiB
-constexpr uint32_t most_steps = 10'000'000;   // limit for one match; a long run of white space needs many steps
-constexpr uint32_t most_depth = 100'000;      // maximum depth of nested backtracking
+constexpr uint32_t quick_steps = 20'000;      // limit of the first attempt of a match
+constexpr uint32_t most_steps = 10'000'000;   // limit of the second attempt; a long run of white space needs many steps
+constexpr size_t free_attempts = 16;          // second attempts in any text; see second_attempts()
+constexpr size_t bytes_per_attempt = 4096;
+constexpr uint32_t most_depth = 100'000;  // maximum depth of nested backtracking
 constexpr uint32_t most_heap_kib = 64 << 10;
 constexpr size_t largest_stack = size_t{4} << 20;  // bytes; stack of the compiled code
 
@@ -39,10 +42,14 @@ std::string reason_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-MatchContext limited_context() {
+// Returns the largest number of second attempts in a text. A match of a known pattern takes about a step for each byte
+// of a run of white space, so few matches take more than quick_steps. If many do, the text would take hours.
+size_t second_attempts(size_t text_bytes) { return free_attempts + text_bytes / bytes_per_attempt; }
+
+MatchContext limited_context(uint32_t steps) {
   MatchContext context(pcre2_match_context_create(nullptr));
   if (!context) throw std::bad_alloc();
-  pcre2_set_match_limit(context.get(), most_steps);
+  pcre2_set_match_limit(context.get(), steps);
   pcre2_set_depth_limit(context.get(), most_depth);
   pcre2_set_heap_limit(context.get(), most_heap_kib);
   return context;
@@ -53,12 +60,16 @@ MatchContext limited_context() {
 struct Regex::Compiled {
   std::string where, pattern;
   Code code;
-  MatchContext limits;
+  MatchContext quick = limited_context(quick_steps), patient = limited_context(most_steps);
   bool may_be_empty = true;  // true if a match may be empty; the end of a text is then searched too
 
   [[noreturn]] void fail_match(int result) const {
     fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason_of(result),
          ", expected at most ", most_steps, " steps per match");
+  }
+  [[noreturn]] void fail_text(size_t bytes) const {
+    fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: more than ", second_attempts(bytes),
+         " matches in ", bytes, " bytes of text take more than ", quick_steps, " steps each");
   }
 };
 
@@ -82,7 +93,6 @@ Regex::Regex(std::string_view pattern, std::string where, RegexDialect dialect)
   pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_MATCHEMPTY, &may_be_empty);
   compiled_->may_be_empty = may_be_empty != 0;
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if this fails, PCRE2 interprets the pattern
-  compiled_->limits = limited_context();
 }
 
 Regex::~Regex() = default;
@@ -94,21 +104,33 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
   const MatchData data(pcre2_match_data_create(1, nullptr));  // only the whole match is used
   if (!data) throw std::bad_alloc();
   const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(data.get());
-  const auto match = [&](size_t from, pcre2_match_context* context) {
+  const auto match_in = [&](size_t from, pcre2_match_context* context) {
     return pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
                        PCRE2_NO_UTF_CHECK, data.get(), context);
   };
-  MatchContext with_stack;
+  MatchContext quick, patient;  // null unless a match needs `stack`
   Stack stack;
+  const auto add_stack = [&] {
+    stack.reset(pcre2_jit_stack_create(64 << 10, largest_stack, nullptr));
+    quick = limited_context(quick_steps), patient = limited_context(most_steps);
+    for (const MatchContext* context : {&quick, &patient}) pcre2_jit_stack_assign(context->get(), nullptr, stack.get());
+  };
+  const auto match = [&](size_t from, const MatchContext& limits, const MatchContext& limits_with_stack) {
+    int result = match_in(from, stack ? limits_with_stack.get() : limits.get());
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT && !stack) {  // the default stack has 32 KiB
+      add_stack();
+      result = match_in(from, limits_with_stack.get());
+    }
+    return result;
+  };
+  size_t attempts_left = second_attempts(text.size());
   size_t last = text.npos;  // end of the previous match
   const size_t most = compiled_->may_be_empty ? text.size() : text.size() - 1;
   for (size_t from = 0; from <= most;) {
-    int result = match(from, with_stack ? with_stack.get() : compiled_->limits.get());
-    if (result == PCRE2_ERROR_JIT_STACKLIMIT && !stack) {  // the default stack has 32 KiB
-      stack.reset(pcre2_jit_stack_create(64 << 10, largest_stack, nullptr));
-      with_stack = limited_context();
-      pcre2_jit_stack_assign(with_stack.get(), nullptr, stack.get());
-      result = match(from, with_stack.get());
+    int result = match(from, compiled_->quick, quick);
+    if (result == PCRE2_ERROR_MATCHLIMIT) {
+      if (attempts_left-- == 0) compiled_->fail_text(text.size());
+      result = match(from, compiled_->patient, patient);
     }
     if (result == PCRE2_ERROR_NOMATCH) return;
     if (result < 0) compiled_->fail_match(result);

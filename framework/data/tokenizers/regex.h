@@ -23,7 +23,7 @@ class Regex {
 
   /// Calls f(begin, end) for each match, from left to right. An empty match is skipped if it is at the end of the
   /// previous match or if `text` is empty. `text` must be valid UTF-8. Throws Error(data) if a match exceeds the limit
-  /// of steps or memory.
+  /// of steps or memory, or if too many matches take many steps.
   void for_each_match(std::string_view text, const std::function<void(size_t, size_t)>& f) const;
 
  private:

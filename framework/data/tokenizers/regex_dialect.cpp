@@ -14,7 +14,7 @@ constexpr std::string_view white_space =
     R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}\p{Zl}\p{Zp})";
 // Alphabetic characters (letters, letter numbers, letters in circles and squares), marks, decimal digits, connecting
 // punctuation.
-constexpr std::string_view word =
+constexpr std::string_view word_class =
     R"(\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
 constexpr std::string_view joiners = R"(\x{200C}\x{200D})";  // word characters in Rust
 
@@ -25,7 +25,7 @@ class Translation {
       : pattern_(pattern),
         where_(where),
         oniguruma_(dialect == RegexDialect::oniguruma),
-        word_(oniguruma_ ? std::string(word) : std::string(word).append(joiners)) {}
+        word_(oniguruma_ ? std::string(word_class) : std::string(word_class).append(joiners)) {}
 
   std::string run() {
     for (size_t i = 0; i < pattern_.size(); ++i) {

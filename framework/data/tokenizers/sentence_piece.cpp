@@ -53,10 +53,11 @@ class SentencePiece final : public ImportedTokenizer {
     });
     return ids;
   }
-  std::vector<int32_t> encode_with_special(std::string_view text) const override {
+  using Tokenizer::encode_with_special;
+  std::vector<int32_t> encode_with_special(std::string_view text, const ByteRanges& trusted) const override {
     std::vector<int32_t> ids;
     special_.split(
-        text, true,
+        text, trusted,
         [&](std::string_view part) {
           const std::vector<int32_t> found = encode(part);
           ids.insert(ids.end(), found.begin(), found.end());

@@ -21,8 +21,8 @@ class CharacterPairs {
   /// characters as one token, if a token contains `separator`, or if a token is not UTF-8.
   static std::optional<CharacterPairs> of_model(std::string_view model);
 
-  /// Ends the space that the library inserts. No token contains this character, so characters after it are encoded as
-  /// if nothing preceded them.
+  /// Character that is written between the space that the library inserts and a part. No token contains it, so the part
+  /// is encoded as if nothing preceded it.
   static constexpr std::string_view separator = "\x01";
 
   /// Calls f(part, is_first) for consecutive parts of `word`, which together are the word.

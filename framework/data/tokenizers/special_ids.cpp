@@ -16,7 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t largest_config = int64_t{16} << 20;
 constexpr std::array<std::string_view, 9> usual_ends{"<|endoftext|>", "<|end_of_text|>",     "</s>",
                                                      "<eos>",         "<|end▁of▁sentence|>", "<｜end▁of▁sentence｜>",
                                                      "<|eot_id|>",    "<|im_end|>",          "<EOT>"};

@@ -47,7 +47,9 @@ std::vector<std::string> read_special(const JsonField& json, int64_t count) {
       const int64_t rank = token["rank"].integer(0, count - 1);
       std::string& name = names[rank];
       if (!name.empty()) token.fail(" has the rank of another token, ", rank, ", expected distinct ranks");
-      name = token["token_str"].text();
+      const JsonField text = token["token_str"];
+      if (text.text().empty()) text.fail(" is empty, expected the text of the token");
+      name = text.text();
     }
   } else {
     for (size_t i = 0; i < std::min(names.size(), usual_special.size()); ++i) names[i] = usual_special[i];

@@ -11,7 +11,7 @@ namespace hexad::device::cuda {
 /// Functions of libcuda, obtained through the CUDA runtime. If the card allows it, other processes can open the mapped
 /// pages, as NCCL's registered buffers require. The constructor makes the card current in the calling thread. It throws
 /// Error(resource) if the driver lacks a function, which the message names, or if the card or its driver has no virtual
-/// memory management.
+/// memory management. Members that are not noexcept throw Error(resource) if the driver reports an error.
 class Driver {
  public:
   explicit Driver(int ordinal);

@@ -12,15 +12,16 @@ namespace hexad::device::cuda {
 class RawMemory {
  public:
   virtual ~RawMemory() = default;
-  /// Returns null if the source has no memory left or its limit is reached.
+  /// Allocates a block; returns null if the source has no memory left or its limit would be exceeded.
   virtual std::byte* allocate(int64_t bytes) = 0;
   virtual void free(std::byte* block, int64_t bytes) noexcept = 0;
   /// True if memory must not be freed before the end of the context. An allocator at its limit then reuses its blocks
   /// or fails.
   virtual bool is_kept() const { return false; }
-  /// Return texts for messages, for example the name "page-locked host memory" and, as the reason why `bytes` bytes
-  /// cannot be allocated, "memory.pinned_bytes allows 1024 bytes, of which 512 are taken".
+  /// Returns the name of the memory for messages, such as "page-locked host memory".
   virtual std::string_view name() const = 0;
+  /// Returns the reason why `bytes` bytes cannot be allocated, for messages, such as "memory.pinned_bytes allows 1024
+  /// bytes, of which 512 are taken".
   virtual std::string unavailable_reason(int64_t bytes) const = 0;
 };
 

@@ -5,15 +5,16 @@
 namespace hexad::device::emulated {
 
 std::shared_ptr<std::byte> PinnedMemory::take(int64_t bytes) {
+  std::byte* begin = nullptr;
   {
     std::lock_guard lock(mutex_);
     if (limit_ && held_ + bytes > limit_)
       base::fail(base::ExitCode::resource, "out of page-locked host memory: a buffer of ", bytes,
                  " bytes is needed for copies, and memory.pinned_bytes allows ", limit_, " bytes, of which ", held_,
                  " are taken");
+    begin = new std::byte[bytes > 0 ? bytes : 1];
     held_ += bytes;
   }
-  auto* begin = new std::byte[bytes > 0 ? bytes : 1];
   const std::shared_ptr<std::byte> buffer(begin, [self = shared_from_this(), bytes](std::byte* p) {
     {
       std::lock_guard lock(self->mutex_);

@@ -33,18 +33,25 @@ double IssueMark::passed_at() const {
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
   if (paused_) return -1;
   if (part_) record_addition(family, name, lane, work);
-  return add_in(innermost(), family, name, lane, std::move(work));
-}
-
-int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view name, Lane lane, Work work) {
   Queue& from = lanes_[base::ordinal(queue(lane))];
-  from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
-                    host_waits_.end());
-  from.host_waits = host_waits_.size();
+  if (!has_thread(lane)) {
+    from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
+                      host_waits_.end());
+    from.host_waits = host_waits_.size();
+  }
   // Communication does not clear the waits of its queue. Without this call, the waits of a queue that only communicates
   // would grow without limit.
   keep_last_of_each_lane(from.waits, issues_);
-  Issue issue{family, name, queue(lane), std::move(work), span, from.waits};
+  Issue issue{family, name, queue(lane), std::move(work), innermost(), from.waits};
+  if (has_thread(lane)) {
+    // The issuing thread reaches the lane after its own operations and waits.
+    const Queue& issuer = lanes_[base::ordinal(Lane::compute)];
+    issue.after.insert(issue.after.end(), issuer.waits.begin(), issuer.waits.end());
+    issue.after.insert(issue.after.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(issuer.host_waits),
+                       host_waits_.end());
+    if (issuer.last >= 0) issue.after.push_back(issuer.last);
+    keep_last_of_each_lane(issue.after, issues_);
+  }
   const bool communicates = issue.communicates();
   if (communicates && from.last >= 0) {
     issue.after.push_back(from.last);
@@ -60,6 +67,7 @@ int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view
   return number;
 }
 
+// Returns the operations before a mark of mark_of().
 std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   const Queue& of = lanes_[base::ordinal(queue(lane))];
   // A mark that includes the lane's last communication need not list the operations that this communication follows.
@@ -70,25 +78,28 @@ std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   return issues;
 }
 
-std::shared_ptr<const DeviceMark> IssueLog::new_mark(std::vector<int32_t> issues) {
+std::shared_ptr<const IssueMark> IssueLog::new_mark(std::vector<int32_t> issues) {
   return std::make_shared<IssueMark>(*this, marks_++, std::move(issues));
 }
 
-std::shared_ptr<const DeviceMark> IssueLog::mark(int32_t issue) {
+std::shared_ptr<const IssueMark> IssueLog::mark(int32_t issue) {
   if (part_) record_mark(issue);
   return new_mark({issue});
 }
 
 // While a part is recorded, a mark without operations is also made, so that the part contains the waits for it. In a
 // repetition of the part, there may be operations before the mark.
-std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
+std::shared_ptr<const IssueMark> IssueLog::mark_of(Lane lane) {
   if (part_) record_mark(lane);
   std::vector<int32_t> issues = before_mark(lane);
   if (issues.empty() && !part_) return nullptr;
   return new_mark(std::move(issues));
 }
 
-int32_t IssueLog::innermost() const { return spans_ ? spans_->innermost() : -1; }
+int32_t IssueLog::innermost() const {
+  if (in_span_) return *in_span_;
+  return spans_ ? spans_->innermost() : -1;
+}
 
 int IssueLog::add_group(IssuedGroup group) {
   groups_.push_back(std::move(group));
@@ -96,8 +107,21 @@ int IssueLog::add_group(IssuedGroup group) {
 }
 
 void IssueLog::wait(Lane lane, int32_t issue) {
-  if (issue < 0 || host_ == Host::computes) return wait_on_host(issue);
-  if (issues_[issue].communicates() || issues_[issue].lane != lane) lanes_[base::ordinal(lane)].waits.push_back(issue);
+  if (issue < 0 || runs_on_host(lane)) return wait_on_host(issue);
+  if (!issues_[issue].communicates() && issues_[issue].lane == lane) return;
+  Queue& of = lanes_[base::ordinal(lane)];
+  of.waits.push_back(issue);
+  if (of.waits.size() > of.most_waits) shorten(of);
+}
+
+// Removes redundant entries that were added after the queue's last operation. Without this call, the waits of two
+// queues that wait for each other's marks, with no operations between, would double with each mark.
+void IssueLog::shorten(Queue& of) const {
+  const auto later = of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits);
+  std::vector<int32_t> kept(later, of.waits.end());
+  keep_last_of_each_lane(kept, issues_);
+  of.waits.erase(std::ranges::copy(kept, later).out, of.waits.end());
+  of.most_waits = std::max(of.most_waits, 2 * of.waits.size());
 }
 
 void IssueLog::wait(Lane lane, const IssueMark& mark) {
@@ -111,8 +135,8 @@ void IssueLog::wait_on_host(const IssueMark& mark) {
 }
 
 void IssueLog::wait_on_host(int32_t issue) {
-  // A host that computes runs its operations synchronously, so it has to wait only for communication.
-  if (issue >= 0 && (host_ == Host::launches || issues_[issue].communicates())) host_waits_.push_back(issue);
+  // The host need not wait for operations that it runs itself.
+  if (issue >= 0 && (issues_[issue].communicates() || !runs_on_host(issues_[issue].lane))) host_waits_.push_back(issue);
 }
 
 }  // namespace hexad::device

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +18,7 @@
 #include "framework/base/ordinal.h"
 #include "framework/device/event.h"
 #include "framework/device/lane.h"
+#include "framework/device/meta/meta_allocator.h"
 
 namespace hexad::device {
 
@@ -86,7 +89,7 @@ using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, Comm
 /// it runs concurrently with all lanes.
 struct Issue {
   std::string_view family, name;  // such as "swiglu", "backward" or "comm", "all_to_all"
-  Lane lane;                      // lane to which the operation was issued; always compute if the host computes
+  Lane lane;                      // lane to which the operation was issued; always compute with Host::computes
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
   // Operations that must end before this operation starts. Of the non-communication operations of a lane, only the last
@@ -128,12 +131,19 @@ class IssueMark final : public DeviceMark {
   const std::vector<int32_t> issues_;
 };
 
+/// Beginning of the names of a part's spans, such as "layers.3", and its replacement in a repetition. Names that do
+/// not begin with `from` and a dot or a space are kept.
+struct RenamedSpans {
+  std::string from{}, to{};
+};
+
 /// Log of the operations that a rank issues. Not thread-safe.
 class IssueLog {
  public:
   /// Place where kernels run. computes: on the issuing thread, which does nothing else meanwhile, as on a CPU.
-  /// launches: in queues of a device.
-  enum class Host : uint8_t { computes, launches };
+  /// computes_beside_lanes: likewise for Lane::compute, while each other lane has a thread of its own. launches: in
+  /// queues of a device.
+  enum class Host : uint8_t { computes, computes_beside_lanes, launches };
 
   explicit IssueLog(Host host) : host_(host) {}
   IssueLog(const IssueLog&) = delete;
@@ -144,9 +154,6 @@ class IssueLog {
   void follow(SpanLog& spans) { spans_ = &spans; }
   /// Appends an operation of `lane` and returns its number in the log. During a Pause, appends nothing and returns -1.
   int32_t add(std::string_view family, std::string_view name, Lane lane, Work work);
-  /// Like add(), but for an operation in span number `span`. Also appends during a Pause, and is not recorded in a part
-  /// (start_part()).
-  int32_t add_in(int32_t span, std::string_view family, std::string_view name, Lane lane, Work work);
   /// Adds a group and returns its index in groups().
   int add_group(IssuedGroup group);
 
@@ -158,23 +165,60 @@ class IssueLog {
   void wait(Lane lane, const IssueMark& mark);
   void wait_on_host(const IssueMark& mark);
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
-  std::shared_ptr<const DeviceMark> mark(int32_t issue);
-  /// Returns a mark after the operations of before_mark(). Null if there are none, unless a part is being recorded. The
-  /// log must outlive the mark.
-  std::shared_ptr<const DeviceMark> mark_of(Lane lane);
-  /// Returns the lane's last non-communication operation, and the operations for which the lane must wait since then.
-  /// If the lane waits for its last communication, leaves out the operations that this communication follows.
-  std::vector<int32_t> before_mark(Lane lane) const;
+  std::shared_ptr<const IssueMark> mark(int32_t issue);
+  /// Returns a mark after the lane's last non-communication operation, and after the operations for which the lane must
+  /// wait since then. If the lane waits for its last communication, leaves out the operations that this communication
+  /// follows. Null if there is no operation, unless a part is being recorded. The log must outlive the mark.
+  std::shared_ptr<const IssueMark> mark_of(Lane lane);
 
   /// Records later calls (IssuePart::Call) and spans in `part`, until end_part(). `part` must be new. Before
   /// end_part(), all waits must be for marks, not for numbers of operations. Throws std::logic_error if another part is
   /// being recorded.
   void start_part(IssuePart& part);
   void end_part();
-  /// Makes the calls of `part` again, with new operations, spans and marks. Where `part` waited for a mark of another
-  /// part, waits for the corresponding mark of that part's repetition in `earlier`. Requires
-  /// IssuePart::repeatable_after().
-  RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier);
+  /// True if a part is being recorded.
+  bool records_part() const { return part_ != nullptr; }
+  /// Records a change of the memory in use in the current part, if it counts memory (IssuePart::counts_memory).
+  void record_memory(MetaAllocator& allocator, const MetaAllocator::Change& change);
+  /// Returns a mark after no operation. A part contains the waits for it, in contrast to waits for a null mark.
+  std::shared_ptr<const IssueMark> mark_of_nothing() { return new_mark({}); }
+  /// Makes call `number` of the program again, and returns the event that this call returns.
+  using CallProgram = std::function<Event(size_t number)>;
+  /// Makes the calls of `part` again, with new operations, spans and marks. They may belong to another part that is
+  /// being recorded. Where `part` waited for a mark of another part, waits for the corresponding mark of that part's
+  /// repetition in `earlier`. Where `part` has a call of the program (InnerCall), calls `program`, which may be empty
+  /// if there are none. Changes of the memory in use are counted again. Requires IssuePart::repeatable_after().
+  RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {},
+                      const RenamedSpans& renamed = {});
+
+  /// Call of the program that a repetition of the part that is being recorded must make again, because its calls to the
+  /// log depend on the state of the program. During its lifetime, no calls are recorded in the part.
+  class InnerCall {
+   public:
+    explicit InnerCall(IssueLog& log);
+    ~InnerCall() { log_.part_ = part_; }
+    InnerCall(const InnerCall&) = delete;
+    InnerCall& operator=(const InnerCall&) = delete;
+    /// True if a part contains the call.
+    bool recorded() const { return part_ != nullptr; }
+
+   private:
+    IssueLog& log_;
+    IssuePart* const part_;
+  };
+
+  /// Stores span number `span` (-1: none) in operations that are added during its lifetime.
+  class InSpan {
+   public:
+    InSpan(IssueLog& log, int32_t span) : log_(log), before_(std::exchange(log.in_span_, span)) {}
+    ~InSpan() { log_.in_span_ = before_; }
+    InSpan(const InSpan&) = delete;
+    InSpan& operator=(const InSpan&) = delete;
+
+   private:
+    IssueLog& log_;
+    const std::optional<int32_t> before_;
+  };
 
   /// Makes add() ignore operations during its lifetime, for work that a real device would not perform. `log` may be
   /// null.
@@ -192,6 +236,8 @@ class IssueLog {
     const bool before_;
   };
 
+  /// True during a Pause: operations are not added.
+  bool paused() const { return paused_; }
   const std::vector<Issue>& issues() const { return issues_; }
   const std::vector<IssuedGroup>& groups() const { return groups_; }
 
@@ -202,11 +248,18 @@ class IssueLog {
     std::vector<int32_t> waits;       // operations that the queue's next operation must wait for
     size_t issued_waits = 0;          // the queue's last operation waits for this many entries at the start of `waits`
     size_t host_waits = 0;            // the queue already waits for this many entries at the start of host_waits_
+    size_t most_waits = 64;           // if `waits` becomes longer, redundant entries are removed
   };
-  // On a host that computes, all lanes are one queue: the issuing thread.
+  // With Host::computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
+  /// True if the issuing thread itself runs the operations of the lane.
+  bool runs_on_host(Lane lane) const { return host_ != Host::launches && queue(lane) == Lane::compute; }
+  /// True if a thread of the lane runs its operations.
+  bool has_thread(Lane lane) const { return host_ == Host::computes_beside_lanes && lane != Lane::compute; }
   int32_t innermost() const;
-  std::shared_ptr<const DeviceMark> new_mark(std::vector<int32_t> issues);
+  std::vector<int32_t> before_mark(Lane lane) const;
+  void shorten(Queue& of) const;
+  std::shared_ptr<const IssueMark> new_mark(std::vector<int32_t> issues);
   // Append a call to the part that is being recorded.
   void record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work);
   void record_mark(Lane lane);
@@ -220,8 +273,9 @@ class IssueLog {
   std::array<Queue, lane_count> lanes_{};
   std::vector<int32_t> host_waits_;
   bool paused_ = false;
-  int64_t marks_ = 0;          // number of marks made
-  IssuePart* part_ = nullptr;  // part that is being recorded; null: none
+  int64_t marks_ = 0;               // number of marks made
+  IssuePart* part_ = nullptr;       // part that is being recorded; null: none
+  std::optional<int32_t> in_span_;  // span of InSpan; none: the innermost open span
 };
 
 }  // namespace hexad::device

@@ -1,13 +1,16 @@
 // Part of a step whose calls to an IssueLog are recorded, so that the log can repeat them without running the part.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "framework/device/event.h"
 #include "framework/device/meta/issue_log.h"
 
 namespace hexad::device {
@@ -20,22 +23,39 @@ struct IssuePart {
     Lane lane;
     Work work;
     int32_t span;  // index in `spans`; -1: the span around the part
+    bool operator==(const Addition&) const = default;
   };
   /// Call of IssueLog::mark_of().
   struct LaneMark {
     Lane lane;
+    bool operator==(const LaneMark&) const = default;
   };
   /// Call of IssueLog::mark().
   struct OperationMark {
-    int32_t issue;  // number of the operation among those of the part; -1: issued during a Pause or before the part
+    int32_t issue;  // number of the operation among those of the part; -1: no operation of the part
+    bool operator==(const OperationMark&) const = default;
+  };
+  /// Call of the program. The part does not contain the calls to the log that the program makes in it
+  /// (IssueLog::InnerCall).
+  struct ProgramCall {
+    int32_t span;  // index in `spans`; -1: the span around the part
+    bool operator==(const ProgramCall&) const = default;
   };
   /// Wait of a lane, or of the host, for a mark.
   struct Wait {
     bool of_host;
-    Lane lane;     // not used if the host waits
-    int64_t mark;  // IssueMark::number()
+    Lane lane;             // not used if the host waits
+    int64_t mark;          // IssueMark::number()
+    int32_t program = -1;  // number of the program's call that returned the event of the mark (bind()); -1: none
+    bool operator==(const Wait&) const = default;
   };
-  using Call = std::variant<Addition, LaneMark, OperationMark, Wait>;
+  /// Change of the memory in use. Only in a part that counts memory.
+  struct Memory {
+    MetaAllocator* allocator;
+    MetaAllocator::Change change;
+    bool operator==(const Memory&) const = default;
+  };
+  using Call = std::variant<Addition, LaneMark, OperationMark, ProgramCall, Wait, Memory>;
   struct Span {
     std::string name;
     int32_t around;  // index of the enclosing span; -1: the span around the part
@@ -43,22 +63,34 @@ struct IssuePart {
 
   std::vector<Call> calls;
   std::vector<Span> spans;
-  int64_t first_mark = 0, marks = 0;        // numbers of the marks that the part made: the first number, and the count
-  int32_t first_issue = 0, first_span = 0;  // numbers of operations and of spans in the log when the part began
-  bool marks_earlier_operations = false;    // true if the part called mark() for an operation from before it
+  std::vector<int64_t> marks;           // numbers of the marks that the part made, ascending
+  std::vector<int32_t> issues;          // numbers of the operations that the part added to the log, ascending
+  int32_t first_span = 0;               // number of spans in the log when the part began
+  bool counts_memory = false;           // set it before the recording; a repetition then needs the same allocators
+  bool marks_other_operations = false;  // true if the part called mark() for an operation that it did not add
 
   /// True if the part made the mark with this number.
-  bool made(int64_t mark) const { return mark >= first_mark && mark < first_mark + marks; }
+  bool made(int64_t mark) const { return std::ranges::binary_search(marks, mark); }
+  /// Returns the position in `marks` of a mark that the part made.
+  size_t position_of(int64_t mark) const { return std::ranges::lower_bound(marks, mark) - marks.begin(); }
+  /// Makes waits for marks of the program's calls refer to these calls. `events` has the event that each call returned,
+  /// in order. If several calls returned the event of a wait, the wait refers to the last one before it. Must be called
+  /// after end_part(), when all events for which the part waits are done.
+  void bind(std::span<const Event> events);
   /// True if the log can repeat the part after repetitions of the parts `earlier`. This requires that the part waits
-  /// only for marks that it made itself or that `earlier` made, and that it did not call IssueLog::mark() for an
-  /// operation from before it.
+  /// only for marks that it made itself or that `earlier` made, and for events of the program's calls (bind()). It also
+  /// requires that the part did not call IssueLog::mark() for an operation that it did not add.
   bool repeatable_after(std::span<const IssuePart* const> earlier) const;
+  /// True if repetitions of this part and of `other` make the same calls, apart from the names of spans. Both parts
+  /// must be repeatable after no other part.
+  bool same_calls(const IssuePart& other) const;
 };
 
 /// Repetition of a part. `part` must outlive the object.
 struct RepeatedPart {
   const IssuePart* part;
-  std::vector<std::vector<int32_t>> marked;  // for each mark of the part, in order: the operations that precede it
+  // The repeated mark of each mark of the part, in order; null if no operation precedes it.
+  std::vector<std::shared_ptr<const IssueMark>> marks{};
 };
 
 }  // namespace hexad::device

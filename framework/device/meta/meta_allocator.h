@@ -8,21 +8,35 @@
 
 namespace hexad::device {
 
+class IssueLog;
+
 /// Counts bytes by category like a real allocator. MemoryStats::held is the memory that the blocks in use would need
 /// under memory.limit_bytes: each block is rounded up as in CachingAllocator (block_size()). Freed blocks do not count,
 /// because CachingAllocator frees its cache before it refuses a request.
 class MetaAllocator final : public Allocator {
  public:
-  explicit MetaAllocator(std::shared_ptr<MetaMemory> memory)
-      : Allocator(Held::measured, Live::not_listed), memory_(std::move(memory)) {}
+  /// Changes of the memory in use are recorded in the parts of `log` that count memory; null: not recorded.
+  explicit MetaAllocator(std::shared_ptr<MetaMemory> memory, std::shared_ptr<IssueLog> log = nullptr)
+      : Allocator(Held::measured, Live::not_listed), memory_(std::move(memory)), log_(std::move(log)) {}
   void* allocate(int64_t bytes, Category category) override;
   void deallocate(void* block, int64_t bytes, Category category) override;
+  void recategorise(int64_t bytes, Category from, Category to) override;
   bool on_host() const override { return false; }
 
+  /// Change of the memory in use: `bytes` bytes more in a category, or less if `bytes` is negative. `block`: a block is
+  /// allocated or freed; otherwise, it gets or loses the category.
+  struct Change {
+    int64_t bytes;
+    Category category;
+    bool block;
+    bool operator==(const Change&) const = default;
+  };
+  /// Counts a change without a block of its own, for work that is repeated without running it. It is recorded, too.
+  void count_change(const Change& change);
+
  private:
-  // Counts a block of `bytes` bytes; a negative number counts a freed block.
-  void take(int64_t bytes, Category category);
   const std::shared_ptr<MetaMemory> memory_;
+  const std::shared_ptr<IssueLog> log_;
   int64_t rounded_ = 0;  // bytes of the blocks in use, each rounded up
 };
 

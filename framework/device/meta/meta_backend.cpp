@@ -32,11 +32,13 @@ class MetaBackend final : public Backend {
 
   DeviceKind kind() const override { return DeviceKind::meta; }
   std::string description() const override { return base::cat("no memory, counted as ", name_of(run_->stands_for())); }
-  std::shared_ptr<Allocator> make_allocator() override { return std::make_shared<MetaAllocator>(run_->memory()); }
+  std::shared_ptr<Allocator> make_allocator() override {
+    return std::make_shared<MetaAllocator>(run_->memory(), std::shared_ptr<IssueLog>(run_, run_->issues()));
+  }
   std::shared_ptr<Allocator> make_offload_allocator() override { return make_allocator(); }
   std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) override {
     base::require(!by_itself, "[meta device] a lane with a thread was requested; expected lanes that run inline");
-    return std::make_unique<MetaStream>(lane, run_->issues());
+    return std::make_unique<MetaStream>(lane, run_->issues(), run_->lanes_have_threads() && lane != Lane::compute);
   }
 
   // If any byte of the source is unknown, a copy to the host writes zeros, and a copy to the device makes all its bytes

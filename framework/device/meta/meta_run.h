@@ -35,9 +35,14 @@ class MetaRun {
                    std::shared_ptr<KnownResults> results = std::make_shared<KnownResults>())
       : choose(std::move(routing)), stands_for_(stands_for), results_(std::move(results)) {}
 
+  /// Makes the lanes of the run imitate lanes with threads of their own (DeviceContext::run_lanes_on_threads()). Call
+  /// it before record_issues() and before the contexts of the run are created. The run must stand for a CPU.
+  void imitate_lanes_with_threads() { lanes_have_threads_ = true; }
+  bool lanes_have_threads() const { return lanes_have_threads_; }
   /// Starts to log the operations that the run issues. Call it before the contexts and groups of the run are created.
   void record_issues() {
-    log_.emplace(stands_for_ == DeviceKind::cpu ? IssueLog::Host::computes : IssueLog::Host::launches);
+    using enum IssueLog::Host;
+    log_.emplace(stands_for_ != DeviceKind::cpu ? launches : lanes_have_threads_ ? computes_beside_lanes : computes);
   }
   /// Returns the log; null if record_issues() was not called.
   IssueLog* issues() { return log_ ? &*log_ : nullptr; }
@@ -54,6 +59,7 @@ class MetaRun {
 
  private:
   const DeviceKind stands_for_;
+  bool lanes_have_threads_ = false;
   const std::shared_ptr<MetaMemory> memory_ = std::make_shared<MetaMemory>();
   const std::shared_ptr<KnownResults> results_;
   std::optional<IssueLog> log_;

@@ -11,17 +11,19 @@ class IssueLog;
 /// Runs host work immediately. Waits and marks of the lane are recorded in the run's log, if it has one.
 class MetaStream final : public Stream {
  public:
-  /// `log` may be null.
-  MetaStream(Lane lane, IssueLog* log) : lane_(lane), log_(log) {}
+  /// `log` may be null. `has_thread`: true if the lane imitates a lane with a thread of its own, for which the issuing
+  /// thread need not wait.
+  MetaStream(Lane lane, IssueLog* log, bool has_thread = false) : lane_(lane), log_(log), has_thread_(has_thread) {}
   void run(std::function<void()> work) override { work(); }
   void wait(const Event& event) override;
   Event record() override;
-  bool runs_at_once() const override { return true; }
+  bool runs_at_once() const override { return !has_thread_; }
   Lane lane() const { return lane_; }
 
  private:
   const Lane lane_;
   IssueLog* const log_;
+  const bool has_thread_;
 };
 
 /// Returns the lane of a stream of a meta device; Lane::compute for the stream of another device.

@@ -9,6 +9,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/scratch.h"
 #include "framework/kernels/cpu/simd/isa.h"
+#include "framework/kernels/operand_checks.h"
 
 namespace hexad::kernels::cpu {
 
@@ -26,11 +27,8 @@ HeadRows head_rows(std::string_view name, const Tensor& t, Dtype dtype, int64_t 
 }
 
 const int32_t* bounds(std::string_view name, const Tensor& t, const AttentionShape& shape) {
-  if (!t.defined()) return nullptr;
-  require(t.dtype() == Dtype::i32 && t.numel() == shape.sequences * shape.queries && t.contiguous(), "[attention] ",
-          name, " is ", t.dtype(), " ", t.shape(), "; expected contiguous i32 ",
-          Shape({shape.sequences, shape.queries}));
-  return t.data<int32_t>();
+  check_bounds(name, t, shape);
+  return t.defined() ? t.data<int32_t>() : nullptr;
 }
 
 AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,

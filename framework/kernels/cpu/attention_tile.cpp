@@ -283,10 +283,14 @@ struct Attention {
       for (int64_t i = 0; i < p.queries; i += attention_queries)
         backward_block(b, i, min(attention_queries, p.queries - i), head);
     for (int64_t j = 0; j < p.keys; ++j) {
-      const bool packed = b.origin <= j && j < b.all.end;
-      const int64_t from = packed ? (j - b.origin) * padded : 0;  // 0 if no query sees these keys
-      store_scaled<In>(row(p.dk, key_token(j), task.key_head), b.dk + from, T(packed), size);
-      store_scaled<In>(row(p.dv, key_token(j), task.key_head), b.dv + from, T(packed), size);
+      In *dk = row(p.dk, key_token(j), task.key_head), *dv = row(p.dv, key_token(j), task.key_head);
+      if (j < b.origin || b.all.end <= j) {  // no query sees this key
+        for (int64_t c = 0; c < size; ++c) dk[c] = dv[c] = In{};
+        continue;
+      }
+      const int64_t from = (j - b.origin) * padded;
+      store_scaled<In>(dk, b.dk + from, T(1), size);
+      store_scaled<In>(dv, b.dv + from, T(1), size);
     }
   }
 

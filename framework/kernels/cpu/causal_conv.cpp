@@ -97,7 +97,9 @@ void backward(Stream& stream, const CausalConvGradients& g, const Tensor& dout, 
     check(dout, operands, rows);
     require_flat("causal_conv", "dx", g.dx, operands.x.numel());
     require_flat("causal_conv", "dweight", g.dweight, operands.weight.numel());
-    if (g.dbefore.defined()) require_flat("causal_conv", "dbefore", g.dbefore, operands.before.numel());
+    if (g.dbefore.defined())
+      require_flat("causal_conv", "dbefore", g.dbefore,
+                   rows.sequences * (operands.weight.dim(1) - 1) * operands.x.dim(1));
     if (dout.numel() == 0) return;
     with_dtype<float, bf16, double>("causal_conv", dout.dtype(), [&]<class T>() {
       using A = accumulator_t<T>;
@@ -107,7 +109,8 @@ void backward(Stream& stream, const CausalConvGradients& g, const Tensor& dout, 
       T *dx = g.dx.data<T>(), *dbefore = g.dbefore.defined() ? g.dbefore.data<T>() : nullptr;
       A* dweight = g.dweight.data<A>();
       parallel_columns(operands.x.dim(0) * taps, width, [&](int64_t column, int64_t count) {
-        // Gradients of the sums of one row, and of all rows that are read, beginning with those before the sequence.
+        // dz: gradients of the sums of one row. drows: gradients of all rows that are read; the taps - 1 rows before
+        // the sequence come first.
         std::vector<A> dz(count);
         std::vector<A> drows((length + taps - 1) * count), sums(count);
         std::vector<A> dweights(taps * count);

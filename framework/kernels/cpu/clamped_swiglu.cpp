@@ -7,14 +7,6 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-/// Returns the elements of `t`, one per row; null if `t` is undefined.
-template <class T>
-accumulator_t<T>* row_scalars(std::string_view name, const Tensor& t, int64_t rows) {
-  if (!t.defined()) return nullptr;
-  require_flat("clamped_swiglu", name, t, rows);
-  return t.data<accumulator_t<T>>();
-}
-
 void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up, const Tensor& weights,
              double limit) {
   stream.run([=] {
@@ -23,7 +15,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor
       require_shape("clamped_swiglu", "gate", gate, out.shape());
       require_shape("clamped_swiglu", "up", up, out.shape());
       const Rows<T> Y(out), G(gate), U(up);
-      const A* w = row_scalars<T>("weights", weights, Y.count());
+      const A* w = row_scalars<T>("clamped_swiglu", "weights", weights, Y.count());
       const auto row = choose<T>(v3::activation_loops, v4::activation_loops).clamped_swiglu_forward;
       parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) row(Y[t], G[t], U[t], w ? w[t] : A(1), static_cast<A>(limit), Y.width());
@@ -43,8 +35,8 @@ void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& do
         require_shape("clamped_swiglu", name, t, dout.shape());
       if (product.defined()) require_shape("clamped_swiglu", "product", product, dout.shape());
       const Rows<T> DG(dgate), DU(dup), DY(dout), G(gate), U(up), P(product.defined() ? product : dout);
-      const A* w = row_scalars<T>("weights", saved.weights, DY.count());
-      A* dw = row_scalars<T>("dweights", gradients.dweights, DY.count());
+      const A* w = row_scalars<T>("clamped_swiglu", "weights", saved.weights, DY.count());
+      A* dw = row_scalars<T>("clamped_swiglu", "dweights", gradients.dweights, DY.count());
       const auto row = choose<T>(v3::activation_loops, v4::activation_loops).clamped_swiglu_backward;
       parallel_for(DY.count(), row_grain(DY.width()), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {

@@ -5,6 +5,7 @@
 
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/kernel_table.h"
+#include "framework/kernels/operand_checks.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -89,32 +90,26 @@ void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, cons
 
 void forward(Stream& stream, const Tensor& weights, const Tensor& scores, const Tensor& ids) {
   stream.run([=] {
-    const int64_t tokens = scores.dim(0), experts = scores.dim(1), slots = ids.dim(1);
-    require_flat("expert_choice", "scores", scores, tokens * experts);
-    require_flat("expert_choice", "weights", weights, tokens * slots);
-    require_flat("expert_choice", "ids", ids, tokens * slots);
-    const int32_t* id = checked_indices<int32_t>("expert_choice", "ids", ids, -1, experts);
+    const ChoiceSizes n = choice_sizes("scores", scores, "weights", weights, ids);
+    const int32_t* id = checked_indices<int32_t>("expert_choice", "ids", ids, -1, n.experts);
     with_dtype<float, double>("expert_choice", scores.dtype(), [&]<class A>() {
       const A* s = scores.data<A>();
       A* w = weights.data<A>();
-      for (int64_t i = 0; i < tokens * slots; ++i) w[i] = id[i] < 0 ? A{0} : s[i / slots * experts + id[i]];
+      for (int64_t i = 0; i < n.tokens * n.slots; ++i) w[i] = id[i] < 0 ? A{0} : s[i / n.slots * n.experts + id[i]];
     });
   });
 }
 
 void backward(Stream& stream, const Tensor& dscores, const Tensor& dweights, const Tensor& ids) {
   stream.run([=] {
-    const int64_t tokens = dscores.dim(0), experts = dscores.dim(1), slots = ids.dim(1);
-    require_flat("expert_choice", "dscores", dscores, tokens * experts);
-    require_flat("expert_choice", "dweights", dweights, tokens * slots);
-    require_flat("expert_choice", "ids", ids, tokens * slots);
-    const int32_t* id = checked_indices<int32_t>("expert_choice", "ids", ids, -1, experts);
+    const ChoiceSizes n = choice_sizes("dscores", dscores, "dweights", dweights, ids);
+    const int32_t* id = checked_indices<int32_t>("expert_choice", "ids", ids, -1, n.experts);
     with_dtype<float, double>("expert_choice", dscores.dtype(), [&]<class A>() {
       const A* dw = dweights.data<A>();
       A* ds = dscores.data<A>();
-      std::fill(ds, ds + tokens * experts, A{0});
-      for (int64_t i = 0; i < tokens * slots; ++i)
-        if (id[i] >= 0) ds[i / slots * experts + id[i]] += dw[i];
+      std::fill(ds, ds + n.tokens * n.experts, A{0});
+      for (int64_t i = 0; i < n.tokens * n.slots; ++i)
+        if (id[i] >= 0) ds[i / n.slots * n.experts + id[i]] += dw[i];
     });
   });
 }

@@ -1,7 +1,7 @@
 // View of a tensor of any rank as rows. The leading dimensions are flattened, and the last dimension is contiguous.
 #pragma once
 
-#include "framework/tensor/tensor.h"
+#include "framework/kernels/tensor_checks.h"
 
 namespace hexad::kernels::cpu {
 
@@ -50,16 +50,5 @@ class Rows {
   int levels_ = 0;  // number of leading dimensions that cannot be merged, stored innermost first
   std::array<int64_t, Shape::max_rank> size_{}, stride_{};
 };
-
-/// Throws std::logic_error unless `t` has shape `shape`.
-inline void require_shape(std::string_view op, std::string_view name, const Tensor& t, const Shape& shape) {
-  require(t.shape() == shape, "[", op, "] ", name, " has shape ", t.shape(), "; expected ", shape);
-}
-
-/// Throws std::logic_error unless `t` is contiguous and has `count` elements.
-inline void require_flat(std::string_view op, std::string_view name, const Tensor& t, int64_t count) {
-  require(t.numel() == count && t.contiguous(), "[", op, "] ", name, " has shape ", t.shape(), " and strides ",
-          t.strides(), "; expected ", count, " contiguous elements");
-}
 
 }  // namespace hexad::kernels::cpu

@@ -44,6 +44,14 @@ const I* checked_indices(std::string_view op, std::string_view name, const Tenso
   return p;
 }
 
+/// Returns the elements of `t`, one per row; null if `t` is undefined.
+template <class T>
+base::accumulator_t<T>* row_scalars(std::string_view op, std::string_view name, const Tensor& t, int64_t rows) {
+  if (!t.defined()) return nullptr;
+  require_flat(op, name, t, rows);
+  return t.data<base::accumulator_t<T>>();
+}
+
 /// Returns row indices to which threads write concurrently, after checking that each is in [lowest, limit). Only -1 may
 /// occur more than once.
 inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest,

@@ -121,7 +121,7 @@ void update(const AdamwSlice& s, const AdamwStep& step, double factor) {
 }
 
 void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor) {
-  require(step.step >= 1, "[adamw] step is ", step.step, "; expected 1 for the first");
+  require(step.step >= 1, "[adamw] step is ", step.step, "; expected at least 1");
   stream.run([step, factor, all = std::vector<AdamwSlice>(slices.begin(), slices.end())] {
     const double f = value_of("adamw", factor);
     if (f < 0) return;

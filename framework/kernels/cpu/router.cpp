@@ -4,18 +4,12 @@
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
 #include "framework/kernels/kernel_table.h"
+#include "framework/kernels/operand_checks.h"
 
 namespace hexad::kernels::cpu {
 namespace {
 
 constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts are zero (as in DeepSeek-V3)
-
-void check(const RouterRule& rule, int64_t experts) {
-  require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
-              rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
-          "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
-          rule.groups, " groups; expected equal groups, and enough experts in the chosen groups");
-}
 
 /// The best candidates offered so far, in descending order of their scores. Candidates are offered in ascending order
 /// of their index, so the lower index wins a tie. NaN comes last.
@@ -120,7 +114,7 @@ void weigh_token(A* weights, const int32_t* ids, const A* scores, const RouterRu
 void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
              const Tensor& bias, const RouterRule& rule) {
   const int64_t tokens = logits.dim(0), experts = logits.dim(1);
-  check(rule, experts);
+  check_rule(rule, experts);
   stream.run([=] {
     require_flat("router", "logits", logits, tokens * experts);
     require_flat("router", "scores", scores, tokens * experts);

@@ -4,21 +4,16 @@
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/pointwise_loops.h"
 #include "framework/kernels/kernel_table.h"
+#include "framework/kernels/operand_checks.h"
 
 namespace hexad::kernels::cpu {
 
 using namespace base;
 namespace {
 
-void require_heads(const Tensor& out, const Tensor& log_sum_exp, const Tensor& sinks) {
-  require(out.rank() == 3, "[sink] out has shape ", out.shape(), "; expected [tokens, heads, size]");
-  require_flat("sink", "log_sum_exp", log_sum_exp, out.dim(0) * out.dim(1));
-  require_flat("sink", "sinks", sinks, out.dim(1));
-}
-
 void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& sinks) {
   stream.run([=] {
-    require_heads(out, log_sum_exp, sinks);
+    check_sinks(out, log_sum_exp, sinks);
     with_dtype<float, bf16, double>("sink", out.dtype(), [&]<class T>() {
       using A = accumulator_t<T>;
       const Rows<T> O(out);
@@ -41,7 +36,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
 void backward(Stream& stream, const Tensor& dsinks, const Tensor& dout, const Tensor& out, const Tensor& log_sum_exp,
               const Tensor& sinks) {
   stream.run([=] {
-    require_heads(out, log_sum_exp, sinks);
+    check_sinks(out, log_sum_exp, sinks);
     require_shape("sink", "dout", dout, out.shape());
     require_flat("sink", "dsinks", dsinks, log_sum_exp.numel());
     with_dtype<float, bf16, double>("sink", out.dtype(), [&]<class T>() {

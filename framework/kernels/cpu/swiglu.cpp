@@ -7,21 +7,13 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-/// Returns the elements of `t`, one per row; null if `t` is undefined.
-template <class T>
-accumulator_t<T>* row_scalars(std::string_view name, const Tensor& t, int64_t rows) {
-  if (!t.defined()) return nullptr;
-  require_flat("swiglu", name, t, rows);
-  return t.data<accumulator_t<T>>();
-}
-
 void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up, const Tensor& weights) {
   stream.run([=] {
     with_dtype<float, bf16, double>("swiglu", out.dtype(), [&]<class T>() {
       require_shape("swiglu", "gate", gate, out.shape());
       require_shape("swiglu", "up", up, out.shape());
       const Rows<T> Y(out), G(gate), U(up);
-      const auto* w = row_scalars<T>("weights", weights, Y.count());
+      const auto* w = row_scalars<T>("swiglu", "weights", weights, Y.count());
       const auto& loops = choose<T>(v3::activation_loops, v4::activation_loops);
       parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {
@@ -45,8 +37,8 @@ void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& do
         require_shape("swiglu", name, t, dout.shape());
       if (product.defined()) require_shape("swiglu", "product", product, dout.shape());
       const Rows<T> DG(dgate), DU(dup), DY(dout), G(gate), U(up), P(product.defined() ? product : dout);
-      const A* w = row_scalars<T>("weights", saved.weights, DY.count());
-      A* dw = row_scalars<T>("dweights", gradients.dweights, DY.count());
+      const A* w = row_scalars<T>("swiglu", "weights", saved.weights, DY.count());
+      A* dw = row_scalars<T>("swiglu", "dweights", gradients.dweights, DY.count());
       const auto& loops = choose<T>(v3::activation_loops, v4::activation_loops);
       const bool plain = !w && !dw && !product.defined();
       parallel_for(DY.count(), row_grain(DY.width()), [&](int64_t begin, int64_t end) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int threads = 1024;  // blocks are as large as possible, because there may be few experts
 constexpr int digit_bits = 8, digits = 1 << digit_bits;
-static_assert(digits <= threads, "a thread clears a counter");
+static_assert(digits <= threads, "each counter needs a thread that clears it");
 
 struct Operands {
   int32_t* ids;

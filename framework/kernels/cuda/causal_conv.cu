@@ -137,7 +137,9 @@ void backward(Stream& stream, const CausalConvGradients& g, const Tensor& dout, 
               const SequenceRows& rows) {
   require_flat("causal_conv", "dx", g.dx, operands.x.numel());
   require_flat("causal_conv", "dweight", g.dweight, operands.weight.numel());
-  if (g.dbefore.defined()) require_flat("causal_conv", "dbefore", g.dbefore, operands.before.numel());
+  if (g.dbefore.defined())
+    require_flat("causal_conv", "dbefore", g.dbefore,
+                 rows.sequences * (operands.weight.dim(1) - 1) * operands.x.dim(1));
   if (dout.numel() == 0) return;
   with_dtype<float, bf16, double>("causal_conv", dout.dtype(), [&]<class T>() {
     using D = device_t<T>;

@@ -5,6 +5,7 @@
 #include "framework/kernels/cuda/order.cuh"
 #include "framework/kernels/cuda/scan.cuh"
 #include "framework/kernels/kernel_table.h"
+#include "framework/kernels/operand_checks.h"
 
 namespace hexad::kernels::cuda {
 
@@ -135,26 +136,20 @@ void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, cons
 }
 
 void forward(Stream& stream, const Tensor& weights, const Tensor& scores, const Tensor& ids) {
-  const int64_t tokens = scores.dim(0), experts = scores.dim(1), slots = ids.dim(1);
-  require_flat("expert_choice", "scores", scores, tokens * experts);
-  require_flat("expert_choice", "weights", weights, tokens * slots);
-  require_flat("expert_choice", "ids", ids, tokens * slots);
+  const ChoiceSizes n = choice_sizes("scores", scores, "weights", weights, ids);
   with_dtype<float, double>("expert_choice", scores.dtype(), [&]<class A>() {
-    launch("expert_choice", forward_kernel<A>, blocks_of(tokens * slots, threads), threads, stream, pointer<A>(weights),
-           pointer<A>(scores), pointer<int32_t>(ids), tokens * slots, static_cast<int>(slots),
-           static_cast<int>(experts));
+    launch("expert_choice", forward_kernel<A>, blocks_of(n.tokens * n.slots, threads), threads, stream,
+           pointer<A>(weights), pointer<A>(scores), pointer<int32_t>(ids), n.tokens * n.slots,
+           static_cast<int>(n.slots), static_cast<int>(n.experts));
   });
 }
 
 void backward(Stream& stream, const Tensor& dscores, const Tensor& dweights, const Tensor& ids) {
-  const int64_t tokens = dscores.dim(0), experts = dscores.dim(1), slots = ids.dim(1);
-  require_flat("expert_choice", "dscores", dscores, tokens * experts);
-  require_flat("expert_choice", "dweights", dweights, tokens * slots);
-  require_flat("expert_choice", "ids", ids, tokens * slots);
+  const ChoiceSizes n = choice_sizes("dscores", dscores, "dweights", dweights, ids);
   with_dtype<float, double>("expert_choice", dscores.dtype(), [&]<class A>() {
-    launch("expert_choice", backward_kernel<A>, blocks_of(tokens * experts, threads), threads, stream,
-           pointer<A>(dscores), pointer<A>(dweights), pointer<int32_t>(ids), tokens * experts, static_cast<int>(slots),
-           static_cast<int>(experts));
+    launch("expert_choice", backward_kernel<A>, blocks_of(n.tokens * n.experts, threads), threads, stream,
+           pointer<A>(dscores), pointer<A>(dweights), pointer<int32_t>(ids), n.tokens * n.experts,
+           static_cast<int>(n.slots), static_cast<int>(n.experts));
   });
 }
 

@@ -16,6 +16,7 @@
 #include "framework/kernels/cuda/launch_plan.h"
 #include "framework/kernels/cuda/launcher.cuh"
 #include "framework/kernels/kernel_table.h"
+#include "framework/kernels/tensor_checks.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
@@ -128,17 +129,6 @@ Rows<device_t<T>> rows_of(std::string_view op, const Tensor& t) {
     rows.stride[rows.levels++] = t.strides()[d];
   }
   return rows;
-}
-
-/// Throws std::logic_error unless `t` has shape `shape`.
-inline void require_shape(std::string_view op, std::string_view name, const Tensor& t, const Shape& shape) {
-  require(t.shape() == shape, "[", op, "] ", name, " has shape ", t.shape(), "; expected ", shape);
-}
-
-/// Throws std::logic_error unless `t` is contiguous and has `count` elements.
-inline void require_flat(std::string_view op, std::string_view name, const Tensor& t, int64_t count) {
-  require(t.numel() == count && t.contiguous(), "[", op, "] ", name, " has shape ", t.shape(), " and strides ",
-          t.strides(), "; expected ", count, " contiguous elements");
 }
 
 /// Types that can be passed to a kernel as a copy of their bytes. Containers and views of host memory are excluded.

@@ -83,7 +83,7 @@ struct Moments<__nv_bfloat16> {
   }
 };
 
-/// Bits of a second moment, whose sign stores a mark if there are rests.
+/// Returns the bits of a second moment. If there are rests, the sign bit stores a mark.
 __device__ __forceinline__ uint32_t bits_of(float v) { return std::bit_cast<uint32_t>(v); }
 __device__ __forceinline__ uint16_t bits_of(__nv_bfloat16 v) { return std::bit_cast<uint16_t>(v); }
 
@@ -308,7 +308,7 @@ std::array<Dtype, 4> dtypes_of(const AdamwSlice& s) {
 }
 
 void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor) {
-  require(step.step >= 1, "[adamw] step is ", step.step, "; expected 1 for the first");
+  require(step.step >= 1, "[adamw] step is ", step.step, "; expected at least 1");
   const double* by = factor_pointer("adamw", factor);
   std::vector<bool> done(slices.size());
   for (size_t first = 0; first < slices.size(); ++first) {

@@ -5,6 +5,7 @@
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/order.cuh"
 #include "framework/kernels/kernel_table.h"
+#include "framework/kernels/operand_checks.h"
 
 namespace hexad::kernels::cuda {
 
@@ -47,14 +48,7 @@ Rule<A> rule_for(const RouterRule& rule, int64_t experts) {
           .floor = static_cast<A>(rule.normalize_floor)};
 }
 
-void check_rule(const RouterRule& rule, int64_t experts) {
-  require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
-              rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
-          "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
-          rule.groups, " groups; expected equal groups, and enough experts in the chosen groups");
-}
-
-/// Order of an expert that has already been chosen. It is lower than all other orders.
+/// Order of an expert or group that can no longer be chosen. It is lower than all other orders.
 constexpr uint32_t taken = 0;
 
 /// Returns the number that `order` represents; -infinity for NaN.

@@ -1,6 +1,7 @@
 // Sinks of attention. One warp computes one head of one row.
 #include "framework/kernels/cuda/vectors.cuh"
 #include "framework/kernels/kernel_table.h"
+#include "framework/kernels/operand_checks.h"
 
 namespace hexad::kernels::cuda {
 
@@ -41,14 +42,8 @@ __global__ void __launch_bounds__(threads)
   if (lane == 0) dsinks[r] = -exp(sinks[r % heads] - log_sum_exp[r]) * dot;
 }
 
-void require_heads(const Tensor& out, const Tensor& log_sum_exp, const Tensor& sinks) {
-  require(out.rank() == 3, "[sink] out has shape ", out.shape(), "; expected [tokens, heads, size]");
-  require_flat("sink", "log_sum_exp", log_sum_exp, out.dim(0) * out.dim(1));
-  require_flat("sink", "sinks", sinks, out.dim(1));
-}
-
 void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& sinks) {
-  require_heads(out, log_sum_exp, sinks);
+  check_sinks(out, log_sum_exp, sinks);
   with_dtype<float, bf16, double>("sink", out.dtype(), [&]<class T>() {
     using D = device_t<T>;
     using A = accumulator_t<T>;
@@ -60,7 +55,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
 
 void backward(Stream& stream, const Tensor& dsinks, const Tensor& dout, const Tensor& out, const Tensor& log_sum_exp,
               const Tensor& sinks) {
-  require_heads(out, log_sum_exp, sinks);
+  check_sinks(out, log_sum_exp, sinks);
   require_shape("sink", "dout", dout, out.shape());
   require_flat("sink", "dsinks", dsinks, log_sum_exp.numel());
   with_dtype<float, bf16, double>("sink", out.dtype(), [&]<class T>() {

@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(item_threads) map_items(F f, Items<N> items, R
   finish(load_items<items_at_once>(in, items)...);
 }
 
-/// Calls go(Items<N>{}) with N = widest if all rows are aligned to this number of elements, otherwise with N = 1.
+/// Calls go(Items<N>::of(first)). N is `widest` if all rows are aligned to this number of elements, otherwise 1.
 template <int widest, class Go, class First, class... Rest>
 void with_items(const Go& go, const Rows<First>& first, const Rows<Rest>&... rest) {
   if (first.aligned(widest) && (rest.aligned(widest) && ...)) {

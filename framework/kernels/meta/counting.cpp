@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/kernels/compute_share.h"
+#include "framework/kernels/gate_and_up.h"
 #include "framework/kernels/meta/meta_kernels.h"
 
 namespace hexad::kernels::meta {
@@ -108,6 +109,20 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
+// Counts the product, and the activation as if it were a separate kernel. That is true of most devices. What one kernel
+// saves on the others has not been measured.
+const GroupedSwigluKernels grouped_swiglu{
+    .forward =
+        [](Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,
+           const GroupOffsets& offsets, const Tensor& weights) {
+          product<&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward>(
+              stream, gate_up, x.dtype(), GemmPass::forward, rows_of(offsets, x), w.dim(2), w.dim(1), Write::replace,
+              groups_of(offsets));
+          const auto [gate, up] = gate_and_up(gate_up);
+          Nothing<&KernelTable::swiglu, &SwigluKernels::forward>::launch(stream, activated, gate, up, weights);
+        },
+};
+
 // Counts one row of the table for each id, not the whole table.
 const EmbeddingKernels embedding{
     .forward =
@@ -180,8 +195,8 @@ void attention_backward(Stream& stream, const AttentionGradients& gradients, con
 
 namespace {
 
-// Counts the three products of the recurrence in each token and value head: k S, k^T (strength e) and q S. Counts
-// `times` times as many operations as in forward.
+// Counts the three products of the recurrence in each token and value head: k S, k^T (strength (v - k S)) and q S.
+// Counts `times` times as many operations as in forward.
 template <auto Entry>
 void log_rule(const Tensor& result, Stream& stream, GemmPass pass, const DeltaRuleOperands& o, int64_t times) {
   const int64_t heads = o.v.dim(0) * o.v.dim(1);

@@ -124,6 +124,7 @@ struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 /// Entries that do more than NothingEntry, or whose work is not the number of bytes of their operands.
 extern const MatmulKernels matmul;
 extern const GroupedMatmulKernels grouped_matmul;
+extern const GroupedSwigluKernels grouped_swiglu;
 extern const EmbeddingKernels embedding;
 void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape);

@@ -13,6 +13,7 @@ KernelTable table_of_cpu() {
   KernelTable table = wrapped_table<Nothing>();
   table.matmul = meta::matmul;
   table.grouped_matmul = meta::grouped_matmul;
+  table.grouped_swiglu = meta::grouped_swiglu;
   table.embedding = meta::embedding;
   table.permute.scatter = meta::scatter;
   table.pointwise.copy = meta::copy;

@@ -18,8 +18,8 @@ namespace hexad::kernels::meta {
 using namespace tensor;
 namespace {
 
-// Returns a view of `t` for the CPU's kernels. Its first element is at `first_element`; the view is null if `t` has no
-// elements.
+// Returns a view of `t` for the CPU's kernels, whose first element is at `first_element`. This is null for a `t`
+// without elements; the view then has no memory.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
   const int64_t offset = static_cast<std::byte*>(device_raw(t)) - DeviceAccess::begin(*t.storage());

@@ -73,8 +73,8 @@ struct Problem {
   }
 };
 
-void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
-             const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
+                       const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
   stream.run([=] {
     const Problem problem(q, k, v, first, last, shape);
     Array O = zeros(out), L = zeros(log_sum_exp);
@@ -95,8 +95,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
 
 // Computes P from the saved log-sum-exp, then dV = P^T dO; dS = P (dO V^T - <dO, O>); dQ = scale dS K; dK = scale dS^T
 // Q.
-void backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
-              const AttentionShape& shape) {
+void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout,
+                        const AttentionSaved& saved, const AttentionShape& shape) {
   stream.run([=] {
     const auto& [dq, dk, dv] = gradients;
     const Problem problem(saved.q, saved.k, saved.v, saved.first, saved.last, shape);
@@ -126,8 +126,8 @@ void backward(Stream& stream, const AttentionGradients& gradients, const Tensor&
   });
 }
 
-void merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
-           const Tensor& block_log_sum_exp) {
+void attention_merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
+                     const Tensor& block_log_sum_exp) {
   stream.run([=] {
     Array Sum = load(sum), L = load(sum_log_sum_exp);
     const Array Block = load(block), BlockL = load(block_log_sum_exp);
@@ -149,7 +149,8 @@ void merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, con
 
 namespace hexad::kernels {
 
-const AttentionKernels AttentionKernels::of_reference{
-    .forward = reference::forward, .backward = reference::backward, .merge = reference::merge};
+const AttentionKernels AttentionKernels::of_reference{.forward = reference::attention_forward,
+                                                      .backward = reference::attention_backward,
+                                                      .merge = reference::attention_merge};
 
 }  // namespace hexad::kernels

@@ -7,7 +7,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// A slot exceeds the capacity if at least `capacity` slots of its expert and scope precede it.
+// A slot exceeds the capacity, `most` slots, if at least `most` slots of its expert and scope precede it.
 void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity) {
   stream.run([=] {
     const Array Scores = load(scores), Rows = rows.defined() ? load(rows) : Array{};

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "framework/kernels/kernel_table.h"
+#include "framework/kernels/operand_checks.h"
 #include "framework/kernels/reference/array.h"
 
 namespace hexad::kernels::reference {
@@ -11,13 +12,6 @@ using namespace base;
 namespace {
 
 constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen experts are zero (as in DeepSeek-V3)
-
-void check(const RouterRule& rule, int64_t experts) {
-  require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
-              rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
-          "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
-          rule.groups, " groups; expected equal groups, and enough experts in the chosen groups");
-}
 
 void score(double* row, int64_t experts, RouterScore kind) {
   if (kind == RouterScore::sigmoid) {
@@ -74,7 +68,7 @@ void weigh_rows(Array& W, const Array& Ids, const Array& S, const RouterRule& ru
 
 void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
              const Tensor& bias, const RouterRule& rule) {
-  check(rule, logits.dim(1));
+  check_rule(rule, logits.dim(1));
   stream.run([=] {
     Array S = load(logits), Ids = zeros(ids), W = zeros(weights);
     const Array B = bias.defined() ? load(bias) : Array{1, S.columns, std::vector<double>(S.columns)};

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "framework/kernels/gate_and_up.h"
+#include "framework/tensor/host_read.h"
 #include "layers/moe/kernel_table.h"
 
 namespace hexad::moe {
@@ -10,7 +11,7 @@ namespace hexad::moe {
 using namespace kernels;
 namespace {
 
-Tensor rows_of(const Tensor& like, int64_t width) {
+Tensor empty_rows(const Tensor& like, int64_t width) {
   return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());
 }
 
@@ -38,6 +39,14 @@ void multiply_back(Stream& s, const Tensor& dx, const Tensor& dy, const Tensor& 
     table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), expert_matrix(w, e),
                                     Write::replace);
   });
+}
+
+// Returns the range of the rows of all groups. Reads the offsets from the device if the host does not know them.
+ContestRows rows_of_groups(Stream& s, const GroupOffsets& rows) {
+  if (!rows.host.empty()) return {rows.host.front(), rows.host.back()};
+  const tensor::HostRead read = tensor::read_to_host("duel: rows", rows.device, s);
+  const std::span<const int64_t> offsets = read.wait<int64_t>();
+  return {offsets.front(), offsets.back()};
 }
 
 // Broadcasts the weights of the hot experts from their ranks. Returns the weights [H, ...], which may be read once all
@@ -71,7 +80,7 @@ Tensor ExpertWeights::HeldProjection::matrices(Stream& s) const { return joined(
 
 Tensor ExpertWeights::HeldProjection::forward(Stream& s, const Tensor& x, const RowGroups& groups) const {
   const Tensor w = matrices(s);
-  const Tensor out = rows_of(x, w.dim(1));
+  const Tensor out = empty_rows(x, w.dim(1));
   multiply(s, groups.own_part(out), groups.own_part(x), w, groups.rows, groups.dense);
   if (groups.has_shadows())
     multiply(s, groups.shadow_part(out), groups.shadow_part(x), joined(shadow_weight, 3), groups.shadows, groups.dense);
@@ -88,7 +97,7 @@ void ExpertWeights::HeldProjection::add_bias(Stream& s, const Tensor& out, const
 
 Tensor ExpertWeights::HeldProjection::input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const {
   const Tensor w = matrices(s);
-  const Tensor dx = rows_of(dy, w.dim(2));
+  const Tensor dx = empty_rows(dy, w.dim(2));
   multiply_back(s, groups.own_part(dx), groups.own_part(dy), w, groups.rows, groups.dense);
   if (groups.has_shadows())
     multiply_back(s, groups.shadow_part(dx), groups.shadow_part(dy), joined(shadow_weight, 3), groups.shadows,
@@ -102,6 +111,12 @@ ExpertActivations ExpertWeights::before_activation(Stream& s, const Tensor& rows
 
 ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, const RowGroups& groups,
                                              const Tensor& weights) const {
+  if (groups.duel) return contested_activations(s, rows, groups, weights);
+  return groups.fused ? fused_activations(s, rows, groups, weights) : plain_activations(s, rows, groups, weights);
+}
+
+ExpertActivations ExpertWeights::plain_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                                   const Tensor& weights) const {
   ExpertActivations m = before_activation(s, rows, groups);
   m.weights = weights;
   m.activated = activated_like(m);
@@ -109,8 +124,31 @@ ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, cons
   return m;
 }
 
+ExpertActivations ExpertWeights::fused_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                                   const Tensor& weights) const {
+  base::require(
+      kind_ == ExpertKind::swiglu && !swiglu_limit_ && !gate_up_.bias.defined() && !groups.dense &&
+          !groups.has_shadows(),
+      "[experts] one kernel call for the first product and the activation needs SwiGLU experts without biases "
+      "and limits, grouped products, and no shadows");
+  const Tensor w = gate_up_.matrices(s);
+  const ExpertActivations m{empty_rows(rows, w.dim(1)), empty_rows(rows, w.dim(1) / 2), weights};
+  table(rows).grouped_swiglu.forward(s, m.gate_up, m.activated, rows, w, groups.rows, weights);
+  return m;
+}
+
+ExpertActivations ExpertWeights::contested_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                                       const Tensor& weights) const {
+  const auto results = [](ExpertActivations m) { return std::vector<Tensor>{m.gate_up, m.activated}; };
+  const std::vector<Tensor> made = groups.duel->contest(
+      s, [&](Stream& here) { return results(plain_activations(here, rows, groups, weights)); },
+      [&](Stream& here) { return results(fused_activations(here, rows, groups, weights)); },
+      rows_of_groups(s, groups.rows), rows.dim(1));
+  return {made[0], made[1], weights};
+}
+
 Tensor ExpertWeights::activated_like(const ExpertActivations& m) const {
-  return rows_of(m.gate_up, m.gate_up.dim(1) / (kind_ == ExpertKind::swiglu ? 2 : 1));
+  return empty_rows(m.gate_up, m.gate_up.dim(1) / (kind_ == ExpertKind::swiglu ? 2 : 1));
 }
 
 void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertActivations& m) const {

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "framework/kernels/duel.h"
 #include "layers/base/builder.h"
 #include "layers/base/moe_config.h"
 #include "parallel/ep/hot_experts.h"
@@ -21,6 +22,11 @@ struct RowGroups {
   bool dense = false;  // true: one kernel call per expert, which requires that the host knows `rows`; false: one call
   int64_t computations = 1;         // number of contributions to each weight gradient in a pass (Routes::computations)
   kernels::GroupOffsets shadows{};  // offsets of each shadow's rows, from the first row of a shadow; no groups: none
+
+  // Choice for the experts' first product and their activation. true: one kernel call (GroupedSwigluKernels), which
+  // requires Experts::can_fuse(), no shadows, and `dense` to be false. An open duel has both ways compute them.
+  bool fused = false;
+  kernels::Duel* duel = nullptr;
 
   bool has_shadows() const { return shadows.groups > 0; }
   /// Returns the own experts' part of a tensor [R, ...]; without shadows, the whole tensor.
@@ -88,6 +94,13 @@ class ExpertWeights {
 
  private:
   friend class Experts;
+  /// Three ways to compute activations(): with two kernel calls, with one, and both ways in a duel.
+  ExpertActivations plain_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                      const Tensor& weights) const;
+  ExpertActivations fused_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                      const Tensor& weights) const;
+  ExpertActivations contested_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                          const Tensor& weights) const;
   void swiglu_gradients(Stream& s, const kernels::SwigluGradients& gradients, const Tensor& dactivated,
                         const kernels::SwigluSaved& saved) const;
   struct HeldProjection {
@@ -97,8 +110,6 @@ class ExpertWeights {
     Tensor forward(Stream& s, const Tensor& x, const RowGroups& groups) const;
     void add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const;
     Tensor input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const;
-
-   private:
     Tensor matrices(Stream& s) const;
   };
 

@@ -271,7 +271,7 @@ Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own) {
 
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
                       const Handoff<Tensor>& own, const Handoff<Tensor>& all) {
-  const comm::ProcessGroup& group = *g.routes.sharers;
+  const comm::ProcessGroup& group = g.tensor;
   const int64_t sent = (group.size() - 1) * own_bytes;
   g.add(std::move(after), Lane::intra, TaskKind::all_gather, std::move(name),
         PassGraph::transfer(group, "tp", sent, sent), [own, all, &group](Stream& s) {

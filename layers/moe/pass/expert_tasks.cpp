@@ -70,7 +70,8 @@ double ExpertTasks::share_beside() const { return g_.routes.settings.schedule.co
 // chunk, it is computed by all threads.
 double ExpertTasks::share_of_chunks() const { return g_.counts.chunks.size() == 1 ? 1 : share_beside(); }
 
-// Returns a task that runs `work` on the fraction `share` of the threads. Communication uses the other threads.
+// Returns a task that runs `work` on the fraction `share` of the threads or, on a GPU, of the multiprocessors
+// (kernels::ComputeShare). Communication uses the rest.
 schedule::TaskWork ExpertTasks::capped(double share, std::function<void(Stream&)> work) {
   if (share == 1) return on_lane(std::move(work));
   return on_lane([work = std::move(work), share](Stream& s) {

@@ -46,7 +46,7 @@ Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, const Handoff<
 }
 
 // Returns rows [begin, end) of each addend.
-std::vector<Tensor> rows_of(const std::vector<Value>& addends, int64_t begin, int64_t end) {
+std::vector<Tensor> rows_of_addends(const std::vector<Value>& addends, int64_t begin, int64_t end) {
   std::vector<Tensor> rows;
   for (const Value& addend : addends) rows.push_back(addend.data.slice(0, begin, end));
   return rows;
@@ -87,7 +87,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
     // The chunk's experts are done at this point. So are the shared experts, which precede the experts on the compute
     // lane.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
-              rows_of(addends, routes.begin + t.begin, routes.begin + t.end));
+              rows_of_addends(addends, routes.begin + t.begin, routes.begin + t.end));
   };
   Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = of_tokens ? 1 : 0, .keeps_weights = of_tokens});
@@ -132,7 +132,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,
-              rows_of(addends, routes.begin, routes.end));
+              rows_of_addends(addends, routes.begin, routes.end));
   };
   const Handoff<Tensor> all = times.sums_shares ? add_gathering(g, tokens, own, sum_own_slots) : own;
   g.run("forward");
@@ -144,7 +144,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const Tensor out = Tensor::like(x);
   if (routes.collection)
     k.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return,
-              rows_of(addends, 0, out.dim(0)));
+              rows_of_addends(addends, 0, out.dim(0)));
   else
     sum_own_slots(stream, out);
   return {out, slot_results};

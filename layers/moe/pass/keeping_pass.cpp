@@ -164,8 +164,8 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
 // Runs the pass `g` for tensor-parallel ranks that hold the same inputs. First adds the tasks that gather the gradients
 // of the inputs. The gradients of x are gathered by chunk or set (Combine::collected), or at the end. Finally
 // accumulates the gradients on the tape.
-void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
-                     const Tensor& dout, const Tensor& dweights, Backward& b) {
+void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
+                          const Tensor& dout, const Tensor& dweights, Backward& b) {
   const Routes& routes = g.routes;
   const auto& k = kernels::kernels(dout.device()).permute;
   const bool at_end = !routes.collection;
@@ -258,7 +258,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
     };
   g.add_steps(steps);
   shadows.add_reduction(std::move(shadow_gradients));
-  if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, b);
+  if (routes.inputs_alike) return run_kept_for_sharers(g, combine, gradients, dtokens, dout, dweights, b);
   g.run("backward");
   if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);

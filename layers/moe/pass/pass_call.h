@@ -34,8 +34,8 @@ Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& strea
 
 // The two implementations of moe_pass(), each in the file of its name. They run forward and record the op.
 
-/// Keeps the activations for backward, which reads T_DI and T_M from the tape. For schedule.moe.memory_reuse: none, and
-/// for passes in which restoring would save no memory (moe_pass.cpp).
+/// Keeps the activations for backward, which reads T_DI and T_M from the tape. Used for schedule.moe.memory_reuse:
+/// none, and for passes in which restoring would save no memory (moe_pass.cpp).
 Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
                    const std::vector<Value>& addends, const SharedWork& shared);
 /// Restores the activations in backward (memory_reuse: s1 to s4; MPMoE, Table 2): T_DI is fetched or sent again, T_M is

@@ -8,18 +8,30 @@
 namespace hexad::moe {
 
 using namespace base;
+namespace {
+
+// Returns the groups in which the tasks of a pass communicate. `late`: true if they are issued late.
+PassGroups groups_of(const PassSettings& settings, bool late) {
+  return late && settings.of_lanes ? *settings.of_lanes : PassGroups{settings.groups, settings.tensor};
+}
+
+}  // namespace
 
 PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers)
+    : PassGraph(r, like, shares_buffers, groups_of(r.settings, shares_buffers)) {}
+
+PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers, const PassGroups& groups)
     : routes(r),
       counts(r.plan.counts),
       width(like.dim(1)),
       dtype(like.dtype()),
       device(like.device()),
       bounded(shares_buffers),
-      ranks(counts.all_to_all_group(r.settings.groups)),
-      nodes(counts.node_groups(r.settings.groups)),
+      ranks(counts.all_to_all_group(groups.experts)),
+      nodes(counts.node_groups(groups.experts)),
       windows(counts.windows),
-      etp(*r.settings.groups.etp),
+      etp(*groups.experts.etp),
+      tensor(*groups.tensor),
       computed_by_(counts.chunks.size(), no_task),
       returned_by_(counts.chunks.size(), no_task) {}
 

@@ -51,8 +51,8 @@ class PassGraph {
  public:
   /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. If `bounded`, chunks share
   /// two sets of buffers: chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks of
-  /// such a pass are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. `routes`
-  /// must outlive the graph.
+  /// such a pass are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. They
+  /// communicate in PassSettings::of_lanes. `routes` must outlive the graph.
   PassGraph(const Routes& routes, const Tensor& like, bool bounded);
 
   const Routes& routes;
@@ -65,6 +65,7 @@ class PassGraph {
   const comm::NodeGroups* const nodes;  // levels of a hierarchical all-to-all; null: it is direct
   comm::Windows* const windows;         // windows in which rows are exchanged; null: rows are sent
   const comm::ProcessGroup& etp;
+  const comm::ProcessGroup& tensor;  // tensor-parallel ranks
 
   /// Returns the chunks in the order in which add_steps() computes them. Throws like checked_steps().
   std::vector<size_t> compute_order() const;
@@ -122,6 +123,8 @@ class PassGraph {
   static Cost copied(int64_t bytes);
 
  private:
+  PassGraph(const Routes& routes, const Tensor& like, bool bounded, const PassGroups& groups);
+
   schedule::TaskGraph graph_{};
   TaskId first_ = no_task;
   size_t dispatched_ = 0;

@@ -27,7 +27,7 @@ struct RestoringCall {
 
 // Runs the pass `g` for tensor-parallel ranks that hold the same inputs: they gather the gradients of their own tokens,
 // `dx` and `dweights`, once all chunks have returned. Then accumulates the gradients of all tokens on the tape.
-void run_for_sharers(PassGraph& g, const Tensor& dx, const Tensor& dweights, Backward& b) {
+void run_restored_for_sharers(PassGraph& g, const Tensor& dx, const Tensor& dweights, Backward& b) {
   Handoff<Tensor> own_dx, all_dx, own_dweights, all_dweights;
   own_dx.put(dx), own_dweights.put(dweights);
   add_share_gather(g, g.return_tasks(), "combine.all_gather", dx.bytes(), own_dx, all_dx);
@@ -109,7 +109,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   std::vector<TaskId> computed;
   for (size_t c = 0; c < routes.computations(); ++c) computed.push_back(expert_tasks.computed(c).by);
   shadows.add_reduction(std::move(computed));
-  if (routes.inputs_alike) return run_for_sharers(g, dx, dweights, b);
+  if (routes.inputs_alike) return run_restored_for_sharers(g, dx, dweights, b);
   g.run("backward");
   if (routes.copies > 1) {
     const auto& pointwise = kernels::kernels(dout.device()).pointwise;

@@ -14,6 +14,12 @@
 
 namespace hexad::moe {
 
+/// Groups in which a pass communicates.
+struct PassGroups {
+  ep::ExpertGroups experts;
+  const comm::ProcessGroup* tensor;  // tensor-parallel ranks
+};
+
 /// Settings that all passes of a layer share.
 struct PassSettings {
   MoeSchedule schedule;
@@ -26,6 +32,18 @@ struct PassSettings {
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes run directly
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
   double capacity_factor = 0;                          // of the model; 0: experts have no capacity
+  // Groups of the same ranks as `groups` and `tensor`, for tasks that are issued late. Lanes post such tasks, while the
+  // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in the latter groups.
+  std::optional<PassGroups> of_lanes{};
+  kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: the plain way
+
+  /// True if the experts' first product and their activation are one kernel call wherever the products are grouped.
+  bool fused() const {
+    if (schedule.fused) return *schedule.fused == Fused::on;
+    return duel && duel->winner() == kernels::Duel::Winner::candidate;
+  }
+  /// Returns the duel between the two ways, if it is to be held; null otherwise.
+  kernels::Duel* open_duel() const { return !schedule.fused && duel && !duel->winner() ? duel : nullptr; }
 
   /// Returns the capacity up to which ranks send padding (schedule.moe.capacity_padding), as a factor of the mean load;
   /// 0: no padding.
@@ -119,11 +137,13 @@ struct Routes {
 
 /// Makes the routes of a call. Decides which tokens this rank sends, and sorts their slots into the order of the rows
 /// to send (ep::order_slots). Then exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
-/// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is that of the
-/// schedule, or more if this routing of rows of `dtype` would exceed schedule.memory_limit, but then at most one chunk
-/// per token. With chunk_by: nodes, it is at most the number of ep ranks; if rows return in phases, there is one chunk.
-/// Collective over the groups of `settings`. All ranks of an ep x etp group get the same number of chunks. Other groups
-/// may get another number.
+/// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is
+/// - 1 if rows return in phases;
+/// - with chunk_by: nodes, that of the schedule, but at most the number of ep ranks;
+/// - otherwise, that of the schedule.
+/// If the buffers for this routing of rows of `dtype` would exceed schedule.memory_limit, there are more chunks, at
+/// most one per token. All ranks of an ep x etp group get the same number of chunks. Other groups may get another
+/// number. Collective over the groups of `settings`.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream);
 

@@ -14,7 +14,7 @@ ShadowTasks::ShadowTasks(PassGraph& g, const Experts& experts)
 TaskId ShadowTasks::add_broadcast(ExpertWeights& weights) {
   const ep::HotExperts& hot = g_.counts.hot;
   if (!hot.any()) return no_task;
-  int64_t mine = 0;  // hot experts of this rank
+  int64_t mine = 0;  // number of hot experts of this rank
   hot.for_each_owner([&](int owner, int64_t begin, int64_t end) { mine += owner == ranks_.rank() ? end - begin : 0; });
   // In a broadcast, the expert's rank scatters the weights, and then all ranks gather them (Operation::wire_bytes).
   const int64_t bytes = experts_.weight_bytes(), size = ranks_.size(), others = hot.count() - mine;

@@ -12,7 +12,7 @@ namespace {
 
 // Returns the index of each token's row if the rows of all cp ranks are concatenated: [T] i64. Returns an undefined
 // tensor if there is one cp rank, because its rows are in the order of the tokens.
-Tensor rows_of_tokens(const layers::MicroBatch& batch, Device device) {
+Tensor token_order(const layers::MicroBatch& batch, Device device) {
   const cp::ContextSplit split = batch.split();
   if (split.ranks == 1) return {};
   std::vector<int64_t> rows(batch.tokens());
@@ -32,7 +32,7 @@ void drop_over_capacity(const Tensor& ids, int64_t own, const Tensor& scores, co
   const Tensor all_ids = comm::all_gather_rows(ids.slice(0, own, own + mine), tokens, stream);
   if (all_ids.device().on_host()) ep::check_gathered_ids(all_ids, scores.dim(1), tokens);
   const Tensor all_scores = comm::all_gather_rows(scores, tokens, stream);
-  drop(stream, all_ids, all_scores, rows_of_tokens(batch, ids.device()), capacity);
+  drop(stream, all_ids, all_scores, token_order(batch, ids.device()), capacity);
   const int64_t first = tokens.rank() * mine - own;
   ids.copy_from(all_ids.slice(0, first, first + rows), stream);
 }

@@ -48,6 +48,7 @@ struct ScheduleSite {
   bool etp_across_tp = false;         // true if parallel.order distributes an etp group over several tp groups
   bool two_levels = false;            // true if the ranks of an all-to-all are on several nodes, several ranks on each
   bool has_dense_rows = false;        // true if the recipe or its profile sets schedule.moe.dense_rows
+  bool fuses_experts = true;          // false: the experts are not SwiGLU, or have biases or a limit
   std::vector<std::string> orders{};  // names of the registered orders
   std::function<int64_t(ReuseStrategy)> least_memory_limit{};  // returns the minimum of schedule.moe.memory_limit
 };

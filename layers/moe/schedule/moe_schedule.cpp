@@ -4,6 +4,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "framework/base/divisors.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/config/type.h"
@@ -19,7 +20,7 @@ std::string text_of(const T& value) {
   if constexpr (std::is_enum_v<T>) {
     return std::string(base::enum_name(value));
   } else if constexpr (requires { *value; }) {
-    return text_of(*value);
+    return value ? text_of(*value) : "auto";
   } else if constexpr (std::is_same_v<T, config::ByteSize>) {
     return cat(value.bytes);
   } else {
@@ -38,8 +39,8 @@ std::string choices_text(const MoeSchedule& s, const Always& always) {
   return out;
 }
 
-// Returns a choice's text in the reference: "tokens that ...: baseline (DeepSpeed-MoE), ...; auto: chosen in the first
-// steps".
+// Returns a choice's text in the reference: "treatment of the tokens ...: baseline (DeepSpeed-MoE), ...; auto: chosen
+// in the first steps".
 template <class T>
 std::string meaning_of(const ChoiceFacts& facts) {
   std::string text(facts.meaning);
@@ -100,7 +101,9 @@ bool read_text(std::string_view text, T& value) {
   } else if constexpr (std::is_same_v<T, config::ByteSize>) {
     return read_text(text, value.bytes);
   } else if constexpr (requires { value.has_value(); }) {
-    return read_text(text, value.emplace());
+    if (text != "auto") return read_text(text, value.emplace());
+    value.reset();
+    return true;
   } else {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc{} && end == text.data() + text.size();
@@ -110,9 +113,8 @@ bool read_text(std::string_view text, T& value) {
 }  // namespace
 
 std::vector<int64_t> divisors_from_two(int64_t n) {
-  std::vector<int64_t> all;
-  for (int64_t d = 2; d <= n; ++d)
-    if (n % d == 0) all.push_back(d);
+  std::vector<int64_t> all = base::divisors(n);
+  if (!all.empty()) all.erase(all.begin());
   return all;
 }
 

@@ -82,6 +82,13 @@ constexpr auto words(Gemms) {
   });
 }
 
+/// Kernel calls for the first product of SwiGLU experts (gate and up) and their activation.
+enum class Fused : uint8_t { off, on };
+constexpr auto words(Fused) {
+  using enum Fused;
+  return std::to_array<Word<Fused>>({{off, "off", ""}, {on, "on", ""}});
+}
+
 /// Treatment of experts that get far more rows than others.
 enum class HotExperts : uint8_t { stay, shadow };
 constexpr auto words(HotExperts) {
@@ -148,6 +155,7 @@ struct MoeChoices {
   Open<std::string> order = "alternating";
   Open<Gemms> gemms = Gemms::grouped;
   std::optional<int64_t> dense_rows{};
+  std::optional<Fused> fused = Fused::off;  // unset: a duel in the first step decides (kernels::Duel)
   double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
   HotExperts hot_experts = HotExperts::stay;
@@ -435,10 +443,30 @@ inline constexpr std::tuple moe_choices{
       .late = true,
       .keeps_bits = true}),
 
+  choice("fused", [](auto& s) -> auto& { return s.fused; },
+    ChoiceFacts{.meaning = "kernel calls for the first product of SwiGLU experts (gate and up) and their activation: "
+                           "off (one after the other) or on (one call, where the products are grouped; on H100 the "
+                           "activation is computed in the epilogue of the product)",
+      .automatic = "the faster one in the first step, if it is right; train.deterministic, verify, eval and generate "
+                   "use off; see docs/fused-experts.md",
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        if (s.fused == Fused::off) return;
+        const auto refuse = [&](std::string_view need) { no.add("needs ", need, "; legal here: off"); };
+        if (!at.fuses_experts)
+          refuse("model.moe.expert: swiglu, without model.moe.expert_bias and model.swiglu_limit");
+        if (s.gemms == Gemms::dense)
+          refuse("schedule.moe.gemms: grouped or by_load, because dense computes each expert by itself");
+        if (s.shadows())
+          refuse("schedule.moe.hot_experts: stay, because the rows of shadows are computed by calls of their own");
+      },
+      // Recipes that leave this choice open have a duel instead of trials.
+      .left_out = [](const ScheduleSite&, const MoeSchedule& s) { return s.fused.has_value(); },
+      .keeps_bits = true}),
+
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
-    ChoiceFacts{.meaning = "share of a rank's threads (train.threads), at least one thread, that compute experts while "
-                           "other chunks of the pass are in flight; the other threads are left to communication "
-                           "(EPS-MoE)",
+    ChoiceFacts{.meaning = "share of a rank's threads (train.threads), at least one thread, or on a GPU of the "
+                           "multiprocessors of matrix products, that compute experts while other chunks of the pass "
+                           "are in flight; the rest is left to communication (EPS-MoE)",
       .limits = {config::positive(), config::at_most(1)}}),
 
   choice("shared", [](auto& s) -> auto& { return s.shared; },

@@ -27,7 +27,8 @@ std::vector<T> values_of_open(const T& usual, const MoeSchedule& s, const Schedu
     return site.orders;
   return {usual};
 }
-// Returns the values of a choice that may also be unset: the unset value, then all others.
+// Returns the values to try for a choice that schedules may also leave unset: the unset value and, for an enumeration,
+// all of its values.
 template <class T>
 std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   std::vector<std::optional<T>> values{unset};

@@ -81,7 +81,7 @@ CommunicatorConfig Channels::config_of(const Route& route, bool upwards) const {
 const Channel& Channels::find(const ByPeer& channels, int peer, std::string_view direction) const {
   const auto it = channels.find(peer);
   require(it != channels.end(), "[", its_.name(), "] rank ", its_.rank(), " has no channel ", direction, " rank ", peer,
-          ": connect_routes() did not name the route");
+          ": connect_routes() did not name the route; expected a call with this route before the message");
   return *it->second;
 }
 

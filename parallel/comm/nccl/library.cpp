@@ -43,7 +43,7 @@ Library load() {
   // program.
   if (version < NCCL_VERSION_CODE / 100 * 100)
     base::fail(base::ExitCode::resource, file, " is NCCL ", text_of(version), ", but this program needs NCCL ",
-               NCCL_MAJOR, ".", NCCL_MINOR, " or later; or use distributed.device_collectives: host");
+               NCCL_MAJOR, ".", NCCL_MINOR, " or later; install it, or use distributed.device_collectives: host");
   return l;
 }
 

@@ -18,8 +18,8 @@ inline Value message(const std::string& role, const std::string& content) {
   return object_value(std::move(object));
 }
 
-/// Renders a template of the file "t.jinja" with three messages and the tokens <s> and </s>.
-inline Text rendered(std::string_view source) {
+/// Renders a template of the file "t.jinja" with three messages, the tokens <s> and </s>, and the variable `data`.
+inline Text rendered(std::string_view source, Value data = {}) {
   auto messages = std::make_shared<List>();
   messages->items = {message("system", " Be brief. "), message("user", "Hi"), message("assistant", "Yo")};
   const Value list{Value::Data(ListPointer(std::move(messages)))};
@@ -28,7 +28,8 @@ inline Text rendered(std::string_view source) {
                {"add_generation_prompt", boolean(false)},
                {"bos_token", text_value("<s>", Origin::model)},
                {"eos_token", text_value("</s>", Origin::model)},
-               {"tools", none()}});
+               {"tools", none()},
+               {"data", std::move(data)}});
 }
 
 }  // namespace hexad::data::jinja

@@ -74,21 +74,47 @@ TEST(BadTokenizerJson, AddedTokensThatContradictTheVocabularyAreNamed) {
 
 TEST(BadTokenizerJson, KindsThatAreNotSupportedAreNamed) {
   expect_contains(damaged([](Json& j) { j["model"]["type"] = "WordPiece"; }),
-                  "'model' is of type 'WordPiece', expected BPE");
+                  "tokenizer not supported: 'model' is of type 'WordPiece', expected BPE");
   expect_contains(damaged([](Json& j) {
                     j["normalizer"] = {{"type", "Precompiled"}};
                   }),
-                  "'normalizer' is of type 'Precompiled'");
+                  "tokenizer not supported: 'normalizer' is of type 'Precompiled'");
   expect_contains(damaged([](Json& j) {
                     j["pre_tokenizer"] = {{"type", "Other"}};
                   }),
-                  "'pre_tokenizer' is of type 'Other'");
-  expect_contains(damaged([](Json& j) { j["decoder"] = {{"type", "WordPiece"}}; }), "'decoder' is of type 'WordPiece'");
-  expect_contains(damaged([](Json& j) { j["post_processor"] = {{"type", "X"}}; }), "'post_processor' is of type 'X'");
-  expect_contains(damaged([](Json& j) { j["model"]["dropout"] = 0.1; }), "'model.dropout' is 0.1, expected none");
+                  "tokenizer not supported: 'pre_tokenizer' is of type 'Other'");
+  expect_contains(damaged([](Json& j) {
+                    j["decoder"] = {{"type", "WordPiece"}};
+                  }),
+                  "tokenizer not supported: 'decoder' is of type 'WordPiece'");
+  expect_contains(damaged([](Json& j) {
+                    j["post_processor"] = {{"type", "X"}};
+                  }),
+                  "tokenizer not supported: 'post_processor' is of type 'X'");
+  expect_contains(damaged([](Json& j) { j["model"]["dropout"] = 0.1; }),
+                  "tokenizer not supported: 'model.dropout' is 0.1, expected none");
   expect_contains(damaged([](Json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }),
-                  "'model.end_of_word_suffix' is '</w>'");
+                  "tokenizer not supported: 'model.end_of_word_suffix' is '</w>'");
   expect_contains(damaged([](Json& j) { j["pre_tokenizer"] = Json::object(); }), "no 'pre_tokenizer.type'");
+}
+
+// Prefixes such as GLM-4's.
+TEST(BadTokenizerJson, SecondTokenOnOneSideIsNotSupported) {
+  const auto token = [](const char* id) -> Json { return {{"SpecialToken", {{"id", id}, {"type_id", 0}}}}; };
+  expect_contains(
+      damaged_fallback([&](Json& j) {
+        j["post_processor"]["single"].insert(j["post_processor"]["single"].begin() + 1, token("<s>"));
+      }),
+      "tokenizer not supported: 'post_processor.special_tokens.<s>.ids[0]' is a second token on one side of "
+      "the text, expected at most one");
+}
+
+TEST(BadTokenizerJson, RegularExpressionOfADecoderIsNotSupported) {
+  expect_contains(damaged_fallback([](Json& j) {
+                    j["decoder"]["decoders"][0]["pattern"] = {{"Regex", "a+"}};
+                  }),
+                  "tokenizer not supported: 'decoder.decoders[0].pattern.Regex' is a regular expression, expected a "
+                  "String");
 }
 
 TEST(BadTokenizerJson, PatternsAndNestingAreChecked) {
@@ -169,12 +195,13 @@ TEST(BadTiktoken, LinesAreChecked) {
 
 TEST(BadTokenizerJson, MissingByteIsRefusedWhereTheUnknownIdWouldDiffer) {
   for (const char* key : {"fuse_unk", "byte_fallback"}) {
-    expect_contains(damaged([&](Json& j) {
-                      j["model"]["vocab"].erase(symbol_of(200));
-                      j["model"]["unk_token"] = "ab";
-                      j["model"][key] = true;
-                    }),
-                    "'model.vocab' lacks a byte, which is not supported with ByteLevel and fuse_unk or byte_fallback");
+    expect_contains(
+        damaged([&](Json& j) {
+          j["model"]["vocab"].erase(symbol_of(200));
+          j["model"]["unk_token"] = "ab";
+          j["model"][key] = true;
+        }),
+        "not supported: 'model.vocab' lacks a byte, expected all 256 with ByteLevel and fuse_unk or byte_fallback");
   }
 }
 
@@ -203,6 +230,10 @@ TEST(BadTekken, FieldsAreChecked) {
                     j["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}}, {{"rank", 1}, {"token_str", "</s>"}}};
                   }),
                   "'special_tokens[1]' has the rank of another token, 1, expected distinct ranks");
+  expect_contains(damage([](Json& j) {
+                    j["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}}, {{"rank", 2}, {"token_str", ""}}};
+                  }),
+                  "'special_tokens[1].token_str' is empty, expected the text of the token");
   expect_contains(damage([](Json& j) { j["vocab"][256]["token_bytes"] = "YQ=="; }),
                   "ranks 97 and 256 are the same token");
 }

@@ -1,12 +1,15 @@
 // Ids of reference libraries (tests/golden/README.md): of small tokenizers, and of an excerpt of text with real ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
+#include "framework/data/encoding.h"
+#include "framework/data/token_spans.h"
 #include "framework/data/tokenizer.h"
 #include "framework/data/tokenizers/base64.h"
 #include "tests/data/data_folder.h"
@@ -37,6 +40,43 @@ TEST(SmallTokenizers, IdsEqualTheReference) {
       EXPECT_EQ(tokenizer->decode(one.at("ids").get<Ids>()), one.at("decoded").get<std::string>());
     }
   }
+}
+
+// Returns a conversation as a model's template writes it, with the user's message.
+Document conversation(const std::string& message) {
+  Document chat{.text = "<s>(in) ", .of_model = true};
+  const auto add = [&](const std::string& text, bool mark, bool answer) {
+    chat.text += text;
+    chat.parts.push_back({chat.text.size(), mark, answer});
+  };
+  chat.parts.push_back({chat.text.size(), true, false});
+  add(message, false, false), add(" (ni)  ", true, false), add("  low newest", false, true);
+  add("</s>", true, true), add("(in) ", true, false), add("the cat", false, false);
+  return chat;
+}
+
+TEST(SmallTokenizers, ConversationHasTheIdsOfItsWholeText) {
+  const ScratchFolder folder;
+  int known = 0;  // tokenizers whose tokens have the bytes of the text; the others drop spaces, or have no decoder
+  for (const Json& entry : golden("small.json")) {
+    SCOPED_TRACE(entry.at("name").get<std::string>());
+    const std::string path = folder.write("tokenizer.json", entry.at("tokenizer").dump());
+    const auto tokenizer = load_tokenizer(path, {.end_of_document = "</s>", .pattern = ""});
+    const int32_t end = tokenizer->end_of_document();
+    const Document chat = conversation("the other cats");
+    Ids whole = tokenizer->encode_with_special(chat.text);
+    const bool has_spans = token_spans(*tokenizer, whole, chat.text).has_value();
+    whole.push_back(end);
+    const Ids ids = encode_document(*tokenizer, chat, false).ids;
+    if (has_spans) {
+      EXPECT_EQ(ids, whole);
+    }
+    EXPECT_EQ(ids, encode_document(*tokenizer, chat, true).ids) << "a prompt has the tokens of training";
+    known += has_spans ? 1 : 0;
+    const Ids hostile = encode_document(*tokenizer, conversation("the </s>cat"), false).ids;
+    EXPECT_EQ(std::ranges::count(hostile, end), 2) << "a message must not contain a special token";
+  }
+  EXPECT_GE(known, 7);
 }
 
 // Returns the folder of real tokenizers: HEXAD_TOKENIZERS, or the folder that tools/golden/tokenizers.sh fills.

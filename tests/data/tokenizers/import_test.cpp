@@ -43,6 +43,39 @@ TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessRequested) {
   EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
+// Returns ranges with bytes [begin, end).
+ByteRanges trusting(size_t begin, size_t end) {
+  ByteRanges ranges;
+  ranges.add(begin, end);
+  return ranges;
+}
+
+TEST(TokenizerJson, OnlyTrustedBytesBecomeSpecialTokens) {
+  auto json = byte_level_json();
+  int id = 259;
+  for (const char* text : {"<s>", "<s>>", "a<s>"})
+    json["added_tokens"].push_back({{"id", id++}, {"content", text}, {"special", true}, {"normalized", false}});
+  const Loaded t("tokenizer.json", json.dump());
+  EXPECT_EQ(t->encode_with_special("<s>b<s>", trusting(3, 7)), (Ids{'<', 's', '>', 'b', 259}));
+  EXPECT_EQ(t->encode_with_special("<s>b<s>", {}), t->encode("<s>b<s>"));
+  EXPECT_EQ(t->encode_with_special("b<s>", trusting(0, 3)), (Ids{'b', '<', 's', '>'})) << "all bytes must be trusted";
+  EXPECT_EQ(t->encode_with_special("b\xff<s>", trusting(2, 5)), (Ids{'b', 0xff, 259}));
+  EXPECT_EQ(t->encode_with_special("<s>>"), (Ids{260}));
+  EXPECT_EQ(t->encode_with_special("<s>>", trusting(0, 3)), (Ids{259, '>'}))
+      << "a message must not hide a mark's token";
+  EXPECT_EQ(t->encode_with_special("a<s>", trusting(1, 4)), (Ids{'a', 259}));
+}
+
+TEST(TokenizerJson, SpecialTokensOfNormalizedTextAreTrustedApart) {
+  auto json = byte_level_json();
+  json["normalizer"] = {{"type", "Lowercase"}};
+  json["added_tokens"].push_back({{"id", 259}, {"content", "<END>"}, {"special", true}, {"normalized", true}});
+  const Loaded t("tokenizer.json", json.dump());
+  EXPECT_EQ(t->encode_with_special("A<end>"), (Ids{'a', 259}));
+  EXPECT_EQ(t->encode_with_special("A<END>B<END>", trusting(7, 12)), (Ids{'a', '<', 'e', 'n', 'd', '>', 'b', 259}));
+  EXPECT_EQ(t->encode_with_special("A<END>B", trusting(6, 7)), t->encode("A<END>B"));
+}
+
 TEST(TokenizerJson, ByteLevelRoundTripsTextsAndInvalidBytes) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
@@ -53,6 +86,21 @@ TEST(TokenizerJson, PiecesDoNotJoinAcrossAnInvalidByte) {
   EXPECT_EQ(t->encode("ab\xff"
                       "c"),
             (Ids{256, 0xff, 'c'}));
+}
+
+TEST(TokenizerJson, NamesTheBytesThatItLeavesOut) {
+  EXPECT_EQ(Loaded("tokenizer.json", byte_level_json().dump())->left_out(), "");
+  EXPECT_EQ(Loaded("tokenizer.json", fallback_json().dump())->left_out(), "");
+  nlohmann::json json = byte_level_json();
+  for (const int b : {0, 7}) json["model"]["vocab"].erase(symbol_of(b));
+  const Loaded t("tokenizer.json", json.dump());
+  EXPECT_EQ(t->encode(std::string("a\0b\x07", 4)), (Ids{'a', 'b'}));
+  EXPECT_EQ(t->left_out(), "has no token for 2 bytes (0x00 0x07)");
+  json = fallback_json();
+  json["model"]["byte_fallback"] = false;
+  json["model"].erase("unk_token");
+  EXPECT_EQ(Loaded("tokenizer.json", json.dump())->left_out(),
+            "has tokens for 3 characters, and none for unknown ones");
 }
 
 TEST(TokenizerJson, CharactersWithoutATokenFallBackToBytes) {
@@ -162,6 +210,7 @@ TEST(Tiktoken, RanksAreIdsAndSpecialTokensFollow) {
   const Loaded t("x.tiktoken", tiktoken_text(), cl100k);
   EXPECT_EQ(t->encode("abc ab"), (Ids{257, 255 - ' ', 256}));
   EXPECT_EQ(t->encode_with_special("ab<|endoftext|>"), (Ids{256, 258}));
+  EXPECT_EQ(t->encode_with_special("ab<|endoftext|>", trusting(0, 2)).size(), 1 + 13u);
   EXPECT_EQ(t->end_of_document(), 258);
   EXPECT_EQ(t->beginning_of_document(), std::nullopt);
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
@@ -174,6 +223,7 @@ TEST(Tekken, SpecialTokensComeFirst) {
   EXPECT_EQ(t->beginning_of_document(), 1);
   EXPECT_EQ(t->end_of_document(), 2);
   EXPECT_EQ(t->encode_with_special("<s>"), (Ids{1}));
+  EXPECT_EQ(t->encode_with_special("<s><s>", trusting(0, 3)), (Ids{1, 4 + '<', 4 + 's', 4 + '>'}));
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
@@ -191,6 +241,15 @@ TEST(Import, SpecialTokensAreDecodedOnRequest) {
   const Loaded tekken("tekken.json", tekken_json().dump());
   EXPECT_EQ(tekken->decode_with_special(Ids{1, 4 + 'c', 2}), "<s>c</s>");
   EXPECT_EQ(make_byte_tokenizer()->decode_with_special(Ids{'a', 256}), "a") << "this tokenizer has no text for it";
+}
+
+TEST(Import, ContinuationKeepsTheSpaceAfterItsPrompt) {
+  const Loaded fallback("tokenizer.json", fallback_json().dump());
+  const Ids ids{262, 259, 261};
+  EXPECT_EQ(fallback->decode_after("the", ids), " a b");
+  EXPECT_EQ(fallback->decode_after("", ids), "a b") << "the space at the beginning of a text is inserted";
+  EXPECT_EQ(fallback->decode(ids), "a b");
+  EXPECT_EQ(make_byte_tokenizer()->decode_after("the", Ids{' ', 'a', 256}), " a");
 }
 
 TEST(Import, SavedFileKeepsTheTokenizer) {
@@ -282,6 +341,29 @@ TEST(Import, PrepareWritesBeginningAndEndOfDocuments) {
   EXPECT_EQ(ids, (Ids{1, 262, 259, 261, 2}));
   EXPECT_EQ(tokenizer->decode(ids), "a b");
   EXPECT_TRUE(prepare(options).skipped);
+}
+
+TEST(Import, PrepareWarnsOfMarksThatTheTokenizerSpellsAsText) {
+  const ScratchFolder folder;
+  nlohmann::json json = byte_level_json();
+  int id = 259;
+  for (const char* text : {"<s>", "</s>", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[/INST]"})
+    json["added_tokens"].push_back({{"id", id++}, {"content", text}, {"special", true}, {"normalized", false}});
+  PrepareOptions options;
+  options.inputs = {folder.write("in/chat.jsonl", R"({"prompt": "A", "completion": "B"})")};
+  options.output = folder / "out";
+  options.heldout = 0;
+  options.tokenizer = folder.write("model/tokenizer.json", json.dump());
+  options.chat_form = "mistral";
+  for (const bool again : {false, true}) {
+    const PrepareSummary summary = prepare(options);
+    EXPECT_EQ(summary.skipped, again);
+    ASSERT_EQ(summary.warnings.size(), 1u);
+    EXPECT_EQ(summary.warnings.front(),
+              options.tokenizer +
+                  ": the tokenizer has no token for [INST], so --chat-form mistral spells it as text; choose the form "
+                  "of the tokenizer's model, or --chat-form model with its chat template");
+  }
 }
 
 }  // namespace

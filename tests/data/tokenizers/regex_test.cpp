@@ -108,6 +108,17 @@ TEST(Regex, ExplosiveMatchesEndAtTheLimit) {
   expect_contains(message_of(ExitCode::data, [&] { matches("(a+)+$|(a|aa)+$", text); }), "cannot be matched");
 }
 
+TEST(Regex, ManySlowMatchesEndAtTheLimitOfTheText) {
+  const std::string pattern = "(?:x?){19}x{19}y|x";  // a match in a longer run takes milliseconds
+  EXPECT_EQ(matches(pattern, std::string(16, 'x')).size(), 16u);
+  expect_contains(message_of(ExitCode::data, [&] { matches(pattern, std::string(80, 'x')); }),
+                  "cannot be matched: more than 16 matches in 80 bytes of text take more than 20000 steps each");
+  std::string spaces;
+  for (int i = 0; i < 60; ++i) spaces += std::string(30'000, ' ') + "b";
+  EXPECT_EQ(matches("\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+|b", spaces).size(), 180u)
+      << "more second attempts in a longer text";
+}
+
 TEST(Regex, LongRunsAreMatched) {
   const std::string letters(1 << 20, 'a'), spaces(1 << 18, ' ');
   EXPECT_EQ(matches("\\p{L}+|\\s+(?!\\S)|\\s+", letters + spaces + "b").size(), 4u);

@@ -64,6 +64,9 @@ TEST(SentencePiece, ControlTokensAreFoundOnRequest) {
   const ScratchFolder folder;
   const auto t = load_tokenizer(folder.write("tokenizer.model", model()));
   EXPECT_EQ(t->encode_with_special("<s>a</s>"), (Ids{1, 262, 2}));
+  ByteRanges trusted;
+  trusted.add(0, 3);
+  EXPECT_EQ(t->encode_with_special("<s></s>", trusted), (Ids{1, 259, 3 + '<', 3 + '/', 3 + 's', 3 + '>'}));
   EXPECT_EQ(t->decode_with_special(Ids{1, 262, 2}), "<s> a</s>");
   EXPECT_EQ(t->decode_with_special(Ids{262, 2}), "a</s>");
 }

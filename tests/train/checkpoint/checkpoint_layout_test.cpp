@@ -203,6 +203,46 @@ TEST(CheckpointLayouts, LackOfMemoryOnOneRankIsThrownByAllRanksThatOpen) {
   });
 }
 
+// Ranks of a resharded load would otherwise read whole pieces to verify what all ranks have verified together.
+TEST(CheckpointLayouts, FilesVerifiedTogetherAreNotVerifiedAgain) {
+  const Scratch scratch;
+  save_under(two, scratch);
+  const std::string folder = scratch / "checkpoints/step-00000003",
+                    shard = folder + "/shard-00001-of-00002.safetensors";
+  const auto flip_last_byte = [&] {
+    std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-1, std::ios::end);
+    const auto byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(-1, std::ios::end);
+    file.put(byte);
+  };
+  const auto last_tensor = [](io::Checkpoint& checkpoint) {
+    const io::TensorRecord* last = nullptr;
+    const std::string stored =
+        io::SafetensorsFile::open(checkpoint.folder() + "/shard-00001-of-00002.safetensors").tensors().back().name;
+    for (const io::TensorRecord& t : checkpoint.manifest().tensors)
+      for (const io::Piece& piece : t.pieces)
+        if (piece.shard == 1 && piece.stored == stored) last = &t;
+    device::DeviceContext context;
+    return checkpoint.read(last->name, last->kind, context);
+  };
+  on_ranks(3, [&](const comm::ProcessGroup& world) {
+    device::DeviceContext context;
+    io::Checkpoint checkpoint = open_verified(folder, world, {});
+    world.any(false, context);
+    if (world.rank() == 0) flip_last_byte();
+    world.any(false, context);
+    EXPECT_NO_THROW(last_tensor(checkpoint));
+    world.any(false, context);
+    const std::string message = message_of(ExitCode::data, [&] { open_verified(folder, world, {}); });
+    EXPECT_NE(message.find(shard), std::string::npos) << message;
+    EXPECT_NE(message.find("is damaged"), std::string::npos) << message;
+  });
+  io::Checkpoint alone = io::Checkpoint::open(folder, io::Check::quick);
+  EXPECT_NE(message_of(ExitCode::data, [&] { last_tensor(alone); }).find("is damaged"), std::string::npos)
+      << "a reader outside of open_verified() verifies";
+}
+
 // This program does not save NaN, but another program may.
 TEST(CheckpointLayouts, F19_NanWeightIsReportedAtLoadByName) {
   const Scratch scratch;

@@ -2,6 +2,7 @@
 #include "tools/train/checkpoint/imported_start.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -47,6 +48,20 @@ TEST(ImportedStart, IsImportedOnce) {
     if (time == 0) first = written;
     EXPECT_EQ(written, first);
   }
+}
+
+TEST(ImportedStart, RemainsOfAKilledImportAreRemoved) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  const std::string run = model.beside("run"), remains = cat(run, "/imported.", ::getpid(), ".tmp");
+  for (const std::string& folder : {remains, run + "/imported.1.tmp", run + "/other.1.tmp"}) {
+    fs::create_directories(folder);
+    write_text(folder + "/shard", "half");
+  }
+  on_ranks(1, [&](const comm::ProcessGroup& world) { start_folder(recipe, world, {}); });
+  EXPECT_FALSE(fs::exists(remains) || fs::exists(run + "/imported.1.tmp"));
+  EXPECT_TRUE(fs::exists(run + "/other.1.tmp/shard"));
+  EXPECT_TRUE(fs::exists(run + "/imported/manifest.json"));
 }
 
 TEST(ImportedStart, LoadsTheWeightsOfTheFolder) {
@@ -115,13 +130,38 @@ TEST(ImportedStart, EveryRankThrowsTheExitCodeOfTheFirstRank) {
   });
 }
 
+// cp -p and rsync -a keep the times of files, so a new file may be older than the import.
 TEST(ImportedStart, ModelThatChangedSinceItsImportIsRefused) {
+  for (const auto later : {std::chrono::seconds(10), std::chrono::seconds(-1000)}) {
+    const ForeignFolder model("mixtral");
+    const Recipe recipe = recipe_from(model);
+    on_ranks(1, [&](const comm::ProcessGroup& world) {
+      require_same_import(recipe);  // there is no import yet
+      start_folder(recipe, world, {});
+      require_same_import(recipe);
+      const auto imported = fs::last_write_time(model.beside("run") + "/imported/manifest.json");
+      fs::last_write_time(model.path() + "/model.safetensors", imported + later);
+      const std::string message = message_of(ExitCode::data, [&] { start_folder(recipe, world, {}); });
+      EXPECT_NE(message.find(model.path() + ", whose file model.safetensors has been changed since"), message.npos)
+          << message;
+      EXPECT_EQ(message_of(ExitCode::data, [&] { require_same_import(recipe); }), message);
+    });
+  }
+}
+
+TEST(ImportedStart, NewerModelThanAnImportWithoutStampsIsRefused) {
   const ForeignFolder model("mixtral");
   const Recipe recipe = recipe_from(model);
   on_ranks(1, [&](const comm::ProcessGroup& world) {
     start_folder(recipe, world, {});
-    const auto imported = fs::last_write_time(model.beside("run") + "/imported/manifest.json");
-    fs::last_write_time(model.path() + "/model.safetensors", imported + std::chrono::seconds(10));
+    const std::string imported = model.beside("run") + "/imported", path = imported + "/hugging_face/origin.json";
+    Json origin = Json::parse(read_text(path));
+    EXPECT_EQ(origin["files"].size(), 2u) << "config.json and model.safetensors";
+    origin.erase("files");
+    write_text(path, origin.dump());
+    start_folder(recipe, world, {});
+    fs::last_write_time(model.path() + "/model.safetensors",
+                        fs::last_write_time(imported + "/manifest.json") + std::chrono::seconds(10));
     const std::string message = message_of(ExitCode::data, [&] { start_folder(recipe, world, {}); });
     EXPECT_NE(message.find("is older than a file of " + model.path()), message.npos) << message;
   });

@@ -7,6 +7,7 @@
 
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
+#include "tools/train/recipe/recipe_comparison.h"
 
 namespace hexad::tests {
 
@@ -31,6 +32,8 @@ TEST(SavedRun, IsReadBackUnchanged) {
   Recipe recipe = small_recipe({"data.shuffle=sequences"});
   Progress progress = some_progress();
   progress.schedule = "chunk_by tokens, chunks 4", progress.schedule_choice = "seen 3";
+  progress.fused = "cuda fused";
+  progress.mixture_start = {.sequence = 16, .drawn = {10, 6}};
   const io::Checkpoint checkpoint = checkpoint_of(folder, saved_run(progress, recipe, 1));
   const Progress back = saved_progress(checkpoint);
   EXPECT_EQ(back.step, 7);
@@ -40,10 +43,22 @@ TEST(SavedRun, IsReadBackUnchanged) {
   EXPECT_EQ(back.fingerprints, progress.fingerprints);
   EXPECT_EQ(back.schedule, "chunk_by tokens, chunks 4");
   EXPECT_EQ(back.schedule_choice, "seen 3");
+  EXPECT_EQ(back.fused, "cuda fused");
+  EXPECT_EQ(back.mixture_start, progress.mixture_start);
   EXPECT_EQ(checkpoint.manifest().run.seed, recipe.train.seed);
   EXPECT_EQ(config::write(saved_recipe(checkpoint)), config::write(recipe));
   EXPECT_EQ(saved_shuffle(checkpoint), "sequences");
   EXPECT_EQ(saved_layout(checkpoint), describe(recipe.parallel, 1));
+}
+
+// hexad export follows train.init_from from another working directory.
+TEST(SavedRun, StartIsSavedAsAnAbsolutePath) {
+  const Scratch folder;
+  const Recipe recipe = small_recipe({"train.init_from=some/model"});
+  const Recipe saved = saved_recipe(checkpoint_of(folder, saved_run(some_progress(), recipe, 1)));
+  EXPECT_EQ(saved.train.init_from, (std::filesystem::current_path() / "some/model").string());
+  EXPECT_EQ(changes_of_recipe(saved, recipe), std::vector<std::string>());
+  EXPECT_EQ(changes_of_recipe(saved, small_recipe({"train.init_from=other"})).size(), 1u);
 }
 
 TEST(SavedRun, TranslatesScheduleNamesOfEarlierVersions) {
@@ -64,6 +79,8 @@ TEST(SavedRun, DefaultsToNoScheduleAndShuffledDocuments) {
   const io::Checkpoint checkpoint = checkpoint_of(folder, run);
   EXPECT_EQ(saved_progress(checkpoint).schedule, "");
   EXPECT_EQ(saved_progress(checkpoint).schedule_choice, "");
+  EXPECT_EQ(saved_progress(checkpoint).fused, "");
+  EXPECT_EQ(saved_progress(checkpoint).mixture_start, data::MixtureStart());
   EXPECT_EQ(saved_shuffle(checkpoint), "documents");
 }
 
@@ -92,6 +109,12 @@ INSTANTIATE_TEST_SUITE_P(
               "data_position is an object, expected one with the member 'fingerprints'"},
         Wrong{progress, position, R"({"next_sequence": 1, "fingerprints": [[1]]})",
               "data_position.fingerprints[0] is an array of 1, expected the two halves of a digest"},
+        Wrong{progress, position,
+              R"({"next_sequence": 9, "fingerprints": [[1, 2]], "mixture_start": {"sequence": 8, "drawn": [6, 2]}})",
+              "data_position.mixture_start.drawn is an array of 2, expected a count for each fingerprint"},
+        Wrong{progress, position,
+              R"({"next_sequence": 9, "fingerprints": [[1, 2]], "mixture_start": {"sequence": 10, "drawn": [10]}})",
+              "data_position.mixture_start.sequence is 10, expected at most next_sequence"},
         Wrong{shuffle, position, "null", "data_position is null, expected an object"},
         Wrong{shuffle, position, "[]", "data_position is an array of 0, expected an object"},
         Wrong{shuffle, position, R"({"shuffle": []})", "data_position.shuffle is an array of 0, expected a string"},

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "parallel/comm/self_group.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
+#include "tools/train/model/generation.h"
 
 namespace hexad::tests {
 
@@ -51,6 +53,16 @@ TEST(ChoiceRequest, EndOfDocumentIsTheContextOfAnEmptyText) {
   EXPECT_EQ(r.predicted, 2);
 }
 
+TEST(ChoiceRequest, BeginsWithTheIdsOfThePromptOfGenerate) {
+  const auto bytes = data::make_byte_tokenizer();
+  for (const std::string context : {"", "ab"}) {
+    const LikelihoodRequest r = request_of({.context = context, .delimiter = "", .choices = {"cd"}});
+    const std::vector<int32_t> prompt = prompt_of(*bytes, context, data::Packing::isolated);
+    ASSERT_EQ(r.ids.size(), prompt.size() + 2);
+    EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), r.ids.begin())) << context;
+  }
+}
+
 TEST(ChoiceRequest, LongTextsLoseTheirBeginning) {
   const LikelihoodRequest r = request_of({.context = "0123456789", .choices = {"cd"}}, 0, 5);
   EXPECT_EQ(r.ids, bytes_of("789 cd"));
@@ -75,11 +87,19 @@ TEST(ChoiceAnswer, IsRefusedForNan) {
             "activations of the model");
 }
 
-TEST(ChoiceAnswer, TakesLargestSumAndLargestMeanPerByte) {
+TEST(ChoiceAnswer, TakesLargestSumAndLargestMeans) {
   const ChoiceItem item{.context = "a", .choices = {"long choice", "b", "c"}};
   const ChoiceAnswer answer = answer_of(item, {-5, -2, -2});
   EXPECT_EQ(answer.chosen, 1) << "the first of two equal choices";
   EXPECT_EQ(answer.chosen_norm, 0) << "-5 / 11 is above -2 / 1";
+  EXPECT_EQ(answer.chosen_bytes, 0) << "-5 / 11 is above -2 / 1";
+}
+
+TEST(ChoiceAnswer, CharactersAreCountedApartFromBytes) {
+  const ChoiceItem item{.context = "a", .choices = {"\xe6\x96\x87\xe5\xad\x97", "abc"}};  // 2 characters, 6 bytes
+  const ChoiceAnswer answer = answer_of(item, {-2.5, -3});
+  EXPECT_EQ(answer.chosen_norm, 1) << "-3 / 3 is above -2.5 / 2";
+  EXPECT_EQ(answer.chosen_bytes, 0) << "-2.5 / 6 is above -3 / 3";
 }
 
 std::string error_of(const std::string& text) {

@@ -212,14 +212,24 @@ TEST(Generate, TooLongPromptIsCutAtItsBeginning) {
   EXPECT_EQ(out.size(), 2u);
 }
 
+TEST(Generate, PromptBeginsLikeATextInTraining) {
+  const auto bytes = data::make_byte_tokenizer();
+  using Ids = std::vector<int32_t>;
+  EXPECT_EQ(prompt_of(*bytes, "ab", data::Packing::isolated), (Ids{'a', 'b'}));
+  EXPECT_EQ(prompt_of(*bytes, "ab", data::Packing::joined), (Ids{bytes->end_of_document(), 'a', 'b'}));
+  for (const data::Packing packing : {data::Packing::isolated, data::Packing::joined})
+    EXPECT_EQ(prompt_of(*bytes, "", packing), (Ids{bytes->end_of_document()})) << "a prompt needs an id";
+}
+
 TEST(Generate, WarnsOfACutPrompt) {
   const auto bytes = data::make_byte_tokenizer();
-  const auto warned = [&](const std::string& text, int64_t context) {
-    return warn_of_cut(*bytes, prompt_of(*bytes, text), context);
+  const auto warned = [&](const std::string& text, int64_t context, data::Packing packing = data::Packing::isolated) {
+    return warn_of_cut(*bytes, prompt_of(*bytes, text, packing), context);
   };
   EXPECT_EQ(warned("", 8), "");
-  EXPECT_EQ(warned("123456", 8), "");
-  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document at the start is omitted
+  EXPECT_EQ(warned("1234567", 8), "");
+  EXPECT_EQ(warned("1234567", 8, data::Packing::joined), "");  // only the end of document at the start is omitted
+  EXPECT_EQ(warned("12345678", 8, data::Packing::joined), warned("12345678", 8));
   EXPECT_EQ(warned("12345678", 8),
             "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 byte "
             "of text) is cut off");
@@ -294,12 +304,12 @@ TEST(Generate, ContextOfOneTokenGivesOneToken) {
   EXPECT_EQ(generate(instance, prompt(4), at_most(100, 0)).size(), 1u);
 }
 
-TEST(Generate, StopsBeforeTheStopId) {
+TEST(Generate, StopsBeforeAnyOfTheStopIds) {
   ModelInstance instance(small_recipe(), Registry(), self);
   const auto all = generate(instance, prompt(3), at_most(5, 0));
   SamplingOptions o = at_most(5, 0);
-  o.stop_id = all[2];
-  const auto stop = std::find(all.begin(), all.end(), o.stop_id);
+  o.stop_ids = {-1, all[2]};
+  const auto stop = std::find(all.begin(), all.end(), all[2]);
   std::vector<int32_t> seen;
   EXPECT_EQ(generate(instance, prompt(3), o, [&](int32_t id) { seen.push_back(id); }),
             std::vector<int32_t>(all.begin(), stop));
@@ -367,7 +377,7 @@ TEST(Generate, NamesTheReasonForTheEnd) {
   EXPECT_EQ(stop_of(at_most(2, 0)), Stop::max_tokens);
   EXPECT_EQ(stop_of(at_most(100, 0)), Stop::context);
   SamplingOptions o = at_most(5, 0);
-  o.stop_id = generate(instance, prompts.front(), o).front();
+  o.stop_ids = {generate(instance, prompts.front(), o).front()};
   EXPECT_EQ(stop_of(o), Stop::end_of_document);
 }
 
@@ -379,6 +389,15 @@ TEST(Generate, EndOfTurnEndsTheText) {
   const auto end = std::search(all.begin(), all.end(), o.end_of_turn.begin(), o.end_of_turn.end());
   const Continuation c = generate_each(instance, std::span(prompts).first(1), o).front();
   EXPECT_EQ(c.ids, std::vector<int32_t>(all.begin(), end));
+  EXPECT_EQ(c.stop, Stop::end_of_turn);
+}
+
+TEST(Generate, EndOfTurnIsTheReasonIfItsLastIdIsAStopId) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  SamplingOptions o = at_most(5, 0);
+  o.stop_ids = o.end_of_turn = {generate(instance, prompts.front(), o).front()};
+  const Continuation c = generate_each(instance, std::span(prompts).first(1), o).front();
+  EXPECT_TRUE(c.ids.empty());
   EXPECT_EQ(c.stop, Stop::end_of_turn);
 }
 

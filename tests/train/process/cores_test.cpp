@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "parallel/comm/thread_group.h"
+#include "tests/telemetry/temporary_folder.h"
+
 namespace hexad::train {
 namespace {
 
@@ -23,6 +26,19 @@ TEST(Cores, AreDividedAmongTheirRanks) {
   EXPECT_EQ(share_cores({four, four, four, four, four}, 0, {}), (Cores{5, 4, 1})) << "each rank gets at least one core";
 }
 
+TEST(Cores, HaveTheNumberOfTheirFirstProcessor) {
+  const telemetry::TemporaryFolder folder;
+  for (const auto& [processor, siblings] : {std::pair(4, "0,4"), std::pair(3, "2-3"), std::pair(2, "2-3")}) {
+    const std::filesystem::path topology = folder / base::cat("cpu", processor, "/topology");
+    std::filesystem::create_directories(topology);
+    std::ofstream(topology / "thread_siblings_list") << siblings << '\n';
+  }
+  EXPECT_EQ(core_of(4, folder / ""), 0);
+  EXPECT_EQ(core_of(3, folder / ""), 2);
+  EXPECT_EQ(core_of(2, folder / ""), 2);
+  EXPECT_EQ(core_of(7, folder / ""), 7) << "there is no file of this processor";
+}
+
 TEST(Cores, BelongToTheRanksBoundToThem) {
   EXPECT_EQ(share_cores({cores({0, 1}), cores({2, 3})}, 0, {}), (Cores{2, 4, 2}));
   const CoreMask left = cores({0, 1, 2, 3}), right = cores({64, 65, 66, 67, 1023});
@@ -37,6 +53,16 @@ TEST(Cores, AreAtMostTheQuotaOfTheControlGroup) {
   EXPECT_EQ(share_cores({four, four}, 0, 2.5), (Cores{2, 2, 1}));
   EXPECT_EQ(share_cores({four}, 0, 0.5), (Cores{1, 1, 1}));
   EXPECT_EQ(share_cores({four}, 0, 9), (Cores{1, 4, 4}));
+}
+
+TEST(Cores, AreSharedByTheRanksOfANode) {
+  comm::with_ranks(4,
+                   [](const comm::ProcessGroup& world) {
+                     const Cores here = find_cores(world);
+                     EXPECT_EQ(here.ranks, world.rank() == 2 ? 1 : 3);
+                     EXPECT_LE(here.of_rank, here.of_node);
+                   },
+                   {.node_of_rank = {0, 0, 1, 0}});
 }
 
 class ControlGroups : public testing::Test {

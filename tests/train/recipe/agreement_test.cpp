@@ -24,5 +24,17 @@ TEST(Agreement, LackOfMemoryOnOneRankIsThrownByAllRanks) {
   });
 }
 
+TEST(Agreement, AllRanksNameTheLowestRankWithADifferentRecipe) {
+  on_ranks(4, [&](const comm::ProcessGroup& ranks) {
+    const comm::World world(ranks);
+    const std::vector<std::vector<std::string>> overrides{{}, {}, {"optim.lr=0.375"}, {"optim.lr=0.75"}};
+    const std::string message = message_of(
+        ExitCode::usage, [&] { load_on_all_ranks(world, [&] { return small_recipe(overrides[world.rank()]); }); });
+    EXPECT_TRUE(message.starts_with("rank 2 has a different recipe from rank 0 (rank 0 -> rank 2):\n  optim.lr: "))
+        << message;
+    EXPECT_TRUE(message.ends_with(" -> 0.375")) << message;
+  });
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -4,10 +4,6 @@
 BEGIN { FS = "\t" }
 { read_row() }
 
-function alone(values, c, s,    r, list) {
-  for (r = 1; r <= rounds; r++) list[r] = values[c, "forward", s, r]
-  return median(list, rounds)
-}
 function groups(s) { return substr(s, 3) + 0 }
 function best_of(c, suffix, foreseen_ones,    w, s, x, best, least) {
   for (w = 1; w <= schedule_count; w++) {
@@ -29,7 +25,7 @@ END {
   for (i = 1; i <= layer_count; i++)
     for (f = 0; f <= 1; f++) {
       c = layers[i]; suffix = f ? "fp8" : ""; one = "pn1" suffix
-      comm = alone(communication, c, one); comp = alone(computation, c, one)
+      comm = typical_value(communication, c, "forward", one); comp = typical_value(computation, c, "forward", one)
       printf "%5d %-5s %7.3f %7.3f %7.3f", field(c, "B"), f ? "fp8" : "f32", comm, comp, typical(c, "forward", one)
       points = ""
       for (w = 1; w <= schedule_count; w++) {

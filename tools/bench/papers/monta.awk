@@ -72,8 +72,8 @@ function gatherings_of_o1(c, part) {
 function exchanges(part) { return part == "forward" ? 2 : 1 }
 function baseline_units(c, part) { return exchanges(part) + gatherings_of_baseline(c, part) * gathering(c) }
 # formula() returns the ratio of O1's time to the baseline's: it sends a t-th of the bytes between nodes and gathers.
-# limit() returns the ratio that a pipelined schedule may reach, which takes the time of the longer of the two. Its experts
-# wait for all rows, so dispatch and combine do not overlap.
+# limit() returns the ratio that a pipelined schedule may reach, which takes the time of the longer of the two. Its
+# experts wait for all rows, so dispatch and combine do not overlap.
 function formula(c, part) {
   return (exchanges(part) / ranks_of(c) + gatherings_of_o1(c, part) * gathering(c)) / baseline_units(c, part)
 }

@@ -6,10 +6,6 @@ $1 == "search" && $3 ~ /^s[1-4]n/ { chosen_of[$2, substr($3, 2, 1)] = $3; next }
 $1 == "search" { chosen[$2] = $3; trials[$2] = $4; next }
 { read_row() }
 
-function model(c,    m) {
-  m = field(c, "M")
-  return m == 768 ? "GPT-S" : m == 1024 ? "BERT-L" : m == 2048 ? "GPT-XL" : m " x " field(c, "H")
-}
 # Returns the fastest of the sequential schedule and the schedules of n overlapping parts. `foreseen_ones`: uses the
 # simulator's predictions.
 function best_of(c, pass, foreseen_ones,    w, s, best, x, least) {
@@ -47,21 +43,6 @@ function like_for_like(reference, reuse,    k, i, c, s, sum, text) {
   }
   return text
 }
-function typical_of(values, c, pass,    r, list) {
-  for (r = 1; r <= rounds; r++) list[r] = values[c, pass, "fastmoe", r]
-  return median(list, rounds)
-}
-# Returns the size in bytes of the elements that the paper counts for n parts, in f32.
-function bound(c, n,    B, M, H, k) {
-  B = field(c, "B"); M = field(c, "M"); H = field(c, "H"); k = field(c, "k")
-  return 4 * 2 * (2 * B * M + k * (4 * B * M + B * H) / n)
-}
-function states(c) { return 4 * 4 * (field(c, "E") * field(c, "M") + 2 * field(c, "H") * field(c, "M")) }
-function activations(c,    B, M, H, k) {
-  B = field(c, "B"); M = field(c, "M"); H = field(c, "H"); k = field(c, "k")
-  return 4 * (2 * B * M + k * (2 * B * M + B * H))
-}
-function equation_6(c, n) { return (2 * activations(c) - bound(c, n)) / (states(c) + 2 * activations(c)) }
 function saving(c, n) { return (peak[c, "n" n] - peak[c, "s4n" n]) / (states(c) + peak[c, "n" n]) }
 # Returns the saving of S4 with n micro-batches against FastMoE, with model states.
 function saving_over_fastmoe(c, n) { return (peak[c, "fastmoe"] - peak[c, "s4n" n]) / (states(c) + peak[c, "fastmoe"]) }
@@ -79,7 +60,8 @@ END {
       best = best_of(c, pass, 0); guess = best_of(c, pass, 1)
       gain = speedup(c, pass, best, "fastmoe")
       printf "%-7s %5d %-9s", model(c), field(c, "B"), pass
-      if (p < 3) printf " %7.3f %7.3f", typical_of(communication, c, pass), typical_of(computation, c, pass)
+      if (p < 3)
+        printf " %7.3f %7.3f", typical_value(communication, c, pass, "fastmoe"), typical_value(computation, c, pass, "fastmoe")
       else printf " %7s %7s", "", ""
       printf " %8.3f | %9.2f", typical(c, pass, "fastmoe"), speedup(c, pass, "fastermoe", "fastmoe")
       for (w = 1; w <= schedule_count; w++)

@@ -51,7 +51,8 @@ echo "rounds:    $rounds"
 testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 "${testbed[@]}" "$bench" "${args[@]}" --rounds "$rounds" --search --profile "$scratch/cluster.yaml" >"$scratch/rows"
-awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe.awk "$scratch/rows"
+awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe_equations.awk \
+  -f tools/bench/papers/mpmoe.awk "$scratch/rows"
 printf '\nalpha(y, x), Fig. 3: speed of y (rows) while x (columns) runs; inter: between nodes\n'
 sed -n '/^speed beside/,/^ *$/p' "$scratch/profile.log"
 print_rows "$scratch/rows"

@@ -71,7 +71,29 @@ END {
   printf "%-52s %10s %9.1f%%\n", "S2: gain of SAA over sequential collectives", "1.1%", 100 * average(saa, m)
   printf "%-52s %10s %9.1f%%\n", "  in steps of 60 ms or more (" long_steps + 0 ")", "", 100 * average(long_saa, long_steps)
   print_errors()
+  print_figure_1()
   print_figure_7()
+}
+
+# Returns the share of communication in a step of the baseline: seconds of the busiest rank, divided by those of the
+# slowest one.
+function share_of_communication(c,    r, list) {
+  for (r = 1; r <= rounds; r++)
+    list[r] = (communication[c, "forward", "baseline", r] + communication[c, "backward", "baseline", r]) / took(c, "step", "baseline", r)
+  return median(list, rounds)
+}
+
+# Prints the number of layers by the share of communication, as Fig. 1 draws it.
+function print_figure_1(    i, x, n, share, layers_of, tenth) {
+  for (i = 1; i <= layer_count; i++) {
+    x = share_of_communication(layers[i])
+    share[++n] = x; layers_of[min(9, int(10 * x))]++
+  }
+  if (!n) return
+  printf "\nFig. 1: share of communication in a step of the baseline, %.1f to %.1f%%, median %.1f%% (paper: 67.9 to 96.0%%)\n",
+    100 * quantile(share, n, 0), 100 * quantile(share, n, 1), 100 * median(share, n)
+  for (tenth = min(9, int(10 * quantile(share, n, 0))); tenth <= 9; tenth++)
+    printf "%3d to %3d%%  %3d layers\n", 10 * tenth, 10 * tenth + 10, layers_of[tenth]
 }
 
 # Prints the number of layers by the speedup of Parm, as Fig. 7 draws it.

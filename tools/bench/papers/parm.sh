@@ -2,7 +2,8 @@
 # Measures Parm on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh). Takes MoE layers of Table III
 # (parm_layers.awk) and runs them forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints
 # the speedups by (N_MP, N_ESP) next to Table IV, Algorithm 1's choices from collectives that `hexad profile` measured,
-# the simulator's predictions, and Fig. 7.
+# the simulator's predictions, the shares of communication (Fig. 1), and Fig. 7. Also prints the alpha and beta of these
+# collectives with the errors of the fits (Fig. 6).
 #
 #   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds R]
 #                              [--profile-seconds 60] [--pictures FOLDER] [--output FOLDER]
@@ -72,6 +73,7 @@ for ((i = 0; i < ${#missing[@]}; i += 2 * batch)); do
     --profile "$kept/cluster.yaml" >>"$kept/rows"
 done
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm.awk "$scratch/choices" "$kept/rows"
+awk -f tools/bench/median.awk -f tools/bench/papers/parm_fits.awk "$kept/cluster.yaml"
 printf '\nlayer, choice by Algorithm 1\n'
 cut -f 2- "$scratch/choices"
 print_rows "$kept/rows"

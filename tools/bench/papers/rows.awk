@@ -36,6 +36,11 @@ function typical(c, pass, s,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = took(c, pass, s, r)
   return median(list, rounds)
 }
+# Returns the median of another column of a pass: communication, computation or graph.
+function typical_value(column, c, pass, s,    r, list) {
+  for (r = 1; r <= rounds; r++) list[r] = column[c, pass, s, r]
+  return median(list, rounds)
+}
 # Returns the ratio of the time of the schedule `reference` to that of `s`.
 function speedup(c, pass, s, reference,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = took(c, pass, reference, r) / took(c, pass, s, r)
@@ -46,6 +51,7 @@ function foreseen_speedup(c, pass, s, reference) {
 }
 function abs(x) { return x < 0 ? -x : x }
 function max(a, b) { return a > b ? a : b }
+function min(a, b) { return a < b ? a : b }
 function average(list, count,    i, sum) {
   for (i = 1; i <= count; i++) sum += list[i]
   return count ? sum / count : 0

@@ -61,7 +61,7 @@ std::string copy_name(const CUpti_ActivityMemcpy6& copy) {
   return name;
 }
 
-/// Records all activities. CUPTI's thread adds them. When the program exits, it writes their profile.
+/// Records all activities, which CUPTI's thread adds. Writes their profile when the program exits.
 class Recorder {
  public:
   void add(const CUpti_Activity* record) {

@@ -10,8 +10,8 @@
 
 namespace hexad::gpu_profile {
 
-/// Returns the kernel's name as written in the source. Returns names that are not mangled unchanged. If the demangler
-/// rejects a name, the result contains only the identifiers of this name.
+/// Returns the kernel's name as written in the source. A name that is not mangled is returned unchanged. If the
+/// demangler rejects a name, the result contains only the identifiers of this name.
 std::string demangled(std::string_view name);
 
 /// Returns the function name and the template arguments of a demangled name, without namespaces, cut at `width`

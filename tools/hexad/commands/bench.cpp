@@ -7,6 +7,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/gemm_rate.h"
+#include "tools/hexad/commands/bench_fused.h"
 #include "tools/hexad/commands/bench_prefill.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
@@ -25,14 +26,14 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct BenchArguments {
   std::string dtype = "f32";
   int threads = 1;
   double seconds = 1;
   bool json = false;
 };
 
-base::ExitCode bench_gemm(const Options& o) {
+base::ExitCode bench_gemm(const BenchArguments& o) {
   kernels::cpu::set_thread_count(o.threads);
   device::DeviceContext context;
   const base::Dtype dtype = base::dtype_from_name(o.dtype);
@@ -55,14 +56,14 @@ base::ExitCode bench_gemm(const Options& o) {
   return base::ExitCode::done;
 }
 
-struct PredictOptions {
+struct PredictArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string include_root;
   PredictionBench bench;
 };
 
-base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& extensions) {
+base::ExitCode bench_predict(const PredictArguments& o, const train::Extensions& extensions) {
   return on_all_ranks([&](comm::World& world) {
     if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
     Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root, "bench predict");
@@ -75,7 +76,7 @@ base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& e
 void add_predict(const Command& bench, const Program& program) {
   const Command command =
       bench.add_command("predict", "Predict and measure every legal MoE schedule of a recipe; alone or under mpirun");
-  auto options = std::make_shared<PredictOptions>();
+  auto options = std::make_shared<PredictArguments>();
   command
       .add_option("recipe", &options->recipe,
                   "YAML recipe; all legal values of its auto keys in schedule.moe are tried")
@@ -98,12 +99,13 @@ void add_bench(const Program& program) {
   command.require_command();
   const Command gemm =
       command.add_command("gemm", "Measure the rate of large matrix products with Hexad's kernels, oneDNN and Eigen");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchArguments>();
   gemm.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));
   gemm.add_option("--threads", &options->threads, "threads of the kernels").legal(whole_number(1, 4096));
   gemm.add_option("--seconds", &options->seconds, "seconds for which each library is measured").legal(number_above(0));
   gemm.add_flag("--json", options->json, "print one JSON object");
   gemm.run(on_one_rank(gemm, [options] { return bench_gemm(*options); }));
+  add_bench_fused(command);
   add_predict(command, program);
   add_bench_prefill(command, program);
 }

@@ -7,8 +7,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/median.h"
 #include "framework/kernels/cpu/parallel.h"
-#include "framework/telemetry/page.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/usage.h"
@@ -23,7 +23,7 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct PrefillArguments {
   std::string recipe, include_root;
   std::vector<std::string> overrides, prompts, schedules;
   int64_t chunk = 0;
@@ -49,7 +49,7 @@ bool is_prompts(const std::string& text) {
   return x != text.npos && count.accepts(text.substr(0, x)) && count.accepts(text.substr(x + 1));
 }
 
-std::vector<PromptBatch> batches_of(const Options& o, int64_t context) {
+std::vector<PromptBatch> batches_of(const PrefillArguments& o, int64_t context) {
   std::vector<PromptBatch> batches;
   if (o.prompts.empty()) batches.push_back({.prompts = 1, .length = context, .chunk = o.chunk});
   for (const std::string& text : o.prompts) {
@@ -107,7 +107,7 @@ std::vector<Measured> measure(ModelInstance& instance, const std::vector<NamedSc
 
 // Returns the tokens per second of all data-parallel ranks.
 double rate_of(const Measured& m, int64_t dp) {
-  return static_cast<double>(dp * m.batch.prompts * m.batch.length) / telemetry::median(m.seconds);
+  return static_cast<double>(dp * m.batch.prompts * m.batch.length) / median(m.seconds);
 }
 
 void print_json(const Recipe& recipe, const std::vector<NamedSchedule>& schedules, const std::vector<Measured>& all,
@@ -141,11 +141,11 @@ void print_table(const Recipe& recipe, const std::vector<NamedSchedule>& schedul
              "TTFT ms", "least ms", "tokens/s");
   for (const Measured& m : all)
     fmt::print("{:<{}} {:>8} {:>8} {:>7} {:>10.2f} {:>10.2f} {:>10.0f}\n", m.schedule, width, m.batch.prompts,
-               m.batch.length, m.batch.passes(), 1e3 * telemetry::median(m.seconds),
-               1e3 * *std::ranges::min_element(m.seconds), rate_of(m, dp));
+               m.batch.length, m.batch.passes(), 1e3 * median(m.seconds), 1e3 * *std::ranges::min_element(m.seconds),
+               rate_of(m, dp));
 }
 
-ExitCode bench_prefill(const Options& o, const Extensions& extensions, comm::World& world) {
+ExitCode bench_prefill(const PrefillArguments& o, const Extensions& extensions, comm::World& world) {
   const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root, "bench prefill");
   require_no_stages(recipe, o.recipe);
   if (recipe.model.kind == layers::ModelKind::encoder)
@@ -183,7 +183,7 @@ ExitCode bench_prefill(const Options& o, const Extensions& extensions, comm::Wor
 void add_bench_prefill(const Command& bench, const Program& program) {
   const Command command = bench.add_command(
       "prefill", "Measure the time to the first token of answers, and tokens per second; alone or under mpirun");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PrefillArguments>();
   command.add_option("recipe", &options->recipe, "YAML recipe of a decoder, whose weights are random")
       .required()
       .path();

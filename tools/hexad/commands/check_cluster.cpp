@@ -10,6 +10,7 @@
 #include "tools/check_cluster/figures_json.h"
 #include "tools/check_cluster/findings.h"
 #include "tools/check_cluster/links_svg.h"
+#include "tools/check_cluster/programs.h"
 #include "tools/check_cluster/report.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
@@ -24,7 +25,7 @@ namespace {
 using base::ExitCode;
 using namespace check_cluster;
 
-struct Options {
+struct CheckArguments {
   double seconds = CheckOptions{}.seconds, patience = CheckOptions{}.patience, memory_gib = 0;
   int threads = 0;
   std::string folder, svg, device = "cpu";
@@ -34,12 +35,13 @@ struct Options {
 constexpr double least_seconds = 0.1, most_seconds = 3600;  // limits of --seconds and --patience
 constexpr double watchdog_seconds = 60;                     // a hang is reported after this time and --patience
 
-CheckOptions check_options(const Options& o, const comm::World& world) {
+CheckOptions check_options(const CheckArguments& o, const comm::World& world) {
   CheckOptions c;
   c.seconds = o.seconds;
   c.folder = o.folder;
   c.patience = o.patience;
-  const auto share = static_cast<int>(train::find_cores(world).of_rank);
+  c.card = o.device == "cuda";
+  const auto share = static_cast<int>(train::find_cores(world.group()).of_rank);
   c.threads = o.threads > 0 ? o.threads : share;
   c.host = world.node_name();
   if (c.host.empty()) c.host = train::host_name();
@@ -47,7 +49,26 @@ CheckOptions check_options(const Options& o, const comm::World& world) {
   return c;
 }
 
-ExitCode check(const Options& o, const comm::World& world) {
+void print_results(const std::vector<RankReport>& ranks, const std::vector<Finding>& findings, bool json) {
+  if (json)
+    fmt::print("{}\n", results_json(ranks, findings));
+  else
+    fmt::print("{}{}", ranks.empty() ? "" : figures_table(ranks) + "\n", findings_list(findings));
+  std::fflush(stdout);  // the launcher may end the job when the first rank exits with an error
+}
+
+// Ends the check before the first measurement if the ranks have different programs: their later messages may differ.
+void require_one_program(const CheckArguments& o, const comm::World& world) {
+  if (world.size() == 1) return;
+  device::DeviceContext host;
+  const std::vector<Finding> findings = compare_programs(own_program(), world.group(), host);
+  if (findings.empty()) return;
+  if (world.rank() == 0) print_results({}, findings, o.json);
+  base::fail(findings.front().code, findings.front().message, "; nothing was measured");
+}
+
+ExitCode check(const CheckArguments& o, const comm::World& world) {
+  require_one_program(o, world);
   const bool first = world.rank() == 0;
   std::optional<base::AtomicFile> svg;  // opened now, so that a missing folder is reported before the measurement
   if (first && !o.svg.empty()) {
@@ -60,11 +81,7 @@ ExitCode check(const Options& o, const comm::World& world) {
     const Expectations expected{.card = o.device == "cuda", .memory_bytes = o.memory_gib * (1 << 30)};
     const std::vector<Finding> findings = judge(ranks, expected);
     code = exit_code_of(findings);
-    if (o.json)
-      fmt::print("{}\n", results_json(ranks, findings));
-    else
-      fmt::print("{}\n{}", figures_table(ranks), findings_list(findings));
-    std::fflush(stdout);  // the launcher may end the job when the first rank exits with an error
+    print_results(ranks, findings, o.json);
     if (svg) {
       const std::string picture = links_svg(ranks);
       svg->append(picture.data(), picture.size());
@@ -81,7 +98,7 @@ ExitCode check(const Options& o, const comm::World& world) {
 void add_check_cluster(const Program& program) {
   const Command command = program.root.add_command(
       "check-cluster", "Find slow ranks, links and disks, and faults that would end a run; under mpirun or srun");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckArguments>();
   command
       .add_option("--folder", &options->folder,
                   "folder that all nodes share, such as the folder of the runs; default: none")

@@ -14,6 +14,7 @@
 #include "tools/hexad/usage.h"
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/data_on_ranks.h"
 #include "tools/train/model/evaluation.h"
 
 namespace hexad::app {
@@ -24,14 +25,14 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct EvalArguments {
   std::string run, step = "auto", choices, items;
   std::vector<std::string> overrides;
   int64_t sequences = 0;
   bool json = false;
 };
 
-void print_json(const Options& options, const TrainedRun& run, const Evaluation& e, bool has_bytes) {
+void print_json(const EvalArguments& options, const TrainedRun& run, const Evaluation& e, bool has_bytes) {
   const auto number = [](double value) {
     return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
   };
@@ -54,21 +55,16 @@ std::unique_ptr<ModelInstance> loaded(TrainedRun& run, const Extensions& extensi
   return instance;
 }
 
-TrainedRun opened(const Options& options, const Extensions& extensions, comm::World& world) {
+TrainedRun opened(const EvalArguments& options, const Extensions& extensions, comm::World& world) {
   return open_trained_run({options.run, options.overrides, options.step, world.size()}, TrainedUse::evaluation,
                           extensions, world);
 }
 
-ExitCode eval_heldout(const Options& options, const Extensions& extensions, comm::World& world) {
+ExitCode eval_heldout(const EvalArguments& options, const Extensions& extensions, comm::World& world) {
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   TrainedRun run = opened(options, extensions, world);
   const Recipe& recipe = run.recipe;
-  const auto data = data::open_training_data(recipe.data,
-                                             {.context = recipe.model.context,
-                                              .vocab_size = recipe.model.vocab,
-                                              .seed = recipe.train.seed,
-                                              .work = world.file_work()},
-                                             extensions.sources);
+  const data::TrainingData data = open_data_on_ranks(recipe, extensions, world.group(), world.file_work());
   if (!data.heldout)
     fail(ExitCode::usage,
          "the recipe's data have no held-out part; prepare the dataset with --heldout, or set data.dataset");
@@ -87,7 +83,7 @@ ExitCode eval_heldout(const Options& options, const Extensions& extensions, comm
   return ExitCode::done;
 }
 
-ExitCode eval_choices(const Options& options, const Extensions& extensions, comm::World& world) {
+ExitCode eval_choices(const EvalArguments& options, const Extensions& extensions, comm::World& world) {
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   ChoiceEvaluation e{.run = options.run, .file = options.choices, .items = read_choice_items(options.choices)};
   require_same_file(world, options.choices);
@@ -113,7 +109,7 @@ ExitCode eval_choices(const Options& options, const Extensions& extensions, comm
 void add_eval(const Program& program) {
   const Command command = program.root.add_command(
       "eval", "Evaluate a run's held-out loss or its answers to questions, and measure the forward throughput");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalArguments>();
   command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")

@@ -56,14 +56,15 @@ void print_choices(const ChoiceEvaluation& e, bool json) {
                                 {"items", items},
                                 {"acc", e.scores.acc},
                                 {"acc_norm", e.scores.acc_norm},
+                                {"acc_bytes", e.scores.acc_bytes},
                                 {"tokens", e.scores.tokens},
                                 {"seconds", e.seconds},
                                 {"tokens_per_second", std::isfinite(rate) ? Json(rate) : Json(nullptr)}},
                                2));
     return;
   }
-  fmt::print("step {}: acc {:.4f}, acc_norm {:.4f} ({} of {})\n", e.step, e.scores.acc, e.scores.acc_norm,
-             counted(items, "item"), e.file);
+  fmt::print("step {}: acc {:.4f}, acc_norm {:.4f}, acc_bytes {:.4f} ({} of {})\n", e.step, e.scores.acc,
+             e.scores.acc_norm, e.scores.acc_bytes, counted(items, "item"), e.file);
   fmt::print("forward only: {}\n", human_count(rate) + " tokens/s");
 }
 
@@ -76,6 +77,7 @@ void write_choice_items(const ChoiceEvaluation& e, const std::string& path) {
                       {"gold", item.gold},
                       {"chosen", answer.chosen},
                       {"chosen_norm", answer.chosen_norm},
+                      {"chosen_bytes", answer.chosen_bytes},
                       {"log_likelihoods", numbers(answer.log_likelihoods)}},
                      -1) +
              "\n";

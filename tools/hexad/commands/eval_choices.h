@@ -18,11 +18,11 @@ struct ChoiceEvaluation {
   train::ChoiceScores scores{};
 };
 
-/// Throws if write_choice_items() could not write `items`, or would replace the file of questions `choices`. Called
-/// before the evaluation, whose result would otherwise be lost.
+/// Throws Error(usage) if `items` is a folder, if its folder does not exist, or if write_choice_items() would replace
+/// the file of questions `choices`. Called before the evaluation, whose result would otherwise be lost.
 void require_items_path(const std::string& items, const std::string& choices);
 
-/// Prints acc and acc_norm, as text or as one JSON object.
+/// Prints acc, acc_norm and acc_bytes, as text or as one JSON object.
 void print_choices(const ChoiceEvaluation& evaluation, bool json);
 /// Writes a JSON object for each item to `path`: line, gold, choices of the model, and log-likelihoods. Throws
 /// Error(resource) if the file cannot be written.

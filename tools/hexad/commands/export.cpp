@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/counted.h"
+#include "framework/base/escaped.h"
 #include "framework/base/units.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/interruptible.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 #include "tools/interop/export_model.h"
@@ -21,23 +23,26 @@
 namespace hexad::app {
 namespace {
 
-struct Options {
+struct ExportArguments {
   std::string run, target, step = "auto";
   interop::ExportOptions model;
   bool json = false;
 };
 
-base::ExitCode run_export(const Options& options) {
+base::ExitCode run_export(const ExportArguments& options) {
   const auto begin = std::chrono::steady_clock::now();
   io::Checkpoint checkpoint = train::open_saved_checkpoint(options.run, options.step);
-  const interop::ExportReport report = interop::export_model(checkpoint, options.target, options.model);
+  const interop::ExportReport report = interruptible([&](const base::FileWork& work) {
+    return interop::export_model(checkpoint, options.target, options.model, work);
+  });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (options.json) {
-    const nlohmann::ordered_json facts{
-        {"model_type", report.model_type}, {"checkpoint", checkpoint.folder()}, {"step", checkpoint.step()},
-        {"origin", report.origin},         {"tensors", report.tensors},         {"parameters", report.parameters},
-        {"bytes", report.bytes},           {"shards", report.shards},           {"seconds", seconds.count()},
-        {"files", report.files},           {"folder", options.target}};
+    const nlohmann::ordered_json facts{{"model_type", report.model_type}, {"checkpoint", checkpoint.folder()},
+                                       {"step", checkpoint.step()},       {"origin", report.origin},
+                                       {"tensors", report.tensors},       {"parameters", report.parameters},
+                                       {"bytes", report.bytes},           {"shards", report.shards},
+                                       {"seconds", seconds.count()},      {"files", report.files},
+                                       {"notes", report.notes},           {"folder", options.target}};
     fmt::print("{}\n", facts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return base::ExitCode::done;
   }
@@ -45,11 +50,12 @@ base::ExitCode run_export(const Options& options) {
              base::counted(report.tensors, "tensor"), base::grouped(report.parameters),
              base::human_bytes(static_cast<double>(report.bytes)), base::counted(report.shards, "file"),
              seconds.count());
-  if (report.origin.empty())
-    train::say("note: config.json was made from the recipe, and no tokenizer files were copied");
-  else
-    fmt::print("config.json{}{} from {}\n", report.files.empty() ? "" : ", ", fmt::join(report.files, ", "),
-               report.origin);
+  if (!report.origin.empty())
+    fmt::print("config.json{}{} from {}\n", report.files.empty() ? "" : ", ",
+               base::escaped(fmt::format("{}", fmt::join(report.files, ", "))), report.origin);
+  else if (!report.files.empty())
+    fmt::print("copied: {}\n", base::escaped(fmt::format("{}", fmt::join(report.files, ", "))));
+  for (const std::string& note : report.notes) train::say(note.starts_with("warning: ") ? note : "note: " + note);
   return base::ExitCode::done;
 }
 
@@ -57,7 +63,7 @@ base::ExitCode run_export(const Options& options) {
 
 void add_export(const Program& program) {
   const Command command = program.root.add_command("export", "Write a checkpoint as a Hugging Face model");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportArguments>();
   command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required().path();
   command.add_option("output", &options->target, "new folder for config.json, safetensors and tokenizer files")
       .required()
@@ -74,7 +80,7 @@ void add_export(const Program& program) {
   for (const interop::Family& family : interop::families()) families.push_back(family.model_type);
   command
       .add_option("--family", &options->model.family,
-                  "model_type of a new config.json, for a model that was trained from scratch")
+                  "model_type, for a model that was trained from scratch or has another family than the imported model")
       .legal(one_of(std::move(families)));
   command.add_option("--dtype", &options->model.dtype, "dtype of the weights; source: the dtype of the imported model")
       .legal(one_of({"source", "f32", "bf16", "f16"}));

@@ -2,6 +2,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -12,7 +13,10 @@
 #include "framework/data/chat_form.h"
 #include "framework/data/chat_template.h"
 #include "framework/data/conversation.h"
+#include "framework/data/end_ids.h"
+#include "framework/data/form_marks.h"
 #include "framework/telemetry/text_output.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/prompts.h"
 #include "tools/hexad/commands/ranks.h"
@@ -33,14 +37,14 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct GenerateArguments {
   std::string run, prompt_file, system, chat_form, step = "auto";
   std::vector<std::string> prompts, overrides;
   SamplingOptions sampling;
   bool json = false;
 };
 
-std::vector<Prompt> prompts_of(const Options& options) {
+std::vector<Prompt> prompts_of(const GenerateArguments& options) {
   const bool chat = !options.chat_form.empty();
   if (options.prompts.empty() && options.prompt_file.empty())
     fail(ExitCode::usage, "--prompt is required: the text to continue; --prompt-file reads texts from a file");
@@ -64,17 +68,18 @@ void warn_of_cuts(const data::Tokenizer& tokenizer, const std::vector<std::vecto
       say(cat("warning: ", name_of_prompt(i, ids.size()), cut));
 }
 
-std::string text_of(const data::Tokenizer& tokenizer, const Continuation& c) {
-  return valid_utf8(tokenizer.decode(c.ids));
+// Returns the text before a continuation: the prompt, or nothing before an answer to a chat.
+std::string text_before(const GenerateArguments& options, const Prompt& prompt) {
+  return options.chat_form.empty() ? prompt.text : "";
 }
 
-void print_json(const Options& options, const TrainedRun& run, const data::Tokenizer& tokenizer,
+void print_json(const GenerateArguments& options, const TrainedRun& run, const data::Tokenizer& tokenizer,
                 const std::vector<Prompt>& prompts, const std::vector<Continuation>& continued) {
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (size_t i = 0; i < prompts.size(); ++i)
     results.push_back({{"prompt", prompts[i].text},
                        {"tokens", continued[i].ids},
-                       {"text", text_of(tokenizer, continued[i])},
+                       {"text", valid_utf8(tokenizer.decode_after(text_before(options, prompts[i]), continued[i].ids))},
                        {"stop", enum_name(continued[i].stop)}});
   const nlohmann::ordered_json json{
       {"run", options.run}, {"step", run.checkpoint.step()}, {"layout", run.layout}, {"results", results}};
@@ -82,41 +87,45 @@ void print_json(const Options& options, const TrainedRun& run, const data::Token
 }
 
 // Prints each continuation after its prompt, or each answer alone. An empty line separates the texts.
-void print_texts(const Options& options, const data::Tokenizer& tokenizer, const std::vector<Prompt>& prompts,
+void print_texts(const GenerateArguments& options, const data::Tokenizer& tokenizer, const std::vector<Prompt>& prompts,
                  const std::vector<Continuation>& continued) {
   telemetry::TextOutput out(1);
   for (size_t i = 0; i < prompts.size(); ++i) {
     if (i > 0) out.write("\n");
-    const std::string before = options.chat_form.empty() ? prompts[i].text : "";
-    out.write(valid_utf8(before + tokenizer.decode(continued[i].ids)) + "\n");
+    const std::string before = text_before(options, prompts[i]);
+    out.write(valid_utf8(before + tokenizer.decode_after(before, continued[i].ids)) + "\n");
   }
   out.require_written();
 }
 
 // Continues one prompt and prints each token as soon as it is chosen.
-Continuation stream_text(ModelInstance& instance, const Options& options, const data::Tokenizer& tokenizer,
+Continuation stream_text(ModelInstance& instance, const GenerateArguments& options, const data::Tokenizer& tokenizer,
                          const std::string& prompt, const std::vector<std::vector<int32_t>>& ids) {
   const bool prints = instance.mesh.world().rank() == 0;
   telemetry::TextOutput out(1);
   Utf8Pieces text;  // a token may end inside a character
   if (prints) out.write(text.add(prompt));
+  bool begins = prompt.empty();  // true until a token has begun the text
   const auto written = generate_each(instance, ids, options.sampling, [&](size_t, int32_t id) {
-    if (prints) out.write(text.add(tokenizer.bytes_of(id)));
+    if (!prints) return;
+    const std::string bytes(tokenizer.bytes_of(id));
+    out.write(text.add(begins ? tokenizer.decode(std::span(&id, 1)) : bytes));
+    begins = begins && bytes.empty();
   });
   if (prints) out.write(text.finish() + "\n");
   out.require_written();
   return written.front();
 }
 
-void say_full(const Options& options, int64_t context, const Continuation& c, const std::string& name = "") {
+void say_full(const GenerateArguments& options, int64_t context, const Continuation& c, const std::string& name = "") {
   if (c.stop == Stop::context)
     say(cat(name, "the model's context (model.context: ", context, ") is full after ", std::ssize(c.ids), " of ",
             counted(options.sampling.max_tokens, "token")));
 }
 
 // Returns the form of chats that the user has named; null if there is none. Collective.
-std::shared_ptr<const data::ConversationForm> form_of(const Options& options, const io::Checkpoint& checkpoint,
-                                                      const comm::World& world) {
+std::shared_ptr<const data::ConversationForm> form_of(const GenerateArguments& options,
+                                                      const io::Checkpoint& checkpoint, const comm::World& world) {
   if (options.chat_form.empty()) return nullptr;
   if (options.chat_form != data::model_form_name) return data::conversation_form(options.chat_form, "");
   const std::string folder = interop::find_origin(checkpoint);
@@ -129,7 +138,27 @@ std::shared_ptr<const data::ConversationForm> form_of(const Options& options, co
   return data::conversation_form(options.chat_form, folder);
 }
 
-ExitCode run_generate(Options options, const Extensions& extensions, comm::World& world) {
+// Returns the ids that end a text, as rank 0 finds them. Rank 0 prints warnings. Collective.
+std::vector<int32_t> agreed_stop_ids(const data::Tokenizer& tokenizer, const io::Checkpoint& checkpoint,
+                                     const comm::World& world) {
+  std::string list;
+  if (world.rank() == 0) {
+    std::string folder;
+    try {
+      folder = interop::find_origin(checkpoint);
+    } catch (const Error& error) {
+      say(cat("warning: the eos_token_id of the imported model is not known: ", error.what()));
+    }
+    const data::EndIds found = data::end_ids(tokenizer, folder);
+    for (const std::string& warning : found.warnings) say("warning: " + warning);
+    list = nlohmann::json(found.ids).dump();
+  }
+  device::DeviceContext host;
+  list = comm::broadcast_text(list, 0, world.group(), host);
+  return nlohmann::json::parse(list).get<std::vector<int32_t>>();
+}
+
+ExitCode run_generate(GenerateArguments options, const Extensions& extensions, comm::World& world) {
   const std::vector<Prompt> prompts = prompts_of(options);
   if (!options.prompt_file.empty()) require_same_file(world, options.prompt_file);
   std::optional<FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
@@ -141,8 +170,13 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
   const auto tokenizer = tokenizer_of(recipe, options.run, "generate text");
   const auto form = form_of(options, run.checkpoint, world);
   if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);
+  options.sampling.stop_ids = agreed_stop_ids(*tokenizer, run.checkpoint, world);
+  // The last token of an answer may contain the text that precedes the special token of the end.
+  if (const auto& end = options.sampling.end_of_turn; !end.empty() && tokenizer->bytes_of(end.back()).empty())
+    options.sampling.stop_ids.push_back(end.back());
   const int64_t context = recipe.model.context;
-  const std::vector<std::vector<int32_t>> ids = ids_of_prompts(*tokenizer, form.get(), prompts, context);
+  const std::vector<std::vector<int32_t>> ids =
+      ids_of_prompts(*tokenizer, form.get(), prompts, {context, recipe.data.packing});
   const int64_t cached = cached_tokens(recipe.model, ids, options.sampling);
   if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::generation, cached)) return ExitCode::resource;
   ModelInstance instance(recipe, extensions, world.group());
@@ -150,7 +184,8 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
   phase.reset();
   const bool prints = world.rank() == 0;
   if (prints) warn_of_cuts(*tokenizer, ids, context);
-  options.sampling.stop_id = tokenizer->end_of_document();
+  if (const std::string spelled = data::spelled_marks(options.chat_form, *tokenizer); prints && !spelled.empty())
+    say(cat("warning: the tokenizer of ", options.run, " ", spelled));
   options.sampling.vocabulary = tokenizer->vocab_size();
   if (prompts.size() == 1 && !form && !options.json) {
     const Continuation written = stream_text(instance, options, *tokenizer, prompts.front().text, ids);
@@ -173,7 +208,7 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
 void add_generate(const Program& program) {
   const Command command =
       program.root.add_command("generate", "Continue texts, or answer questions, with a trained model");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateArguments>();
   std::vector<std::string_view> forms;
   for (const data::ChatForm& form : data::chat_forms()) forms.push_back(form.name);
   forms.push_back(data::model_form_name);

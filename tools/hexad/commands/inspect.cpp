@@ -25,18 +25,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct InspectArguments {
   std::string path;
   bool json = false, verify = false;
 };
 
-void show(const io::Checkpoint& checkpoint, const Options& options) {
+void show(const io::Checkpoint& checkpoint, const InspectArguments& options) {
   fmt::print("{}\n", options.json ? io::describe_json(checkpoint) : io::describe(checkpoint));
 }
 
 /// Prints the facts of a run, followed by `text`. With --json, `text` is a JSON object or empty; prints this object
 /// with the facts as its member "run".
-void show_run(const RunFacts& facts, const std::string& text, const Options& options) {
+void show_run(const RunFacts& facts, const std::string& text, const InspectArguments& options) {
   using Json = nlohmann::ordered_json;
   for (const std::string& problem : facts.problems) say("warning: " + problem);
   if (!options.json) {
@@ -49,7 +49,7 @@ void show_run(const RunFacts& facts, const std::string& text, const Options& opt
 }
 
 /// Shows a run directory and its newest checkpoint, from which training would continue.
-base::ExitCode show_newest(const io::CheckpointStore& store, const Options& options) {
+base::ExitCode show_newest(const io::CheckpointStore& store, const InspectArguments& options) {
   const RunFacts facts = facts_of_run(options.path);
   const auto checkpoint = store.find({}, io::Check::quick);
   if (!checkpoint && facts.recipe.empty())
@@ -61,7 +61,7 @@ base::ExitCode show_newest(const io::CheckpointStore& store, const Options& opti
 
 /// Checks all checkpoints of a run byte by byte. Then shows the run and the checkpoint from which training would
 /// continue.
-base::ExitCode verify_all(const io::CheckpointStore& store, const Options& options) {
+base::ExitCode verify_all(const io::CheckpointStore& store, const InspectArguments& options) {
   const auto scan = store.scan(io::Check::full);
   if (scan.good.empty() && scan.problems.empty())
     fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet; expected a run that has saved one");
@@ -71,7 +71,7 @@ base::ExitCode verify_all(const io::CheckpointStore& store, const Options& optio
   return scan.problems.empty() ? base::ExitCode::done : base::ExitCode::data;
 }
 
-base::ExitCode show_dataset(const Options& options) {
+base::ExitCode show_dataset(const InspectArguments& options) {
   const auto check = options.verify ? data::DatasetCheck::everything : data::DatasetCheck::structure;
   const data::InspectedDataset dataset = data::open_dataset(options.path, check, say);
   fmt::print("{}\n", options.json ? data::describe_json(dataset) : data::describe(dataset));
@@ -113,7 +113,7 @@ void require_checkpoint(const std::string& path) {
                                          left > 0 ? fmt::format(" and {} more", left) : ""));
 }
 
-base::ExitCode inspect(const Options& options) {
+base::ExitCode inspect(const InspectArguments& options) {
   const fs::path path = options.path, folder = path / "checkpoints";
   std::error_code error;
   const bool is_run = fs::is_directory(folder, error) || (has(path, "recipe.yaml") && !has(path, "manifest.json"));
@@ -135,7 +135,7 @@ base::ExitCode inspect(const Options& options) {
 void add_inspect(const Program& program) {
   const Command command =
       program.root.add_command("inspect", "Show the state of a run, and the contents of a checkpoint or a dataset");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectArguments>();
   command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder, .hxd or .idx file")
       .required()
       .path();

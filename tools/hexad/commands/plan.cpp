@@ -40,7 +40,7 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct PlanArguments {
   std::string recipe, cluster, include_root, out, svg, context, objective = "time", routing = "even";
   std::vector<std::string> overrides;
   int64_t ranks = 0, stage = 0;
@@ -52,7 +52,7 @@ constexpr std::string_view overlay_begins = "# Layout chosen by hexad plan";
 
 class Planner {
  public:
-  Planner(const Options& options, const Extensions& extensions)
+  Planner(const PlanArguments& options, const Extensions& extensions)
       : options_(options),
         extensions_(extensions),
         contexts_(lengths(options.context)),
@@ -310,7 +310,7 @@ class Planner {
     say(fmt::format("wrote {}", options_.svg));
   }
 
-  const Options& options_;
+  const PlanArguments& options_;
   const Extensions& extensions_;
   const std::vector<int64_t> contexts_;  // sequence lengths to plan; empty: the recipe's length
   const Cluster cluster_;
@@ -326,7 +326,7 @@ class Planner {
 
 void add_plan(const Program& program) {
   const Command command = program.root.add_command("plan", "Find the best layout of a recipe on a cluster");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanArguments>();
   command.add_option("recipe", &options->recipe, "YAML recipe, whose layout is replaced").required().path();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the recipe; cluster.key.path=value, applied to the cluster");
@@ -351,8 +351,8 @@ void add_plan(const Program& program) {
       .legal(one_of({"time", "memory", "ranks"}));
   command
       .add_option("--layouts", &options->layouts,
-                  "number of layouts to list; twice this number is simulated; default: 10. With the number of legal "
-                  "layouts, all layouts that fit are listed")
+                  "number of layouts to list; twice this number is simulated, for --objective memory at least 8; "
+                  "default: 10. With the number of legal layouts, all layouts that fit are listed")
       .legal(whole_number(1, 1 << 20));
   add_routing(command, options->routing);
   command.add_flag("--explain", options->explain,

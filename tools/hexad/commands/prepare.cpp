@@ -171,14 +171,14 @@ void add_prepare(const Program& program) {
                                                 config::join(forms), " (the chat template of --tokenizer)"))
                           .legal(one_of(forms));
   command
-      .add_option("--workers", workers.get(),
-                  "number of threads that encode; 0: one for each core; the dataset does not depend on it")
+      .add_option(
+          "--workers", workers.get(),
+          "number of threads that parse, train and encode; 0: one for each core; the dataset does not depend on it")
       .legal(whole_number(0, 1024));
   command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, as bytes");
-  command.add_flag(
-      "--force", o->force,
-      "replace another dataset in the output folder; runs trained on the replaced dataset can no longer be "
-      "continued or evaluated");
+  command.add_flag("--force", o->force,
+                   "replace another dataset in the output folder, finished or not; runs trained on the replaced "
+                   "dataset can no longer be continued or evaluated");
   command.run(on_one_rank(command, [=] {
     if (vocab.given() && o->tokenizer != "bpe")
       base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe; --tokenizer ", o->tokenizer,
@@ -192,6 +192,7 @@ void add_prepare(const Program& program) {
     if (chat.given() && (split.given() || split_bytes.given()))
       base::fail(base::ExitCode::usage, split.given() ? "--split" : "--split-bytes",
                  " divides texts, but each conversation (--chat-form) is one document: give only one of them");
+    o->text_key_given = text_key.given();
     o->workers = *workers > 0 ? *workers : static_cast<int>(train::usable_cores());
     o->split.rule = base::enum_named<data::DocumentRule>(*rule).value_or(o->split.rule);
     run_prepare(*o);

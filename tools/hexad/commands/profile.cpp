@@ -31,7 +31,7 @@ namespace {
 
 using base::ExitCode;
 
-struct Options {
+struct ProfileArguments {
   std::string out = "cluster.yaml";
   bool quick = false;
   std::optional<double> seconds;
@@ -60,7 +60,7 @@ plan::ProductShape product_shape(const std::string& text) {
 }
 
 // Returns --offload-folder. Throws Error(usage) before the measurement if no file can be created in it.
-std::string offload_folder(const Options& o) {
+std::string offload_folder(const ProfileArguments& o) {
   try {
     device::OffloadArena file(o.offload_folder);
   } catch (const base::Error& e) {
@@ -69,10 +69,10 @@ std::string offload_folder(const Options& o) {
   return o.offload_folder;
 }
 
-plan::ProfileOptions profile_options(const Options& o, const comm::World& world) {
+plan::ProfileOptions profile_options(const ProfileArguments& o, const comm::World& world) {
   plan::ProfileOptions p = o.quick ? plan::quick_profile() : plan::ProfileOptions{};
   if (o.seconds) p.seconds = *o.seconds;
-  const Cores cores = find_cores(world);
+  const Cores cores = find_cores(world.group());
   p.threads = o.threads > 0 ? o.threads : static_cast<int>(cores.of_rank);
   p.node_cores = cores.of_node;
   p.offload_folder = offload_folder(o);
@@ -93,7 +93,7 @@ void describe_origin(plan::Origin& origin, double seconds) {
 
 constexpr std::string_view first_line = "# Measured by hexad profile";
 
-ExitCode profile(const Options& o, const comm::World& world) {
+ExitCode profile(const ProfileArguments& o, const comm::World& world) {
   const plan::ProfileOptions options = profile_options(o, world);
   const bool first = world.rank() == 0;
   const auto say = [](const std::string& line) {
@@ -126,7 +126,7 @@ ExitCode profile(const Options& o, const comm::World& world) {
 void add_profile(const Program& program) {
   const Command command = program.root.add_command(
       "profile", "Measure links, kernels, and how much they slow each other down; under mpirun, on its ranks");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProfileArguments>();
   command.add_option("--out", &options->out, "YAML file to write").path();
   command.add_flag("--quick", options->quick, "measure only a few sizes, for about six seconds");
   command

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -18,16 +19,14 @@ namespace hexad::app {
 using namespace base;
 namespace {
 
-using Json = nlohmann::json;
-
-std::string string_under(const Json& object, const char* key, const std::string& place) {
-  const Json& value = object.at(key);
+std::string string_under(const nlohmann::json& object, const char* key, const std::string& place) {
+  const nlohmann::json& value = object.at(key);
   if (!value.is_string()) fail(ExitCode::data, place, ": \"", key, "\" is ", value.type_name(), ", expected a string");
   return value.get<std::string>();
 }
 
 Prompt prompt_of_json(std::string_view line, const std::string& system, bool chat, const std::string& place) {
-  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object() || !object.contains("prompt")) {
     const std::string found = object.is_discarded() ? std::string("is not JSON")
                               : object.is_object()  ? std::string("has no key \"prompt\"")
@@ -85,36 +84,34 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
 }
 
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
-                                 const Prompt& prompt) {
-  std::vector<data::ChatTurn> turns;
+                                 const Prompt& prompt, data::Packing packing) {
+  data::Conversation question;
   if (!prompt.system.empty()) {
     require_system(form, prompt);
-    turns.push_back({"system", prompt.system, 0});
+    question.turns.push_back({"system", prompt.system, 0});
   }
-  turns.push_back({"user", prompt.text, 1});
+  question.turns.push_back({"user", prompt.text, 1});
   data::Document chat;
-  if (const std::string problem = form.write_question(turns, chat); !problem.empty()) {
+  if (const std::string problem = form.write_question(question, chat); !problem.empty()) {
     if (prompt.place.empty()) fail(ExitCode::usage, "the prompt cannot be written as a chat: ", problem);
     fail(ExitCode::data, prompt.place, ": ", problem);
   }
   std::vector<int32_t> ids = data::encode_document(tokenizer, chat, false).ids;
   ids.pop_back();  // removes the end of the document, because the answer follows
-  if (!tokenizer.beginning_of_document()) ids.insert(ids.begin(), tokenizer.end_of_document());
-  return ids;
+  return train::begin_prompt(tokenizer, std::move(ids), packing);
 }
 
 std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ConversationForm& form) {
-  std::vector<int32_t> ids = tokenizer.encode_with_special(form.end_of_answer());
-  ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(data::targets_of_end(tokenizer, ids)), ids.end());
-  return ids;
+  return data::ids_after_answer(tokenizer, form.end_of_answer());
 }
 
 std::vector<std::vector<int32_t>> ids_of_prompts(const data::Tokenizer& tokenizer, const data::ConversationForm* form,
-                                                 const std::vector<Prompt>& prompts, int64_t context) {
+                                                 const std::vector<Prompt>& prompts, const PromptRules& rules) {
   std::vector<std::vector<int32_t>> all;
   for (const Prompt& prompt : prompts) {
-    all.push_back(form ? chat_prompt(tokenizer, *form, prompt) : train::prompt_of(tokenizer, prompt.text));
-    if (form || !prompt.place.empty()) require_fits(prompt, std::ssize(all.back()), context);
+    all.push_back(form ? chat_prompt(tokenizer, *form, prompt, rules.packing)
+                       : train::prompt_of(tokenizer, prompt.text, rules.packing));
+    if (form || !prompt.place.empty()) require_fits(prompt, std::ssize(all.back()), rules.context);
   }
   return all;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/data/conversation.h"
+#include "framework/data/packed_source.h"
 #include "framework/data/tokenizer.h"
 
 namespace hexad::app {
@@ -22,18 +23,26 @@ struct Prompt {
 /// "system". Throws Error(data) with file and line if a line is invalid, or if there is no prompt.
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat);
 
-/// Returns the ids of a question in a chat form, up to the mark before the answer. Each part is encoded separately,
-/// like in `hexad prepare`. If the form cannot write the prompt, for example because it has no system role, throws
-/// Error(data) for a line of a file, and Error(usage) for the command line.
+/// Returns the ids of a question in a chat form, up to the mark before the answer, as `hexad prepare` encodes it. The
+/// id that precedes a text in training comes first (train::begin_prompt()). If the form cannot write the prompt, for
+/// example because it has no system role, throws Error(data) for a line of a file, and Error(usage) for the command
+/// line.
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
-                                 const Prompt& prompt);
+                                 const Prompt& prompt, data::Packing packing);
 
-/// Returns the ids of the mark that ends an answer, up to its first special token; empty if the form has no such mark.
+/// Returns the ids of the mark that ends an answer, up to and including its first special token. Returns all ids if
+/// none is a special token, and none if the form has no such mark.
 std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ConversationForm& form);
+
+/// Properties of the model that prompts depend on.
+struct PromptRules {
+  int64_t context;        // model.context
+  data::Packing packing;  // data.packing of the run
+};
 
 /// Returns the ids of each prompt, formatted with `form` unless it is null. Questions and prompts from a file must not
 /// be longer than the model's context allows. Throws Error(data) for a prompt from a file, otherwise Error(usage).
 std::vector<std::vector<int32_t>> ids_of_prompts(const data::Tokenizer& tokenizer, const data::ConversationForm* form,
-                                                 const std::vector<Prompt>& prompts, int64_t context);
+                                                 const std::vector<Prompt>& prompts, const PromptRules& rules);
 
 }  // namespace hexad::app

@@ -16,13 +16,13 @@
 namespace hexad::app {
 namespace {
 
-struct Options {
+struct ReportArguments {
   std::vector<std::string> runs;
   std::string out, csv;
   bool json = false;
 };
 
-base::ExitCode report(const Options& o) {
+base::ExitCode report(const ReportArguments& o) {
   const bool one = o.runs.size() == 1 && !train::is_folder_of_runs(o.runs.front());
   if (one) train::require_run_directory(o.runs.front());
   std::string out = o.out;
@@ -47,7 +47,7 @@ base::ExitCode report(const Options& o) {
 void add_report(const Program& program) {
   const Command command =
       program.root.add_command("report", "Write a run's report.html again, or compare several runs");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportArguments>();
   command.add_option("run", &options->runs, "run directories, or folders that contain run directories")
       .required()
       .path();

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,7 @@
 #include "tools/scale/slurm_array.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
+#include "tools/train/process/program_identity.h"
 
 namespace hexad::app {
 
@@ -29,7 +31,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Options {
+struct ScaleArguments {
   std::string experiment, compare;
   std::vector<std::string> overrides;
   int64_t point = -1;
@@ -41,16 +43,28 @@ struct Ready {
   Experiment experiment;
   std::vector<LoadedPoint> points;
   std::vector<PointForecast> forecasts;
-  int64_t ranks_per_node = 0;
 };
 
-Ready ready(const Options& options, const train::Extensions& extensions) {
+// Limits the available ranks of the points that run here to those of the Slurm allocation. An explicit max_ranks and a
+// launcher of the experiment have precedence.
+void limit_to_allocation(const ExperimentConfig& config, const ScaleArguments& options, std::vector<Point>& points) {
+  const int64_t ranks = train::allocated_ranks();
+  if (ranks == 0 || config.max_ranks > 0 || options.dry_run || options.submit || options.report) return;
+  for (int64_t i = 0; i < std::ssize(points); ++i) {
+    Point& point = points[i];
+    if ((options.point >= 0 && i != options.point) || !point.launcher.empty()) continue;
+    point.most_ranks = point.most_ranks > 0 ? std::min(point.most_ranks, ranks) : ranks;
+  }
+}
+
+Ready ready(const ScaleArguments& options, const train::Extensions& extensions) {
   Ready r{.experiment = load_experiment(options.experiment, options.overrides), .points = {}, .forecasts = {}};
   const ExperimentConfig& config = r.experiment.config;
   std::vector<Point> points = points_of(r.experiment);
   const Clusters clusters(r.experiment, points);
-  r.ranks_per_node = clusters.ranks_per_node(config);
-  r.points = load_points(r.experiment, std::move(points), extensions, clusters.most_ranks(config));
+  clusters.set_ranks(config, points);
+  limit_to_allocation(config, options, points);
+  r.points = load_points(r.experiment, std::move(points), extensions);
   if (options.point >= std::ssize(r.points))
     fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
   for (int64_t i = 0; i < std::ssize(r.points); ++i) {
@@ -62,7 +76,7 @@ Ready ready(const Options& options, const train::Extensions& extensions) {
   // --dry-run and --submit may be given on another machine, such as a cluster's login node.
   const bool runs_here =
       config.launcher.empty() && !train::in_slurm_allocation() && !options.submit && !options.dry_run;
-  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here, r.ranks_per_node);
+  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here);
   return r;
 }
 
@@ -78,25 +92,26 @@ StepSecondsByPoint read_other(const std::string& path) {
   return steps_in_csv(text.str(), path);
 }
 
-ExitCode submit(const Ready& r, const Options& options) {
+ExitCode submit(const Ready& r, const ScaleArguments& options) {
   const ExperimentConfig& config = r.experiment.config;
   double hours = 0;
-  std::vector<int64_t> ranks;
-  for (const LoadedPoint& point : r.points) {
-    ranks.push_back(point.point.ranks);
-    hours += most_node_hours(config, point.point.ranks, r.ranks_per_node);
+  const std::vector<int64_t> indices = unfinished_points(r.experiment, r.points);
+  if (indices.empty()) {
+    fmt::print("nothing to submit: every run of the experiment is finished\n");
+    return ExitCode::done;
   }
+  for (const int64_t i : indices) hours += most_node_hours(config, r.points[i].point);
   if (config.max_node_hours > 0 && hours > config.max_node_hours)
     fail(ExitCode::usage, r.experiment.problems.known().at("max_node_hours").at.text(), ": max_node_hours (",
          config.max_node_hours, ") is less than the ", base::with_digits(hours, 3),
          " node-hours that the points may take at most, by the key minutes (", config.minutes,
          "); expected fewer points, repeats or minutes");
   const ExperimentFolder folder(r.experiment, r.points);
-  for (const SlurmArray& array : arrays_of(ranks, r.ranks_per_node)) {
+  for (const SlurmArray& array : arrays_of(r.points, indices)) {
     const std::string file = (folder.path() / fmt::format("submit-{}-nodes.sh", array.nodes)).string();
     base::write_file(file,
                      slurm_script(array, r.experiment, own_path(), options.overrides, fs::current_path().string()));
-    fmt::print("sbatch {}   # {}\n", file, base::counted(std::ssize(array.points), "point"));
+    fmt::print("sbatch {}   # {}\n", train::shell_word(file), base::counted(std::ssize(array.points), "point"));
   }
   std::string report = fmt::format("{} scale {}", train::program_name(), train::shell_word(r.experiment.path));
   for (const std::string& text : options.overrides) report += fmt::format(" {}", train::shell_word(text));
@@ -109,7 +124,7 @@ ExitCode submit(const Ready& r, const Options& options) {
 std::optional<Room> room_of(Ready& r) {
   if (r.experiment.config.at_once == 1) return std::nullopt;
   Room room = room_here();
-  const std::string problem = problem_of_room(r.experiment.config, r.points, r.forecasts, room, r.ranks_per_node);
+  const std::string problem = problem_of_room(r.experiment.config, r.points, r.forecasts, room);
   if (!problem.empty()) r.experiment.problems.add("at_once", problem);
   r.experiment.problems.throw_if_any();
   return room;
@@ -130,7 +145,7 @@ void say_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-ExitCode run(const Options& options, const train::Extensions& extensions) {
+ExitCode run(const ScaleArguments& options, const train::Extensions& extensions) {
   if (static_cast<int>(options.dry_run) + static_cast<int>(options.submit) + static_cast<int>(options.report) +
           static_cast<int>(options.point >= 0) >
       1)
@@ -148,16 +163,17 @@ ExitCode run(const Options& options, const train::Extensions& extensions) {
          ") is more than 1; expected at_once=1, because each task of an array is a job of its "
          "own, for one point");
   if (options.dry_run) {
-    fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts, r.ranks_per_node));
+    fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts));
     return ExitCode::done;
   }
   if (options.submit) return submit(r, options);
   const std::optional<Room> room = options.report ? std::nullopt : room_of(r);
-  const ExperimentFolder folder(r.experiment, r.points);
+  const bool runs_all = !options.report && options.point < 0;
+  const ExperimentFolder folder(r.experiment, r.points, runs_all);
   RunCounts counts;
   if (!options.report) {
-    RunRequest request{
-        .program = own_path(), .only_point = {}, .room = room, .ranks_per_node = r.ranks_per_node, .say = say_line};
+    ExperimentRequest request{
+        .program = own_path(), .identity = train::program_identity(), .only_point = {}, .room = room, .say = say_line};
     if (options.point >= 0) request.only_point = options.point;
     counts = run_points(r.experiment, r.points, folder, request);
     fmt::print("{} executed, {} finished before, {} failed, {} run by other processes\n",
@@ -169,7 +185,8 @@ ExitCode run(const Options& options, const train::Extensions& extensions) {
   fmt::print("\n{}\n", markdown_of(results));
   if (!options.compare.empty()) fmt::print("{}\n", comparison_text(results, other, options.compare));
   fmt::print("{}\n", (folder.path() / "report.html").string());
-  return code_of(counts);
+  const ExitCode code = code_of(counts);
+  return code == ExitCode::done && !results.damaged.empty() ? ExitCode::data : code;
 }
 
 }  // namespace
@@ -177,7 +194,7 @@ ExitCode run(const Options& options, const train::Extensions& extensions) {
 void add_scale(const Program& program) {
   const Command command = program.root.add_command(
       "scale", "Measure a recipe at many points (ranks, layouts, schedules, any key) and compare with predictions");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScaleArguments>();
   command.add_option("experiment", &options->experiment, "YAML experiment (docs/scaling-experiments.md)")
       .required()
       .path();

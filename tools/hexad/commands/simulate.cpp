@@ -33,14 +33,14 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct SimulateArguments {
   std::string paper, cluster, input, include_root, trace, beside, report, routing = "even";
   std::vector<std::string> overrides;
   int64_t world = 0, stage = 0;
   bool json = false;
 };
 
-base::ExitCode evaluate_paper(const Options& options) {
+base::ExitCode evaluate_paper(const SimulateArguments& options) {
   const auto all = papers();
   const auto paper = std::ranges::find(all, options.paper, &Paper::name);
   fmt::print("{}\n", paper->evaluate(config::load(options.input, options.overrides, options.include_root)));
@@ -58,7 +58,7 @@ struct Simulation {
   std::optional<StepBesideRun> beside;
 };
 
-Simulation simulated(const Options& options, const Extensions& extensions) {
+Simulation simulated(const SimulateArguments& options, const Extensions& extensions) {
   std::optional<MeasuredStep> run;
   if (!options.beside.empty()) run = measured_step(options.beside);
   const DividedOverrides overrides = divided(options.overrides);
@@ -92,7 +92,7 @@ Simulation simulated(const Options& options, const Extensions& extensions) {
           .beside = std::move(beside)};
 }
 
-void print_text(const Options& options, const Simulation& s) {
+void print_text(const SimulateArguments& options, const Simulation& s) {
   fmt::print("{} on {}: {}\n{}\n\n", options.input, options.cluster, base::counted(s.layout.world(), "rank"),
              s.layout.to_string());
   fmt::print("step time   {:>12}   {} of {} micro-batches simulated\n", s.error.text(s.step.seconds),
@@ -120,7 +120,7 @@ void print_text(const Options& options, const Simulation& s) {
   for (size_t i = 0; i < s.assumed.size(); ++i) fmt::print("{}{}\n", i == 0 ? "assumed: " : "         ", s.assumed[i]);
 }
 
-void print_json(const Options& options, const Simulation& s) {
+void print_json(const SimulateArguments& options, const Simulation& s) {
   using Json = nlohmann::ordered_json;
   const auto by_class = [](const std::array<double, comm::traffic_class_count>& values) {
     Json json = Json::object();
@@ -157,7 +157,7 @@ void print_json(const Options& options, const Simulation& s) {
   fmt::print("{}\n", json.dump(2));
 }
 
-base::ExitCode simulate_step(const Options& options, const Extensions& extensions) {
+base::ExitCode simulate_step(const SimulateArguments& options, const Extensions& extensions) {
   require_two_files("--trace", options.trace, "--report", options.report);
   if (!options.trace.empty()) require_replaceable(options.trace, "\x1f\x8b", "trace");
   if (!options.report.empty()) require_replaceable(options.report, "<!DOCTYPE html>", "report");
@@ -176,7 +176,7 @@ base::ExitCode simulate_step(const Options& options, const Extensions& extension
   return base::ExitCode::done;
 }
 
-base::ExitCode simulate(const Options& options, const Extensions& extensions) {
+base::ExitCode simulate(const SimulateArguments& options, const Extensions& extensions) {
   if (options.paper.empty() == options.cluster.empty())
     base::fail(base::ExitCode::usage,
                options.paper.empty() ? "neither --cluster nor --paper is given" : "--cluster and --paper are given",
@@ -198,7 +198,7 @@ std::string keys_of_all_papers() {
 void add_simulate(const Program& program) {
   const Command command = program.root.add_command(
       "simulate", "Predict a step of a recipe on a cluster, or evaluate a paper's closed forms");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimulateArguments>();
   std::vector<std::string_view> names;
   for (const Paper& paper : papers()) names.push_back(paper.name);
   Option cluster = command.add_option(

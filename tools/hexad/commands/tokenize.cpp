@@ -15,7 +15,7 @@
 namespace hexad::app {
 namespace {
 
-struct Options {
+struct TokenizeArguments {
   std::string file, tokenizer;
   data::TokenizerChoice choice;
   bool ids = false, decode = false, special = false;
@@ -44,7 +44,7 @@ void print_summary(const data::Tokenizer& tokenizer, const std::vector<int32_t>&
              size / 1e6 / std::max(seconds, 1e-9));
 }
 
-base::ExitCode run_tokenize(const Options& options) {
+base::ExitCode run_tokenize(const TokenizeArguments& options) {
   const auto tokenizer = data::load_tokenizer(options.tokenizer, options.choice);
   const std::string text = data::read_file(options.file);
   const auto begin = std::chrono::steady_clock::now();
@@ -64,7 +64,7 @@ base::ExitCode run_tokenize(const Options& options) {
 
 void add_tokenize(const Program& program) {
   const Command command = program.root.add_command("tokenize", "Show how a tokenizer divides a file into tokens");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TokenizeArguments>();
   command.add_option("file", &o->file, "file to tokenize, which may have any bytes").required().path();
   command
       .add_option(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/base/failure.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/dataset_paths.h"
 #include "framework/data/digest.h"
@@ -11,6 +12,7 @@
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/chosen_schedule.h"
 #include "tools/train/process/cores.h"
+#include "tools/train/process/first_failure.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/traffic_options.h"
@@ -46,7 +48,7 @@ std::string step_for_all_ranks(const RunRequest& request, const comm::World& wor
 
 TrainedRun open_trained_run(const RunRequest& request, TrainedUse use, const Extensions& extensions,
                             comm::World& world) {
-  const int64_t cores = find_cores(world).of_rank;
+  const int64_t cores = find_cores(world.group()).of_rank;
   const auto memory_use = use == TrainedUse::generation ? plan::ModelUse::generation : plan::ModelUse::evaluation;
   const auto fits = [&](const Recipe& candidate) {
     Recipe recipe = candidate;
@@ -89,12 +91,13 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::s
 
 void require_same_file(const comm::World& world, const std::string& path) {
   device::DeviceContext host;
-  const auto mine = static_cast<int64_t>(data::digest_of(data::read_file(path)).low);
-  const std::vector<int64_t> all = world.group().all_gather_values(std::span(&mine, 1), host);
-  for (size_t r = 1; r < all.size(); ++r)
-    if (all[r] != all.front())
-      fail(ExitCode::data, "'", path, "' differs between rank 0 and rank ", r,
-           "; expected the same contents on all ranks");
+  int64_t mine = 0;
+  throw_first(attempted([&] { mine = static_cast<int64_t>(data::digest_of(data::read_file(path)).low); }),
+              world.group());
+  const std::string first = comm::broadcast_text(cat(mine), 0, world.group(), host);
+  if (const auto other = comm::first_text(cat(mine) != first ? path : "", 0, world.group(), host))
+    fail(ExitCode::data, "'", path, "' differs between rank 0 and rank ", other->rank,
+         "; expected the same contents on all ranks");
 }
 
 void require_decoder(const Recipe& recipe, const std::string& run, const std::string& purpose) {

@@ -24,12 +24,14 @@ struct TrainedRun {
 TrainedRun open_trained_run(const train::RunRequest& request, train::TrainedUse use,
                             const train::Extensions& extensions, comm::World& world);
 
-/// Returns the tokenizer of the run's data. Throws Error(usage) if the model's tokens have no text. `purpose` completes
-/// the message "..., so it cannot PURPOSE".
+/// Returns the tokenizer of the run's data. Throws Error(usage) if the model's tokens have no text, or if the
+/// tokenizer's vocabulary is larger than the model's. Throws Error(data) if there is no tokenizer, or if it cannot be
+/// read. `purpose` completes the message "..., so it cannot PURPOSE".
 std::unique_ptr<data::Tokenizer> tokenizer_of(const train::Recipe& recipe, const std::string& run,
                                               const std::string& purpose);
 
-/// Throws Error(data), the same on all ranks, unless all ranks read the same contents from the file `path`. Collective.
+/// Throws Error(data), the same on all ranks, if two ranks read different contents from the file `path`. A rank that
+/// cannot read the file throws alone. Collective.
 void require_same_file(const comm::World& world, const std::string& path);
 
 /// Throws Error(usage) unless the run's model is a decoder. `purpose` completes the message "..., which does not

@@ -42,12 +42,13 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct ValidateArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string include_root;
   int64_t world = 0;
-  bool mesh = false, json = false, nearest = false;
+  int64_t at_least = 1;  // ranks, with --nearest
+  bool mesh = false, json = false, nearest = false, run_dir = false;
   std::string svg, cluster;
 };
 
@@ -79,7 +80,7 @@ void print_checkpoint(double bytes, const WriteTime& time) {
 
 // Returns the command that starts the run on this machine. With its options, the launcher accepts every number of ranks
 // that `validate` accepts.
-std::string start_line(const Options& options, int64_t ranks, double save_seconds) {
+std::string start_line(const ValidateArguments& options, int64_t ranks, double save_seconds) {
   const std::string text =
       fmt::format("{} {} train {}", launcher_to_train(ranks, save_seconds), program_name(), shell_word(options.recipe));
   return text + recipe_words(options);
@@ -137,8 +138,8 @@ std::string resume_text(const StartCheck& start, int64_t all) {
   return fmt::format("continues from {}, after step {}: {}", start.checkpoint, start.trained_steps, steps);
 }
 
-std::optional<StepOnCluster> step_on_cluster(const Options& options, const Recipe& recipe, const mesh::Layout& layout,
-                                             const train::Extensions& extensions) {
+std::optional<StepOnCluster> step_on_cluster(const ValidateArguments& options, const Recipe& recipe,
+                                             const mesh::Layout& layout, const train::Extensions& extensions) {
   if (options.cluster.empty()) return {};
   const Cluster cluster = load_cluster(options.cluster);
   const StepPrices prices(cluster, layout.world());
@@ -162,8 +163,8 @@ void print_step(const StepOnCluster& step, int ranks) {
   for (const std::string& assumed : step.assumed) fmt::print("  assumed: {}\n", assumed);
 }
 
-void print_stage(const Options& options, const Checked& c, const CheckedStage& stage, const std::string& memory,
-                 const train::Extensions& extensions) {
+void print_stage(const ValidateArguments& options, const Checked& c, const CheckedStage& stage,
+                 const std::string& memory, const train::Extensions& extensions) {
   const Recipe& recipe = stage.recipe;
   if (!stage.text.empty())
     fmt::print("{}\ncontext {}, {}\n\n", stage.text, recipe.model.context,
@@ -176,7 +177,7 @@ void print_stage(const Options& options, const Checked& c, const CheckedStage& s
   if (options.mesh) fmt::print("\n{}", mesh_table(stage.layout));
 }
 
-void print_text(const Options& options, const Checked& c, const train::Extensions& extensions) {
+void print_text(const ValidateArguments& options, const Checked& c, const train::Extensions& extensions) {
   std::vector<std::string> memory;  // made before printing, because this may throw
   for (const CheckedStage& stage : c.stages) memory.push_back(stage.memory.table());
   fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(c.ranks(), "rank"),
@@ -192,7 +193,7 @@ void print_text(const Options& options, const Checked& c, const train::Extension
   }
 }
 
-void print_json(const Options& options, const Checked& c, const train::Extensions& extensions) {
+void print_json(const ValidateArguments& options, const Checked& c, const train::Extensions& extensions) {
   for (const std::string& warning : c.warnings) say("warning: " + warning);
   std::vector<Validation> stages;
   for (const CheckedStage& stage : c.stages)
@@ -217,7 +218,7 @@ void print_json(const Options& options, const Checked& c, const train::Extension
 }
 
 // Checks one stage of the recipe `run`. Appends the stage's warnings to `warnings`.
-CheckedStage checked_stage(const Options& options, const Recipe& run, int64_t stage, int64_t ranks,
+CheckedStage checked_stage(const ValidateArguments& options, const Recipe& run, int64_t stage, int64_t ranks,
                            const train::Extensions& extensions, std::vector<std::string>& warnings) {
   const Recipe recipe = with_stage(run, stage);
   const auto warn = [&](const std::string& warning) {
@@ -237,7 +238,8 @@ CheckedStage checked_stage(const Options& options, const Recipe& run, int64_t st
           .step = step_on_cluster(options, recipe, layout, extensions)};
 }
 
-base::ExitCode print_nearest(const Options& options, config::Document document, const train::Extensions& extensions) {
+base::ExitCode print_nearest(const ValidateArguments& options, config::Document document,
+                             const train::Extensions& extensions) {
   for (const auto& [given, option] : {std::pair(options.json, "--json"), std::pair(options.mesh, "--mesh"),
                                       std::pair(!options.cluster.empty(), "--cluster")})
     if (given)
@@ -245,11 +247,19 @@ base::ExitCode print_nearest(const Options& options, config::Document document, 
                  " are given; expected one of them, because --nearest only prints a layout");
   if (options.world == 0)
     base::fail(base::ExitCode::usage, "--world is 0, expected at least 1 with --nearest: the number of ranks to use");
-  return print_nearest_layout(options.recipe, std::move(document), options.world, extensions);
+  if (options.at_least > options.world)
+    base::fail(base::ExitCode::usage, "--at-least is ", options.at_least, ", expected at most --world (", options.world,
+               ")");
+  return print_nearest_layout(options.recipe, std::move(document), {.fewest = options.at_least, .most = options.world},
+                              extensions);
 }
 
-base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
+base::ExitCode validate(const ValidateArguments& options, const train::Extensions& extensions) {
   const config::Document document = config::load(options.recipe, options.overrides, options.include_root);
+  if (options.run_dir) {
+    fmt::print("{}\n", load_to_train(document, extensions, options.world).run.dir);
+    return base::ExitCode::done;
+  }
   if (options.nearest) return print_nearest(options, document, extensions);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   const int64_t ranks = options.world > 0 ? options.world : fewest_ranks(recipe);
@@ -284,7 +294,7 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
 void add_validate(const Program& program) {
   const Command command =
       program.root.add_command("validate", "Check a recipe, and print parameters, FLOPs and memory");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ValidateArguments>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
@@ -293,11 +303,16 @@ void add_validate(const Program& program) {
           .add_option("--world", &options->world,
                       "number of ranks for which to check the recipe; 0: the smallest number that the layout needs")
           .legal(whole_number(0, 1 << 24));
+  const Option nearest =
+      command
+          .add_flag("--nearest", options->nearest,
+                    "print the legal layout of at most --world ranks that is nearest to the recipe's layout: the "
+                    "number of ranks, the run directory, the number of steps, then each key that changes")
+          .needs(world);
   command
-      .add_flag("--nearest", options->nearest,
-                "print the legal layout of at most --world ranks that is nearest to the recipe's layout: the number of "
-                "ranks, then each key that changes")
-      .needs(world);
+      .add_option("--at-least", &options->at_least, "smallest number of ranks to which --nearest may change the layout")
+      .needs(nearest)
+      .legal(whole_number(1, 1 << 24));
   command
       .add_option("--cluster", &options->cluster,
                   "YAML of a cluster, measured or described, on which latency, throughput and MFU of a step are also "
@@ -305,6 +320,7 @@ void add_validate(const Program& program) {
       .path();
   const Option mesh = command.add_flag("--mesh", options->mesh, "print the ranks of each group");
   command.add_option("--svg", &options->svg, "SVG file to write, with a picture of the mesh").needs(mesh).path();
+  command.add_flag("--run-dir", options->run_dir, "only print the run directory, for scripts");
   command.add_flag("--json", options->json,
                    "print one JSON object; for an invalid recipe, its problems with file, line, key and message");
   command.run(on_one_rank(command, [program, options] {

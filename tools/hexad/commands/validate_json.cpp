@@ -22,7 +22,7 @@ Json memory_of(const plan::MemoryEstimate& m) {
           {"offloaded", m.offloaded},     {"total", m.total}};
 }
 
-// Returns the layers of each stage's chunks, as pairs [first, last + 1).
+// Returns the layers [begin, end) of each chunk of each stage.
 Json layers_of(const pp::StageSplit& split) {
   Json stages = Json::array();
   for (int rank = 0; rank < split.stages().ranks; ++rank) {

@@ -40,7 +40,7 @@ namespace {
 
 using namespace verify;
 
-struct Options {
+struct VerifyArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string include_root;
@@ -61,7 +61,7 @@ struct Loaded {
   std::vector<std::string> changes;
 };
 
-Loaded load(const Options& o, const Extensions& extensions) {
+Loaded load(const VerifyArguments& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
   const auto alone = one_rank_overrides();  // `verify` varies the layout, so the recipe's own layout is replaced
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
@@ -74,7 +74,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
 }
 
 // Returns a command that verifies only this layout.
-std::string command_for(const Options& o, const Variant& v) {
+std::string command_for(const VerifyArguments& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   text += recipe_words(o);
   if (o.stage > 0) text += fmt::format(" --stage {}", o.stage);
@@ -106,7 +106,7 @@ void print_bounds(const Subject& subject) {
                      : "relative to the larger of the tensor's root mean square and the element");
 }
 
-void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
+void print_subject(const VerifyArguments& o, const Loaded& loaded, const Subject& subject) {
   const auto& r = subject.recipe();
   fmt::print("{}: {} parameters, {} tokens per step, {} step{}, {}, optim.eps {}\n", o.recipe,
              layers::parameter_counts(r.model, subject.extensions()).parameters, r.batch.global * r.model.context,
@@ -122,19 +122,19 @@ void print_subject(const Options& o, const Loaded& loaded, const Subject& subjec
   if (o.jitter) fmt::print("communication is delayed at random, seed {}\n", *o.jitter);
 }
 
-void print(const std::string& text) {
+void print_at_once(const std::string& text) {
   fmt::print("{}", text);
   std::fflush(stdout);
 }
 
 // Returns `v` with the subject that --precision names. Returns `v` unchanged for f64, the oracle's precision.
-Variant in_precision(const Options& o, Variant v) {
+Variant in_precision(const VerifyArguments& o, Variant v) {
   if (o.precision != "f64") v.choose("subject", o.precision);
   return v;
 }
 
 // Throws Error(usage) if HEXAD_FAULT plants a fault without effect, because `verify` would seem to miss the fault.
-void check_fault(const Options& o, const Subject& subject) {
+void check_fault(const VerifyArguments& o, const Subject& subject) {
   const comm::SelfGroup self;
   const ModelInstance model(subject.oracle_recipe(), subject.extensions(), self);
   std::vector<std::string> tensors;
@@ -142,7 +142,7 @@ void check_fault(const Options& o, const Subject& subject) {
   check_gradient_fault(tensors, o.world, o.steps);
 }
 
-Illegal illegal_for(const Options& o, const Subject& subject) {
+Illegal illegal_for(const VerifyArguments& o, const Subject& subject) {
   return [&](const Variant& v) {
     if (o.mpi && v["transport"] != "rendezvous")
       return std::string("transport: must be rendezvous with --mpi, because messages go through MPI");
@@ -156,13 +156,13 @@ Illegal illegal_for(const Options& o, const Subject& subject) {
   };
 }
 
-Selection selected(const Options& o, const Subject& subject) {
+Selection selected(const VerifyArguments& o, const Subject& subject) {
   Selection selection = select(o.layouts, o.world, illegal_for(o, subject), o.seed);
   for (Variant& v : selection.runs) v = in_precision(o, std::move(v));
   return selection;
 }
 
-ExitCode run_selected(const Options& o, const Subject& subject, const Selection& selection, Session session) {
+ExitCode run_selected(const VerifyArguments& o, const Subject& subject, const Selection& selection, Session session) {
   session.illegal = illegal_for(o, subject);
   session.command = [&](const Variant& v) { return command_for(o, v); };
   return run_all(selection, session) ? ExitCode::done : ExitCode::numeric;
@@ -177,7 +177,7 @@ void require_device(device::DeviceKind kind, double seconds) {
   fmt::print("device: {}\n", opened.text);
 }
 
-ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
+ExitCode verify_with_threads(const VerifyArguments& o, const Extensions& extensions) {
   kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with kernel threads must not fork
   device::load_kernels_at_start();
   const ScratchFolder scratch;
@@ -196,7 +196,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   return run_selected(o, subject, selection, {.run = run, .ranks = Ranks::may_leave, .print = print});
 }
 
-ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::World& world) {
+ExitCode verify_in_world(const VerifyArguments& o, const Extensions& extensions, comm::World& world) {
   if (world.size() != o.world)
     fail(ExitCode::usage, "--world ", o.world, " --mpi needs ", o.world, " processes, but there are ", world.size(),
          "; start them with: ", launcher(o.world), " ", program_name(), " verify ...");
@@ -227,20 +227,20 @@ ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::W
     return run_in_world(subject, oracle, v, world.group());
   };
   const auto print_once = [&](const std::string& text) {
-    if (first) print(text);
+    if (first) print_at_once(text);
   };
   const ExitCode code = run_selected(o, subject, selection, {.run = run, .ranks = Ranks::fixed, .print = print_once});
   meet();  // after this, rank 0 may remove the folder
   return code;
 }
 
-ExitCode verify_with_processes(const Options& o, const Extensions& extensions) {
+ExitCode verify_with_processes(const VerifyArguments& o, const Extensions& extensions) {
   comm::CommEngine::Options engine;
   if (o.jitter) engine.jitter = {.seed = *o.jitter, .max_delay = longest_delay};
   return on_all_ranks([&](comm::World& world) { return verify_in_world(o, extensions, world); }, engine);
 }
 
-ExitCode verify_recipe(Options o, const Extensions& extensions) {
+ExitCode verify_recipe(VerifyArguments o, const Extensions& extensions) {
   // Sets --device from the variable, so that the printed command that repeats a layout contains the device.
   if (const char* wanted = std::getenv("HEXAD_DEVICE"); wanted && o.device.empty()) o.device = wanted;
   if (o.world == 0) o.world = o.mpi ? comm::announced_world_size() : 4;
@@ -252,7 +252,7 @@ ExitCode verify_recipe(Options o, const Extensions& extensions) {
 void add_verify(const Program& program) {
   const Command command =
       program.root.add_command("verify", "Check that no parallel layout changes the results of a recipe");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyArguments>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);

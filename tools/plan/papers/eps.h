@@ -17,11 +17,11 @@
 
 namespace hexad::plan::eps {
 
-/// Returns (1 - (1 - k/E)^m) E (section 3.2): the number of experts that at least one of m tokens visits if all experts
-/// are equally likely.
+/// Returns (1 - (1 - k/E)^m) E (section 3.2): the expected number of experts that at least one of m tokens visits if
+/// all experts are equally likely.
 double expected_activated_experts(double k, double E, double m);
-/// Returns the number of devices that hold at least one of a token's k different experts. Each device has E/D experts,
-/// and all experts are equally likely. The result is the paper's g for a router that does not limit devices.
+/// Returns the expected number of devices that hold at least one of a token's k different experts. Each device has E/D
+/// experts, and all experts are equally likely. The result is the paper's g for a router that does not limit devices.
 double expected_devices(int64_t k, int64_t E, int64_t D);
 
 /// Parallelism of attention and of the MoE layer, in this order.

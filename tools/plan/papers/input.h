@@ -25,6 +25,7 @@ std::string evaluate(const config::Document& document) {
   return report(input).dump(2);
 }
 
+/// Return one line for each key of an input (Paper::keys). `input` has its default values, and may change.
 std::string list_keys(void* input, const config::Type& type);
 
 template <class Input>

@@ -62,7 +62,7 @@ struct Pipelined {
   double seconds;  // T
 };
 /// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T; of equal T, that of the
-/// smaller N.
+/// smaller N; none if `tried` is empty.
 std::vector<Pipelined> all_pipelined(Strategy strategy, double volume, const Network& network, int64_t most);
 std::optional<Pipelined> best_pipelined(const std::vector<Pipelined>& tried);
 
@@ -95,6 +95,7 @@ struct Step {
 struct StepEstimate {
   double seconds, all_to_all_share, tokens_per_second, mfu;
 };
+/// Estimates the step if each all-to-all takes `after` instead of `before` seconds.
 StepEstimate estimate(const Step& step, double before, double after);
 
 /// Table 3's 16 bytes per parameter, with bf16 gradients. This project has f32 gradients by default, so the sum is 18

@@ -4,6 +4,7 @@
 #include <latch>
 #include <memory>
 
+#include "framework/base/median.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/kernel_table.h"
 #include "tools/plan/profile/parts.h"
@@ -193,12 +194,6 @@ std::vector<int> fewer_than(int threads) {
   return counts;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
@@ -239,10 +234,11 @@ void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& group
     progress(
         fmt::format("{} combinations of concurrent work, round {} of {}", mixes.size(), round + 1, options.rounds));
   }
-  for (size_t i = 0; i < counts.size(); ++i) cluster.fewer_threads.push_back({counts[i], rounded(median(on_fewer[i]))});
+  for (size_t i = 0; i < counts.size(); ++i)
+    cluster.fewer_threads.push_back({counts[i], rounded(base::median(on_fewer[i]))});
   for (const Mix& mix : mixes)
     for (size_t i = 0; i < mix.loads.size(); ++i) {
-      MeasuredSlowdown s{loads[mix.loads[i]].lane, {}, rounded(median(mix.speeds[i]))};
+      MeasuredSlowdown s{loads[mix.loads[i]].lane, {}, rounded(base::median(mix.speeds[i]))};
       for (size_t other : mix.loads)
         if (other != mix.loads[i]) s.beside.push_back(loads[other].lane);
       const bool leaves_a_thread = capped != whole && mix.loads.back() == capped;

@@ -95,8 +95,8 @@ std::string copies_table(const std::vector<MeasuredCopy>& copies) {
 }
 
 // Returns a table row with the line start + size / rate, fitted to the points of a curve, and the largest error of the
-// fit. `per_size` is the work per unit of size; its rate is printed in `unit`. `sizes` is the unit of the sizes; empty
-// for bytes.
+// fit; empty for a constant curve. `per_size` is the work per unit of size; its rate is printed in `unit`. `sizes` is
+// the unit of the sizes; empty for bytes.
 std::string fitted_row(const std::string& name, const Curve& curve, double per_size, std::string_view unit,
                        std::string_view sizes) {
   if (curve.is_constant()) return {};

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "framework/base/median.h"
+
 namespace hexad::plan {
 namespace {
 
@@ -37,9 +39,7 @@ double Timer::median(const Work& work, double seconds) const {
   std::vector<double> times;
   meet();
   for (int i = 0; i < repeats; ++i) times.push_back(timed(work, runs));
-  const auto middle = times.begin() + repeats / 2;
-  std::nth_element(times.begin(), middle, times.end());
-  return rounded(largest(*middle));
+  return rounded(largest(base::median(std::move(times))));
 }
 
 Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const {

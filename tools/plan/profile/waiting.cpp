@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/median.h"
 #include "framework/kernels/kernel_table.h"
 #include "tools/plan/profile/parts.h"
 
@@ -56,7 +57,7 @@ void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const
   const std::vector<int>& nodes = timer.world().node_of_rank();
   const int rank = timer.world().rank();
   const int64_t place = std::count(nodes.begin(), nodes.begin() + rank, nodes[rank]), computing = computing_ranks(m);
-  // All ranks but one leave a core to the rank that waits, so that it slows no rank.
+  // If all ranks but one leave a core to the waiting rank, that rank slows no other rank.
   if (computing * m.threads < *m.node_cores) return;
   const std::function<void()> product = make_product(cluster.products.front(), timer.device());
   // Returns the seconds of the slowest of the first `ranks` ranks of a node. The others wait for them.
@@ -75,9 +76,7 @@ void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const
     const double all = seconds_of(m.ranks_per_node, runs), some = seconds_of(computing, runs);
     waiting.push_back(waiting_cores(m, computing, all, some));
   }
-  const auto middle = waiting.begin() + repeats / 2;
-  std::nth_element(waiting.begin(), middle, waiting.end());
-  m.waiting = rounded(*middle);
+  m.waiting = rounded(base::median(std::move(waiting)));
   progress(fmt::format("ranks that wait: each uses {:.2f} of a core", m.waiting));
 }
 

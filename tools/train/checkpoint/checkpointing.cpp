@@ -12,6 +12,7 @@
 #include "parallel/dp/owned.h"
 #include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
+#include "tools/train/process/first_failure.h"
 #include "tools/train/recipe/recipe_comparison.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -51,21 +52,14 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
   return items;
 }
 
-[[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
+[[noreturn]] void refuse_changes(const io::Checkpoint& checkpoint, const std::string& changes) {
   fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", because the recipe has changed:", changes,
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
 }
 
-// Throws the error of the lowest failed rank on all ranks. All ranks must throw the same error, because the first rank
-// that exits determines the job's exit code. Collective.
-void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
-  device::DeviceContext host;
-  if (const auto first = first_text(mine.text, static_cast<int>(mine.code), world, host))
-    fail(static_cast<ExitCode>(first->code), first->text);
-}
-
 // Opens the checkpoint on every rank and verifies this rank's share of its files. Only rank 0 reads the manifest, and
-// broadcasts its text. A rank does not look for files that it neither verifies nor reads. Collective.
+// broadcasts its text. A rank does not look for files that it neither verifies nor reads. Later reads check no digests
+// again, because all ranks together have verified all files. Collective.
 io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
   device::DeviceContext host;
   std::string text;
@@ -80,6 +74,7 @@ io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup
     checkpoint->verify({static_cast<size_t>(world.rank()), static_cast<size_t>(world.size())});
   });
   throw_first(failure, world);
+  checkpoint->skip_digests();
   return std::move(*checkpoint);
 }
 
@@ -95,7 +90,7 @@ void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) 
   const int64_t context = with_stage(recipe, stage_at(recipe, step)).model.context;
   if (saved.stages.empty() && !recipe.stages.empty() && context != saved.model.context)
     text += cat("\n  model.context of step ", step, ": ", saved.model.context, " -> ", context);
-  if (!text.empty()) refuse(checkpoint, text);
+  if (!text.empty()) refuse_changes(checkpoint, text);
 }
 
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
@@ -108,11 +103,29 @@ data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe)
     data::DataConfig before = recipe.data;
     before.shuffle = order;
     if (recipe.data.shuffle.value_or(*order) != *order)
-      refuse(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
+      refuse_changes(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
     return *order;
   }
   fail(ExitCode::data, checkpoint.folder(), ": the data are shuffled by '", saved,
        "', expected sequences or documents: a newer program wrote this checkpoint");
+}
+
+data::MixtureStart mixture_start(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+  const Recipe saved = saved_recipe(checkpoint);
+  const size_t parts = saved.data.mixture.size();
+  if (parts < 2 || recipe.data.mixture.size() != parts) return {};
+  data::MixtureStart start = saved_mixture_start(checkpoint);
+  const data::MixtureDivision before(saved.data.weights()), now(recipe.data.weights());
+  if (!(before == now)) {
+    const int64_t next = saved_progress(checkpoint).next_sequence;
+    start = {next, start.drawn_until(next, before)};
+  }
+  const auto continued = [&](int64_t& count) {
+    count = continued_sequence(count, saved.model.context, recipe.model.context);
+  };
+  continued(start.sequence);
+  std::ranges::for_each(start.drawn, continued);
+  return start;
 }
 
 std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world) {

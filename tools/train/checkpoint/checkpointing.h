@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "framework/data/mixture_division.h"
 #include "framework/data/training_data.h"
 #include "framework/io/checkpoint_store.h"
 #include "optim/optimizer.h"
@@ -31,7 +32,8 @@ class Checkpointer {
   int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
   /// Returns the checkpoint that checkpoint.resume selects; none for a new run. Rank 0 searches for it and issues the
-  /// warnings. Every rank verifies its share of the files. All ranks open the same checkpoint. Collective.
+  /// warnings. Every rank verifies its share of the files. All ranks open the same checkpoint. All ranks throw the same
+  /// Error like CheckpointStore::find(). Collective.
   std::optional<io::Checkpoint> find() const;
   /// Returns the folder of the checkpoint of `step`.
   std::string folder(int64_t step) const { return store_.path(step); }
@@ -45,10 +47,11 @@ class Checkpointer {
 
   /// Loads weights, moments and states into this layout. The checkpoint may have been saved under another layout. The
   /// moments of parameters that the checkpoint's run froze (optim.freeze) remain zero. Throws Error(usage) like
-  /// require_same_model(). Throws Error(numeric) with the tensor's name if an element is not finite.
+  /// require_same_model(), and Error(numeric) with the tensor's name if an element is not finite. Collective.
   static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                        optim::Optimizer& optimizer);
   /// Loads only main weights, rounded to the model's dtype, and the model's states. Used for evaluation and generation.
+  /// Collective.
   static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance);
 
  private:
@@ -62,7 +65,8 @@ class Checkpointer {
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Opens the checkpoint on every rank. Only rank 0 reads the manifest. Each rank verifies every byte of its share of
-/// the other files. If any rank finds an error, all ranks throw the error of the lowest such rank. Collective.
+/// the other files, so later reads do not verify them again. If any rank finds an error, all ranks throw the error of
+/// the lowest such rank. Collective.
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
 
 /// Returns the order of the data (data.shuffle) of the checkpoint's run, which a continued run must keep. In another
@@ -70,6 +74,10 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
 /// order, the order is `documents`. Throws Error(usage) if the recipe sets another order. Throws Error(data) if the
 /// order in the checkpoint is unknown.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
+/// Returns the point from which the weights of data.mixture apply in a run of `recipe` that continues from the
+/// checkpoint, in sequences of the recipe's context. If their shares differ from the checkpoint's run, this is the next
+/// sequence, and each dataset continues after the sequences that were drawn from it.
+data::MixtureStart mixture_start(const io::Checkpoint& checkpoint, const Recipe& recipe);
 /// Returns the changes since the checkpoint's run: those of changes_of_recipe() and, if the layout differs, the line
 /// "layout: BEFORE -> NOW".
 std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world);

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "framework/base/absolute_path.h"
 #include "framework/base/failure.h"
 #include "framework/base/path_problem.h"
 #include "framework/device/context.h"
 #include "framework/io/checkpoint.h"
+#include "framework/io/remove_folder.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/interop/config_json.h"
 #include "tools/interop/import_model.h"
+#include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/training_stages.h"
@@ -22,7 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote.
+constexpr const char* start_key = "train.init_from: ";  // beginning of messages about an import
+
+// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote. For imports
+// without the stamps of the files.
 bool is_newer(const std::string& source, const std::string& manifest) {
   std::error_code error;
   const fs::file_time_type imported = fs::last_write_time(manifest, error);
@@ -34,21 +40,49 @@ bool is_newer(const std::string& source, const std::string& manifest) {
   return false;
 }
 
-// Imports train.init_from into `folder`, unless `folder` already has this import.
-void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
-  const std::string& source = recipe.train.init_from;
+// Removes temporary folders of imports into `folder` that were killed. The caller holds the lock of the run directory.
+void remove_remains_of_imports(const std::string& folder, const FileWork& work) {
+  const std::string start = fs::path(folder).filename().string() + ".";
+  std::vector<std::string> remains;
   std::error_code error;
-  if (!fs::exists(folder + "/manifest.json", error)) {
-    interop::import_model(source, folder, {}, work);
-    return;
+  for (fs::directory_iterator entry(fs::path(folder).parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(start) && name.ends_with(interop::temporary_suffix)) remains.push_back(entry->path().string());
   }
+  for (const std::string& path : remains) io::remove_folder(path, work, error);
+}
+
+std::string folder_of_import(const Recipe& recipe) { return recipe.run.dir + "/imported"; }
+
+bool has_import(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(folder + "/manifest.json", error);
+}
+
+// Throws Error(data) unless `folder` has the import of train.init_from as it is now.
+void require_import(const Recipe& recipe, const std::string& folder, const FileWork& work) {
+  const std::string& source = recipe.train.init_from;
   const std::string found = saved_layout(io::Checkpoint::open(folder, io::Check::quick, work));
-  if (found != cat("imported from ", source))
+  if (found != cat(interop::imported_from, source) && found != cat(interop::imported_from, absolute_path(source)))
     fail(ExitCode::data, folder, ": is '", found, "', but train.init_from is ", source,
          "; remove this folder, or use another run.dir");
-  if (is_newer(source, folder + "/manifest.json"))
+  const std::string beside = folder + "/" + std::string(interop::origin_folder_name);
+  const interop::FileStamps files =
+      interop::has_config(beside) ? interop::read_origin(beside).files : interop::FileStamps();
+  if (const std::string changed = interop::changed_file(source, files); !changed.empty())
+    fail(ExitCode::data, folder, ": was imported from ", source, ", whose file ", changed,
+         " has been changed since; remove this folder, so that the model is imported again");
+  if (files.empty() && is_newer(source, folder + "/manifest.json"))
     fail(ExitCode::data, folder, ": is older than a file of ", source,
          "; remove this folder, so that the model is imported again");
+}
+
+// Imports train.init_from into `folder`, unless `folder` already has this import.
+void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
+  if (has_import(folder)) return require_import(recipe, folder, work);
+  remove_remains_of_imports(folder, work);
+  interop::import_model(absolute_path(recipe.train.init_from), folder, {}, work);
 }
 
 // Returns the model keys of the stage that trained the checkpoint's last step.
@@ -104,9 +138,16 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe) {
   return cautions;
 }
 
+void require_same_import(const Recipe& recipe) {
+  const std::string folder = folder_of_import(recipe);
+  if (!has_import(folder)) return;
+  const Failure failure = attempted([&] { require_import(recipe, folder, {}); });
+  if (!failure.text.empty()) fail(failure.code, start_key, failure.text);
+}
+
 std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, const FileWork& work) {
   if (!starts_from_foreign_model(recipe)) return recipe.train.init_from;
-  const std::string folder = recipe.run.dir + "/imported";
+  const std::string folder = folder_of_import(recipe);
   const auto phase = work.announce(cat("importing ", recipe.train.init_from));
   std::string problem;  // exit code, a blank, and the message; empty: no error
   if (world.rank() == 0) {
@@ -116,7 +157,7 @@ std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, 
   device::DeviceContext host;
   problem = comm::broadcast_text(problem, 0, world, host);
   if (!problem.empty())
-    fail(static_cast<ExitCode>(std::stoi(problem)), "train.init_from: ", problem.substr(problem.find(' ') + 1));
+    fail(static_cast<ExitCode>(std::stoi(problem)), start_key, problem.substr(problem.find(' ') + 1));
   return folder;
 }
 

@@ -21,6 +21,10 @@ bool starts_from_foreign_model(const Recipe& recipe);
 /// nor a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
 std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
+/// Throws the error that start_folder() throws if run.dir/imported is the import of another model than train.init_from,
+/// or if the model has changed since. Does nothing if there is no import.
+void require_same_import(const Recipe& recipe);
+
 /// Returns the folder of the checkpoint with the initial weights. If train.init_from is a Hugging Face model, rank 0
 /// imports the model into run.dir/imported, unless an earlier start of the run has done so. If the import fails, all
 /// ranks throw the Error of rank 0. Throws Error(data) if that import is of another model, or if the model has changed

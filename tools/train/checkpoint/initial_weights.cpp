@@ -15,7 +15,7 @@ using namespace tensor;
 
 namespace {
 
-constexpr io::Kind kind = io::Kind::main;
+constexpr io::Kind main_kind = io::Kind::main;
 
 // Splits a name such as "layers.3.moe.experts.down.weight" at ".moe." into `block` ("layers.3") and `tail`
 // ("experts.down.weight"). Both are empty if the name does not belong to an MoE layer.
@@ -99,12 +99,12 @@ Tensor mean_row(io::Checkpoint& checkpoint, const std::string& name, io::Region 
   constexpr int64_t rows_at_once = 1024;
   Shape row = region.size;
   row[0] = 1;
-  const int64_t rows = checkpoint.record(name, kind).shape[0], columns = row.numel();
+  const int64_t rows = checkpoint.record(name, main_kind).shape[0], columns = row.numel();
   const Tensor mean = Tensor::zeros(row, Dtype::f64, host, Category::temporary);
   double* sums = mean.data<double>();
   for (int64_t begin = 0; begin < rows; begin += rows_at_once) {
     region.begin[0] = begin, region.size[0] = std::min(rows_at_once, rows - begin);
-    const Tensor block = read_finite(checkpoint, {name, kind}, region, host);
+    const Tensor block = read_finite(checkpoint, {name, main_kind}, region, host);
     with_dtype<float, double, bf16>("initial weights", block.dtype(), [&]<class T>() {
       const T* values = block.data<T>();
       for (int64_t i = 0; i < block.numel(); ++i)
@@ -123,7 +123,7 @@ std::string_view remedy_for_unused(std::string_view parameter) {
 
 // Returns the number of experts that together form the dense MLP `mlp`.
 int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
-  const int64_t width = checkpoint_.record(mlp + ".down.weight", kind).shape[-1],
+  const int64_t width = checkpoint_.record(mlp + ".down.weight", main_kind).shape[-1],
                 part = recipe_.model.moe.expert_hidden;
   if (recipe_.train.init_experts == InitExperts::copy) {
     if (width != part)
@@ -166,23 +166,23 @@ void InitialWeights::require_dense_start(int64_t parts) const {
 }
 
 InitialWeights::Source InitialWeights::source_of(const Parameter& p) const {
-  const StoredAs stored{p.name(), kind};
+  const StoredAs stored{p.name(), main_kind};
   if (stored_apart(checkpoint_, p, stored)) {
     for (const std::string& name : p.spec().stack.names)
-      require_shape(checkpoint_, name, kind, without(p.global_shape(), p.spec().stack.dim));
+      require_shape(checkpoint_, name, main_kind, without(p.global_shape(), p.spec().stack.dim));
     return {.name = p.name()};
   }
-  if (checkpoint_.contains(p.name(), kind)) {
-    const Shape& shape = checkpoint_.record(p.name(), kind).shape;
+  if (checkpoint_.contains(p.name(), main_kind)) {
+    const Shape& shape = checkpoint_.record(p.name(), main_kind).shape;
     if (shape == p.global_shape()) return {.name = p.name()};
     return source_of_resized(p, shape);
   }
   const MoeName moe(p.name());
   const std::string mlp = moe.block + ".mlp", tail = moe.of_expert(), dense = mlp + "." + tail;
-  const bool from_dense = checkpoint_.contains(mlp + ".down.weight", kind);
-  if (from_dense && (moe.is_router() || (!tail.empty() && checkpoint_.contains(dense, kind))))
+  const bool from_dense = checkpoint_.contains(mlp + ".down.weight", main_kind);
+  if (from_dense && (moe.is_router() || (!tail.empty() && checkpoint_.contains(dense, main_kind))))
     return source_of_new(p, mlp, tail);
-  checkpoint_.record(p.name(), kind);  // throws
+  checkpoint_.record(p.name(), main_kind);  // throws
   return {};
 }
 
@@ -207,7 +207,7 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
   } else if (p.name() == "position_embedding.weight") {
     remedy = "; model.context must be the stored one, because learned positions cannot be extended";
   }
-  require_shape(checkpoint_, p.name(), kind, shape, remedy);  // throws
+  require_shape(checkpoint_, p.name(), main_kind, shape, remedy);  // throws
   return {};
 }
 
@@ -225,7 +225,7 @@ InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const s
   const int cut = width_dim(tail, whole.rank());
   if (cut >= 0) whole[cut] *= parts;
   const std::string dense = mlp + "." + tail;
-  require_shape(checkpoint_, dense, kind, whole);
+  require_shape(checkpoint_, dense, main_kind, whole);
   // A token's experts are whole groups, and the experts of a group have equal routing weights. Therefore, the routing
   // weights of each part of the dense MLP sum to scale / parts.
   const double scale = recipe_.model.moe.scale;
@@ -243,7 +243,7 @@ bool InitialWeights::becomes_expert(const std::string& stored, const std::set<st
   if (at == std::string::npos) return false;
   const std::string moe = stored.substr(0, at) + ".moe.";
   return names.contains(moe + "experts." + stored.substr(at + middle.size())) &&
-         !checkpoint_.contains(moe + "router.weight", kind);
+         !checkpoint_.contains(moe + "router.weight", main_kind);
 }
 
 // Throws Error(usage) if the checkpoint has a weight or a selection bias that the recipe's model lacks. Without it, the
@@ -261,7 +261,7 @@ void InitialWeights::require_place_for_all(const Extensions& extensions) const {
          remedy);
   };
   for (const io::TensorRecord& t : checkpoint_.manifest().tensors) {
-    if (t.kind == kind && !names.contains(t.name) && !becomes_expert(t.name, names))
+    if (t.kind == main_kind && !names.contains(t.name) && !becomes_expert(t.name, names))
       refuse(t.name, remedy_for_unused(t.name));
     if (t.kind == io::Kind::state && t.name.ends_with(".router.bias") && !model.moe.has_selection_bias())
       refuse(t.name, "; model.moe.selection_bias: true keeps it");
@@ -289,7 +289,7 @@ void InitialWeights::read_grown(const Parameter& p, const Source& source, const 
   if (kept > 0) {
     io::Region old = region;
     old.size[0] = kept;
-    copy_from_host(target.slice(0, 0, kept), read_finite(checkpoint_, {p.name(), kind}, old, host));
+    copy_from_host(target.slice(0, 0, kept), read_finite(checkpoint_, {p.name(), main_kind}, old, host));
   }
   if (kept == rows || recipe_.train.init_vocabulary == InitVocabulary::grow) return;
   const Tensor mean = mean_row(checkpoint_, p.name(), region, host);
@@ -311,7 +311,7 @@ void InitialWeights::read_rows(const Parameter& p, const Source& source, const i
       if (!values.defined()) {
         io::Region row = region;
         row.begin[0] = expert % source.copied, row.size[0] = 1;
-        values = read_finite(checkpoint_, {source.name, kind}, row, host);
+        values = read_finite(checkpoint_, {source.name, main_kind}, row, host);
       }
       copy_from_host(row_of(target, r), values);
       continue;
@@ -346,7 +346,7 @@ void InitialWeights::read_experts(const Parameter& p, const Source& source, cons
         there = {without(here.begin, 0), without(here.size, 0)};
         if (source.cut >= 0) there.begin[source.cut] += from * p.global_shape()[source.cut + 1];
       }
-      values = read_finite(checkpoint_, {source.name, kind}, there, host).reshape(here.size);
+      values = read_finite(checkpoint_, {source.name, main_kind}, there, host).reshape(here.size);
     }
     const bool is_copy = source.dense || expert >= source.copied;
     const double noise = is_copy && is_weight ? recipe_.train.init_noise : 0;
@@ -358,7 +358,7 @@ void InitialWeights::read_experts(const Parameter& p, const Source& source, cons
 
 void InitialWeights::read(const Parameter& p, const Tensor& owned) const {
   const Source source = source_of(p);
-  if (source.way == Way::stored) return read_owned(checkpoint_, p, {p.name(), kind}, owned);
+  if (source.way == Way::stored) return read_owned(checkpoint_, p, {p.name(), main_kind}, owned);
   for_each_rectangle(p, owned, [&](const io::Region& region, const Tensor& part) {
     switch (source.way) {
       case Way::grown:

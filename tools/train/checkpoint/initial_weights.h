@@ -25,7 +25,8 @@ class InitialWeights {
   /// - Error(usage) with the key if a key of model.moe does not fit train.init_experts
   /// - Error(data) if a weight is neither stored nor can be made
   void require_shapes(const ModelInstance& instance) const;
-  /// Loads the weights into the model and the optimizer's main weights. Also loads the model's states.
+  /// Loads the weights into the model and the optimizer's main weights. Also loads the model's states. Throws like
+  /// require_shapes(), and Error(numeric) if a stored element is not finite. Collective.
   void load(ModelInstance& instance, optim::Optimizer& optimizer) const;
 
  private:

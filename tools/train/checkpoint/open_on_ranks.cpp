@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "framework/base/divisors.h"
 #include "framework/base/error.h"
 #include "parallel/mesh/layout.h"
 
@@ -11,17 +12,10 @@ namespace hexad::train {
 using base::cat;
 namespace {
 
-std::vector<int64_t> divisors(int64_t n) {
-  std::vector<int64_t> all;
-  for (int64_t d = 1; d <= n; ++d)
-    if (n % d == 0) all.push_back(d);
-  return all;
-}
-
 // Returns the largest divisor of `ranks` that divides `experts`; 1 for a model without experts.
 int64_t most_expert_ranks(int64_t experts, int64_t ranks) {
   int64_t most = 1;
-  for (const int64_t d : divisors(ranks))
+  for (const int64_t d : base::divisors(ranks))
     if (experts > 0 && experts % d == 0) most = d;
   return most;
 }
@@ -78,8 +72,8 @@ RunOnRanks described(SavedRun run, int64_t world, std::string_view origin) {
 std::vector<std::vector<std::string>> layout_candidates(const Recipe& recipe, int64_t world, TrainedUse use) {
   const int64_t experts = recipe.model.moe.experts;
   std::vector<Candidate> all;
-  for (const int64_t pp : divisors(world))
-    for (const int64_t tp : divisors(world / pp)) {
+  for (const int64_t pp : base::divisors(world))
+    for (const int64_t tp : base::divisors(world / pp)) {
       const int64_t stage = world / pp, dp = stage / tp;
       all.push_back({pp, tp, dp, most_expert_ranks(experts, stage), experts > 0});
       if (experts > 0 && tp > 1) all.push_back({pp, tp, dp, most_expert_ranks(experts, dp), false});

@@ -61,7 +61,8 @@ void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io
 Tensor read_finite(io::Checkpoint& checkpoint, const StoredAs& stored, const io::Region& region, Device host);
 
 /// Reads a region of the stored tensor into `target`. The dtypes may differ, because the run that saved the tensor may
-/// have had another precision or another dtype of moments. Throws Error(usage) unless the stored shape is `shape`.
+/// have had another precision or another dtype of moments. Throws Error(usage) unless the stored shape is `shape`, and
+/// Error(numeric) if an element is not finite.
 void read_into(io::Checkpoint& checkpoint, const StoredAs& stored, const base::Shape& shape, const io::Region& region,
                const Tensor& target);
 
@@ -71,10 +72,10 @@ base::Shape without(const base::Shape& shape, int dim);
 /// True if the checkpoint has the stacked parts of the parameter as separate tensors, as older programs stored them.
 bool stored_apart(const io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored);
 
-/// Reads the elements of `p` that this rank owns into the flat tensor `owned`.
+/// Reads the elements of `p` that this rank owns into the flat tensor `owned`. Throws like read_into().
 void read_owned(io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored, const Tensor& owned);
 
-/// Reads the model's states. Leaves states that the checkpoint does not have unchanged.
+/// Reads the model's states. States that the checkpoint does not have remain unchanged. Throws like read_into().
 void load_states(io::Checkpoint& checkpoint, ModelInstance& instance);
 
 }  // namespace hexad::train

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/data/digest.h"
+#include "framework/data/mixture_division.h"
 
 namespace hexad::train {
 
@@ -13,11 +14,15 @@ namespace hexad::train {
 struct Progress {
   int64_t step = 0;           // steps done, including skipped ones
   int64_t skipped = 0;        // steps that changed no weights: loss or gradient not finite, or no targets
-  int64_t tokens = 0;         // tokens trained on so far
+  int64_t tokens = 0;         // tokens of all steps done, including skipped ones
   int64_t next_sequence = 0;  // index of the next sequence in the training data
   std::vector<data::Digest> fingerprints{};  // one for each training dataset
+  data::MixtureStart mixture_start{};        // point from which the weights of data.mixture apply
   // Name of the MoE layers' schedule if the program chose the schedule, and ScheduleChoice::state() of that choice.
   std::string schedule{}, schedule_choice{};
+  // Decision of schedule.moe.fused: auto, with its device, such as "cuda fused" or "cuda plain"; empty: none
+  // (ExpertDuel).
+  std::string fused{};
 };
 
 }  // namespace hexad::train

@@ -1,5 +1,6 @@
 #include "tools/train/checkpoint/saved_run.h"
 
+#include "framework/base/absolute_path.h"
 #include "framework/base/enum_names.h"
 #include "framework/io/json.h"
 #include "tools/train/recipe/renamed_keys.h"
@@ -19,6 +20,7 @@ class Member {
       : where_(manifest_of(checkpoint)), name_(std::move(name)), value_(io::parse_json(text, where_)) {}
   JsonNode root() const { return {value_, where_, name_}; }
   JsonNode operator[](const char* key) const { return root()[key]; }
+  bool contains(const char* key) const { return value_.is_object() && value_.contains(key); }
   /// Returns the text of `key`. Returns `otherwise` if the key is missing, because an older program did not write it.
   std::string text(const char* key, const char* otherwise) const {
     root().check(value_.is_object(), "an object");
@@ -41,17 +43,23 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
   run.step = progress.step;
   run.tokens = progress.tokens;
   run.seed = recipe.train.seed;
-  run.recipe = config::write(recipe);
+  Recipe kept = recipe;
+  kept.train.init_from = base::absolute_path(recipe.train.init_from);  // an export may run in another folder
+  run.recipe = config::write(kept);
   Json fingerprints = Json::array();
   for (const data::Digest& f : progress.fingerprints) fingerprints.push_back({f.high, f.low});
-  run.data_position = Json{{"next_sequence", progress.next_sequence},
-                           {"fingerprints", fingerprints},
-                           {"shuffle", base::enum_name(recipe.data.order())}}
-                          .dump();
-  run.random_state =
-      Json{
-          {"skipped", progress.skipped}, {"schedule", progress.schedule}, {"schedule_choice", progress.schedule_choice}}
-          .dump();
+  Json position{{"next_sequence", progress.next_sequence},
+                {"fingerprints", fingerprints},
+                {"shuffle", base::enum_name(recipe.data.order())}};
+  if (const data::MixtureStart& start = progress.mixture_start; !start.drawn.empty())
+    position["mixture_start"] = {{"sequence", start.sequence}, {"drawn", start.drawn}};
+  run.data_position = position.dump();
+  run.random_state = Json{
+      {"skipped", progress.skipped},
+      {"schedule", progress.schedule},
+      {"schedule_choice", progress.schedule_choice},
+      {"fused",
+       progress.fused}}.dump();
   run.layout = Json(describe(recipe.parallel, world)).dump();
   return run;
 }
@@ -77,8 +85,10 @@ Progress saved_progress(const io::Checkpoint& checkpoint) {
           .tokens = run.tokens,
           .next_sequence = data_position(checkpoint)["next_sequence"].integer(),
           .fingerprints = saved_fingerprints(checkpoint),
+          .mixture_start = saved_mixture_start(checkpoint),
           .schedule = rename_schedules(state.text("schedule", "")),
-          .schedule_choice = rename_schedules(state.text("schedule_choice", ""))};
+          .schedule_choice = rename_schedules(state.text("schedule_choice", "")),
+          .fused = state.text("fused", "")};
 }
 
 std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint) {
@@ -91,6 +101,18 @@ std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint) {
     fingerprints.push_back({halves[0], halves[1]});
   });
   return fingerprints;
+}
+
+data::MixtureStart saved_mixture_start(const io::Checkpoint& checkpoint) {
+  data::MixtureStart start;
+  const Member position = data_position(checkpoint);
+  if (!position.contains("mixture_start")) return start;
+  const JsonNode saved = position["mixture_start"];
+  start.sequence = saved["sequence"].integer();
+  saved["drawn"].each([&](const JsonNode& count) { start.drawn.push_back(count.integer()); });
+  saved["drawn"].check(start.drawn.size() == saved_fingerprints(checkpoint).size(), "a count for each fingerprint");
+  saved["sequence"].check(start.sequence <= position["next_sequence"].integer(), "at most next_sequence");
+  return start;
 }
 
 std::string saved_shuffle(const io::Checkpoint& checkpoint) {

@@ -13,7 +13,8 @@
 
 namespace hexad::train {
 
-/// Returns the description to be written to the manifest. `world` is the number of ranks.
+/// Returns the description to be written to the manifest. `world` is the number of ranks. train.init_from becomes an
+/// absolute path.
 io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
 
 /// Returns the recipe as it was saved, with the current names of keys.
@@ -24,6 +25,9 @@ Recipe saved_recipe(const io::Checkpoint& checkpoint);
 Progress saved_progress(const io::Checkpoint& checkpoint);
 /// Returns the fingerprints of the training data of the checkpoint's run.
 std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);
+/// Returns the point from which the saved weights of data.mixture apply: the first sequence, unless the weights have
+/// changed during the run.
+data::MixtureStart saved_mixture_start(const io::Checkpoint& checkpoint);
 /// Returns data.shuffle of the checkpoint's run. If an older program wrote the checkpoint without this key, returns
 /// `documents`, which it used.
 std::string saved_shuffle(const io::Checkpoint& checkpoint);

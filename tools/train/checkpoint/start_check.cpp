@@ -130,6 +130,7 @@ StartCheck check_start(const Recipe& wanted, const Extensions& extensions) {
   } else if (!recipe.train.init_from.empty()) {
     for (const std::string& caution : cautions_of_start(recipe)) warn(caution);
     if (starts_from_foreign_model(recipe)) {
+      require_same_import(recipe);
       require_shapes(interop::ForeignModel(recipe.train.init_from), recipe, extensions);
     } else {
       require_checkpoint(recipe.train.init_from);
@@ -146,10 +147,13 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   if (std::string jump = learning_rate_jump(before, recipe, checkpoint.step()); !jump.empty())
     all.push_back(std::move(jump));
   for (std::string& change : changes_of_frozen(checkpoint, before, recipe)) all.push_back(std::move(change));
-  for (const std::string& change : changes_of_data(before, recipe))
-    all.push_back(cat(
-        change, " since ", checkpoint.folder(),
-        ": the next steps read other data than that run would have read; restore the value, or use another run.dir"));
+  for (const std::string& change : changes_of_data(before, recipe)) {
+    const bool weight = change.starts_with("data.mixture.") && change.find(".weight: ") != std::string::npos;
+    all.push_back(cat(change, " since ", checkpoint.folder(),
+                      ": the next steps read other data than that run would have read",
+                      weight ? ", each dataset after the sequences that were already drawn from it" : "",
+                      "; restore the value, or use another run.dir"));
+  }
   return all;
 }
 

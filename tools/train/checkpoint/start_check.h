@@ -13,9 +13,11 @@ namespace hexad::train {
 
 /// Result of check_start().
 struct StartCheck {
-  std::vector<std::string> warnings;  // warnings about these files that the run would print
-  std::string checkpoint;             // folder of the checkpoint from which the run would continue; empty: a new run
-  int64_t trained_steps = 0;          // steps done in that checkpoint
+  /// Warnings about this start that the run would print, and a warning if `hexad train` would refuse
+  /// schedule.moe.all_to_all: window.
+  std::vector<std::string> warnings;
+  std::string checkpoint;     // folder of the checkpoint from which the run would continue; empty: a new run
+  int64_t trained_steps = 0;  // steps done in that checkpoint
 };
 
 /// Opens the files that a run opens at its start, and throws the same errors as the run:

@@ -9,6 +9,7 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/base/utf8.h"
 #include "framework/data/file.h"
 
 namespace hexad::train {
@@ -82,7 +83,7 @@ std::vector<int32_t> with_beginning(const data::Tokenizer& tokenizer, std::strin
 
 int64_t largest(const std::vector<double>& values) { return std::ranges::max_element(values) - values.begin(); }
 
-std::string place_of(const std::string& path, const ChoiceItem& item) { return cat(path, ":", item.line); }
+std::string position_of(const std::string& path, const ChoiceItem& item) { return cat(path, ":", item.line); }
 
 }  // namespace
 
@@ -128,14 +129,16 @@ LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceI
 }
 
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods) {
-  std::vector<double> per_byte;
+  std::vector<double> per_character, per_byte;
   for (size_t c = 0; c < item.choices.size(); ++c) {
     if (std::isnan(log_likelihoods[c]))
       fail(ExitCode::numeric, "the log-likelihood of choice ", c, " of the question in line ", item.line,
            " is not a number; expected finite weights and activations of the model");
+    per_character.push_back(log_likelihoods[c] / static_cast<double>(utf8_characters(item.choices[c])));
     per_byte.push_back(log_likelihoods[c] / static_cast<double>(item.choices[c].size()));
   }
-  ChoiceAnswer answer{.chosen = largest(log_likelihoods), .chosen_norm = largest(per_byte)};
+  ChoiceAnswer answer{
+      .chosen = largest(log_likelihoods), .chosen_norm = largest(per_character), .chosen_bytes = largest(per_byte)};
   answer.log_likelihoods = std::move(log_likelihoods);
   return answer;
 }
@@ -146,21 +149,22 @@ ChoiceScores score_choices(ModelInstance& instance, const Recipe& recipe, const 
   std::vector<LikelihoodRequest> requests;
   for (const ChoiceItem& item : items)
     for (size_t c = 0; c < item.choices.size(); ++c) {
-      requests.push_back(choice_request(tokenizer, item, c, recipe.model.context, place_of(path, item)));
+      requests.push_back(choice_request(tokenizer, item, c, recipe.model.context, position_of(path, item)));
       scores.tokens += std::ssize(requests.back().ids) - 1;
     }
   const std::vector<double> sums = log_likelihoods(instance, recipe, requests);
   auto next = sums.begin();
-  double right = 0, right_norm = 0;
+  double right = 0, right_norm = 0, right_bytes = 0;
   for (const ChoiceItem& item : items) {
     const auto end = next + std::ssize(item.choices);
     scores.answers.push_back(answer_of(item, {next, end}));
     next = end;
     right += scores.answers.back().chosen == item.gold ? 1 : 0;
     right_norm += scores.answers.back().chosen_norm == item.gold ? 1 : 0;
+    right_bytes += scores.answers.back().chosen_bytes == item.gold ? 1 : 0;
   }
   const auto count = static_cast<double>(items.size());
-  scores.acc = right / count, scores.acc_norm = right_norm / count;
+  scores.acc = right / count, scores.acc_norm = right_norm / count, scores.acc_bytes = right_bytes / count;
   return scores;
 }
 

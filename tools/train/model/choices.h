@@ -18,7 +18,8 @@ struct ChoiceItem {
 };
 
 /// Reads a file with one JSON object per line: "context" or "query", "choices", "gold" and, optionally, "delimiter".
-/// Throws Error(data) with file and line if an object is invalid. Throws Error(data) if the file has no object.
+/// Throws Error(data) with file and line if an object is invalid. Throws Error(data) if the file has no object or
+/// cannot be read.
 std::vector<ChoiceItem> read_choice_items(const std::string& path);
 
 /// Returns a request for the log-likelihood of a choice after its context. Converts the text to ids as follows:
@@ -36,17 +37,20 @@ LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceI
 struct ChoiceAnswer {
   std::vector<double> log_likelihoods{};  // in nats, for each choice
   int64_t chosen = 0;                     // choice with the largest log-likelihood
-  int64_t chosen_norm = 0;                // like `chosen`, per byte of the choice (without the delimiter)
+  int64_t chosen_norm = 0;                // like `chosen`, per character of the choice (without the delimiter)
+  int64_t chosen_bytes = 0;               // like `chosen`, per byte of the choice (without the delimiter)
 };
 /// Returns the answer. Throws Error(numeric) if a log-likelihood is NaN, because choices then cannot be compared.
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods);
 
 struct ChoiceScores {
   std::vector<ChoiceAnswer> answers{};
-  double acc = 0, acc_norm = 0;  // shares of right answers: by log-likelihood, and by log-likelihood per byte
-  int64_t tokens = 0;            // ids in the forward passes, without padding
+  // Shares of right answers: by log-likelihood, by log-likelihood per character, and by log-likelihood per byte.
+  double acc = 0, acc_norm = 0, acc_bytes = 0;
+  int64_t tokens = 0;  // ids in the forward passes, without padding
 };
-/// Answers all items, which were read from `path`. Collective: all ranks pass the same items and get the same scores.
+/// Answers all items, which were read from `path`. Throws like choice_request() and answer_of(). Collective: all ranks
+/// pass the same items and get the same scores.
 ChoiceScores score_choices(ModelInstance& instance, const Recipe& recipe, const data::Tokenizer& tokenizer,
                            const std::vector<ChoiceItem>& items, const std::string& path);
 

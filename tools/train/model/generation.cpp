@@ -98,17 +98,18 @@ class Group {
 
   void take(Sequence& s, int32_t id) const {
     std::vector<int32_t>& ids = s.made.ids;
-    if (id == options_.stop_id) {
-      s.done = true, s.made.stop = Stop::end_of_document;
-      return;
-    }
     ids.push_back(id);
-    s.next = {id};
     if (ends_with(ids, options_.end_of_turn)) {
       ids.resize(ids.size() - options_.end_of_turn.size());
       s.done = true, s.made.stop = Stop::end_of_turn;
       return;
     }
+    if (std::ranges::find(options_.stop_ids, id) != options_.stop_ids.end()) {
+      ids.pop_back();
+      s.done = true, s.made.stop = Stop::end_of_document;
+      return;
+    }
+    s.next = {id};
     if (on_token_) on_token_(s.prompt, id);
   }
 
@@ -119,6 +120,11 @@ class Group {
   const Philox random_{options_.seed, Purpose::sample};
   std::vector<Sequence> sequences_;
 };
+
+// Returns the id that may precede the text of a prompt.
+int32_t first_of_prompt(const data::Tokenizer& tokenizer) {
+  return tokenizer.beginning_of_document().value_or(tokenizer.end_of_document());
+}
 
 // Returns the number of prompts in one forward pass. If experts have a capacity, or if the index of a token determines
 // its experts, a prompt's text would depend on the other prompts. The number is then 1.
@@ -164,17 +170,22 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
   return order[weights.size() - 1];
 }
 
-std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text) {
-  std::vector<int32_t> ids{tokenizer.beginning_of_document().value_or(tokenizer.end_of_document())};
-  const std::vector<int32_t> tokens = tokenizer.encode(text);
-  ids.insert(ids.end(), tokens.begin(), tokens.end());
+std::vector<int32_t> begin_prompt(const data::Tokenizer& tokenizer, std::vector<int32_t> ids, data::Packing packing) {
+  const bool begins = tokenizer.beginning_of_document() || packing == data::Packing::joined || ids.empty();
+  const int32_t first = first_of_prompt(tokenizer);
+  if (begins && (ids.empty() || ids.front() != first)) ids.insert(ids.begin(), first);
   return ids;
+}
+
+std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text, data::Packing packing) {
+  return begin_prompt(tokenizer, tokenizer.encode(text), packing);
 }
 
 int64_t longest_prompt(int64_t context) { return std::max<int64_t>(1, context - 1); }
 
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context) {
-  const std::span<const int32_t> text = prompt.subspan(1);
+  const bool begins = !prompt.empty() && prompt.front() == first_of_prompt(tokenizer);
+  const std::span<const int32_t> text = prompt.subspan(begins ? 1 : 0);
   const int64_t tokens = std::ssize(text), cut = tokens - longest_prompt(context);
   if (cut <= 0) return {};
   const size_t bytes = tokenizer.decode(text.first(cut)).size();

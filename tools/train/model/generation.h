@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/data/packed_source.h"
 #include "framework/data/tokenizer.h"
 #include "tools/train/model/model_instance.h"
 
@@ -19,13 +20,14 @@ struct SamplingOptions {
   int64_t top_k = 0;         // 0: no limit
   double top_p = 1;  // samples from the smallest set of most probable tokens with at least this total probability
   uint64_t seed = 1;
-  int32_t stop_id = -1;                // this id ends the text and is not part of the text
+  std::vector<int32_t> stop_ids{};     // each of these ids ends the text and is not part of the text
   int64_t vocabulary = 0;              // ids from this one on are padding and never chosen; 0: no id is padding
   std::vector<int32_t> end_of_turn{};  // this sequence of ids ends the text and is not part of the text
   int64_t together = 8;                // largest number of prompts in one forward pass
 };
 
 /// Reason why a generated text ended.
+/// end_of_document: one of SamplingOptions::stop_ids was chosen. end_of_turn comes first if both are true.
 enum class Stop : uint8_t { end_of_document, end_of_turn, max_tokens, context };
 constexpr auto enum_names(Stop) {
   return std::to_array<std::pair<Stop, std::string_view>>({{Stop::end_of_document, "end_of_document"},
@@ -42,22 +44,25 @@ struct Continuation {
 /// Receives the index of a prompt and an id of its continuation.
 using OnToken = std::function<void(size_t prompt, int32_t id)>;
 
-/// Returns the ids of a prompt for generate(). The first id is the tokenizer's beginning-of-document or, if the
-/// tokenizer has none, its end-of-document. The ids of `text` follow.
-std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
+/// Returns `ids`, those of a prompt's text, after the id that precedes a text in training, unless they begin with it.
+/// The id is the tokenizer's beginning-of-document. If the tokenizer has none, it is the end-of-document under
+/// Packing::joined, and nothing under Packing::isolated. Without ids, it is one of both, because a prompt needs an id.
+std::vector<int32_t> begin_prompt(const data::Tokenizer& tokenizer, std::vector<int32_t> ids, data::Packing packing);
+/// Returns the ids of a prompt for generate(): begin_prompt() with the ids of `text`.
+std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text, data::Packing packing);
 /// Returns the largest number of prompt ids that generate() uses with this context: one less than the context, but at
 /// least 1. This leaves room for two generated ids, because the last generated id is not an input.
 int64_t longest_prompt(int64_t context);
 /// Returns a warning with the length of the text that is cut off because `prompt` is longer than longest_prompt(). If
-/// no text is cut off, returns an empty text, even if the first id is. `prompt` is a result of prompt_of().
+/// no text is cut off, returns an empty text, even if a first id without text is. `prompt` is a result of prompt_of().
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
-/// Continues each prompt until stop_id, end_of_turn, max_tokens or the model's context ends its text. A prompt has at
-/// least one id. If a prompt is longer than longest_prompt(), only its end is used. Keys and values of earlier tokens
-/// are cached, so each token after the first costs a forward pass of one token. A forward pass may continue several
-/// prompts, but the continuation of a prompt does not depend on the others. Calls `on_token` (may be empty) with each
-/// chosen id except stop_id and the last id of end_of_turn. Collective: all ranks pass the same arguments and get the
-/// same ids. Throws Error(usage) if ranks share sequences (parallel.cp above 1).
+/// Continues each prompt until one of stop_ids, end_of_turn, max_tokens or the model's context ends its text. A prompt
+/// has at least one id. If a prompt is longer than longest_prompt(), only its end is used. Keys and values of earlier
+/// tokens are cached, so each token after the first costs a forward pass of one token. A forward pass may continue
+/// several prompts, but the continuation of a prompt does not depend on the others. Calls `on_token` (may be empty)
+/// with each chosen id except those of stop_ids and the last id of end_of_turn. Collective: all ranks pass the same
+/// arguments and get the same ids. Throws Error(usage) if ranks share sequences (parallel.cp above 1).
 std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
                                         const SamplingOptions& options, const OnToken& on_token = {});
 /// Returns the largest number of tokens whose keys and values generate_each() caches at the same time.

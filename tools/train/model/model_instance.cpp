@@ -76,6 +76,14 @@ int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   return available_memory_bytes() / 2 / ranks;
 }
 
+// Returns the threads that post collectives of MoE passes. In pairs of micro-batches, lanes may post while the rank's
+// thread posts other collectives. This depends on schedule.moe.memory_reuse, which reschedule() may set later. Lanes
+// that are queues of a device never post.
+mesh::Posting posting(const Recipe& recipe, const device::DeviceContext& context) {
+  const bool in_turns = recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches;
+  return in_turns && context.on_host() ? mesh::Posting::lanes : mesh::Posting::rank;
+}
+
 device::ContextOptions context_options(const Recipe& recipe, const comm::ProcessGroup& world,
                                        std::shared_ptr<device::MetaRun> meta) {
   if (meta) return {.kind = device::DeviceKind::meta, .meta = std::move(meta)};
@@ -96,7 +104,7 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
       schedule_config(recipe.schedule),
       context(context_options(recipe, world, std::move(meta))),
       cards(make_cards(recipe, world, context, std::move(say))),
-      mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe)),
+      mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe), posting(recipe, context)),
       parameters(connected(context, recipe, extensions, mesh), recipe.optim.freeze),
       model(recipe.model, extensions, recipe.schedule.moe.settled(),
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),

@@ -14,6 +14,7 @@
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::pp {
+class ParameterRecorder;
 class RepeatedPasses;
 }  // namespace hexad::pp
 
@@ -27,6 +28,7 @@ using layers::StateSet;
 using layers::Transformer;
 
 class PassRecorder;
+class RepeatedLayers;
 
 /// Runs the passes of MoE layers as fibers. If micro-batches are interleaved, a pass that would wait yields to another
 /// micro-batch.
@@ -73,8 +75,13 @@ struct ModelInstance {
   /// Logs to which routing is written, and from which it is read; null: none. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;
-  /// Passes of training steps that a meta device records and repeats; null: all passes are run.
+  /// Passes of training steps that a meta device records and repeats; null: all passes are run. Recording needs
+  /// `parameter_recorder`.
   pp::RepeatedPasses* repeated_passes = nullptr;
+  pp::ParameterRecorder* parameter_recorder = nullptr;
+  /// Blocks of training passes that a meta device records and repeats; null: all blocks are run. Needs
+  /// `parameter_recorder`.
+  RepeatedLayers* repeated_layers = nullptr;
 
   Device device() { return context; }
   /// Returns a line about the NCCL communicators and their memory; empty without NCCL communicators.

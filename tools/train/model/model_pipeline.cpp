@@ -5,6 +5,7 @@
 #include "framework/tensor/host_read.h"
 #include "parallel/pp/repeated_passes.h"
 #include "parallel/pp/tape_stages.h"
+#include "tools/train/model/repeated_layers.h"
 #include "tools/train/recipe/stages.h"
 
 namespace hexad::train {
@@ -56,6 +57,10 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
       pass.statistics = training->statistics;
       options.recompute = recipe_.recompute;
       options.loss.gradient_scale = training->loss_gradient;
+      if (instance_.repeated_layers) {
+        instance_.repeated_layers->begin(micro);
+        pass.blocks = instance_.repeated_layers;
+      }
     }
     const size_t part = chunk;
     auto out = model.forward(tape, pass, part, input, options, row_losses ? &(*row_losses)[micro] : nullptr);
@@ -78,7 +83,12 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
     for (const Value& losses : out.aux_losses) result.roots.push_back({losses, gradient});
     return result;
   };
-  if (training) functions.contributed = training->contributed;
+  if (training && instance_.parameter_recorder)
+    functions.contributed = [&](Parameter& p, bool last) {
+      instance_.parameter_recorder->contribute(p, [&] { training->contributed(p, last); });
+    };
+  else if (training)
+    functions.contributed = training->contributed;
 
   const auto& pp = instance_.mesh[Axis::pp];
   pp::TapeStages stages(
@@ -87,6 +97,8 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
         return pp::StageWork::Boundary{model.activation_shape(batches[micro]), model.dtype()};
       },
       std::move(functions));
+  if (training && instance_.repeated_layers)
+    instance_.repeated_layers->report_to([&stages](Parameter& p) { stages.leave_out_contribution(p); });
   std::optional<pp::RepeatedStages> repeated;
   if (training && instance_.repeated_passes)
     repeated.emplace(stages, program.schedule, pp.rank(), instance_.device(), *instance_.repeated_passes);

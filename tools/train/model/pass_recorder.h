@@ -18,7 +18,7 @@ class PassRecorder {
     schedule::TaskGraph graph;  // its tasks have no functions
     std::vector<schedule::TaskTime> times;
 
-    /// Returns the time at which the first task began.
+    /// Returns the time at which the first task began, in seconds of std::chrono::steady_clock. Requires a task.
     double begin() const;
   };
   explicit PassRecorder(ModelInstance& instance);

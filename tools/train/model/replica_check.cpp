@@ -1,6 +1,7 @@
 #include "tools/train/model/replica_check.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "framework/base/philox.h"
 #include "framework/data/digest.h"
 #include "framework/tensor/host_read.h"
+#include "parallel/comm/text_collectives.h"
 
 namespace hexad::train {
 namespace {
@@ -80,26 +82,30 @@ bool tensor_ranks_agree(const autograd::ParameterSet& parameters, const std::vec
   return true;
 }
 
-// Returns the pieces of every rank. The pieces of a rank have the order of its parameters. Collective.
-std::vector<std::vector<Piece>> all_pieces(const std::vector<Piece>& own, const comm::ProcessGroup& world,
-                                           device::Device device) {
-  const auto most =
-      static_cast<int64_t>(world.all_reduce_value(static_cast<double>(own.size()), comm::Reduce::max, device));
-  std::vector<int64_t> mine;
-  mine.reserve(2 * most + 1);
-  mine.push_back(static_cast<int64_t>(own.size()));
-  for (const Piece& p : own) mine.insert(mine.end(), {static_cast<int64_t>(p.key), static_cast<int64_t>(p.content)});
-  mine.resize(2 * most + 1);
-  const std::vector<int64_t> all = world.all_gather_values(mine, device);
-  std::vector<std::vector<Piece>> pieces;
-  for (auto at = all.begin(); at != all.end(); at += 2 * most + 1) {
-    auto& list = pieces.emplace_back(*at);
-    for (size_t i = 0; i < list.size(); ++i) {
-      const auto pair = at + 1 + 2 * static_cast<int64_t>(i);
-      list[i] = {static_cast<uint64_t>(pair[0]), static_cast<uint64_t>(pair[1])};
+// Ranks that hold each piece, by key and content. Only rank 0 fills it.
+struct Holders {
+  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> ranks;
+  std::vector<std::pair<uint64_t, int>> order;  // each key and its lowest rank, in the order of ranks and their pieces
+
+  bool differ(uint64_t key) const { return ranks.at(key).size() > 1; }
+};
+
+// Gathers the pieces of all ranks on rank 0, one rank after the other. Returns an empty object on other ranks.
+// Collective.
+Holders gather_holders(const std::vector<Piece>& own, const comm::ProcessGroup& world, device::Device device) {
+  std::vector<uint8_t> mine(own.size() * sizeof(Piece));
+  if (!own.empty()) std::memcpy(mine.data(), own.data(), mine.size());
+  Holders holders;
+  comm::gather_bytes(mine, world, device, [&](int rank, const std::vector<uint8_t>& bytes) {
+    std::vector<Piece> pieces(bytes.size() / sizeof(Piece));
+    if (!pieces.empty()) std::memcpy(pieces.data(), bytes.data(), bytes.size());
+    for (const Piece& p : pieces) {
+      auto& contents = holders.ranks[p.key];
+      if (contents.empty()) holders.order.emplace_back(p.key, rank);
+      contents[p.content].push_back(rank);
     }
-  }
-  return pieces;
+  });
+  return holders;
 }
 
 std::string list_of(const std::vector<int>& ranks) {
@@ -124,6 +130,28 @@ std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& pa
   return chars;
 }
 
+// Returns the numbers that rank 0 passes. All ranks must pass as many. Collective.
+std::vector<int64_t> numbers_from_rank_0(const std::vector<int64_t>& numbers, const comm::ProcessGroup& world) {
+  device::DeviceContext host;
+  const auto sent = tensor::Tensor::from<int64_t>(numbers, {static_cast<int64_t>(numbers.size())}, host,
+                                                  device::Category::communication);
+  device::InlineStream stream;
+  world.broadcast(sent, 0, stream).wait();
+  return sent.to_vector<int64_t>();
+}
+
+std::string difference_text(const Holders& holders, uint64_t key, const std::string& name) {
+  std::vector<std::vector<int>> sides;
+  for (const auto& [content, ranks] : holders.ranks.at(key)) sides.push_back(ranks);
+  std::sort(sides.begin(), sides.end(),
+            [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() < b.size() : a > b; });
+  std::string text = cat("weights differ between replicas: '", name, "' on ");
+  for (size_t i = 0; i < sides.size(); ++i) text += cat(i ? " and on " : "", list_of(sides[i]));
+  const auto more = std::ranges::count_if(holders.order, [&](const auto& at) { return holders.differ(at.first); }) - 1;
+  if (more > 0) text += cat(", and ", more, " more");
+  return text + " (distributed.replica_check_every)";
+}
+
 }  // namespace
 
 void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& mesh) {
@@ -136,27 +164,16 @@ void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& 
   const bool dense = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::dense);
   const bool experts = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::expert);
   if (!world.any(!(reducers && dense && experts), parameters.device())) return;
-  const auto pieces = all_pieces(mine, world, parameters.device());
-  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // ranks by key and content
-  for (size_t r = 0; r < pieces.size(); ++r)
-    for (const Piece& p : pieces[r]) holders[p.key][p.content].push_back(static_cast<int>(r));
-  const auto differ = [&](const Piece& p) { return holders.at(p.key).size() > 1; };
-  // Reports the first piece that differs, in the order of ranks and their pieces. This order is the same on all ranks.
-  for (size_t r = 0; r < pieces.size(); ++r) {
-    const auto first = std::find_if(pieces[r].begin(), pieces[r].end(), differ);
-    if (first == pieces[r].end()) continue;
-    std::vector<std::vector<int>> sides;
-    for (const auto& [content, ranks] : holders.at(first->key)) sides.push_back(ranks);
-    std::sort(sides.begin(), sides.end(),
-              [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() < b.size() : a > b; });
-    std::string text = cat("weights differ between replicas: '",
-                           name_from(static_cast<int>(r), first->key, parameters, world), "' on ");
-    for (size_t i = 0; i < sides.size(); ++i) text += cat(i ? " and on " : "", list_of(sides[i]));
-    const auto more =
-        std::count_if(holders.begin(), holders.end(), [](const auto& h) { return h.second.size() > 1; }) - 1;
-    if (more > 0) text += cat(", and ", more, " more");
-    base::fail(base::ExitCode::numeric, text, " (distributed.replica_check_every)");
-  }
+  const Holders holders = gather_holders(mine, world, parameters.device());
+  // Reports the first piece that differs, in the order of ranks and their pieces.
+  const auto first = std::ranges::find_if(holders.order, [&](const auto& at) { return holders.differ(at.first); });
+  const bool found = first != holders.order.end();
+  const std::vector<int64_t> piece =
+      numbers_from_rank_0({found, found ? static_cast<int64_t>(first->first) : 0, found ? first->second : 0}, world);
+  if (piece[0] == 0) return;
+  const std::string name = name_from(static_cast<int>(piece[2]), static_cast<uint64_t>(piece[1]), parameters, world);
+  base::fail(base::ExitCode::numeric, comm::broadcast_text(found ? difference_text(holders, first->first, name) : "", 0,
+                                                           world, parameters.device()));
 }
 
 }  // namespace hexad::train

@@ -12,7 +12,7 @@ namespace {
 
 using base::cat;
 
-constexpr size_t word_bits = 64, words = CPU_SETSIZE / word_bits;
+constexpr size_t word_bits = 64, words_of_set = CPU_SETSIZE / word_bits;
 
 CoreMask own_mask() {
   cpu_set_t set;
@@ -23,16 +23,17 @@ CoreMask own_mask() {
   return mask;
 }
 
-// Returns the affinity masks of all ranks, in rank order. Collective.
+// Returns the affinity masks of all ranks of a group, in rank order. Collective.
 std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   const CoreMask mine = own_mask(), low(~uint64_t{0});
   std::vector<int64_t> sent;
-  for (size_t w = 0; w < words; ++w) sent.push_back(static_cast<int64_t>(((mine >> w * word_bits) & low).to_ullong()));
+  for (size_t w = 0; w < words_of_set; ++w)
+    sent.push_back(static_cast<int64_t>(((mine >> w * word_bits) & low).to_ullong()));
   device::DeviceContext host;
   const auto got = group.all_gather_values(sent, host);
-  std::vector<CoreMask> masks(got.size() / words);
+  std::vector<CoreMask> masks(got.size() / words_of_set);
   for (size_t i = 0; i < got.size(); ++i)
-    masks[i / words] |= CoreMask(static_cast<uint64_t>(got[i])) << i % words * word_bits;
+    masks[i / words_of_set] |= CoreMask(static_cast<uint64_t>(got[i])) << i % words_of_set * word_bits;
   return masks;
 }
 
@@ -64,18 +65,13 @@ Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional
   return {.ranks = count, .of_node = whole(of_node), .of_rank = whole(share)};
 }
 
-Cores find_cores(const comm::World& world) {
-  const auto masks = gather_masks(world.group());
-  const auto& nodes = world.topology().node_of_rank;
-  const int node = nodes[world.rank()];
-  std::vector<CoreMask> here;
-  size_t mine = 0;
-  for (size_t r = 0; r < masks.size(); ++r) {
-    if (nodes[r] != node) continue;
-    if (r == static_cast<size_t>(world.rank())) mine = here.size();
-    here.push_back(masks[r]);
-  }
-  return share_cores(here, mine, own_quota());
+Cores find_cores(const comm::ProcessGroup& world) {
+  const std::vector<int>& nodes = world.node_of_rank();
+  std::vector<int> here;  // ranks of this node
+  for (int r = 0; r < world.size(); ++r)
+    if (nodes[r] == nodes[world.rank()]) here.push_back(r);
+  const auto node = world.subgroup(here, comm::TrafficClass::control, "ranks of a node");
+  return share_cores(gather_masks(*node), node->rank(), own_quota());
 }
 
 Cores find_cores() { return share_cores({own_mask()}, 0, own_quota()); }
@@ -99,6 +95,12 @@ std::optional<double> control_group_quota(const std::filesystem::path& membershi
     take(top);
   }
   return least;
+}
+
+int64_t core_of(int64_t processor, const std::filesystem::path& folder) {
+  std::ifstream file(folder / cat("cpu", processor) / "topology/thread_siblings_list");
+  int64_t first = 0;  // the list, such as "0,4" or "0-1", is in ascending order
+  return file >> first ? first : processor;
 }
 
 std::string warn_of_threads(const Cores& cores, int64_t threads) {

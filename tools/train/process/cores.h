@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/world.h"
+#include "parallel/comm/process_group.h"
 
 namespace hexad::train {
 
@@ -28,8 +28,9 @@ struct Cores {
 /// Returns the cores of rank `mine` of a node. `ranks` has the affinity of each rank of the node. `quota` limits the
 /// processor time of all these ranks together, in cores.
 Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional<double> quota);
-/// Returns the cores of this rank. Collective over the world.
-Cores find_cores(const comm::World& world);
+/// Returns the cores of this rank. `world` is the group of all ranks. Only the ranks of a node exchange their
+/// affinities. Collective over the world.
+Cores find_cores(const comm::ProcessGroup& world);
 /// Returns the cores of this process, if it is the only rank of its node.
 Cores find_cores();
 
@@ -38,6 +39,11 @@ Cores find_cores();
 /// or 2) are mounted.
 std::optional<double> control_group_quota(const std::filesystem::path& membership,
                                           const std::filesystem::path& mounted);
+
+/// Returns the number of the first processor of the core that `processor` belongs to: `processor` itself unless it is
+/// another hyperthread. `folder` has the files of Linux's /sys/devices/system/cpu, which name the processors of a core.
+/// A processor without a file is a core of its own.
+int64_t core_of(int64_t processor, const std::filesystem::path& folder);
 
 /// Returns a warning if the ranks of the node, with `threads` threads each, have more threads than cores. Otherwise,
 /// returns an empty text.

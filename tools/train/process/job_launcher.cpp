@@ -41,12 +41,14 @@ int64_t allocated_cores() {
   return cores;
 }
 
+int64_t cores_of_task() { return std::max<int64_t>(1, std::atoll(value_of("SLURM_CPUS_PER_TASK").c_str())); }
+
 std::string srun(int64_t ranks) {
   std::string text = base::cat(comm::srun_line(), " -n ", ranks);
   const std::string cores_of_rank = value_of("SLURM_CPUS_PER_TASK");  // srun does not inherit this option from sbatch
   if (!cores_of_rank.empty()) text += " --cpus-per-task=" + cores_of_rank;
   const int64_t cores = allocated_cores();
-  if (cores > 0 && ranks * std::max<int64_t>(1, std::atoll(cores_of_rank.c_str())) > cores) text += " --overcommit";
+  if (cores > 0 && ranks * cores_of_task() > cores) text += " --overcommit";
   return text;
 }
 
@@ -72,6 +74,12 @@ pid_t parent_of(pid_t process) {
 }  // namespace
 
 bool in_slurm_allocation() { return std::getenv("SLURM_JOB_ID") != nullptr; }
+
+int64_t allocated_ranks() {
+  if (!in_slurm_allocation()) return 0;
+  const int64_t tasks = std::atoll(value_of("SLURM_NTASKS").c_str());
+  return tasks > 0 ? tasks : allocated_cores() / cores_of_task();
+}
 
 std::string launcher(int64_t ranks) { return in_slurm_allocation() ? srun(ranks) : mpiexec(ranks); }
 

@@ -16,6 +16,9 @@ std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation.
 bool in_slurm_allocation();
+/// Returns the number of ranks for which the Slurm allocation has room: its number of tasks or, if that is unknown, its
+/// processors divided by those of a task. Returns 0 if it is unknown, and outside of an allocation.
+int64_t allocated_ranks();
 
 /// Returns the id of the process that started this rank: Open MPI's mpirun, or mpirun's daemon on this node. Returns 0
 /// under other launchers.

@@ -19,7 +19,8 @@ struct Fault {
   std::string point;
 };
 
-/// Returns the fault in HEXAD_FAULT; none if the variable is not set. Throws Error(usage) if its value is invalid.
+/// Returns the fault in HEXAD_FAULT; none if the variable is unset or empty. Throws Error(usage) if its value is
+/// invalid.
 std::optional<Fault> fault_from_environment();
 /// Returns the fault to inject before `step` on `rank`; none if there is no such fault. Its `point` is "step" or empty.
 std::optional<Fault> fault_of_step(int rank, int64_t step);
@@ -31,9 +32,10 @@ void inject_fault(int rank, int64_t step);
 /// the delay in `spans`.
 void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 
-/// Plants faults in file operations. Each call of FileWork::moved() counts as one operation.
-/// - `slow_files@rank,N,MILLISECONDS`: from the N-th operation on, each operation takes MILLISECONDS longer.
-/// - `stuck_files@rank,N`: the N-th operation never ends.
+/// Plants faults in file operations (calls of FileWork::moved()). N is a value of FileWork::State::moves, which also
+/// counts the beginnings of phases.
+/// - `slow_files@rank,N,MILLISECONDS`: from N on, each operation takes MILLISECONDS longer.
+/// - `stuck_files@rank,N`: the first operation from N on never ends.
 void inject_file_fault(int rank, const base::FileWork& work);
 
 /// Throws Error(usage) if HEXAD_FAULT is set, but would have no effect in a run with the parameters `tensors`, `ranks`
@@ -41,7 +43,8 @@ void inject_file_fault(int rank, const base::FileWork& work);
 /// faults.
 void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps);
 
-/// Returns the hook that plants faults in saves. POINT names a file operation of a save.
+/// Returns the hook that plants faults in saves; empty if HEXAD_FAULT requests none for `rank`. POINT names a file
+/// operation of a save.
 /// - `kill`, `abort`, `segv` and `hang@rank,step,POINT` act at POINT, in any step.
 /// - `full@rank,step,POINT` makes the operation at POINT fail as on a full disk.
 io::FaultHook save_fault_from_environment(int rank);

@@ -1,5 +1,5 @@
-// Handling of signals that ask the program to end: SIGINT (Ctrl-C), SIGTERM, and SIGUSR1, which mpirun forwards to all
-// ranks.
+// Handling of signals that ask the program to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal), and SIGUSR1,
+// which mpirun forwards to all ranks.
 #pragma once
 
 namespace hexad::train {
@@ -18,6 +18,13 @@ void ignore_signals_of_writes();
 /// - SIGUSR1 also asks the run to save and end, but never ends the process. Batch systems send it before SIGTERM.
 /// - SIGINT or SIGTERM remains ignored if it was ignored when the process started (`&` in a script).
 void save_and_end_on_signals();
+/// Installs the handlers for commands that write a temporary folder. The first SIGINT, SIGTERM or SIGHUP only asks the
+/// command to remove the folder and end; see ending_signal(). A second one ends the process as in training.
+void clean_up_and_end_on_signals();
+/// Returns the first signal that asked the command to end; 0 if none did.
+int ending_signal();
+/// Ends the process as `signal` does without a handler.
+void end_by_signal(int signal);
 /// True if a signal has asked the run to save and end.
 bool preemption_requested();
 /// True if SIGINT or SIGTERM has asked the run to end. The sender of the signal may soon kill the process, even during

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
 #include <optional>
 #include <utility>
 
 #include "framework/base/failure.h"
 #include "framework/data/digest.h"
 #include "parallel/comm/text_collectives.h"
-#include "tools/train/process/version.h"
+#include "tools/train/process/program_identity.h"
 
 namespace hexad::train {
 
@@ -24,31 +23,9 @@ struct Intention {
   std::string text{};  // text of the loaded recipe, or of the error
 };
 
-std::string program(const base::FileWork& work) {
-  constexpr const char* path = "/proc/self/exe";
-  std::ifstream file(path, std::ios::binary);
-  data::StreamingDigest digest;
-  std::vector<char> part(1 << 20);
-  while (file.read(part.data(), static_cast<std::streamsize>(part.size())), file.gcount() > 0) {
-    digest.add(part.data(), file.gcount());
-    work.moved(path, file.gcount());
-  }
-  return cat("hexad ", version, " for ", architecture, ", digest ", digest.value());
-}
-
 std::string recipe_text(Recipe recipe) {
   recipe.train.threads.reset();
   return config::write(recipe);
-}
-
-std::vector<Intention> all_gather(const comm::ProcessGroup& group, const Intention& mine) {
-  device::DeviceContext host;
-  const auto programs = gather_texts(mine.program, group, host), texts = gather_texts(mine.text, group, host);
-  const int64_t code = static_cast<int64_t>(mine.code);
-  const auto codes = group.all_gather_values(std::span(&code, 1), host);
-  std::vector<Intention> all;
-  for (size_t r = 0; r < texts.size(); ++r) all.push_back({programs[r], static_cast<ExitCode>(codes[r]), texts[r]});
-  return all;
 }
 
 bool same_on_all_ranks(const comm::ProcessGroup& group, const Intention& mine) {
@@ -63,21 +40,26 @@ Recipe read_recipe(const std::string& text) {
   return config::read<Recipe>(config::parse(text, "recipe"), problems);
 }
 
-[[noreturn]] void refuse(const std::vector<Intention>& all) {
-  const Intention& first = all.front();
-  for (size_t r = 1; r < all.size(); ++r)
-    if (all[r].program != first.program)
-      base::fail(ExitCode::usage, "rank ", r, " does not run the program of rank 0: ", all[r].program,
-                 "; rank 0: ", first.program);
-  for (size_t r = 0; r < all.size(); ++r)
-    if (all[r].code != ExitCode::done)
-      base::fail(all[r].code, "only some ranks have this problem, for example rank ", r, ": ", all[r].text);
-  for (size_t r = 1; r < all.size(); ++r) {
-    if (all[r].text == first.text) continue;
+// Throws the same error on all ranks, whose intentions differ. Only the texts of rank 0 and of the lowest rank that
+// differs from it are sent. Collective.
+[[noreturn]] void refuse(const comm::ProcessGroup& group, const Intention& mine) {
+  device::DeviceContext host;
+  const std::string program_of_first = broadcast_text(mine.program, 0, group, host);
+  const std::string other_program = mine.program != program_of_first ? mine.program : "";
+  if (const auto other = first_text(other_program, 0, group, host))
+    base::fail(ExitCode::usage, "rank ", other->rank, " does not run the program of rank 0: ", other->text,
+               "; rank 0: ", program_of_first);
+  const std::string problem = mine.code != ExitCode::done ? mine.text : "";
+  if (const auto other = first_text(problem, static_cast<int>(mine.code), group, host))
+    base::fail(static_cast<ExitCode>(other->code), "only some ranks have this problem, for example rank ", other->rank,
+               ": ", other->text);
+  const std::string text_of_first = broadcast_text(mine.text, 0, group, host);
+  if (const auto other = first_text(mine.text != text_of_first ? mine.text : "", 0, group, host)) {
     std::string keys;
-    for (const std::string& line : config::differences(read_recipe(first.text), read_recipe(all[r].text)))
+    for (const std::string& line : config::differences(read_recipe(text_of_first), read_recipe(other->text)))
       keys += "\n  " + line;
-    base::fail(ExitCode::usage, "rank ", r, " has a different recipe from rank 0 (rank 0 -> rank ", r, "):", keys);
+    base::fail(ExitCode::usage, "rank ", other->rank, " has a different recipe from rank 0 (rank 0 -> rank ",
+               other->rank, "):", keys);
   }
   base::fail_invariant("[agreement] digests differ but texts do not");
 }
@@ -87,7 +69,7 @@ Recipe read_recipe(const std::string& text) {
 Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load) {
   if (world.size() == 1) return load();
   const auto phase = world.file_work().announce("reading its program and recipe");
-  Intention mine{.program = program(world.file_work())};
+  Intention mine{.program = program_identity(world.file_work())};
   std::optional<Recipe> recipe;
   std::exception_ptr mistake;
   try {
@@ -98,7 +80,7 @@ Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>
     Failure failure = failure_of(e);
     mine.code = failure.code, mine.text = std::move(failure.text);
   }
-  if (!same_on_all_ranks(world.group(), mine)) refuse(all_gather(world.group(), mine));
+  if (!same_on_all_ranks(world.group(), mine)) refuse(world.group(), mine);
   if (mistake) std::rethrow_exception(mistake);
   return std::move(*recipe);
 }

@@ -124,7 +124,7 @@ struct CheckpointConfig {
       "checkpoint to resume from: auto (the newest good one, if any), none (start from the beginning) or a step");
     v("on_failure", on_failure,
       "reaction to a checkpoint that cannot be written: stop (exit 4) or go_on (training continues); a failure of the "
-      "last checkpoint always stops the run");
+      "last checkpoint of a stage or start always stops the run");
   }
 };
 

@@ -5,7 +5,9 @@
 
 #include <fmt/ranges.h>
 
+#include "framework/base/absolute_path.h"
 #include "framework/config/typed_recipe.h"
+#include "framework/data/mixture_division.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/recipe/renamed_keys.h"
 
@@ -45,6 +47,10 @@ std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now
   was.dataset = is.dataset, was.check = is.check, was.shuffle = is.shuffle;
   for (size_t i = 0; i < std::min(was.mixture.size(), is.mixture.size()); ++i)
     was.mixture[i].dataset = is.mixture[i].dataset;
+  const size_t parts = is.mixture.size();
+  if (parts > 1 && was.mixture.size() == parts &&
+      data::MixtureDivision(was.weights()) == data::MixtureDivision(is.weights()))  // such as 9:1 and 0.9:0.1
+    was.mixture = is.mixture;
   std::vector<std::string> changes;
   for (const std::string& line : config::differences(was, is)) changes.push_back("data." + line);
   return changes;
@@ -54,6 +60,9 @@ std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& n
   Recipe was = before;
   was.train.threads = now.train.threads;
   was.run.dir = now.run.dir;
+  // Checkpoints have the absolute path.
+  if (base::absolute_path(was.train.init_from) == base::absolute_path(now.train.init_from))
+    was.train.init_from = now.train.init_from;
   if (was.stages.size() == now.stages.size()) return config::differences(was, now);
   // Compares the stages that both recipes have. Each other stage would add a line for each of its keys.
   Recipe is = now;

@@ -43,6 +43,8 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .recomputes_blocks = r.recompute == layers::Recompute::block,
           .etp_across_tp = r.parallel.etp_across_tp(),
           .has_dense_rows = r.schedule.moe.dense_rows.has_value(),
+          .fuses_experts =
+              r.model.moe.expert == moe::ExpertKind::swiglu && !r.model.has_expert_bias() && !r.model.swiglu_limit,
           .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
 }
 
@@ -132,10 +134,10 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse(
         cat("pairs a forward with a backward, but other stages would wait for each pair under schedule.pipeline.kind: ",
             name_of(r.schedule.pipeline.kind), "; legal kinds with several stages: 1f1b, dualpipe_v"));
-  if (r.schedule.moe.memory_reuse && *r.schedule.moe.memory_reuse != moe::ReuseStrategy::none)
+  if (r.schedule.moe.memory_limit)
     return refuse(
-        "needs schedule.moe.memory_reuse: none, because ranks might send the restored chunks of two micro-batches in "
-        "different orders");
+        "needs schedule.moe.memory_limit: none, because ep groups may need different numbers of chunks for a limit; "
+        "their ranks would then send for two micro-batches in different orders");
   if (r.schedule.moe.hot_experts == moe::HotExperts::shadow)
     return refuse(
         "needs schedule.moe.hot_experts: stay, because ep groups with and without hot experts have passes of different "

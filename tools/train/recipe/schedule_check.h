@@ -21,7 +21,8 @@ std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSch
 int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 
 /// Returns the legal schedules among moe::combinations of the recipe, in their order. For a recipe without `auto`
-/// settings in schedule.moe, returns its only schedule, which may be illegal.
+/// settings in schedule.moe, returns its only schedule, which may be illegal. An illegal order that the recipe names
+/// removes no schedule; check_moe_order() reports it.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
 
 /// True if the program may choose a schedule that differs from `schedule` only in its number of chunks.

@@ -107,10 +107,11 @@ void check_timelines(const Recipe& recipe, int64_t begin, int64_t end, Problems&
   const int64_t trace = recipe.schedule.trace;
   const int64_t first = trace > 0 ? std::min(steps->first, trace) : steps->first, last = std::max(steps->last, trace);
   if (first <= begin || first > end || last <= end) return;
-  problems.add("profile.steps", cat("and schedule.trace must name steps of one stage, because trace.json.gz shows only "
-                                    "one; this stage ends after "
-                                    "step ",
-                                    end, trace > 0 ? "" : cat("; nearest: ", to_string({first, end}))));
+  problems.add("profile.steps",
+               cat(trace > 0 ? "and schedule.trace " : "",
+                   "must name steps of one stage, because trace.json.gz shows only one; this stage ends "
+                   "after step ",
+                   end, trace > 0 ? "" : cat("; nearest: ", to_string({first, end}))));
 }
 
 void throw_if_any(const std::vector<Problems>& by_stage) {

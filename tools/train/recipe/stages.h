@@ -20,7 +20,7 @@ inline pp::PipelineConfig pipeline_of(const Recipe& r) {
 
 /// Returns the layers of every virtual stage. Uses schedule.pipeline.split if it is set. Otherwise, balances the FLOPs
 /// of the stages, including the head. The FLOPs are counted on a meta device. Throws Error(usage) if the model has
-/// fewer layers than stages, or if the split does not fit the model.
+/// fewer layers than virtual stages, or if the split does not fit the model.
 pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registry);
 /// Returns the recipe with stage_split() in schedule.pipeline.split, so that runs of the recipe do not count the FLOPs
 /// again.

@@ -1,17 +1,14 @@
 #include "tools/train/recipe/step_range.h"
 
-#include <charconv>
-
 #include "framework/base/error.h"
+#include "framework/base/parsed_number.h"
 
 namespace hexad::train {
 namespace {
 
 std::optional<int64_t> parse_step(std::string_view text) {
-  int64_t step = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  if (error != std::errc() || end != text.data() + text.size() || step < 1) return {};
-  return step;
+  const auto step = base::parsed_number<int64_t>(text);
+  return step && *step >= 1 ? step : std::nullopt;
 }
 
 }  // namespace

@@ -11,14 +11,14 @@ constexpr size_t most_bytes = 40;
 constexpr std::string_view blanks = " \t\r\n";
 
 // Piece of a document. The first and the last word of a piece may be incomplete.
-struct Piece {
+struct TextPiece {
   std::string text;
   bool begins, ends;  // true if the piece contains the beginning or the end of its document
 };
 
 // Returns the first whole words of a piece, at most forty bytes. If the piece has no blank, returns at most forty bytes
 // of whole characters.
-std::string first_words(const Piece& piece) {
+std::string first_words(const TextPiece& piece) {
   std::string_view text = piece.text;
   bool ends = piece.ends;
   while (!text.empty() && base::utf8_length(text) == 0) text.remove_prefix(1);

@@ -4,27 +4,32 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "framework/telemetry/metrics.h"
 #include "framework/telemetry/rank_times.h"
-#include "parallel/comm/world.h"
+#include "parallel/comm/process_group.h"
+#include "parallel/comm/transport.h"
 #include "parallel/mesh/mesh.h"
 
 namespace hexad::train {
 
 class RankClock {
  public:
-  RankClock(const comm::World& world, const mesh::Mesh& mesh);
+  /// `world` is the group of all ranks, `topology` is that of the world. All arguments must outlive the clock.
+  RankClock(const comm::ProcessGroup& world, const comm::Topology& topology, const mesh::Mesh& mesh);
 
   /// Begins a step. Traffic between begin() and end() counts, and so do bytes that are recorded after the previous
-  /// end() (see late_bytes_). Control traffic between steps does not count.
+  /// end() (see late_bytes_). Control traffic between steps does not count. Call both functions on the rank's own
+  /// thread: communication counts as exposed while this thread is blocked.
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
   /// Fills in `comm`, `ranks` and `step_seconds` of `metrics`. `ranks` is equal on all ranks, and remains unset on a
-  /// single rank; `step_seconds` is the time of this rank. Returns warnings about slow ranks. Collective, after end().
+  /// single rank; `step_seconds` is the time of this rank. Returns warnings about slow ranks, equal on all ranks. Only
+  /// rank 0 receives the times of all ranks, 16 bytes of each. Collective, after end().
   std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
 
   struct Phase {
@@ -34,8 +39,8 @@ class RankClock {
   /// Runs `work` between two steps and returns its time and traffic. Collective.
   Phase measure(device::DeviceContext& context, const std::function<void()>& work);
 
-  /// Returns one line about the slowest rank in the steps reported so far; empty before the first one, and on a single
-  /// rank.
+  /// Returns one line about the slowest rank in the steps reported so far. It is empty before the first one, on a
+  /// single rank, and on all ranks but rank 0.
   std::string summary() const;
 
  private:
@@ -47,14 +52,18 @@ class RankClock {
   TrafficByClass take() const;
   void keep_late_bytes();
   Account account_since(double began) const;
-  /// Returns the accounts of all ranks, in rank order. Collective.
-  std::vector<std::vector<int64_t>> gathered(const Account& mine, device::Device device) const;
-  std::string name(int rank) const { return name_of(world_.topology(), rank); }
-  std::vector<std::string> warnings(const std::vector<telemetry::RankTime>& times);
+  /// Returns the sum of all ranks' bytes and the mean of their seconds, by traffic class. Limits each mean to the
+  /// seconds of this rank, because other ranks may have taken longer. Collective.
+  telemetry::CommByClass comm_of_all(const Account& account, device::Device device) const;
+  std::string name(int rank) const { return name_of(topology_, rank); }
+  /// Adds the times of all ranks in the next step. Returns the warnings, one per line. Called only on rank 0.
+  std::string warnings_of(const std::vector<telemetry::RankTime>& times);
 
-  const comm::World& world_;
+  const comm::ProcessGroup& world_;
+  const comm::Topology& topology_;
   telemetry::SlowRanks slow_ranks_;
   double began_ = 0;
+  std::optional<comm::RankThread> rank_thread_{};  // has a value during a step
   Account step_;
   /// Bytes recorded between steps, because device operations ended only after their step. The next step counts them.
   std::array<int64_t, comm::traffic_class_count> late_bytes_{};
@@ -62,7 +71,7 @@ class RankClock {
     int64_t slowest = 0;  // number of steps in which the rank was slowest
     double own_seconds = 0;
   };
-  std::vector<Total> totals_;  // by rank
+  std::vector<Total> totals_;  // by rank; empty except on rank 0
   int64_t steps_ = 0;
 };
 

@@ -17,7 +17,7 @@ namespace hexad::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 int64_t bytes_in(const fs::path& folder) {
   int64_t bytes = 0;
@@ -83,13 +83,14 @@ std::string text_of(const std::vector<RunFacts::Saved>& checkpoints) {
                      checkpoints.size() > 1 ? " together" : "");
 }
 
-Json json_of(const std::optional<RunFacts::Loss>& loss) {
+OrderedJson json_of(const std::optional<RunFacts::Loss>& loss) {
   if (!loss) return nullptr;
-  return {{"step", loss->step}, {"value", std::isfinite(loss->value) ? Json(loss->value) : Json(nullptr)}};
+  return {{"step", loss->step},
+          {"value", std::isfinite(loss->value) ? OrderedJson(loss->value) : OrderedJson(nullptr)}};
 }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json number_or_null(int64_t number) { return number > 0 ? Json(number) : Json(nullptr); }
+OrderedJson text_or_null(const std::string& text) { return text.empty() ? OrderedJson(nullptr) : OrderedJson(text); }
+OrderedJson number_or_null(int64_t number) { return number > 0 ? OrderedJson(number) : OrderedJson(nullptr); }
 
 }  // namespace
 
@@ -133,22 +134,22 @@ std::string describe(const RunFacts& facts) {
 }
 
 std::string describe_json(const RunFacts& facts) {
-  Json checkpoints = Json::array();
+  OrderedJson checkpoints = OrderedJson::array();
   for (const RunFacts::Saved& c : facts.checkpoints)
     checkpoints.push_back({{"step", c.step}, {"folder", c.folder}, {"bytes", c.bytes}});
-  const Json json{{"folder", facts.folder},
-                  {"state", name_of(facts.ending.outcome)},
-                  {"trouble", text_or_null(facts.ending.trouble)},
-                  {"recipe", text_or_null(facts.recipe)},
-                  {"ranks", number_or_null(facts.ranks)},
-                  {"layout", text_or_null(facts.layout)},
-                  {"steps_done", facts.steps},
-                  {"total_steps", number_or_null(facts.total_steps)},
-                  {"tokens", facts.tokens},
-                  {"loss", json_of(facts.loss)},
-                  {"heldout_loss", json_of(facts.heldout_loss)},
-                  {"checkpoints", std::move(checkpoints)}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+  const OrderedJson json{{"folder", facts.folder},
+                         {"state", name_of(facts.ending.outcome)},
+                         {"trouble", text_or_null(facts.ending.trouble)},
+                         {"recipe", text_or_null(facts.recipe)},
+                         {"ranks", number_or_null(facts.ranks)},
+                         {"layout", text_or_null(facts.layout)},
+                         {"steps_done", facts.steps},
+                         {"total_steps", number_or_null(facts.total_steps)},
+                         {"tokens", facts.tokens},
+                         {"loss", json_of(facts.loss)},
+                         {"heldout_loss", json_of(facts.heldout_loss)},
+                         {"checkpoints", std::move(checkpoints)}};
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace hexad::train

@@ -16,23 +16,23 @@ namespace hexad::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Fact = telemetry::ReportInputs::Fact;
 using Sample = telemetry::ReportInputs::Sample;
 
-Json to_json(const std::vector<Fact>& facts) {
-  Json out = Json::object();
+OrderedJson to_json(const std::vector<Fact>& facts) {
+  OrderedJson out = OrderedJson::object();
   for (const Fact& f : facts) out[f.name] = f.value;
   return out;
 }
 
-std::vector<Fact> facts_of(const Json& json) {
+std::vector<Fact> facts_of(const OrderedJson& json) {
   std::vector<Fact> facts;
   for (const auto& [name, value] : json.items()) facts.push_back({name, value.get<std::string>()});
   return facts;
 }
 
-Json to_json(const RunStart& s) {
+OrderedJson to_json(const RunStart& s) {
   return {{"after_step", s.run.first_step},
           {"steps", s.run.total_steps},
           {"date", s.date},
@@ -44,7 +44,7 @@ Json to_json(const RunStart& s) {
           {"facts", to_json(s.facts)}};
 }
 
-RunStart start_of(const Json& json) {
+RunStart start_of(const OrderedJson& json) {
   RunStart s;
   s.run = {.first_step = json.at("after_step"),
            .total_steps = json.at("steps"),
@@ -58,33 +58,33 @@ RunStart start_of(const Json& json) {
   return s;
 }
 
-Json to_json(const RunEnd& e) {
-  Json samples = Json::array();
+OrderedJson to_json(const RunEnd& e) {
+  OrderedJson samples = OrderedJson::array();
   for (const Sample& s : e.samples) samples.push_back({{"prompt", s.prompt}, {"text", s.text}});
   return {{"after_step", e.step},      {"date", e.date},     {"trouble", e.trouble},
           {"facts", to_json(e.facts)}, {"samples", samples}, {"timelines", e.timelines}};
 }
 
-RunEnd end_of(const Json& json) {
+RunEnd end_of(const OrderedJson& json) {
   RunEnd e{.step = json.at("after_step"),
            .date = json.at("date"),
            .trouble = json.at("trouble"),
            .facts = facts_of(json.at("facts")),
            .samples = {},
            .timelines = json.at("timelines").get<std::vector<std::string>>()};
-  for (const Json& s : json.at("samples")) e.samples.push_back({s.at("prompt"), s.at("text")});
+  for (const OrderedJson& s : json.at("samples")) e.samples.push_back({s.at("prompt"), s.at("text")});
   return e;
 }
 
 fs::path history_path(const fs::path& dir) { return dir / "history.json"; }
 
 void write(const fs::path& dir, const RunHistory& history) {
-  Json starts = Json::array();
+  OrderedJson starts = OrderedJson::array();
   for (const RunStart& s : history.starts) starts.push_back(to_json(s));
-  Json json{{"starts", starts}};
+  OrderedJson json{{"starts", starts}};
   if (history.end) json["end"] = to_json(*history.end);
   // Replaces invalid UTF-8, which the command line among the facts may contain.
-  base::write_file(history_path(dir), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  base::write_file(history_path(dir), json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
 // Removes the recipes of starts after `step`, because their steps will run again.
@@ -121,9 +121,9 @@ RunEnding ending_of(const RunHistory& history) {
 RunHistory read_history(const fs::path& dir) try {
   std::ifstream file(history_path(dir));
   if (!file) return {};
-  const Json json = Json::parse(file);
+  const OrderedJson json = OrderedJson::parse(file);
   RunHistory history;
-  for (const Json& s : json.at("starts")) history.starts.push_back(start_of(s));
+  for (const OrderedJson& s : json.at("starts")) history.starts.push_back(start_of(s));
   if (json.contains("end")) history.end = end_of(json.at("end"));
   return history;
 } catch (const nlohmann::json::exception& e) {

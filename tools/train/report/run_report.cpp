@@ -31,7 +31,7 @@ std::string held_memory(const std::map<std::string, int64_t>& measured) {
                      100 * (1 - static_cast<double>(used) / static_cast<double>(held)));
 }
 
-std::string text_of(const std::filesystem::path& path) {
+std::string contents_of(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -76,7 +76,7 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
   telemetry::ReportInputs inputs;
   inputs.metrics = run_dir / "metrics.jsonl";
   inputs.output = output.empty() ? run_dir / "report.html" : output;
-  inputs.recipe = text_of(run.recipe);
+  inputs.recipe = contents_of(run.recipe);
   inputs.run.ranks = 0;  // unknown if there is no history, which older programs did not write
   if (!history.starts.empty()) {
     const RunStart& newest = history.starts.back();

@@ -34,14 +34,14 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
     std::ranges::move(heldout_prompts(*data.heldout, tokenizer, recipe.run.heldout_prompts),
                       std::back_inserter(prompts));
   for (const std::string& prompt : prompts) {
-    const std::vector<int32_t> ids = prompt_of(tokenizer, prompt);
+    const std::vector<int32_t> ids = prompt_of(tokenizer, prompt, recipe.data.packing);
     if (const std::string cut = warn_of_cut(tokenizer, ids, recipe.model.context); !cut.empty())
       warn(fmt::format("sample '{}': {}", config::shown(prompt), cut));
     SamplingOptions options;
     options.seed = recipe.train.seed;
-    options.stop_id = tokenizer.end_of_document();
+    options.stop_ids = {tokenizer.end_of_document()};
     options.vocabulary = tokenizer.vocab_size();
-    samples.push_back({prompt, valid_utf8(tokenizer.decode(generate(instance, ids, options)))});
+    samples.push_back({prompt, valid_utf8(tokenizer.decode_after(prompt, generate(instance, ids, options)))});
   }
   return samples;
 }

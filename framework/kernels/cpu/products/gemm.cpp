@@ -18,7 +18,7 @@ struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes
   int64_t row_step, column_step;  // tiles begin at multiples of these numbers
-  int64_t depth;                  // a tile with a bf16 result and more terms has at most gemm_sums elements
+  int64_t depth;                  // a tile with a bf16 result and more terms than this has at most gemm_sums elements
 };
 
 Loops loops_of(Unit unit) {

@@ -9,6 +9,7 @@
 #include "framework/kernels/cpu/products/gemm.h"
 #include "framework/kernels/cpu/row_groups.h"
 #include "framework/kernels/cpu/simd/isa.h"
+#include "framework/kernels/operand_checks.h"
 
 namespace hexad::kernels::cpu {
 
@@ -30,21 +31,8 @@ struct Matrix {
 };
 
 Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
-  const int inner = t.rank() - 1;
-  require(inner >= 1 && is_floating(t.dtype()), "[", op, "] ", name, " is ", t.dtype(), " ", t.shape(),
-          "; expected a floating dtype and at least two dimensions");
-  const int64_t columns = t.dim(inner);
-  int64_t rows = 1, stride = columns;
-  for (int d = inner - 1; d >= 0; --d) {
-    if (t.dim(d) == 1) continue;
-    if (rows == 1) stride = t.strides()[d];
-    require(t.strides()[d] == rows * stride, "[", op, "] ", name, " of shape ", t.shape(), " has strides ", t.strides(),
-            "; expected equally spaced rows");
-    rows *= t.dim(d);
-  }
-  require((columns <= 1 || t.strides()[inner] == 1) && (rows <= 1 || stride >= columns), "[", op, "] ", name,
-          " of shape ", t.shape(), " has strides ", t.strides(), "; expected contiguous rows");
-  return {name, t, rows, columns, stride};
+  const MatrixShape shape = matrix_shape(op, name, t);
+  return {name, t, shape.rows, shape.columns, shape.stride};
 }
 
 void check(std::string_view op, const Matrix& m, int64_t rows, int64_t columns) {

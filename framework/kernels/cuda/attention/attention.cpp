@@ -4,6 +4,7 @@
 
 #include "framework/kernels/cuda/attention/calls.h"
 #include "framework/kernels/kernel_table.h"
+#include "framework/kernels/operand_checks.h"
 
 namespace hexad::kernels::cuda {
 
@@ -15,13 +16,6 @@ void require_rows(std::string_view name, const Tensor& t, Dtype dtype, const Sha
           "; expected ", dtype, " ", shape);
   require(shape[2] <= 1 || t.strides()[2] == 1, "[attention] ", name, " of shape ", t.shape(), " has strides ",
           t.strides(), "; expected the last dimension to be contiguous");
-}
-
-void require_bounds(std::string_view name, const Tensor& t, const AttentionShape& shape) {
-  if (!t.defined()) return;
-  require(t.dtype() == Dtype::i32 && t.numel() == shape.sequences * shape.queries && t.contiguous(), "[attention] ",
-          name, " is ", t.dtype(), " ", t.shape(), "; expected contiguous i32 ",
-          Shape({shape.sequences, shape.queries}));
 }
 
 /// Checks the operands that forward and backward have in common.
@@ -46,8 +40,8 @@ void check_call(const Call& c) {
               c.log_sum_exp.contiguous(),
           "[attention] log_sum_exp is ", c.log_sum_exp.dtype(), " ", c.log_sum_exp.shape(), "; expected contiguous ",
           acc, " ", Shape({s.sequences * s.queries, heads}));
-  require_bounds("first", c.first, s);
-  require_bounds("last", c.last, s);
+  check_bounds("first", c.first, s);
+  check_bounds("last", c.last, s);
 }
 
 void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,

@@ -29,9 +29,9 @@ struct Cudnn {
     if (at == plans.end()) at = plans.emplace(problem, CudnnPlan(problem, handle)).first;
     return at->second.refused().empty() ? &at->second : nullptr;
   }
-  /// Returns the number of documents of the plan for a batch of `documents` documents. From version 9.25 on, it is the
-  /// next power of two, so that one plan serves many batches. The additional documents have no tokens. Older versions
-  /// of cuDNN do not handle such documents correctly, and need a plan for each number of documents.
+  /// Returns the number of documents of the plan for a batch of `documents` documents. From version 9.25 on, the number
+  /// is rounded up to a power of two, so that one plan serves many batches. The additional documents have no tokens.
+  /// Older versions of cuDNN do not handle such documents correctly, and need a plan for each number of documents.
   int64_t planned_documents(int64_t documents) const {
     return documents > 0 && handle.version() >= 92500
                ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(documents)))

@@ -1,5 +1,5 @@
-// Problems of cuDNN's fused attention, and plans for these problems. They are separate from the code that runs plans,
-// because plans can also be made, and refused, without a card.
+// Problems of cuDNN's fused attention, and plans for these problems. They are separate from cudnn.cpp, which needs a
+// card, because plans can also be made, and refused, without a card.
 #pragma once
 
 #include <compare>

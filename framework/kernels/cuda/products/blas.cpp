@@ -8,6 +8,7 @@
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/kernels/cuda/products/multiprocessors.h"
 #include "framework/kernels/cuda/products/plan_cache.h"
+#include "framework/kernels/operand_checks.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
@@ -219,21 +220,8 @@ Choice Library::choose(const Problem& p) const {
 }  // namespace
 
 Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
-  const int inner = t.rank() - 1;
-  require(inner >= 1 && is_floating(t.dtype()), "[", op, "] ", name, " is ", t.dtype(), " ", t.shape(),
-          "; expected a floating dtype and at least two dimensions");
-  const int64_t columns = t.dim(inner);
-  int64_t rows = 1, stride = columns;
-  for (int d = inner - 1; d >= 0; --d) {
-    if (t.dim(d) == 1) continue;
-    if (rows == 1) stride = t.strides()[d];
-    require(t.strides()[d] == rows * stride, "[", op, "] ", name, " of shape ", t.shape(), " has strides ", t.strides(),
-            "; expected equally spaced rows");
-    rows *= t.dim(d);
-  }
-  require((columns <= 1 || t.strides()[inner] == 1) && (rows <= 1 || stride >= columns), "[", op, "] ", name,
-          " of shape ", t.shape(), " has strides ", t.strides(), "; expected contiguous rows");
-  return {t, rows, columns, stride};
+  const MatrixShape shape = matrix_shape(op, name, t);
+  return {t, shape.rows, shape.columns, shape.stride};
 }
 
 bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write) {

@@ -30,7 +30,8 @@ struct Factor {
 
 /// Computes out = left right, or adds the product to `out`, with sums in the accumulator dtype. Both factors have the
 /// same dtype; `out` has this dtype or the accumulator dtype. No size may be zero. Returns false, without a launch, if
-/// cuBLASLt has no kernel for these addresses and strides (for example, bf16 rows at odd strides).
+/// cuBLASLt has no kernel for these addresses and strides (for example, bf16 rows at odd strides). Throws
+/// Error(resource) if cuBLASLt reports another error.
 bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 
 }  // namespace hexad::kernels::cuda

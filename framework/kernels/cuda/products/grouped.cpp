@@ -96,7 +96,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w
              Write write) {
   const std::string_view op = "grouped matmul";
   const Operands o = operands(op, x, out, weight);
-  require(o.w.dtype() == x.dtype(), "[", op, "] weights are ", o.w.dtype(), ", expected the dtype of the rows, ",
+  require(o.w.dtype() == x.dtype(), "[", op, "] weights are ", o.w.dtype(), "; expected the dtype of the rows, ",
           x.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
@@ -112,7 +112,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
                     const GroupOffsets& offsets, Write write) {
   const std::string_view op = "grouped matmul gradient";
   const Operands o = operands(op, dx, dy, weight);
-  require(o.w.dtype() == dx.dtype(), "[", op, "] weights are ", o.w.dtype(), ", expected the dtype of the rows, ",
+  require(o.w.dtype() == dx.dtype(), "[", op, "] weights are ", o.w.dtype(), "; expected the dtype of the rows, ",
           dx.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.width == 0) return;

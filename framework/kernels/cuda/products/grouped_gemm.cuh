@@ -123,12 +123,14 @@ __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, cons
   to.stride_d[place] = cutlass::make_cute_packed_stride(typename Gemm::StrideD{}, cute::make_shape(p.m, p.n, 1));
 }
 
-/// Computes d = a b, or d += a b, for each group, with weights [E, features, width].
-template <GroupedPass pass, class Out>
-void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b, const Tensor& offsets,
-                  int64_t features, int64_t width, Write write) {
-  using Gemm = GroupedGemm<pass, Out>;
-  using Element = typename Gemm::Element;
+/// Runs the kernel of `Gemm` on the groups of a pass, with weights [E, features, width]. `Gemm` is GroupedGemm<pass,
+/// Out> or a type with an Adapter and an Occupancy for the same clusters. set_epilogue(arguments, list) sets the
+/// arguments of its epilogue, where `list` has the groups.
+template <GroupedPass pass, class Out, class Gemm, class SetEpilogue>
+void run_groups(std::string_view op, Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b,
+                const Tensor& offsets, int64_t features, int64_t width, const SetEpilogue& set_epilogue) {
+  using Plain = GroupedGemm<pass, Out>;
+  using Element = typename Plain::Element;
   const int64_t groups = offsets.numel() - 1;
   device::cuda::Card& card = cuda_stream(stream).card();
   const size_t count = groups;
@@ -136,39 +138,50 @@ void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor
   typename Gemm::Adapter::Arguments arguments{};
   arguments.mode = cutlass::gemm::GemmUniversalMode::kGrouped;
   arguments.problem_shape.num_groups = static_cast<int>(groups);
-  arguments.epilogue.thread.alpha = 1;
-  arguments.epilogue.thread.beta = write == Write::add ? 1 : 0;
   arguments.hw_info.device_id = card.ordinal();
   const int multiprocessors = multiprocessors_of_products(card);
   arguments.hw_info.sm_count = multiprocessors;
   arguments.hw_info.max_active_clusters = std::min(card.shared<typename Gemm::Occupancy>().clusters,
-                                                   multiprocessors / int{cute::size(typename Gemm::Cluster{})});
+                                                   multiprocessors / int{cute::size(typename Plain::Cluster{})});
   const size_t workspace_bytes = Gemm::Adapter::get_workspace_size(arguments);
 
   Parts measure(nullptr);
   measure.take<std::byte>(workspace_bytes);
-  take_groups<Gemm>(measure, count);
+  take_groups<Plain>(measure, count);
   const Tensor memory = Tensor::empty({static_cast<int64_t>(measure.bytes())}, Dtype::u8, d.device());
   Parts parts(device_raw(memory));
   std::byte* workspace = parts.take<std::byte>(workspace_bytes);
-  const auto list = take_groups<Gemm>(parts, count);
+  const auto list = take_groups<Plain>(parts, count);
 
   constexpr int threads = 128;
-  launch("grouped matmul: groups", describe_groups<pass, Out>, blocks_of(groups, threads), threads, stream, list,
+  launch(op, describe_groups<pass, Out>, blocks_of(groups, threads), threads, stream, list,
          static_cast<const Element*>(device_raw(a)), static_cast<const Element*>(device_raw(b)),
          static_cast<Out*>(device_raw(d)), device_data<int64_t>(offsets), groups, features, width);
 
   arguments.problem_shape.problem_shapes = list.shapes;
   arguments.mainloop = {list.a, list.stride_a, list.b, list.stride_b};
-  arguments.epilogue.ptr_C = const_cast<const Out**>(list.d);
-  arguments.epilogue.dC = list.stride_d;
-  arguments.epilogue.ptr_D = list.d;
-  arguments.epilogue.dD = list.stride_d;
+  set_epilogue(arguments.epilogue, list);
   typename Gemm::Adapter gemm;
   const auto queue = cuda_stream(stream).handle();
   const cutlass::Status status = gemm.run(arguments, workspace, queue.get());
   if (status != cutlass::Status::kSuccess)
-    fail(ExitCode::resource, "[grouped matmul] CUTLASS: ", cutlass::cutlassGetStatusString(status));
+    fail(ExitCode::resource, "[", op, "] CUTLASS: ", cutlass::cutlassGetStatusString(status));
+}
+
+/// Computes d = a b, or d += a b, for each group, with weights [E, features, width].
+template <GroupedPass pass, class Out>
+void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b, const Tensor& offsets,
+                  int64_t features, int64_t width, Write write) {
+  using Gemm = GroupedGemm<pass, Out>;
+  run_groups<pass, Out, Gemm>("grouped matmul", stream, d, a, b, offsets, features, width,
+                              [&](auto& epilogue, const typename Gemm::Groups& list) {
+                                epilogue.thread.alpha = 1;
+                                epilogue.thread.beta = write == Write::add ? 1 : 0;
+                                epilogue.ptr_C = const_cast<const Out**>(list.d);
+                                epilogue.dC = list.stride_d;
+                                epilogue.ptr_D = list.d;
+                                epilogue.dD = list.stride_d;
+                              });
 }
 
 }  // namespace hexad::kernels::cuda

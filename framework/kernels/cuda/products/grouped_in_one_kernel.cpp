@@ -3,5 +3,6 @@
 namespace hexad::kernels::cuda::tensor_cores {
 
 const bool in_one_kernel = true;
+const SwigluForward swiglu_forward = swiglu_forward_in_one_kernel;
 
 }  // namespace hexad::kernels::cuda::tensor_cores

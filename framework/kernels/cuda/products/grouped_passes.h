@@ -21,6 +21,17 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
                      Write write);
 void weight_gradient_bf16(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
                           Write write);
+
+/// Function that computes GroupedSwigluKernels::forward in one launch. In addition to the conditions above, the width
+/// of `activated` must be a multiple of swiglu_columns. `weights` may be undefined.
+using SwigluForward = void (*)(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
+                               const Tensor& w, const Tensor& offsets, const Tensor& weights);
+inline constexpr int64_t swiglu_columns = 128;
+/// The function for this generation of cards; null: the program has none.
+extern const SwigluForward swiglu_forward;
+/// The function for Hopper.
+void swiglu_forward_in_one_kernel(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
+                                  const Tensor& w, const Tensor& offsets, const Tensor& weights);
 }  // namespace tensor_cores
 
 /// Products without tensor cores, for contiguous operands of any floating dtype, width and address.

@@ -1,0 +1,19 @@
+// Paths that stay valid after the working directory has changed.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace hexad::base {
+
+/// Returns `path`, relative to the working directory, as an absolute path. An empty path remains empty. Returns `path`
+/// unchanged if the working directory no longer exists.
+inline std::string absolute_path(const std::string& path) {
+  if (path.empty()) return path;
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
+}  // namespace hexad::base

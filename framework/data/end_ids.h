@@ -1,0 +1,23 @@
+// Ids that end the texts of a model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/data/tokenizer.h"
+
+namespace hexad::data {
+
+struct EndIds {
+  std::vector<int32_t> ids = {};           // distinct; the tokenizer's end of documents comes first
+  std::vector<std::string> warnings = {};  // about ids and files that are ignored; each names its file
+};
+
+/// Returns the end of documents of `tokenizer`, and the ids under eos_token_id in generation_config.json and
+/// config.json of a model's folder, which is empty if there is no such folder. An id under eos_token_id is ignored with
+/// a warning if it is not in the vocabulary, or if it is text: neither special nor a mark such as <|user|>. All of them
+/// are ignored if Hexad has trained the tokenizer, because they are ids of another tokenizer.
+EndIds end_ids(const Tokenizer& tokenizer, const std::string& folder);
+
+}  // namespace hexad::data

@@ -1,0 +1,16 @@
+// Marks of named chat forms that a tokenizer spells as text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "framework/data/tokenizer.h"
+
+namespace hexad::data {
+
+/// Returns a text for warnings, such as "has no token for [INST], so ...", if `tokenizer` comes from another program
+/// and lacks a mark of the chat form `form`: a text such as <s> or [INST] around turns. Otherwise returns an empty
+/// text, also if `form` is empty or `model`. Marks of tools are not checked, because models spell some of them.
+std::string spelled_marks(std::string_view form, const Tokenizer& tokenizer);
+
+}  // namespace hexad::data

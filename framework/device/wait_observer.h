@@ -1,0 +1,43 @@
+// Observation of the times for which a thread is blocked in waits for events.
+#pragma once
+
+namespace hexad::device {
+
+/// Receives the begin and the end of each time for which a thread is blocked until the host's part of an event is done.
+/// Waits for a device's part are not received, because the device computes for the rank meanwhile. The functions are
+/// called on the blocked thread and must neither throw nor wait for events.
+class WaitObserver {
+ public:
+  virtual ~WaitObserver() = default;
+  virtual void blocked() = 0;
+  virtual void resumed() = 0;
+};
+
+/// Makes an observer receive the waits of the calling thread during the lifetime of this object. Must be destroyed on
+/// the same thread. Objects of one thread may be nested; the innermost one applies.
+class ObservedThread {
+ public:
+  /// `observer` must outlive this object.
+  explicit ObservedThread(WaitObserver& observer);
+  ~ObservedThread();
+  ObservedThread(const ObservedThread&) = delete;
+  ObservedThread& operator=(const ObservedThread&) = delete;
+
+ private:
+  WaitObserver* const around_;
+};
+
+/// Tells the observer of the calling thread, if there is one, that the thread is blocked during the lifetime of this
+/// object.
+class BlockedThread {
+ public:
+  BlockedThread();
+  ~BlockedThread();
+  BlockedThread(const BlockedThread&) = delete;
+  BlockedThread& operator=(const BlockedThread&) = delete;
+
+ private:
+  WaitObserver* const observer_;
+};
+
+}  // namespace hexad::device

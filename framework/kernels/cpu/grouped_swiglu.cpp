@@ -1,0 +1,22 @@
+#include "framework/kernels/gate_and_up.h"
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels::cpu {
+namespace {
+
+// Calls the kernels of the product and of the activation one after the other.
+void forward(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,
+             const GroupOffsets& offsets, const Tensor& weights) {
+  GroupedMatmulKernels::of_cpu.forward(stream, gate_up, x, w, offsets, Write::replace);
+  const auto [gate, up] = gate_and_up(gate_up);
+  SwigluKernels::of_cpu.forward(stream, activated, gate, up, weights);
+}
+
+}  // namespace
+}  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const GroupedSwigluKernels GroupedSwigluKernels::of_cpu{.forward = cpu::forward};
+
+}  // namespace hexad::kernels

@@ -1,0 +1,153 @@
+// The first product of SwiGLU experts with their activation in its epilogue. CUTLASS's grouped kernel computes tiles of
+// 256 columns. A tile has 128 columns of gate and the same columns of up, so that a thread has both in registers.
+#include "framework/kernels/cuda/products/grouped_gemm.cuh"
+#include "framework/kernels/cuda/products/swiglu_tile.cuh"
+
+namespace hexad::kernels::cuda::tensor_cores {
+namespace {
+
+using Plain = GroupedGemm<GroupedPass::forward, cutlass::bfloat16_t>;
+static_assert(SwigluTile::columns == swiglu_columns);
+
+/// Returns the layout of the tiles of w (rows of a tile, terms of a tile, tiles of rows, tiles of terms, 1) in which
+/// row c of tile n is row 128 n + c % 128 of gate (c < 128) or of up. `plain` is CUTLASS's layout of these tiles.
+/// `gates` is the number of rows of gate.
+template <class TileLayout, class Gates>
+CUTE_HOST_DEVICE constexpr auto gate_up_tiles(const TileLayout& plain, Gates gates) {
+  using namespace cute;
+  constexpr Int<SwigluTile::columns> part{};
+  const auto row = stride<0>(plain);
+  return make_layout(
+      make_shape(make_shape(part, Int<2>{}), shape<1>(plain), shape<2>(plain), shape<3>(plain), shape<4>(plain)),
+      make_stride(make_stride(row, gates * row), stride<1>(plain), part * row, stride<3>(plain), stride<4>(plain)));
+}
+
+/// Mainloop whose tiles of w are gate_up_tiles(). A cluster has two blocks of threads. Each of them loads half of a
+/// tile of w for both: the first block loads gate, the second one up.
+template <class Base>
+struct GateUpMainloop : Base {
+  static_assert(cute::size<0>(typename Base::DispatchPolicy::ClusterShape{}) == 2);
+  static_assert(cute::size<1>(typename Base::TileShape{}) == 2 * SwigluTile::columns);
+
+  /// Returns the tiles of x and w, like CUTLASS's function.
+  template <class Problem>
+  CUTLASS_DEVICE auto load_init(const Problem& problem, const typename Base::Params& params) const {
+    const auto tiles = Base::load_init(problem, params);
+    const auto plain = cute::get<1>(tiles);
+    return cute::make_tuple(
+        cute::get<0>(tiles),
+        cute::make_tensor(plain.data(), gate_up_tiles(plain.layout(), int{cute::get<1>(problem) / 2})));
+  }
+};
+
+/// Coordinate (term or row, by `dimension`) at which a block of threads loads its part of tile `tile` and of the terms
+/// from 64 `k` on, for experts with 384 rows of gate.
+template <class Mainloop, int block, int tile, int k, int dimension>
+constexpr int loaded_at() {
+  using namespace cute;
+  using Tiles =
+      decltype(gate_up_tiles(make_layout(cute::Shape<_256, _64, _3, Int<5>, _1>{},
+                                         make_stride(E<1>{}, E<0>{}, _256{} * E<1>{}, _64{} * E<0>{}, E<2>{})),
+                             Int<384>{}));
+  using Parts = decltype(Mainloop::TMA_B::tidfrg_S(Tiles{}));
+  static_assert(size<0>(Parts{}) == 2);
+  using Coordinate = decltype(Parts{}(Int<block>{}, _0{}, make_coord(_0{}, _0{}, Int<tile>{}, Int<k>{}, _0{})));
+  return decltype(get<dimension>(Coordinate{}))::value;
+}
+
+/// Epilogue for CUTLASS's kernel that stores tiles by store_swiglu_tile(). It has no shared memory and no source.
+struct SwigluEpilogue {
+  using DispatchPolicy = cutlass::epilogue::PtrArrayNoSmemWarpSpecialized;
+  using ThreadEpilogueOp = void;
+  using ElementC = Plain::Element;
+  using ElementD = Plain::Element;
+  using StrideC = Plain::StrideD*;
+  using StrideD = Plain::StrideD*;
+  using InternalStrideC = Plain::StrideD;
+  using InternalStrideD = Plain::StrideD;
+  struct SharedStorage {};
+
+  struct Arguments {
+    const int64_t* offsets;  // first row of each group
+    __nv_bfloat16 *gate_up, *activated;
+    const float* weights;  // of all rows; null: all 1
+    int64_t width;         // columns of `activated`
+  };
+  using Params = Arguments;
+
+  template <class Problems>
+  static constexpr Params to_underlying_arguments(const Problems&, const Arguments& arguments, void*) {
+    return arguments;
+  }
+  template <class Problems>
+  static size_t get_workspace_size(const Problems&, const Arguments&, int) {
+    return 0;
+  }
+  template <class Problems>
+  static cutlass::Status initialize_workspace(const Problems&, const Arguments&, void*, cudaStream_t,
+                                              cutlass::CudaHostAdapter* = nullptr) {
+    return cutlass::Status::kSuccess;
+  }
+  template <class Problems>
+  static bool can_implement(const Problems&, const Arguments&) {
+    return true;
+  }
+
+  CUTLASS_HOST_DEVICE explicit SwigluEpilogue(const Params& params_) : params(params_) {}
+
+  template <class Problem, class Tile, class Coordinate, class Engine, class Layout, class Mma, class Residue>
+  CUTLASS_DEVICE void operator()(const Problem& problem, Tile, const Coordinate& tile,
+                                 const cute::Tensor<Engine, Layout>& sums, Mma, Residue, int thread, char*) const {
+    static_assert(cute::size(Layout{}) == SwigluTile::rows * SwigluTile::columns * 2 / SwigluTile::threads);
+    const int64_t first = int64_t{cute::get<0>(tile)} * SwigluTile::rows, group = cute::get<3>(tile);
+    const int64_t row = params.offsets[group] + first, column = int64_t{cute::get<1>(tile)} * SwigluTile::columns;
+    __nv_bfloat16* const gate = params.gate_up + row * 2 * params.width + column;
+    store_swiglu_tile({.gate = gate,
+                       .up = gate + params.width,
+                       .activated = params.activated + row * params.width + column,
+                       .stride = 2 * params.width,
+                       .activated_stride = params.width,
+                       .weights = params.weights ? params.weights + row : nullptr,
+                       .existing = cute::get<0>(problem) - first},
+                      sums, thread);
+  }
+
+  Params params;
+};
+
+struct SwigluGemm {
+  using Mainloop = GateUpMainloop<typename cutlass::gemm::collective::CollectiveBuilder<
+      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Plain::Element, Plain::LayoutA*, Plain::aligned,
+      Plain::Element, Plain::LayoutB*, Plain::aligned, float, Plain::Tile, Plain::Cluster,
+      cutlass::gemm::collective::StageCountAutoCarveout<0>,
+      cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative>::CollectiveOp>;
+  using Epilogue = cutlass::epilogue::collective::detail::Sm90TmaWarpSpecializedAdapter<SwigluEpilogue>;
+  using Kernel = cutlass::gemm::kernel::GemmUniversal<Plain::Problems, Mainloop, Epilogue>;
+  using Adapter = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
+  static_assert(std::is_same_v<typename Kernel::InternalStrideA, Plain::StrideA>);
+  static_assert(std::is_same_v<typename Kernel::InternalStrideB, Plain::StrideB>);
+  static_assert(loaded_at<Mainloop, 0, 2, 3, 0>() == 3 * 64 && loaded_at<Mainloop, 0, 2, 3, 1>() == 2 * 128);
+  static_assert(loaded_at<Mainloop, 1, 2, 3, 0>() == 3 * 64 && loaded_at<Mainloop, 1, 2, 3, 1>() == 384 + 2 * 128);
+
+  /// Number of clusters that the card can run at the same time. It is queried once per card.
+  struct Occupancy {
+    int clusters = cutlass::KernelHardwareInfo::query_device_max_active_clusters<Kernel>();
+  };
+};
+
+}  // namespace
+
+void swiglu_forward_in_one_kernel(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
+                                  const Tensor& w, const Tensor& offsets, const Tensor& weights) {
+  run_groups<GroupedPass::forward, Plain::Element, SwigluGemm>(
+      "grouped swiglu", stream, gate_up, x, w, offsets, gate_up.dim(-1), x.dim(-1),
+      [&](SwigluEpilogue::Arguments& epilogue, const Plain::Groups&) {
+        epilogue = {.offsets = device_data<int64_t>(offsets),
+                    .gate_up = pointer<bf16>(gate_up),
+                    .activated = pointer<bf16>(activated),
+                    .weights = pointer<float>(weights),
+                    .width = activated.dim(-1)};
+      });
+}
+
+}  // namespace hexad::kernels::cuda::tensor_cores

@@ -1,0 +1,113 @@
+#include "framework/kernels/duel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "framework/base/clock.h"
+#include "framework/base/tolerance.h"
+#include "framework/device/host_wait.h"
+#include "framework/kernels/kernel_table.h"
+#include "framework/tensor/host_read.h"
+
+namespace hexad::kernels {
+
+using base::Dtype;
+
+namespace {
+
+constexpr int times = 3;                    // measured computations of each way
+constexpr int64_t piece = 128;              // elements of a row that are compared together, if they divide the row
+constexpr int64_t fewest = 32;              // minimum elements of a piece; shorter pieces may have tiny norms
+constexpr int64_t block = 4 * 1024 * 1024;  // elements that are compared at a time, to bound the memory
+
+// Returns the seconds of one computation.
+double seconds_of(Stream& s, const Way& way) {
+  s.synchronize();
+  const double start = base::now();
+  for (int i = 0; i < times; ++i) way(s);
+  s.synchronize();
+  return (base::now() - start) / times;
+}
+
+// Returns the squared norms of the rows of `x`, in its accumulator dtype, on the host.
+std::vector<double> squared_norms(Stream& s, const Tensor& x) {
+  const Dtype acc = base::accumulator_dtype(x.dtype());
+  const Tensor dots = Tensor::empty({x.dim(0)}, acc, x.device());
+  kernels(x.device()).permute.row_dots(s, dots, x, x);
+  const tensor::HostRead read = tensor::read_to_host("duel: norms", dots, s);
+  if (acc == Dtype::f64) {
+    const std::span<const double> values = read.wait<double>();
+    return {values.begin(), values.end()};
+  }
+  const std::span<const float> values = read.wait<float>();
+  return {values.begin(), values.end()};
+}
+
+// Returns the largest relative difference of a row of `wrong` from the same row of `right`, [N, W]. A difference that
+// is not a number counts as infinite.
+double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong) {
+  const Tensor difference = Tensor::empty(right.shape(), base::accumulator_dtype(right.dtype()), right.device());
+  const PointwiseKernels& k = kernels(right.device()).pointwise;
+  k.copy(s, difference, wrong);
+  k.axpy(s, difference, -1, right);
+  const std::vector<double> errors = squared_norms(s, difference), sizes = squared_norms(s, right);
+  double largest = 0;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    if (errors[i] == 0) continue;
+    const double relative = std::sqrt(errors[i] / sizes[i]);
+    largest = std::max(largest, std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative);
+  }
+  return largest;
+}
+
+// Returns the largest relative difference of a piece of the given rows of two tensors [R, ...]. If no suitable piece
+// divides a row, whole rows are compared. A number of rows is compared at a time.
+double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong, ContestRows rows) {
+  base::require(right.shape() == wrong.shape() && right.dtype() == wrong.dtype(), "[duel] results are ", right.dtype(),
+                " ", right.shape(), " and ", wrong.dtype(), " ", wrong.shape(), "; expected the same shape and dtype");
+  const int64_t width = right.dim(0) == 0 ? 0 : right.numel() / right.dim(0);
+  if (width == 0) return 0;
+  const int64_t divisor = std::gcd(width, piece), columns = divisor < fewest ? width : divisor;
+  const int64_t step = std::max<int64_t>(1, block / width);
+  double largest = 0;
+  for (int64_t begin = rows.begin; begin < rows.end; begin += step) {
+    const int64_t end = std::min(begin + step, rows.end);
+    const auto pieces = [&](const Tensor& t) { return t.slice(0, begin, end).reshape({-1, columns}); };
+    largest = std::max(largest, largest_difference(s, pieces(right), pieces(wrong)));
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::vector<Tensor> Duel::contest(Stream& s, const Way& plain, const Way& candidate, ContestRows rows, int64_t terms) {
+  const device::HostWait wait("duel");
+  std::vector<Tensor> right = plain(s);
+  if (rows.begin == rows.end || score_.contests == most || !score_.failure.empty()) return right;
+  try {
+    run_candidate(s, right, plain, candidate, rows, terms);
+  } catch (const std::exception& e) {  // any error: the run continues with the plain way
+    score_.failure = e.what();
+  }
+  return right;
+}
+
+void Duel::run_candidate(Stream& s, const std::vector<Tensor>& right, const Way& plain, const Way& candidate,
+                         ContestRows rows, int64_t terms) {
+  {
+    const std::vector<Tensor> results = candidate(s);
+    base::require(results.size() == right.size(), "[duel] the candidate has ", results.size(),
+                  " results, and the plain way ", right.size(), "; expected equal numbers");
+    for (size_t i = 0; i < right.size(); ++i)
+      score_.error = std::max(
+          score_.error, largest_difference(s, right[i], results[i], rows) / base::tolerance(right[i].dtype(), terms));
+  }
+  // The first computations also load kernels and allocate memory, so they are not measured.
+  const double of_plain = seconds_of(s, plain), of_candidate = seconds_of(s, candidate);
+  ++score_.contests;
+  score_.plain_seconds += of_plain, score_.candidate_seconds += of_candidate;
+}
+
+}  // namespace hexad::kernels

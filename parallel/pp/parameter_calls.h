@@ -1,0 +1,127 @@
+// Calls that a recorded part of a step makes to the storage of its parameters.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "framework/autograd/parameter.h"
+#include "framework/device/meta/issue_part.h"
+
+namespace hexad::pp {
+
+using autograd::GatheredWeights;
+using autograd::GradientTarget;
+using autograd::Parameter;
+using autograd::ParameterStorage;
+using device::Event;
+using device::IssueLog;
+using device::Stream;
+
+class ParameterRecorder;
+
+/// Calls of a recorded part to the storage of its parameters (parallel/dp): uses of weights, which the storage may
+/// gather, requests for memory of gradients, and contributions to gradients, which the storage may then reduce. The
+/// operations of such a call depend on the uses and contributions of other parts. A repetition of the part therefore
+/// makes the call again (IssueLog::InnerCall).
+class ParameterCalls {
+ public:
+  /// Prepares the recording of a part. `used` contains the parameters to whose gradients the part may contribute; they
+  /// and `log` must outlive the object.
+  ParameterCalls(IssueLog& log, std::span<Parameter* const> used);
+  ParameterCalls(const ParameterCalls&) = delete;
+  ParameterCalls& operator=(const ParameterCalls&) = delete;
+
+  /// Records ParameterStorage::gather_weights(), and the end of the use, when the result's `stay` is destroyed. This
+  /// object must outlive `stay`. If the weights have arrived, the result has an event all the same, so that the part
+  /// contains the waits for it: in a repetition, they may be in flight.
+  GatheredWeights use(ParameterStorage& weights, Parameter& p, Stream& stream);
+  /// Record ParameterStorage::allocate_gradient() and only_contribution() of `gradients`.
+  void allocate_gradient(ParameterStorage& gradients, Parameter& p);
+  GradientTarget only_contribution(ParameterStorage& gradients, Parameter& p);
+  /// Records `contributed`, which reports the contribution of the part to the gradient of `p`.
+  void contribute(Parameter& p, const std::function<void()>& contributed);
+  /// Ends the recording. `part` is the recorded part, after IssueLog::end_part().
+  void end(device::IssuePart& part);
+
+  /// True if a repetition of the part can make the calls again: weights were only in use during the part.
+  bool repeatable() const { return repeatable_; }
+  /// Returns the parameter of a repetition that corresponds to a parameter of the part. Empty: the same parameter.
+  using Counterpart = std::function<Parameter&(Parameter&)>;
+  /// Returns the first parameter with a contribution in the part whose gradient has contributions of earlier parts,
+  /// although it had none in the recorded part, or the reverse. The kernels that contribute would then add to the
+  /// gradient instead of replacing it, or the reverse. Null: there is no such parameter.
+  const Parameter* other_gradient(const Counterpart& counterpart = {}) const;
+  /// Makes call `number` of a repetition and returns the event for which the part may wait. Calls go to `recorder`,
+  /// which records them if the repetition belongs to another part. `report` is called for each contribution, in place
+  /// of the recorded call.
+  Event repeat(size_t number, ParameterRecorder& recorder, const std::function<void(Parameter&)>& report,
+               const Counterpart& counterpart = {}) const {
+    return calls_[number]({recorder, report, counterpart});
+  }
+  /// Ends a repetition: marks gradients to which the part contributed without reporting it, as it does if it delays
+  /// other contributions to them.
+  void end_repetition(const Counterpart& counterpart = {}) const;
+
+ private:
+  // Arguments of a call that is made again.
+  struct Again {
+    ParameterRecorder& recorder;
+    const std::function<void(Parameter&)>& report;
+    const Counterpart& counterpart;
+  };
+  struct Contribution {
+    Parameter* parameter;
+    bool before;  // true if the gradient had a contribution when the part began
+  };
+  // Adds a call, and the event that it returned. `again` makes the call in a repetition.
+  void add(std::function<Event(const Again&)> again, Event event = {});
+  void end_use(size_t number);
+
+  IssueLog& log_;
+  const std::vector<Parameter*> used_;
+  std::set<const Parameter*> with_gradient_;  // parameters whose gradients had contributions when the part began
+  std::vector<Contribution> contributions_;   // contributions that the part reported
+  std::vector<Parameter*> unreported_;        // parameters to whose gradients the part contributed first, unreported
+  std::vector<std::function<Event(const Again&)>> calls_;
+  std::vector<Event> events_;  // for each call so far, the event that it returned; empty after end()
+  size_t in_use_ = 0;
+  bool ended_ = false, repeatable_ = true;
+  std::map<size_t, GatheredWeights> held_;  // by call: uses of the current repetition that have not ended
+};
+
+/// Storage of parameters that records its calls in the current part and passes them on to other storages.
+class ParameterRecorder final : public ParameterStorage {
+ public:
+  /// `weights` is the storage of weights; it must outlive the last use.
+  explicit ParameterRecorder(ParameterStorage& weights) : weights_(weights) {}
+  ParameterRecorder(const ParameterRecorder&) = delete;
+  ParameterRecorder& operator=(const ParameterRecorder&) = delete;
+  /// Makes this object the storage of the weights whose storage is `weights`, and of all gradients that have a storage,
+  /// which must outlive the last contribution.
+  void take(const autograd::ParameterSet& parameters);
+  /// Returns all parameters passed to take().
+  std::span<Parameter* const> parameters() const { return parameters_; }
+
+  /// Begin and end the recording of a part, which adds to `calls`.
+  void open(ParameterCalls& calls) { calls_ = &calls; }
+  void close() { calls_ = nullptr; }
+  /// Calls `contributed`, which reports a contribution to the gradient of `p`. Records the call if a part is recorded.
+  void contribute(Parameter& p, const std::function<void()>& contributed);
+
+  GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
+  bool weights_stay(const Parameter& p) const override { return weights_.weights_stay(p); }
+  void allocate_gradient(Parameter& p) override;
+  GradientTarget only_contribution(Parameter& p) override;
+
+ private:
+  ParameterStorage& weights_;
+  std::vector<Parameter*> parameters_;
+  std::map<const Parameter*, ParameterStorage*> gradients_;
+  ParameterCalls* calls_ = nullptr;  // calls of the part that is being recorded; null: none
+};
+
+}  // namespace hexad::pp

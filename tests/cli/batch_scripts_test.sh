@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# The batch scripts of recipes/slurm with a fake Slurm: what they start, and when they requeue the job.
+. "$(dirname "$0")/cli.sh"
+
+scripts=$CLI_TESTS/../../recipes/slurm
+
+# `fake_slurm CODE`: writes srun, which records its arguments in `steps` and ends with the code, and scontrol, which
+# records its arguments in `requeued`. srun writes a checkpoint if there is a file `saves`.
+fake_slurm() {
+  mkdir -p slurm
+  printf '#!/bin/sh\necho "$@" >>steps\n[ ! -e saves ] || { mkdir -p run/checkpoints; echo step-00000002 >run/checkpoints/latest; }\nexit %s\n' \
+    "$1" >slurm/srun
+  printf '#!/bin/sh\necho "$@" >>requeued\n' >slurm/scontrol
+  chmod +x slurm/*
+  rm -rf steps requeued run runs
+  export PATH=$PWD/slurm:$PATH SLURM_JOB_ID=5 SLURM_ARRAY_TASK_ID=1 SLURM_CPUS_PER_TASK=1
+}
+# `submit SCRIPT`: runs the script with tiny.yaml. `expect N submit SCRIPT` expects exit code N.
+submit() {
+  local variants=()
+  [ "$1" != array ] || variants=(variants.txt)
+  echo run.dir=run >variants.txt
+  HEXAD=$HEXAD "$scripts/$1.sbatch" "${variants[@]}" tiny.yaml checkpoint.resume=none
+}
+
+test_job_is_requeued_after_75_only() {
+  local script
+  for script in one-node many-nodes gpus array; do
+    fake_slurm 75
+    expect 75 submit $script
+    expect_equal "$(cat requeued)" "requeue 5"
+    expect_no_text steps checkpoint.resume=auto
+    fake_slurm 4
+    expect 4 submit $script
+    expect_nothing_at requeued
+  done
+}
+
+test_requeued_job_continues_from_the_newest_checkpoint() {
+  local script
+  export SLURM_RESTART_COUNT=1
+  for script in one-node many-nodes gpus array; do
+    fake_slurm 75
+    touch saves
+    expect 75 submit $script
+    expect_text steps "checkpoint.resume=none" "checkpoint.resume=auto"
+    expect_equal "$(cat requeued)" "requeue 5"
+  done
+}
+
+test_requeued_job_that_saves_nothing_again_ends() {
+  local script
+  export SLURM_RESTART_COUNT=1
+  for script in one-node many-nodes gpus array; do
+    fake_slurm 75
+    expect 1 submit $script
+    expect_text err "$script.sbatch: ended before the run saved"
+    expect_nothing_at requeued
+  done
+}
+
+run_tests "$@"

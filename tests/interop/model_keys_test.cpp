@@ -1,0 +1,51 @@
+// Keys of models in recipes and configs.
+#include "tools/interop/model_keys.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/interop/golden_configs.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace interop;
+namespace {
+
+TEST(ModelKeys, RoundTripThroughARecipe) {
+  for (const Family& family : families()) {
+    const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
+    const ModelKeys again = ModelKeys::of_recipe(config::parse(keys.yaml(), "recipe"), "recipe");
+    EXPECT_EQ(ModelKeys::differences(keys, again), std::vector<std::string>()) << family.model_type;
+  }
+}
+
+TEST(ModelKeys, RecipeNamesTheWidthOfSharedExpertsOnlyIfThereAreSome) {
+  int without = 0, with = 0;
+  for (const Family& family : families()) {
+    const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
+    const bool shared = keys.integer("model.moe.shared_experts") > 0;
+    ++(shared ? with : without);
+    EXPECT_EQ(keys.yaml().find("shared_hidden") != std::string::npos, shared) << family.model_type;
+  }
+  EXPECT_GT(with, 0);
+  EXPECT_GT(without, 0);
+}
+
+// Imports once wrote the width of the shared experts into recipes of models without shared experts.
+TEST(ModelKeys, WidthOfMissingSharedExpertsChangesNoModel) {
+  const std::string yaml = "model: {layers: 2, moe: {experts: 4, expert_hidden: 32";
+  const auto keys = [](const std::string& text) {
+    return ModelKeys::of_recipe(config::parse(text, "recipe"), "recipe");
+  };
+  EXPECT_EQ(ModelKeys::differences(keys(yaml + "}}"), keys(yaml + ", shared_hidden: 64}}")),
+            std::vector<std::string>());
+}
+
+TEST(ModelKeys, QkNormTrueOfOlderRecipesMeansTheNormOfHeads) {
+  const auto keys = ModelKeys::of_recipe(config::parse("model: {qk_norm: true}", "recipe"), "recipe");
+  EXPECT_EQ(keys.text("model.qk_norm"), "head");
+}
+
+}  // namespace
+}  // namespace hexad::tests

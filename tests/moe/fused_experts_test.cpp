@@ -1,0 +1,114 @@
+// Experts whose first product and activation are one kernel call, and duels between this way and the plain one.
+#include <gtest/gtest.h>
+
+#include "framework/base/tolerance.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/moe/scheduled_layer.h"
+
+namespace hexad::tests {
+
+using kernels::Duel;
+
+namespace {
+
+const Words on{"schedule.moe.fused=on"}, open{"schedule.moe.fused=auto"};
+
+// Expects equal bits; on a card, values that agree within rounding.
+void expect_alike(const Tensor& a, const Tensor& b, Dtype dtype) {
+  if (test_device() != device::DeviceKind::cuda) return expect_bitwise(a, b, Zeros::expected);
+  expect_close(a, b, 4 * base::tolerance(dtype, 256), Zeros::expected);
+}
+void expect_alike(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b, Dtype dtype) {
+  expect_alike(a.y, b.y, dtype);
+  expect_alike(a.dx, b.dx, dtype);
+  ASSERT_EQ(a.gradients.size(), b.gradients.size());
+  for (size_t i = 0; i < a.gradients.size(); ++i) expect_alike(a.gradients[i], b.gradients[i], dtype);
+}
+
+struct Layout {
+  std::string name;
+  int ranks;
+  Words overrides;
+};
+const Layout layouts[] = {
+    {"Alone", 1, {}},
+    {"Ep2", 2, {"parallel.ep=2"}},
+    {"Tp2Etp2", 2, {"parallel.tp=2"}},
+    {"Chunks", 2, {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"}},
+    {"RowsOfTokens", 2, {"parallel.ep=2", "schedule.moe.rows=token"}},
+    {"ReuseS1",
+     2,
+     {"parallel.ep=2", "schedule.moe.memory_reuse=s1", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"}},
+    {"ByLoad", 1, {"schedule.moe.gemms=by_load", "schedule.moe.dense_rows=4"}}};
+
+TEST(FusedExperts, EqualThePlainOnesUnderSeveralLayouts) {
+  for (const Layout& l : layouts) {
+    SCOPED_TRACE(l.name);
+    comm::with_ranks(l.ranks, [&](const comm::ProcessGroup& world) {
+      expect_alike(ScheduledLayer(world, l.overrides).run(), ScheduledLayer(world, joined(l.overrides, on)).run(),
+                   Dtype::f64);
+    });
+  }
+}
+
+// A card computes experts of width 128 in one launch.
+TEST(FusedExperts, EqualThePlainOnesInBf16) {
+  const Words wide{"model.moe.expert_hidden=128", "train.precision=bf16"};
+  comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
+    expect_alike(ScheduledLayer(world, wide, Dtype::bf16).run(),
+                 ScheduledLayer(world, joined(wide, on), Dtype::bf16).run(), Dtype::bf16);
+  });
+}
+
+TEST(FusedExperts, DuelUsesThePlainResultsAndFindsEqualOnes) {
+  for (const Layout& l : layouts) {
+    if (l.name == "ByLoad") continue;  // there, most products are not grouped
+    SCOPED_TRACE(l.name);
+    comm::with_ranks(l.ranks, [&](const comm::ProcessGroup& world) {
+      const auto expected = ScheduledLayer(world, l.overrides).run();
+      Duel duel;
+      ScheduledLayer contested(world, joined(l.overrides, open));
+      contested.layer.fuse_by(&duel);
+      const auto result = contested.run();
+      expect_bitwise(expected.y, result.y);
+      expect_bitwise(expected.dx, result.dx);
+      EXPECT_TRUE(duel.score().agrees()) << duel.score().failure << duel.score().error;
+    });
+  }
+}
+
+TEST(FusedExperts, DecidedDuelHasNoMoreContests) {
+  comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
+    const auto expected = ScheduledLayer(world, {}).run();
+    for (const Duel::Winner winner : {Duel::Winner::plain, Duel::Winner::candidate}) {
+      Duel duel;
+      duel.decide(winner);
+      ScheduledLayer decided(world, open);
+      decided.layer.fuse_by(&duel);
+      expect_alike(expected, decided.run(), Dtype::f64);
+      EXPECT_EQ(duel.score().contests, 0);
+    }
+  });
+}
+
+TEST(FusedExperts, AutoWithoutADuelIsPlain) {
+  comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
+    expect_alike(ScheduledLayer(world, {}).run(), ScheduledLayer(world, open).run(), Dtype::f64);
+  });
+}
+
+TEST(FusedExperts, GeluExpertsHaveNoDuel) {
+  comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
+    Duel duel;
+    ScheduledLayer gelu(world, {"model.moe.expert=gelu"});
+    moe::MoeSchedule s;
+    s.fused.reset();
+    gelu.layer.reschedule(s, moe::alternating_order());
+    gelu.layer.fuse_by(&duel);
+    gelu.run();
+    EXPECT_EQ(duel.score().contests, 0);
+  });
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,127 @@
+// Times of the tasks of an executed graph.
+#include "framework/schedule/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "framework/base/clock.h"
+#include "tests/schedule/executor_fixture.h"
+
+namespace hexad::schedule {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Lanes, Executor, testing::Bool(),
+                         [](const auto& i) { return i.param ? "Workers" : "Inline"; });
+
+TEST_P(Executor, TimesFollowDependencies) {
+  Chain chain(true);
+  std::vector<TaskTime> times;
+  const double before = now();
+  execute(chain.graph, context, &times);
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_LE(before, times[0].begin);
+  for (const TaskTime& t : times) EXPECT_LE(t.begin, t.end);
+  EXPECT_LE(times[0].end, times[1].begin);
+  EXPECT_LE(times[1].end, now());
+}
+
+TEST_P(Executor, TaskBeginsAtTheEndOfItsPredecessorsNotAtItsIssue) {
+  auto state = Event::make_state();
+  std::atomic<bool> issued = false;
+  std::atomic<double> arrived = 0;
+  std::thread peer;
+  TaskGraph g;
+  const TaskId receive = g.add({Lane::copy, "receive"}, {}, [&](Stream&) {
+    peer = std::thread([&] {
+      if (GetParam()) issued.wait(false);  // without threads, "send" is issued only after "receive" is done
+      arrived = now();
+      complete(state);
+    });
+    return Event(state);
+  });
+  g.add({Lane::inter, "send"}, {receive}, [&](Stream&) {
+    issued = true;
+    issued.notify_all();
+    return Event{};
+  });
+  std::vector<TaskTime> times;
+  execute(g, context, &times);
+  peer.join();
+  EXPECT_GE(times[0].end, arrived);
+  EXPECT_GE(times[1].begin, arrived);
+}
+
+TEST_P(Executor, TaskEndsBeforeItsSuccessorsBeginEvenIfRecordedLate) {
+  auto state = Event::make_state();
+  std::atomic<bool> used = false;
+  std::thread peer;
+  TaskGraph g;
+  const TaskId receive = g.add({Lane::inter, "receive"}, {}, [&](Stream&) {
+    // Delays the completing thread after it wakes the waiters and before it records the end.
+    Event(state).then([&] { used.wait(false); });
+    peer = std::thread([&] { complete(state); });
+    return Event(state);
+  });
+  g.add({Lane::compute, "use"}, {receive}, [&](Stream& s) {
+    s.run([&] {
+      used = true;
+      used.notify_all();
+    });
+    return Event{};
+  });
+  std::vector<TaskTime> times;
+  execute(g, context, &times);
+  peer.join();
+  EXPECT_LE(times[0].begin, times[0].end);
+  EXPECT_LE(times[0].end, times[1].begin);
+}
+
+TEST_P(Executor, AsynchronousPartsOfALaneAreTimedOneAfterTheOther) {
+  auto first = Event::make_state(), second = Event::make_state();
+  std::atomic<bool> all_issued = false;
+  std::thread peer;
+  TaskGraph g;
+  g.add({Lane::inter, "D0"}, {}, [&](Stream&) { return Event(first); });
+  g.add({Lane::inter, "D1"}, {}, [&](Stream& s) {
+    s.run([&] {  // from this point on, D1 is posted and D0 is in flight
+      peer = std::thread([&] {
+        complete(first);
+        all_issued.wait(false);
+        complete(second);
+      });
+    });
+    return Event(second);
+  });
+  g.add({Lane::compute, "E"}, {}, [&](Stream&) {
+    all_issued = true;
+    all_issued.notify_all();
+    return Event{};
+  });
+  std::vector<TaskTime> times;
+  execute(g, context, &times);
+  peer.join();
+  EXPECT_LT(times[0].begin, times[0].end);
+  EXPECT_EQ(times[1].begin, times[0].end);
+  EXPECT_LE(times[1].begin, times[1].end);
+}
+
+TEST_P(Executor, TaskEndsWithTheLaterOfItsTwoParts) {
+  auto state = Event::make_state();
+  std::atomic<double> passed = 0;
+  TaskGraph g;
+  g.add({Lane::inter, "send"}, {}, [&](Stream& s) {
+    s.run([&] {  // the asynchronous part ends before the lane has passed the task
+      complete(state);
+      passed = now();
+    });
+    return Event(state);
+  });
+  std::vector<TaskTime> times;
+  execute(g, context, &times);
+  EXPECT_GE(times[0].end, passed);
+}
+
+}  // namespace
+}  // namespace hexad::schedule

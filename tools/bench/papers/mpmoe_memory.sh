@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Measures MPMoE's Fig. 2: the memory of an MoE layer in backward by part (model states, activations, temporary buffers)
+# and the utilisation of the machine, by number of tokens. Runs the layers of Table 3 forward and backward in sequence,
+# in full width, with one expert per rank, k = 1 and f32, on two ranks of this machine. Prints the predicted shares of
+# equations 1 to 3 beside the measured ones.
+#
+#   tools/bench/papers/mpmoe_memory.sh [--layers '768,3072 1024,4096 2048,8192'] [--tokens '256 512 1024 2048 4096']
+#                                      [--rounds 2] [--output FOLDER]
+#
+# --layers: M,H. --tokens: tokens of a rank; the paper's go on to 16384, which take 16 times as long as 1024. --output:
+# keeps the rows there. A later call with the same settings, for example after the first one was killed, measures only
+# the layers that are missing. Should take about three minutes, or some seconds with --layers 768,3072 --tokens '256
+# 1024' --rounds 1. Needs openmpi-bin. Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+layers='768,3072 1024,4096 2048,8192' tokens='256 512 1024 2048 4096' rounds=2 output=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --layers) layers=${2:?} ;;
+  --tokens) tokens=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
+  *) usage "unknown option '$1'" ;;
+  esac
+  shift 2
+done
+need_bench moe_layer
+kept=${output:-$scratch}
+keep_settings "$kept" "layers $layers, tokens $tokens, rounds $rounds"
+
+machine
+echo "ranks:     2, on this machine"
+echo "rounds:    $rounds"
+touch "$kept/rows"
+for layer in $layers; do
+  IFS=, read -r M H <<<"$layer"
+  for B in $tokens; do
+    measured="M=$M,H=$H,B=$B,E=2,ep=2"
+    ! grep -qF "$measured"$'\t' "$kept/rows" || continue
+    launch 2 "$bench" --schedule fastmoe --layer "$measured" --memory --rounds "$rounds"
+    grep -F "$measured"$'\t' "$scratch/log" | cat "$kept/rows" - >"$kept/rows.new"
+    mv "$kept/rows.new" "$kept/rows"
+  done
+done
+awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe_equations.awk \
+  -f tools/bench/papers/mpmoe_memory.awk "$kept/rows"
+printf '\nmemory, layer, round, schedule, peak bytes: parameters, gradients, activations, temporaries, communication; then'
+print_rows "$kept/rows"

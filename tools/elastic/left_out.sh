@@ -1,0 +1,46 @@
+# Leaves out hosts that answer but on which the run cannot start. elastic.sh sources this file. If a start fails on more
+# hosts (with --available: on more ranks) than have worked before, the added hosts are left out for a time that doubles
+# with each such failure.
+
+good_ranks=0 good_hosts=''               # of the last start that wrote a checkpoint; without hosts that were lost since
+left_out='' most_ranks='' left_out_for=0 # hosts or, without hosts, the number of ranks that may be used; seconds
+out_until=0
+
+lines_without() { grep -vxFf <(echo "$2") <<<"$1"; } # LINES OTHERS
+lines_with() { grep -xFf <(echo "$2") <<<"$1"; }     # LINES OTHERS
+
+# Called after a start that wrote a checkpoint, on $used_ranks ranks of $used_hosts.
+remember_start() {
+  [ "$used_ranks" -le "$good_ranks" ] && [ -z "$(lines_without "$used_hosts" "$good_hosts")" ] || left_out_for=0
+  good_ranks=$used_ranks good_hosts=$used_hosts
+}
+
+# Applies to $hosts and $available what is left out at the moment. Called for each look.
+leave_out() {
+  [ $SECONDS -lt $out_until ] || left_out='' most_ranks=''
+  if [ -n "$hosts" ]; then
+    good_hosts=$(lines_with "$good_hosts" "$(awk '$3 != "lost" { print $1 }' <<<"$hosts")")
+    hosts=$(awk 'NR == FNR { out[$1]; next } $1 in out { $2 = 0 } { print }' <(echo "$left_out") - <<<"$hosts")
+  else
+    [ "$available" -ge "$good_ranks" ] || good_ranks=$available
+    [ -z "$most_ranks" ] || [ "$available" -le "$most_ranks" ] || available=$most_ranks
+  fi
+}
+
+# Leaves out what the last start has used in addition to what worked before. Returns 1 if there is nothing, or if fewer
+# than MIN ranks would remain.
+leave_out_added() {
+  local added good
+  if [ -n "$used_hosts" ]; then
+    added=$(lines_without "$used_hosts" "$good_hosts")
+    good=$(awk 'NR == FNR { good[$1]; next } $1 in good' <(echo "$good_hosts") - <<<"$hosts")
+    [ -n "$added" ] && [ "$(slots_of "$good")" -ge "$min" ] || return 1
+    left_out+=$'\n'$added
+  else
+    [ "$used_ranks" -gt "$good_ranks" ] && [ "$good_ranks" -ge "$min" ] || return 1
+    most_ranks=$good_ranks added="more than $good_ranks ranks"
+  fi
+  left_out_for=$((left_out_for == 0 ? 2 * every : left_out_for > 32 * every ? left_out_for : 2 * left_out_for))
+  out_until=$((SECONDS + left_out_for))
+  say "exit code $code of start $start, before a checkpoint; leaves out ${added//$'\n'/, } for $left_out_for s"
+}

@@ -1,0 +1,74 @@
+# Chooses the layout of a start, launches it, and watches it. elastic.sh sources this file.
+
+# Sets $ranks and $changes to the number of ranks and the keys of the nearest layout of MIN to RANKS ranks, $run to the
+# run directory, and $steps to the number of steps of the run. Sets $ranks to 0 if RANKS is below MIN, or if PROGRAM
+# finds no layout. Returns PROGRAM's exit code in the second case.
+choose() { # RANKS
+  ranks=0 changes=()
+  [ "$1" -ge "$min" ] || return 0
+  attend "$program" validate "${recipe[@]}" --world "$1" --nearest --at-least "$min" >"$scratch/layout" || return
+  ranks=$(sed -n 's/^ranks //p' "$scratch/layout")
+  run=$(sed -n 's/^run_dir //p' "$scratch/layout")
+  steps=$(sed -n 's/^steps //p' "$scratch/layout")
+  mapfile -t changes < <(sed 1,3d "$scratch/layout")
+}
+
+newest_checkpoint() { cat "$run/checkpoints/latest" 2>/dev/null; }
+# Prints a text that changes with each checkpoint, even if a step is saved again.
+time_of_checkpoint() { stat -c '%y %i' "$run/checkpoints/latest" 2>/dev/null; }
+generation() { cat "$run/generation" 2>/dev/null; }
+is_finished() { [ "$(newest_checkpoint)" == "$(printf 'step-%08d' "$steps")" ]; }
+was_requeued() { [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; }
+
+# True if the last start ended because ranks of an earlier start still held the run directory: they may take a moment to
+# end, or be cut off from the network. A start that has got the lock takes a new generation, and removes the lock.
+is_in_use() {
+  [ $code -eq 2 ] && { [ $start -gt 1 ] || was_requeued; } && [ -e "$run/lock" ] &&
+    [ "$(generation)" == "$generation_before" ]
+}
+
+# Starts the launcher. Sets $child, $used_ranks and $used_hosts.
+launch() {
+  local word words=() hosts_of_ranks nodes
+  hosts_of_ranks=$(hosts_for "$ranks")
+  used_ranks=$ranks used_hosts=$(tr , '\n' <<<"$hosts_of_ranks" | sed 's/:.*//' | sort -u)
+  nodes=$(wc -l <<<"$used_hosts")
+  for word in "${command[@]}"; do
+    word=${word//\{ranks\}/$ranks}
+    word=${word//\{nodes\}/$nodes}
+    words+=("${word//\{hosts\}/$hosts_of_ranks}")
+  done
+  say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
+  # After a checkpoint of this script's runs, continues from the newest one: checkpoint.resume may be none or a step.
+  [ "$saved_before" == "$saved_first" ] || changes+=(checkpoint.resume=auto)
+  # Starts the launcher in its own session, so that Ctrl-C reaches only this script. Otherwise, mpirun would kill the
+  # ranks a second later.
+  setsid "${words[@]}" "${changes[@]}" </dev/null &
+  child=$!
+  [ $asked == no ] || ask_to_save # the signal may have arrived before $child was set
+}
+
+# Waits for the run, and sets $code. Asks the run once to save if a layout with more ranks has become possible.
+watch() {
+  local next=$((SECONDS + every)) grows=no
+  while kill -0 "$child" 2>/dev/null; do
+    if [ "$used_ranks" -lt "$max" ] && [ $grows == no ] && [ $asked == no ] && [ $SECONDS -ge $next ]; then
+      next=$((SECONDS + every))
+      look
+      if [ $asked == no ] && [ "$available" -gt "$used_ranks" ] && choose "$available" &&
+        [ "$ranks" -gt "$used_ranks" ] && [ $asked == no ]; then
+        say "$available ranks are available: the run saves, to continue on $ranks"
+        grows=yes
+        ask_to_save
+      fi
+    fi
+    rest 0.5
+  done
+  wait "$child"
+  code=$?
+  child=''
+  [ $asked == yes ] || [ $grows == yes ] || return 0
+  # Exit code 138: SIGUSR1 arrived before the launcher had a handler for it, so there is nothing to save. Exit code 0:
+  # after a signal, MPICH's launcher loses the exit codes of ranks.
+  if [ $code -eq 138 ] || { [ $code -eq 0 ] && ! is_finished; }; then code=75; fi
+}

@@ -1,0 +1,15 @@
+// The command `hexad bench fused`, and its use as a child process of training.
+#pragma once
+
+#include "tools/hexad/commands/command.h"
+#include "tools/train/fused_trial.h"
+
+namespace hexad::app {
+
+/// Adds the command to `bench`.
+void add_bench_fused(const Command& bench);
+
+/// Runs the command in a child process of this program. See train::ProveFused.
+std::string prove_fused_in_child(const train::FusedShape& shape, double limit_seconds);
+
+}  // namespace hexad::app

@@ -1,0 +1,54 @@
+// Prices of operations on a described machine. The formulas are documented in prices.h.
+#pragma once
+
+#include <optional>
+
+#include "tools/plan/efficiency.h"
+#include "tools/plan/prices.h"
+
+namespace hexad::plan {
+
+/// Prices computed from a described machine.
+class DescribedPrices {
+ public:
+  explicit DescribedPrices(const Machine& given);
+
+  const Machine& machine() const { return m_; }
+  /// Returns the peak rate for `dtype` in FLOP/s; 0 if the description does not give it.
+  double known_peak(base::Dtype dtype) const;
+
+  /// Return prices as the functions of Prices do.
+  double product(const Product& p, double largest) const;
+  double attention(const Attention& a) const;
+  double memory_bound(double bytes, double kernels) const;
+  double copy(CopyKind kind, double bytes) const;
+  double collective(Collective operation, const GroupPlace& place, double bytes) const;
+
+  /// Adds those slowdowns of the description that `rates` does not list yet.
+  void add_slowdowns(schedule::Rates& rates) const;
+
+ private:
+  // Distribution of a group: the number of its ranks, the number of its ranks in one domain, and the number of its
+  // domains.
+  struct Way {
+    double ranks, inside, domains;
+    double adapter;  // share of an adapter's bandwidth for each rank
+  };
+
+  Way way_of(const GroupPlace& place) const;
+  double within(double bytes) const { return bytes > 0 ? bytes / (m_.inside->bandwidth * inside_->at(bytes)) : 0; }
+  double outside(const Way& way, double bytes) const;
+  double all_to_all(const Way& way, double bytes) const;
+  double ring(const Way& way, double bytes) const;
+  double ring_latency(const Way& way) const;
+  double tree_latency(const Way& way) const;
+  double in_memory(double bytes) const { return bytes > 0 ? bytes / (m_.memory_bandwidth * memory_.at(bytes)) : 0; }
+
+  double peak(base::Dtype dtype) const;
+
+  Machine m_;
+  Efficiency dense_, grouped_, memory_;
+  std::optional<Efficiency> inside_, network_;
+};
+
+}  // namespace hexad::plan

@@ -1,0 +1,84 @@
+// Jobs of one rank in a simulated step, and the queues in which they run.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "framework/schedule/queues.h"
+#include "tools/plan/step_simulation.h"
+
+namespace hexad::plan {
+
+/// Kind of link that connects two ranks: inside a node or between nodes.
+enum class Network : uint8_t { intra, inter };
+
+/// True for messages between two ranks, which are not collectives.
+inline bool is_message(const device::Issue& issue) { return issue.name == "send" || issue.name == "receive"; }
+
+/// True if the queue with this number is a lane.
+inline bool is_lane(int queue) { return queue < device::lane_count; }
+
+/// Numbers the queues of a rank, in the same way on all ranks: first its lanes, then the queues of communication. On
+/// each network, a class of traffic has one queue for collectives and one for each direction of messages. It has
+/// additional queues for the messages to and from each simulated peer, because messages of different peers overtake
+/// each other.
+class Queues {
+ public:
+  struct Traffic {
+    int traffic;
+    Network network;
+    int lane;  // 0: collectives; above 0: messages, by peer and direction
+    auto operator<=>(const Traffic&) const = default;
+  };
+  /// Returns the number of the queue, which is a new number for new traffic.
+  int number_of(const Traffic& traffic);
+  const Traffic& traffic(int queue) const { return traffic_[queue - device::lane_count]; }
+
+  static constexpr int most = 64;  // a 64-bit set stores the active queues of a rank
+
+ private:
+  std::vector<Traffic> traffic_;
+};
+
+/// Jobs of the operations in one rank's record.
+class RankJobs {
+ public:
+  RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price);
+
+  const StepRecord& record() const { return record_; }
+  int job_of(size_t issue) const { return job_of_[issue]; }
+
+  /// Appends the jobs, in queues starting at `first_queue`. `simulated` lists the ranks of all records.
+  void add_to(std::vector<schedule::Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated);
+
+  /// Returns the time of each operation. The time of a job is divided among its operations in proportion to their
+  /// prices.
+  std::vector<schedule::Interval> times_of(std::span<const schedule::Job> jobs,
+                                           std::span<const schedule::Interval> times) const;
+
+ private:
+  // Returns the job that operation `i` joins, if any. Consecutive operations of a lane form one job if no other queue
+  // waits for the first operation, and the second operation waits for no other queue.
+  std::optional<int> job_to_join(size_t i);
+  Network network_between(int rank, int other) const;
+  int queue_of(const device::Issue& issue, Queues& queues, const std::vector<int>& simulated);
+  Network network_of(int group);
+  // Returns the number of a simulated rank with which this rank exchanges messages. Assigns a new number to a new peer.
+  int number_of_peer(int peer);
+
+  const StepRecord& record_;
+  const std::vector<int>& nodes_;
+  const PriceOfIssue& price_;
+  std::vector<std::optional<Network>> networks_;  // by group
+  std::vector<int> peers_;
+  std::vector<char> awaited_;  // by issue: true if communication or another lane waits for it
+  std::vector<int> job_of_;
+  std::vector<double> seconds_;                                   // price of each operation
+  std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane
+};
+
+}  // namespace hexad::plan

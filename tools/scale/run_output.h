@@ -1,0 +1,17 @@
+// Output of the runs of an experiment, as the launcher and rank 0 have written it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hexad::scale {
+
+/// Returns the line of the output in `path` that says why the run failed: the last message of the program, otherwise
+/// mpirun's line about a killed rank, otherwise the last line before mpirun's first banner, otherwise the first line of
+/// this banner. Returns an empty text if the file has no such line.
+std::string failure_line(const std::string& path);
+
+/// Returns the distinct warnings in the output in `path`, without the word "warning"; at most the first 20.
+std::vector<std::string> warnings_in(const std::string& path);
+
+}  // namespace hexad::scale

@@ -1,0 +1,49 @@
+// Decision of `schedule.moe.fused: auto`: a trial in another process, then a duel on the tensors of the first step.
+#pragma once
+
+#include <string>
+
+#include "framework/kernels/duel.h"
+#include "tools/train/fused_trial.h"
+#include "tools/train/report/training_directory.h"
+#include "tools/train/training_state.h"
+
+namespace hexad::train {
+
+/// Decides how the MoE layers of a run compute. Without a decision, they compute plainly.
+class ExpertDuel {
+ public:
+  /// True if the recipe leaves the decision to a duel: fused is auto, there are experts, and train.deterministic is not
+  /// set.
+  static bool wanted(const Recipe& recipe);
+
+  /// Takes the decision `saved` of a checkpoint (Progress::fused), if it is for this device. Otherwise runs `prove` on
+  /// every rank. If `prove` is empty, or returns a reason on any rank, the plain way wins. Call it before the rank
+  /// opens its device and before NCCL connects ranks: a hang in another process must not hold a card for which other
+  /// ranks wait, and the card's memory must not be in use. Requires wanted(). Collective.
+  ExpertDuel(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory,
+             const ProveFused& prove, const std::string& saved);
+  ExpertDuel(const ExpertDuel&) = delete;
+  ExpertDuel& operator=(const ExpertDuel&) = delete;
+
+  /// Has the model's MoE layers compute as this object decides. It must outlive their passes. Stores a decision in the
+  /// progress.
+  void enter(TrainingState& state);
+  /// Call it after each step. After the first one, decides, stores the decision in the progress, and logs it. The
+  /// candidate wins if it was right on all ranks, and at least 1% faster than the plain way, each on its slowest rank.
+  /// Does nothing if the decision is already taken. Collective.
+  void end_step(TrainingState& state);
+
+ private:
+  void hold_trial(const ProveFused& prove);
+  void decide(kernels::Duel::Winner winner, const std::string& why);
+  /// Returns the text for Progress::fused.
+  std::string text_of(kernels::Duel::Winner winner) const;
+
+  const Recipe& recipe_;
+  const comm::World& world_;
+  const TrainingDirectory& directory_;
+  kernels::Duel duel_;
+};
+
+}  // namespace hexad::train

@@ -1,0 +1,103 @@
+#include "tools/train/fused_trial.h"
+
+#include <algorithm>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/gate_and_up.h"
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::train {
+
+using namespace base;
+using kernels::GroupOffsets;
+using tensor::Tensor;
+
+namespace {
+
+// Returns numbers in [-1, 1) in the given dtype, which look random.
+Tensor numbers(const Shape& shape, Dtype dtype, device::DeviceContext& context) {
+  Tensor t;
+  with_dtype<float, bf16, double>("trial", dtype, [&]<class T>() {
+    std::vector<T> values(shape.numel());
+    uint64_t state = 1;
+    for (T& value : values) {
+      state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
+      value = static_cast<T>(static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1p-31f);
+    }
+    t = Tensor::from<T>(values, shape, context);
+  });
+  return t;
+}
+
+// Returns offsets of groups whose numbers of rows are proportional to `shares`.
+std::vector<int64_t> offsets_of(int64_t rows, const std::vector<int64_t>& shares) {
+  int64_t total = 0, sum = 0;
+  for (const int64_t share : shares) total += share;
+  std::vector<int64_t> offsets{0};
+  for (const int64_t share : shares) {
+    sum += share;
+    offsets.push_back(rows * sum / total);
+  }
+  return offsets;
+}
+
+// Returns distributions of the rows: even, half of all rows for the first expert, and no rows for every second expert.
+std::vector<std::vector<int64_t>> distributions(const FusedShape& shape) {
+  const std::vector<int64_t> even(shape.experts, 1);
+  std::vector<int64_t> hot = even, gaps = even;
+  hot.front() = std::max<int64_t>(1, shape.experts - 1);
+  for (int64_t e = 1; e < shape.experts; e += 2) gaps[e] = 0;
+  return {offsets_of(shape.rows, even), offsets_of(shape.rows, hot), offsets_of(shape.rows, gaps)};
+}
+
+}  // namespace
+
+FusedShape fused_shape(const Recipe& r, int place) {
+  const layers::ModelConfig& m = r.model;
+  const int64_t etp = r.parallel.etp.value_or(r.parallel.tp);
+  // All ranks of an etp group compute the rows of all of them. Tensor-parallel ranks divide their tokens.
+  const double rows = static_cast<double>(r.batch.micro * m.context * etp) * m.moe.experts_of_token() /
+                      static_cast<double>(r.parallel.cp * r.parallel.tp);
+  return {.device = r.device,
+          .place = place,
+          .dtype = dtype_of(r.train.precision),
+          .rows = std::max<int64_t>(1, static_cast<int64_t>(rows)),
+          .hidden = m.hidden,
+          .width = (m.moe.expert_hidden + etp - 1) / etp,
+          .experts = m.moe.experts / r.parallel.ep,
+          .threads = r.train.threads.value_or(1)};
+}
+
+kernels::DuelScore try_fused(const FusedShape& shape) {
+  kernels::cpu::set_thread_count(static_cast<int>(shape.threads));
+  device::DeviceContext context({.kind = shape.device, .place = shape.place});
+  device::Stream& stream = context.compute();
+  const kernels::KernelTable& k = kernels::kernels(context);
+  const int64_t rows = shape.rows, width = shape.width;
+  const Tensor x = numbers({rows, shape.hidden}, shape.dtype, context),
+               w = numbers({shape.experts, 2 * width, shape.hidden}, shape.dtype, context);
+  const auto made = [&](int64_t columns) { return Tensor::empty({rows, columns}, shape.dtype, context); };
+  kernels::Duel duel;
+  for (const std::vector<int64_t>& offsets : distributions(shape))
+    for (const Tensor& weights : {Tensor{}, numbers({rows}, accumulator_dtype(shape.dtype), context)}) {
+      GroupOffsets groups = GroupOffsets::on_host(offsets);
+      groups.device = Tensor::from<int64_t>(offsets, {shape.experts + 1}, context);
+      groups.host = {};
+      const auto plain = [&](device::Stream& s) {
+        const Tensor gate_up = made(2 * width), activated = made(width);
+        k.grouped_matmul.forward(s, gate_up, x, w, groups, kernels::Write::replace);
+        const auto [gate, up] = kernels::gate_and_up(gate_up);
+        k.swiglu.forward(s, activated, gate, up, weights);
+        return std::vector<Tensor>{gate_up, activated};
+      };
+      const auto fused = [&](device::Stream& s) {
+        const Tensor gate_up = made(2 * width), activated = made(width);
+        k.grouped_swiglu.forward(s, gate_up, activated, x, w, groups, weights);
+        return std::vector<Tensor>{gate_up, activated};
+      };
+      duel.contest(stream, plain, fused, {0, rows}, shape.hidden);
+    }
+  return duel.score();
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,134 @@
+// Blocks of a model that a meta device records once and then repeats, because they are equal.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "framework/device/meta/issue_part.h"
+#include "layers/block_runner.h"
+#include "parallel/pp/parameter_calls.h"
+#include "tools/train/model/model_instance.h"
+
+namespace hexad::train {
+
+using autograd::Parameter;
+using autograd::Replay;
+using autograd::Tape;
+using autograd::Value;
+
+/// Repeats equal blocks of a rank in training passes on a meta device. Blocks of a virtual stage are equal if they have
+/// the same kind (ModelConfig::kind_of()) and the same parameters. The first and the last block of a virtual stage
+/// always run, because their inputs and gradients come from elsewhere. Of several other equal blocks, the first and the
+/// last one run once and are recorded: the first one for forwards until the recording is complete, the last one for
+/// later forwards and for all backwards. Contributions of a step's first micro-batch to a gradient replace its old
+/// value, so this micro-batch has a recording of its own, and all others share one.
+///
+/// A repeated block makes no tensors, but its calls to the log (if the log is not paused) and, on request, its changes
+/// of the memory in use are those of the recorded block. Its output is its input, and backward passes the gradient of
+/// the output on: these stand for tensors of the same size. Its calls to the storage of parameters are made for its own
+/// parameters (pp::ParameterCalls).
+///
+/// The step has the same log as one that runs all blocks if equal blocks make the same calls for all micro-batches.
+/// Only the forwards of the first and the last recorded block are compared. Calls are not equal if the experts of
+/// tokens differ between layers or micro-batches, if passes run as fibers, or if backward delays weight gradients only
+/// in some micro-batches. With Memory::counted, the step also has the same peaks of memory under ZeRO-0 and ZeRO-1.
+/// Under ZeRO-2 and ZeRO-3, the first contribution to a bucket allocates memory for gradients, and the buckets of equal
+/// blocks may begin with different parameters.
+class RepeatedLayers final : public layers::BlockRunner {
+ public:
+  /// counted: repeated blocks change the memory in use. ignored: they do not.
+  enum class Memory : uint8_t { counted, ignored };
+  /// `log` and `recorder` must outlive the object. `recorder` must get the contributions of all passes to gradients.
+  RepeatedLayers(device::IssueLog& log, pp::ParameterRecorder& recorder, ModelInstance& instance, Memory memory);
+
+  /// Sets the function that reports the contribution of a repeated block to the gradient of a parameter.
+  void report_to(std::function<void(Parameter&)> report) { report_ = std::move(report); }
+  /// Begins the forward of a micro-batch.
+  void begin(int micro) { micro_ = micro; }
+  layers::Block::Output run(int64_t layer, Tape& t, const Value& x, const RunBlock& block) override;
+
+  /// True if fewer blocks run in two micro-batches than a rank has: in one that records blocks, and in one that repeats
+  /// them.
+  bool repeat_most() const;
+  /// Returns the number of forwards that were repeated instead of run.
+  int64_t repeated() const { return repeated_; }
+  /// True if a block was repeated whose recording turned out to be unusable: it waits for work of other blocks, the
+  /// forwards of two equal blocks differ, its memory is not what this class assumes, or it contributes to gradients in
+  /// another mode (replace or add). The steps so far are then invalid.
+  bool failed() const { return failed_; }
+
+ private:
+  struct Recorded {
+    device::IssuePart part;
+    std::optional<pp::ParameterCalls> parameters{};
+    /// True if the part can be repeated after those of the same block that precede it.
+    bool usable_after(std::initializer_list<const device::IssuePart*> earlier) const;
+  };
+  struct Losses {  // auxiliary losses of a block
+    base::Dtype dtype;
+    int64_t bytes;
+    device::Category category;
+  };
+  struct Forward {
+    Recorded recorded;
+    int64_t layer = -1;
+    int64_t input_bytes = 0;
+    bool releases_input = false;  // true if the block keeps no handle of its input
+    bool usable = false;
+    std::optional<Losses> losses{};
+  };
+  enum class State : uint8_t { none, recording, complete, unusable };
+  // Recording of equal blocks for one micro-batch.
+  struct Variant {
+    State state = State::none;
+    int micro = 0;                              // micro-batch that is recorded
+    bool repeats_early = false;                 // true if a block was repeated while the recording was not complete
+    Forward first, last;                        // `first`: used until the recording is complete
+    Recorded backward, weights;                 // of the last block
+    bool has_backward = false, delays = false;  // delays: `weights` has delayed weight gradients
+  };
+  // Equal blocks of a virtual stage.
+  struct Group {
+    int64_t first, last;
+    std::array<Variant, 2> variants;  // of the first micro-batch, and of all others
+  };
+  using Parts = std::vector<device::RepeatedPart>;
+
+  void group_blocks(ModelInstance& instance);
+  std::span<Parameter* const> parameters_of(int64_t layer) const { return parameters_[layer]; }
+  void open(Recorded& recorded, std::span<Parameter* const> used);
+  void close(Recorded& recorded);
+  layers::Block::Output record(Forward& forward, int64_t layer, const Value& x, const RunBlock& block);
+  layers::Block::Output record_last(Group& group, Variant& variant, Tape& t, const Value& x, const RunBlock& block);
+  bool has_balanced_memory(const Variant& variant) const;
+  bool has_equal_forwards(const Variant& variant) const;
+  void end_backward(Variant& variant, Replay& replay);
+  void finish(Variant& variant, bool usable);
+  layers::Block::Output repeat(Group& group, Variant& variant, Forward& forward, int64_t layer, Tape& t,
+                               const Value& x);
+  void repeat_backward(Group& group, Variant& variant, int64_t layer, const std::shared_ptr<Parts>& parts,
+                       Replay& replay);
+  device::RepeatedPart repeat(Recorded& recorded, const Parts& earlier, int64_t from, int64_t layer);
+
+  device::IssueLog& log_;
+  pp::ParameterRecorder& recorder_;
+  device::DeviceContext& context_;
+  const bool counts_memory_;
+  std::vector<std::vector<Parameter*>> parameters_;        // by layer; empty on other ranks
+  std::unordered_map<const Parameter*, size_t> place_of_;  // index of a parameter among those of its layer
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<Group*> group_of_;  // by layer; null: the layer always runs
+  std::function<void(Parameter&)> report_;
+  int micro_ = 0;
+  int64_t repeated_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace hexad::train
