@@ -88,8 +88,8 @@ class Parameter {
 
   /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
   /// than once, together with those of other parameters, or in an order that depends on data. If the weights are not in
-  /// memory, starts to gather them in the order of `stream`. Unless weights_stay(), hold() and use() are collective:
-  /// all ranks that share the parameters must call them for the same parameters in the same order.
+  /// memory, starts to gather them in the order of `stream`. hold() and use() are collective unless weights_stay(): all
+  /// ranks that share the parameters must call them for the same parameters in the same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
   /// because the next use() or hold() of another parameter may free these weights.

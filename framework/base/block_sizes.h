@@ -5,9 +5,9 @@
 
 namespace hexad::base {
 
-/// Sizes of the blocks into which work is divided, and limits that choose how ranks communicate. The program uses the
-/// defaults, except in `hexad verify`. A size affects results only through the rounding of sums. With the defaults, a
-/// toy model often fits into a single block, which would hide errors that occur only in later blocks. Therefore most
+/// Sizes of the blocks into which work is divided, and thresholds that choose how ranks communicate. The program uses
+/// the defaults, except in `hexad verify`. A size affects results only through the rounding of sums. With the defaults,
+/// a toy model often fits into a single block, which would hide errors that occur only in later blocks. Therefore most
 /// sizes are smaller in `hexad verify`, and some are in tests.
 struct BlockSizes {
   // layers/moe: number of rows of an expert whose weighted gradients are in memory at a time
@@ -17,9 +17,9 @@ struct BlockSizes {
   int64_t optimizer_elements = int64_t{1} << 20;
   // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks, except the last piece.
   int64_t sum_bytes = 64 << 10;
-  // parallel/comm: tensors of at most whole_bytes bytes are usually reduced or broadcast as a whole, because their
-  // latency matters more than bandwidth. The messages of larger tensors have a maximum size. It is at least
-  // message_bytes, a multiple of 64, unless scratch_bytes requires smaller messages.
+  // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast as a whole, because latency matters
+  // more than bandwidth, unless a sum would exceed scratch_bytes. Larger tensors are sent in messages whose maximum
+  // size is at least message_bytes, a multiple of 64, unless scratch_bytes requires smaller messages.
   int64_t whole_bytes = 8192, message_bytes = 16384;
   // parallel/comm: in groups of at most direct_ranks ranks, every rank sends small tensors to every other rank. In
   // larger groups, a rank sends small tensors to few ranks, which pass them on, and all buffers of a sum together have

@@ -173,8 +173,8 @@ void Rates::check() const {
                  s.beside.to_string(), "; expected a number above 0 and at most 1");
   for (const double speed : speed_of_threads)
     if (!(speed > 0) || !std::isfinite(speed))
-      base::fail(base::ExitCode::usage, "rates: products run at ", speed,
-                 " of their speed on fewer threads; expected a finite number above 0");
+      base::fail(base::ExitCode::usage, "rates: the relative speed of products on fewer threads is ", speed,
+                 "; expected a finite number above 0");
   if (cores) cores->check();
 }
 

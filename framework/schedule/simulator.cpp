@@ -85,7 +85,7 @@ Burst burst_of(const TaskSpec& task, const Rates& rates) {
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
   const int first = static_cast<int>(jobs.size());
-  int computed = Job::alone;      // last job of the compute lane
+  int computed = Job::alone;      // last job of the compute lane; alone: none
   std::vector<int> issued_after;  // Drive::caller: jobs that must be done before the thread issues its next task
   for (size_t i = 0; i < graph.tasks().size(); ++i) {
     const Task& task = graph.tasks()[i];
