@@ -169,8 +169,7 @@ Json expert_data(const Table& table) {
   return out;
 }
 
-/// Evaluations of the same text, which are the points of one curve. Texts with the same three numbers count as the
-/// same.
+/// Evaluations of the same text, which are the points of one curve. Texts with the same three numbers count as one.
 struct HeldoutCurve {
   int64_t sequences, of_sequences, tokens;
   std::vector<EvalMetrics> points{};
