@@ -40,7 +40,7 @@ struct Stack {
 /// the last. The outputs of stacked tensors are adjacent columns of the product.
 inline Tensor matrix_of(const Tensor& w) { return w.rank() > 2 ? w.reshape({-1, w.dim(-1)}) : w; }
 
-/// Weights of a parameter, which stay in memory while this object exists.
+/// Weights of a parameter, which remain in memory while this object exists.
 class HeldWeight {
  public:
   HeldWeight() = default;

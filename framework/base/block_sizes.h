@@ -8,7 +8,7 @@ namespace hexad::base {
 /// Sizes of the blocks into which work is divided, and thresholds that choose how ranks communicate. The program uses
 /// the defaults, except in `hexad verify`. A size affects results only through the rounding of sums. With the defaults,
 /// a toy model often fits into a single block, which would hide errors that occur only in later blocks. Therefore most
-/// sizes are smaller in `hexad verify`, and some are in tests.
+/// sizes are smaller in `hexad verify`, and some are smaller in tests.
 struct BlockSizes {
   // layers/moe: number of rows of an expert whose weighted gradients are in memory at a time
   // (Experts::backward_weighted).

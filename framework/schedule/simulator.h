@@ -43,7 +43,7 @@ inline constexpr const char* node_group = "node";
 /// must have communication tasks of the same kinds in the same order. The k-th communication tasks of the members of a
 /// group are one collective. A member starts its task when it is ready, and transfers its bytes even if other members
 /// are not ready. No member is done before all members have transferred their bytes. The simulated time is a lower
-/// bound, because in reality bytes wait for a receiver that is not ready. A member that waits for others occupies its
+/// bound, because in reality bytes wait for a receiver that is not ready. A member that waits for another occupies its
 /// lane but does not slow other lanes.
 ///
 /// If ranks share cores, computations and copies run faster while the ranks of the node need fewer cores than during
