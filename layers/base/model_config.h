@@ -111,7 +111,7 @@ struct RotaryScalingConfig {
     v("kind", kind,
       "linear: divides all frequencies by factor; ntk: raises the base, so that the lowest frequency is divided by "
       "factor; llama3: divides only low frequencies, those with few rotations over original_context (Llama 3.1); "
-      "longrope: divides each frequency by a number of its own (LongRoPE, Phi-3.5-MoE)");
+      "longrope: divides each frequency by a separate number (LongRoPE, Phi-3.5-MoE)");
     v("factor", factor, "maximum context as a multiple of the context of training", config::at_least(1));
     v("low_freq_factor", low_freq_factor,
       "llama3: number of rotations over original_context below which a frequency is divided by factor",
@@ -238,7 +238,7 @@ struct ModelConfig {
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
   }
-  /// Returns everything in which block `layer` may differ from other blocks.
+  /// Returns the properties in which block `layer` may differ from other blocks.
   std::array<int64_t, 5> kind_of(int64_t layer) const {
     return {is_moe(layer), is_delta(layer), window_of(layer), chunk_of(layer), has_rotary(layer)};
   }

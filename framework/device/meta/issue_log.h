@@ -54,7 +54,7 @@ struct AttentionWork {
   bool operator==(const AttentionWork&) const = default;
 };
 
-/// Kernel that is neither a product nor attention. It takes a time per byte that depends on its family.
+/// Kernel that is neither a product nor attention. The time per byte depends on the family of the operation.
 struct MemoryWork {
   int64_t bytes;                         // bytes read and written
   base::Dtype dtype = base::Dtype::f32;  // dtype of a tensor that is written; f32 for Backend::fill and for the
@@ -140,9 +140,9 @@ struct RenamedSpans {
 /// Log of the operations that a rank issues. Not thread-safe.
 class IssueLog {
  public:
-  /// Place where kernels run. computes: on the issuing thread, which does nothing else meanwhile, as on a CPU.
-  /// computes_beside_lanes: likewise for Lane::compute, while each other lane has a thread of its own. launches: in
-  /// queues of a device.
+  /// Place where kernels run. computes: on the issuing thread, which is blocked until they end, as on a CPU.
+  /// computes_beside_lanes: the same for Lane::compute, but each other lane has a separate thread. launches: in queues
+  /// of a device.
   enum class Host : uint8_t { computes, computes_beside_lanes, launches };
 
   explicit IssueLog(Host host) : host_(host) {}
@@ -184,15 +184,16 @@ class IssueLog {
   std::shared_ptr<const IssueMark> mark_of_nothing() { return new_mark({}); }
   /// Makes call `number` of the program again, and returns the event that this call returns.
   using CallProgram = std::function<Event(size_t number)>;
-  /// Makes the calls of `part` again, with new operations, spans and marks. They may belong to another part that is
-  /// being recorded. Where `part` waited for a mark of another part, waits for the corresponding mark of that part's
-  /// repetition in `earlier`. Where `part` has a call of the program (InnerCall), calls `program`, which may be empty
-  /// if there are none. Changes of the memory in use are counted again. Requires IssuePart::repeatable_after().
+  /// Makes the calls of `part` again, with new operations, spans and marks, which another part that is being recorded
+  /// may contain. If `part` waited for a mark of another part, waits for the corresponding mark of that part's
+  /// repetition in `earlier`. Makes the program's calls (InnerCall) through `program`, which may be empty if `part` has
+  /// none. Changes of the memory in use are counted again. Requires IssuePart::repeatable_after().
   RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {},
                       const RenamedSpans& renamed = {});
 
-  /// Call of the program that a repetition of the part that is being recorded must make again, because its calls to the
-  /// log depend on the state of the program. During its lifetime, no calls are recorded in the part.
+  /// Call of the program inside the part that is being recorded. A repetition of the part makes this call again,
+  /// because its calls to the log depend on the state of the program. During the lifetime of the object, no calls are
+  /// recorded in the part.
   class InnerCall {
    public:
     explicit InnerCall(IssueLog& log);

@@ -33,16 +33,17 @@ struct PassSettings {
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
   double capacity_factor = 0;                          // of the model; 0: experts have no capacity
   // Groups of the same ranks as `groups` and `tensor`, for tasks that are issued late. Lanes post such tasks, while the
-  // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in the latter groups.
+  // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in `groups` and
+  // `tensor`.
   std::optional<PassGroups> of_lanes{};
-  kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: the plain way
+  kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: not fused
 
   /// True if the experts' first product and their activation are one kernel call wherever the products are grouped.
   bool fused() const {
     if (schedule.fused) return *schedule.fused == Fused::on;
     return duel && duel->winner() == kernels::Duel::Winner::candidate;
   }
-  /// Returns the duel between the two ways, if it is to be held; null otherwise.
+  /// Returns the duel if it decides schedule.fused and has no winner yet; null otherwise.
   kernels::Duel* open_duel() const { return !schedule.fused && duel && !duel->winner() ? duel : nullptr; }
 
   /// Returns the capacity up to which ranks send padding (schedule.moe.capacity_padding), as a factor of the mean load;
@@ -51,7 +52,7 @@ struct PassSettings {
     const bool pads = schedule.capacity_padding == CapacityPadding::full && groups.experts->size() > 1;
     return pads ? capacity_factor : 0;
   }
-  /// Returns how often each token is sent to the experts if all tensor-parallel ranks hold it.
+  /// Returns the number of times that each token is sent to the experts if all tensor-parallel ranks hold it.
   int copies() const;
 };
 
