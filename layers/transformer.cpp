@@ -185,7 +185,7 @@ Tensor Transformer::own_logits(Tape& t, const Value& last, std::span<const int64
 }
 
 tp::VocabularyPart Transformer::vocabulary() const {
-  require(head_ != nullptr, "[transformer] the head is on another rank of the pipeline");
+  require(head_ != nullptr, "[transformer] this pipeline rank has no head; expected the rank of the last part");
   return tp::vocabulary_part("logits", *head_, *tensor_.group);
 }
 

@@ -78,7 +78,7 @@ struct CommunicationWork {
   int group;               // index in IssueLog::groups()
   int64_t sent, received;  // bytes sent to and received from other ranks; `received` is 0 for collectives except
                            // all_to_all
-  int peer = -1;           // number in the group of a message's other rank or of a broadcast's root; -1: none
+  int peer = -1;           // group rank of a message's peer or of a broadcast's root; -1: none
 
   bool operator==(const CommunicationWork&) const = default;
 };
@@ -92,8 +92,8 @@ struct Issue {
   Lane lane;                      // lane to which the operation was issued; always compute with Host::computes
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
-  // Operations that must end before this operation starts. Of the non-communication operations of a lane, only the last
-  // one is listed, because they end in order. That of this operation's own lane is listed only if this operation is
+  // Operations that must end before this operation starts. For each lane, only the last non-communication operation is
+  // listed, because these end in order. For the lane of this operation, it is listed only if this operation is
   // communication or if the host has waited for it.
   std::vector<int32_t> after;
 
@@ -166,9 +166,10 @@ class IssueLog {
   void wait_on_host(const IssueMark& mark);
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
   std::shared_ptr<const IssueMark> mark(int32_t issue);
-  /// Returns a mark after the lane's last non-communication operation, and after the operations for which the lane must
-  /// wait since then. If the lane waits for its last communication, leaves out the operations that this communication
-  /// follows. Null if there is no operation, unless a part is being recorded. The log must outlive the mark.
+  /// Returns a mark after the lane's last non-communication operation, and after all operations for which wait() has
+  /// made the lane wait since then. If the lane waits for its last communication, leaves out the operations that this
+  /// communication follows. Null if there is no operation, unless a part is being recorded. The log must outlive the
+  /// mark.
   std::shared_ptr<const IssueMark> mark_of(Lane lane);
 
   /// Records later calls (IssuePart::Call) and spans in `part`, until end_part(). `part` must be new. Before

@@ -117,8 +117,8 @@ struct Routes {
   }
   /// Returns the index of the slot row of each slot of the own tokens, [end - begin, K].
   Tensor rows_of_own_slots() const { return own_of_plan(plan.indices.rows); }
-  /// Returns the row offsets of the experts in a chunk. RowGroups::dense says if the schedule computes one expert per
-  /// kernel call.
+  /// Returns the row offsets of the experts in a chunk. RowGroups::dense is true if the schedule computes one expert
+  /// per kernel call.
   RowGroups groups(size_t chunk) const;
   /// Returns the rows that a chunk sends, taken from `tokens`, which has one row per token of the plan
   /// (PlanIndices::wire_tokens). Includes the chunk's part of `row_weights` [W, M] if this tensor is defined.

@@ -465,8 +465,8 @@ inline constexpr std::tuple moe_choices{
       .keeps_bits = true}),
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
-    ChoiceFacts{.meaning = "share of a rank's threads (train.threads), at least one thread, or on a GPU of the "
-                           "multiprocessors of matrix products, that compute experts while other chunks of the pass "
+    ChoiceFacts{.meaning = "share of the threads of a rank (train.threads; at least one thread) or, on a GPU, of the "
+                           "multiprocessors for matrix products that computes experts while other chunks of the pass "
                            "are in flight; the rest is left to communication (EPS-MoE)",
       .limits = {config::positive(), config::at_most(1)}}),
 
@@ -496,8 +496,8 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"stay", "hot_load=auto"}, {"shadow", "hot_load=1"}}}),
 
   choice("hot_load", [](auto& s) -> auto& { return s.hot_load; },
-    ChoiceFacts{.meaning = "minimum load of a hot expert, as a multiple of the mean load; at most as many experts are "
-                           "hot as a rank has experts of its own: those with the highest loads",
+    ChoiceFacts{.meaning = "minimum load of a hot expert, as a multiple of the mean load; only the "
+                           "experts with the highest loads are hot, at most as many as a rank has",
       .automatic = "2, and the rows of a hot expert must be at least as large as its weights",
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
