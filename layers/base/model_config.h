@@ -246,7 +246,7 @@ struct ModelConfig {
   int64_t blocks() const { return layers + prediction_blocks; }
   /// True if the last part of the model also uses the embedding: as a tied head, or in prediction blocks.
   bool embeds_at_the_end() const { return tied_embedding || prediction_blocks > 0; }
-  /// Returns the weight of the loss of each prediction block. There must be at least one.
+  /// Returns the weight of the loss of each prediction block. Requires prediction_blocks > 0.
   double prediction_share() const { return prediction_weight / static_cast<double>(prediction_blocks); }
   /// Returns the number of blocks with experts, prediction blocks included.
   int64_t moe_layers() const { return moe_layers_before(blocks()); }

@@ -23,7 +23,7 @@ struct SharedPieces {
   bool first_and_last = false;  // true if the first and the last stage have the same piece (of the embedding)
 };
 
-/// A group of ranks because of which exchanges in two levels are impossible.
+/// Group of ranks that makes exchanges in two levels impossible.
 struct UnfitGroup {
   std::vector<int> ranks;
   // True if the group has two levels (comm::NodeGrid::two_levels()) and the groups before it have one, or the reverse.

@@ -181,7 +181,7 @@ class IssueLog {
   bool records_part() const { return part_ != nullptr; }
   /// Records a change of the memory in use in the current part, if it counts memory (IssuePart::counts_memory).
   void record_memory(MetaAllocator& allocator, const MetaAllocator::Change& change);
-  /// Returns a mark after no operation. A part contains the waits for it, in contrast to waits for a null mark.
+  /// Returns a mark after no operation. Waits for this mark are recorded in a part; waits for a null mark are not.
   std::shared_ptr<const IssueMark> mark_of_nothing() { return new_mark({}); }
   /// Makes call `number` of the program again, and returns the event that this call returns.
   using CallProgram = std::function<Event(size_t number)>;

@@ -33,8 +33,8 @@ class ShadowGradients {
   /// Sums the gradients over the ep group `ranks`, in the order of the ranks. Gradients without contributions are zero.
   /// Collective. `stream` waits for the sums.
   void sum(Stream& stream, const comm::ProcessGroup& ranks);
-  /// Adds the sums of the experts of ep rank `rank`, which is this rank, to the gradients of the parameters. Call it on
-  /// the compute lane, after sum().
+  /// Adds the sums of this rank's own experts to the gradients of the parameters. `rank` is this rank in the ep group.
+  /// Call it on the compute lane, after sum().
   void add_own(Stream& stream, int rank) const;
 
  private:

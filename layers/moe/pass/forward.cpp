@@ -118,7 +118,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    },
                .compute =
                    [&](size_t c) {
-                     // As in MPMoE, chunks share one buffer for T_M. Its contents are offloaded before the next chunk
+                     // Chunks share one buffer for T_M, as in MPMoE. Its contents are offloaded before the next chunk
                      // is computed.
                      expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received, offloaded_before},
                                       [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });

@@ -31,7 +31,7 @@ struct PassSettings {
   std::string name;                                    // name of the layer, part of the name of each pass
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes run directly
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
-  double capacity_factor = 0;                          // of the model; 0: experts have no capacity
+  double capacity_factor = 0;                          // model.moe.capacity_factor; 0: experts have no capacity
   // Groups of the same ranks as `groups` and `tensor`, for tasks that are issued late. Lanes post such tasks, while the
   // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in `groups` and
   // `tensor`.

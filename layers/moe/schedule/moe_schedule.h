@@ -30,7 +30,7 @@ constexpr auto words(Duplicates) {
   });
 }
 
-/// Collectives that are in flight together.
+/// Collectives that are in flight at the same time.
 enum class Overlap : uint8_t { sequential, a2a_allgather, a2a_allgather_copy, none };
 constexpr auto words(Overlap) {
   using enum Overlap;
@@ -460,7 +460,7 @@ inline constexpr std::tuple moe_choices{
         if (s.shadows())
           refuse("schedule.moe.hot_experts: stay, because the rows of shadows are computed by separate calls");
       },
-      // Recipes that leave this choice open have a duel instead of trials.
+      // If a recipe leaves this choice open, a duel decides instead of trials.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) { return s.fused.has_value(); },
       .keeps_bits = true}),
 
