@@ -56,7 +56,7 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
              " ranks) has ", counts, " ranks on its ", grid.nodes(), " nodes; legal here: direct");
 }
 
-// Throws Error(usage) if the all-to-all needs windows, and a group of ep ranks cannot have them.
+// Throws Error(usage) if the all-to-all needs windows, and a group of ep ranks cannot have windows.
 void check_windows(const MoeSchedule& s, const mesh::Mesh& mesh, Device device) {
   if (s.all_to_all != ep::AllToAll::window) return;
   const std::vector<int> ranks = group_across_nodes(mesh.layout(), Axis::ep, mesh.world().node_of_rank());

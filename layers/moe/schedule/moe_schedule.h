@@ -30,7 +30,7 @@ constexpr auto words(Duplicates) {
   });
 }
 
-/// Collectives that are in flight together.
+/// Collectives that are in flight at the same time.
 enum class Overlap : uint8_t { sequential, a2a_allgather, a2a_allgather_copy, none };
 constexpr auto words(Overlap) {
   using enum Overlap;
@@ -345,10 +345,10 @@ inline constexpr std::tuple moe_choices{
         if (s.wire != kernels::WireFormat::model)
           refuse("schedule.moe.wire: model, because rows are computed as they lie in the window");
         if (s.memory_reuse != ReuseStrategy::none)
-          refuse("schedule.moe.memory_reuse: none, because the others send weights with the rows");
+          refuse("schedule.moe.memory_reuse: none, because s1 to s4 send weights with the rows");
         if (s.overlaps_collectives())
-          refuse("schedule.moe.overlap: sequential or none, because the others compute all chunks together or return "
-                 "rows in phases");
+          refuse("schedule.moe.overlap: sequential or none, because other overlaps compute all chunks together or "
+                 "return rows in phases");
         if (s.hot_experts == HotExperts::shadow)
           refuse("schedule.moe.hot_experts: stay, because rows of shadows have no place on another rank");
       },
@@ -377,7 +377,7 @@ inline constexpr std::tuple moe_choices{
         if (s.chunk_by == ChunkBy::nodes || s.chunk_by == ChunkBy::experts)
           refuse("schedule.moe.chunk_by must be none or tokens, because a token is summed when its chunk has returned");
         if (s.overlaps_collectives())
-          refuse("schedule.moe.overlap must be sequential or none, because the others compute all chunks together");
+          refuse("schedule.moe.overlap must be sequential or none, because other overlaps compute all chunks together");
         if (s.duplicates == Duplicates::baseline && at.etp > 1)
           refuse("schedule.moe.duplicates must not be baseline if parallel.etp is above 1, because etp ranks gather "
                  "tokens before these are divided into chunks, but a rank sums only its own tokens");
@@ -422,7 +422,8 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "kernel calls for the matrix products (GEMMs) of several experts",
       .automatic = "grouped or by_load, chosen in the first steps, if schedule.profile shows that dense GEMMs of this "
                    "size can be faster, or if dense_rows is set; else grouped",
-      // by_load is dense wherever this pays, and needs a threshold. Without one, no prediction and no paper favours it.
+      // Skips dense, because by_load is dense wherever this is faster. Skips by_load without a threshold, because then
+      // no prediction and no paper favours it.
       .left_out = [](const ScheduleSite& at, const MoeSchedule& s) {
         return s.gemms == Gemms::dense || (s.gemms == Gemms::by_load && !at.has_dense_rows);
       },
@@ -447,25 +448,25 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "kernel calls for the first product of SwiGLU experts (gate and up) and their activation: "
                            "off (one after the other) or on (one call, where the products are grouped; on H100 the "
                            "activation is computed in the epilogue of the product)",
-      .automatic = "the faster one in the first step, if it is right; train.deterministic, verify, eval and generate "
-                   "use off; see docs/fused-experts.md",
+      .automatic = "the faster one in the first step, if its results are correct; train.deterministic, verify, eval "
+                   "and generate use off; see docs/fused-experts.md",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.fused == Fused::off) return;
         const auto refuse = [&](std::string_view need) { no.add("needs ", need, "; legal here: off"); };
         if (!at.fuses_experts)
           refuse("model.moe.expert: swiglu, without model.moe.expert_bias and model.swiglu_limit");
         if (s.gemms == Gemms::dense)
-          refuse("schedule.moe.gemms: grouped or by_load, because dense computes each expert by itself");
+          refuse("schedule.moe.gemms: grouped or by_load, because dense computes each expert by separate calls");
         if (s.shadows())
-          refuse("schedule.moe.hot_experts: stay, because the rows of shadows are computed by calls of their own");
+          refuse("schedule.moe.hot_experts: stay, because the rows of shadows are computed by separate calls");
       },
-      // Recipes that leave this choice open have a duel instead of trials.
+      // If a recipe leaves this choice open, a duel decides instead of trials.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) { return s.fused.has_value(); },
       .keeps_bits = true}),
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
-    ChoiceFacts{.meaning = "share of a rank's threads (train.threads), at least one thread, or on a GPU of the "
-                           "multiprocessors of matrix products, that compute experts while other chunks of the pass "
+    ChoiceFacts{.meaning = "share of the threads of a rank (train.threads; at least one thread) or, on a GPU, of the "
+                           "multiprocessors for matrix products that computes experts while other chunks of the pass "
                            "are in flight; the rest is left to communication (EPS-MoE)",
       .limits = {config::positive(), config::at_most(1)}}),
 
@@ -495,8 +496,8 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"stay", "hot_load=auto"}, {"shadow", "hot_load=1"}}}),
 
   choice("hot_load", [](auto& s) -> auto& { return s.hot_load; },
-    ChoiceFacts{.meaning = "minimum load of a hot expert, as a multiple of the mean load; at most as many experts are "
-                           "hot as a rank has experts of its own: those with the highest loads",
+    ChoiceFacts{.meaning = "minimum load of a hot expert, as a multiple of the mean load; only the "
+                           "experts with the highest loads are hot, at most as many as a rank has",
       .automatic = "2, and the rows of a hot expert must be at least as large as its weights",
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
