@@ -1,4 +1,4 @@
-// Experts whose rows stay on the ranks of their tokens, because every rank gets a copy of their weights.
+// Experts whose rows are not sent to other ranks, because every rank gets a copy of their weights.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace hexad::ep {
 using device::Stream;
 using tensor::Tensor;
 
-/// Hot experts. Every ep rank has a copy of each hot expert, a shadow, and computes it for the rank's own tokens
+/// Hot experts. Every ep rank has a copy of each hot expert, a shadow, which computes the rows of the rank's own tokens
 /// (FasterMoE, He et al. 2022). With E experts, of which H are hot, on P ranks, a rank has its E / P own experts,
 /// followed by H shadows in the order of list(). Numbers count the experts of all ranks in this order, including
 /// shadows: number n belongs to rank n / (E / P + H), rounded down. Plans are made for numbers, so they treat shadows

@@ -28,15 +28,15 @@ namespace hexad::pp {
 ///   before it has completed those of another one. Some contributions are then added to others before a reduction. The
 ///   repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
 ///
-/// All passes run in three cases:
+/// All passes run, so that none is repeated, in three cases:
 /// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end.
 /// - A chunk has passes of a kind that was not recorded. dualpipe_v, for example, delays weight gradients only in some
 ///   passes.
-/// - In some chunk, another micro-batch than 0 comes first.
+/// - In a chunk, a micro-batch other than 0 comes first.
 class RepeatedPasses {
  public:
   using Kind = Action::Kind;
-  /// Least number of micro-batches of the step that records passes.
+  /// Minimum number of micro-batches of the step that records passes.
   static constexpr int recorded_micro_batches = 2;
 
   /// `log` and `recorder` must outlive the object. `recorder` must get the contributions of all passes to gradients.

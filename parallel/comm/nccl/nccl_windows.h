@@ -15,7 +15,7 @@ class NcclWindows final : public WindowMemory {
   /// Operations of the communicator run on `stream`.
   NcclWindows(std::shared_ptr<CardRank> card, std::shared_ptr<Communicator> communicator,
               std::shared_ptr<TrafficStream> stream, const ProcessGroup& control);
-  /// Frees the block. While an exception propagates, leaves it allocated, because peers may use it.
+  /// Frees the block. While an exception propagates, leaves it allocated, because peers may use the block.
   ~NcclWindows() override;
   NcclWindows(const NcclWindows&) = delete;
   NcclWindows& operator=(const NcclWindows&) = delete;
