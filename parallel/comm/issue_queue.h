@@ -88,13 +88,13 @@ struct Request {
 using RequestPtr = std::shared_ptr<Request>;
 
 /// Queues of requests, one per channel. Priorities decide which operation may send data within the limits. A channel
-/// that is not boosted (boost()) waits while, on the same link, a channel of higher priority has an operation in flight
-/// that all its ranks have called.
+/// that is not boosted (boost()) waits while a matched operation of higher priority is in flight on the same link. An
+/// operation is matched once all its ranks are known to have called it (Request::matched()).
 ///
 /// Deadlocks are impossible. The operations of a channel start in order. The first unfinished round of every channel
-/// may start, unless an operation of higher priority is in flight that all its ranks have called. This operation
-/// completes without further work of any program. Priorities are the same on all ranks, so nothing delays the operation
-/// of highest priority. Once it has completed, the same argument applies to the operation of the next priority.
+/// may start, unless a matched operation of higher priority is in flight. A matched operation completes without further
+/// work of any program. Priorities are the same on all ranks, so nothing delays the operation of highest priority. Once
+/// it has completed, the same argument applies to the next priority.
 class IssueQueue {
  public:
   explicit IssueQueue(const Limits& limits, MakeMessagePlan make_message_plan = comm::make_message_plan)

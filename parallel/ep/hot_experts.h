@@ -31,7 +31,7 @@ class HotExperts {
   int64_t count() const { return static_cast<int64_t>(hot_.size()); }
   /// Returns the number of own experts of each rank; 0 without hot experts.
   int64_t own() const { return any() ? experts_ / ranks_ : 0; }
-  /// Returns the count of numbers for `experts` experts.
+  /// Returns the total count of numbers: `experts` experts and all shadows.
   int64_t numbers(int64_t experts) const { return experts + ranks_ * count(); }
   /// Returns the number of `expert` for the slots of ep rank `rank`.
   int64_t number(int64_t expert, int64_t rank) const;
