@@ -18,7 +18,7 @@ void IssueQueue::post(RequestPtr request) {
 void IssueQueue::make_ready(const RequestPtr& request) {
   request->ready = true;
   Queue& queue = queues_.at(request->channel);
-  if (queue.requests.front() == request) queue.quiet = 0;  // until now, it waited only for work of this rank
+  if (queue.requests.front() == request) queue.quiet = 0;  // until now, the operation waited only for work of this rank
 }
 
 void IssueQueue::boost(const Request& request) {
