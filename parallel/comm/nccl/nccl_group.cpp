@@ -306,8 +306,8 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
         check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream.get()), "broadcast");
       }
       return;
-    // reduce_scatter and all_gather are not divided, because pieces of the ranks' parts would not be contiguous. They
-    // are as large as a bucket of gradients or weights.
+    // reduce_scatter and all_gather are not divided, because pieces of the ranks' parts would not be contiguous. Their
+    // tensors are as large as a bucket of gradients or weights.
     case Kind::reduce_scatter:
       return check(nccl,
                    nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,
