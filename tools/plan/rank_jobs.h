@@ -24,7 +24,7 @@ inline bool is_lane(int queue) { return queue < device::lane_count; }
 
 /// Numbers the queues of a rank, in the same way on all ranks: first its lanes, then the queues of communication. On
 /// each network, a class of traffic has one queue for collectives and one for each direction of messages. It has
-/// additional queues for the messages to and from each simulated peer, because messages of different peers overtake
+/// additional queues for the messages to and from each simulated peer, because messages of different peers can overtake
 /// each other.
 class Queues {
  public:

@@ -11,7 +11,7 @@ namespace hexad::plan {
 
 /// Schedules from which a run may choose. Unless nothing fits, each schedule keeps a rank within memory.limit_bytes,
 /// whatever experts the tokens choose. If the recipe has no limit, the list has all schedules with memory_reuse: none.
-/// If the recipe defines memory_reuse, the list has all schedules, whatever they need.
+/// If the recipe defines memory_reuse, the list has all schedules, regardless of their needs.
 ///
 /// - A schedule with none must fit even if all tokens choose experts of one rank, because the kept memory grows with
 ///   the number of received rows.
