@@ -47,7 +47,7 @@ class KernelCurves {
   std::optional<double> attention(const Attention& attention) const;
 
   /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If the
-  /// class was not measured with this element type, uses the curve of the other one.
+  /// class was not measured with this element type, uses the curve of another element type.
   std::optional<double> kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   bool has_attention(Element element) const;

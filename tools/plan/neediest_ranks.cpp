@@ -61,7 +61,7 @@ std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& spl
   return kind;
 }
 
-// Returns those of the given stages, in ascending order, that no earlier one of them covers.
+// Returns the given stages, in ascending order, without those that an earlier given stage covers.
 std::vector<size_t> uncovered(const std::vector<size_t>& stages, const pp::CheckedSchedule& program) {
   std::vector<size_t> result;
   std::vector<pp::HeldTensors> held;
