@@ -25,9 +25,9 @@ class LayerOnMeta {
   RunOnMeta run_;
 };
 
-/// Graphs of all ranks. Ranks whose groups are placed on nodes in the same way form a class. The graphs of a class do
-/// not differ systematically, because all ranks route alike. Therefore, only one rank of each class runs. Every rank of
-/// a job computes the same result without communication.
+/// Graphs of all ranks. Ranks with the same placement of their groups on nodes form a class. The graphs of a class do
+/// not differ systematically, because all ranks use the same routing model. Therefore, only one rank of each class
+/// runs. Every rank of a job computes the same result without communication.
 ///
 /// If the load is given, the busiest ep rank forms a class of its own, because all other ranks wait for it. The ep rank
 /// with the median load represents all others, so that the time of a call does not grow with the number of ep ranks.

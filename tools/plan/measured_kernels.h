@@ -40,10 +40,10 @@ class KernelCurves {
  public:
   explicit KernelCurves(const Cluster& cluster);
 
-  /// Returns the seconds of attention; none if attention was not measured for its dtype. Chooses the curve with the
-  /// nearest head size (as a ratio); of several such curves, one of the same pass; of these, the one with the nearest
-  /// number of heads. The curve gives FLOP/s as a function of positions: linear between points, constant above the last
-  /// point. Below the first point, the rate is proportional to the positions.
+  /// Returns the seconds of attention; none if attention was not measured for its dtype. Chooses the curve by these
+  /// criteria, in order of importance: nearest head size (as a ratio), same pass, nearest number of heads. The curve
+  /// gives FLOP/s as a function of positions: linear between points, constant above the last point. Below the first
+  /// point, the rate is proportional to the positions.
   std::optional<double> attention(const Attention& attention) const;
 
   /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If the

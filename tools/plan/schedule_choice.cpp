@@ -47,7 +47,7 @@ MoeSchedule with_chunks(MoeSchedule s, int64_t chunks) {
   return s;
 }
 bool is_family(const MoeSchedule& a, const MoeSchedule& b) { return with_chunks(a, 0) == with_chunks(b, 0); }
-// True if the schedules differ only in their chunks and in the way in which backward obtains activations.
+// True if the schedules differ only in their chunks, memory_reuse and memory_limit.
 bool is_sibling(MoeSchedule a, const MoeSchedule& b) {
   a.memory_reuse = b.memory_reuse, a.memory_limit = b.memory_limit;
   return is_family(a, b);

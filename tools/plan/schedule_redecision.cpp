@@ -88,7 +88,7 @@ std::optional<ScheduleChoice::Redecision> ScheduleChoice::redecide(int64_t step,
   const std::vector<double>& shares = typical_layer(loads, ranks);
   const std::vector<ScheduleCandidate> now = candidates_for(RoutingLoad(ExpertShares{shares}));
   const auto name = [](const ScheduleCandidate& c) { return moe::to_string(c.schedule); };
-  // Orders equal times by name, because a resumed run may have the candidates in another order.
+  // Orders equal times by name, because a resumed run may list the candidates in another order.
   const auto best =
       std::ranges::min_element(now, {}, [&](const ScheduleCandidate& c) { return std::pair(c.predicted, name(c)); });
   const ScheduleCandidate& before = now.front();
