@@ -25,7 +25,7 @@ void require_few_tokens(const Recipe& r) {
 // and copies after backward, or is inside one of them.
 std::vector<bool> spans_of_update(const StepRecord& record) {
   std::vector<bool> of_update;
-  for (const StepRecord::Span& span : record.spans)  // a span comes after the one that encloses it
+  for (const StepRecord::Span& span : record.spans)  // a span comes after its enclosing span
     of_update.push_back(span.name == "gradients: norm" || span.name == "optimizer" ||
                         (span.around >= 0 && of_update[span.around]));
   return of_update;

@@ -44,8 +44,8 @@ ProfileOptions quick_profile();
 /// Receives occasional progress lines on rank 0.
 using Progress = std::function<void(const std::string&)>;
 
-/// Measures the machine. Collective over `world`; every rank gets the same result. Of Origin, fills in only nodes,
-/// ranks_per_node, threads, node_cores and waiting.
+/// Measures the machine. Collective over `world`; every rank gets the same result. Fills in only these members of
+/// Origin: nodes, ranks_per_node, threads, node_cores and waiting.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
 /// Returns a readable table.

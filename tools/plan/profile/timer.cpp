@@ -20,7 +20,7 @@ double timed(const Timer::Work& work, int runs) {
   return (now() - begin) / runs;
 }
 
-// True if a point is slower for each unit of its size than the last one, which may be noise.
+// True if a point is slower for each unit of its size than the point before it. This may be noise.
 bool is_slower(const Curve::Point& point, const std::vector<Curve::Point>& before) {
   return !before.empty() && point.y / point.x > before.back().y / before.back().x;
 }
