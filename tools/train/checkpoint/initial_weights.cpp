@@ -71,8 +71,8 @@ void for_each_row(const Shape& global, const io::Region& region, F&& f) {
 // Returns row `i` of `t`, with a first dimension of size 1.
 Tensor row_of(const Tensor& t, int64_t i) { return t.slice(0, i, i + 1); }
 
-// Returns the values of `t` times `factor`, in the accumulator dtype. If `noise` > 0, also multiplies each value by
-// 1 + noise x a normal number. This number depends only on the seed, the parameter's name and the element's index.
+// Returns the values of `t` times `factor`, in the accumulator dtype. If `noise` > 0, also multiplies each value by 1 +
+// noise x a standard normal number, which depends only on the seed, the parameter's name and the element's index.
 Tensor changed(const Tensor& t, const io::Region& region, double factor, const Parameter& p, double noise,
                uint64_t seed) {
   const Philox random(seed, Purpose::noise, p.name());
@@ -140,9 +140,9 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
   return width / part;
 }
 
-// Throws Error(usage) if the first loss would differ from the loss of the dense model. It is the same if the routing
-// weights of a token's experts sum to model.moe.scale and multiply the experts' results, if these experts are whole
-// groups of `parts` experts, and if the block has no dense MLP besides the experts.
+// Throws Error(usage) if the first loss would differ from the loss of the dense model. The losses are equal if the
+// routing weights of a token's experts sum to model.moe.scale and multiply the experts' results, if these experts are
+// whole groups of `parts` experts, and if the block has no dense MLP besides the experts.
 void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
   const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {
