@@ -195,7 +195,7 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
     if (recipe_.train.init_vocabulary != InitVocabulary::none && stored[0] < shape[0])
       return {.way = Way::grown, .name = p.name(), .copied = stored[0]};
     remedy = stored[0] < shape[0] ? "; train.init_vocabulary: grow keeps the stored rows and adds new ones"
-                                  : "; model.vocab must be at least the stored one";
+                                  : "; model.vocab must be at least that of the stored model";
   } else if (same_beyond_rows(stored, shape) && moe.may_have_rows_of_experts() &&
              shape[0] == recipe_.model.moe.experts) {
     const int64_t experts = stored[0];
@@ -205,7 +205,7 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
     remedy = multiple ? std::string("; train.init_experts: copy makes the new experts copies of the stored ones")
                       : cat("; model.moe.experts must be a multiple of ", experts, " with train.init_experts: copy");
   } else if (p.name() == "position_embedding.weight") {
-    remedy = "; model.context must be the stored one, because learned positions cannot be extended";
+    remedy = "; model.context must be that of the stored model, because learned positions cannot be extended";
   }
   require_shape(checkpoint_, p.name(), main_kind, shape, remedy);  // throws
   return {};
