@@ -1,4 +1,4 @@
-// Ways to run one recipe on several ranks: a mesh, and options that must not change the result.
+// Variants of a run of one recipe: a mesh, and options that must not change the result.
 #pragma once
 
 #include <array>

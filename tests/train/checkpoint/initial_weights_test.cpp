@@ -259,7 +259,7 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
   expect(refusal(ExitCode::usage, from_moe, {"model.vocab=40"}),
          "train.init_vocabulary: grow keeps the stored rows and adds new ones");
   expect(refusal(ExitCode::usage, from_moe, {"model.vocab=20", "train.init_vocabulary=grow"}),
-         "model.vocab must be at least the stored one");
+         "model.vocab must be at least that of the stored model");
   expect(refusal(ExitCode::usage, from_moe, {"model.hidden=32"}), "but the recipe's model has");
 }
 

@@ -1,4 +1,4 @@
-// Prefill: the forward passes over prompts after which a server knows the first token of each answer.
+// Prefill: the forward passes over prompts that compute the first token of each answer.
 #pragma once
 
 #include <vector>
@@ -34,7 +34,7 @@ class Prefill {
     /// the model.
     std::vector<int32_t> first{};
   };
-  /// Computes the prompts anew. Collective.
+  /// Computes all prompts, starting with empty caches. Collective.
   Result run();
 
  private:

@@ -13,7 +13,7 @@ namespace hexad::train {
 
 /// Returns a line such as "model.layers: 2 -> 4" for each changed key that must not change during a run. These keys are
 /// train.seed, optim.name, optim.muon_except, and all keys of `model` except prediction_weight. In a recipe with
-/// stages, the model's context, rotary_theta, yarn and rotary_scaling may change. A bias that is `auto` equals its
+/// stages, the model's context, rotary_theta, yarn and rotary_scaling may change. A bias that is `auto` counts as its
 /// resulting value. Without shared experts, model.moe.shared_hidden may change.
 std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& now);
 /// Returns a line such as "data.packing: isolated -> joined" for each changed key of `data`, except keys for paths,
