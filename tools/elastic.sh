@@ -27,7 +27,7 @@
 # Without --available and --hostfile, the ranks are those of the Slurm job's nodes that answer (SLURM_TASKS_PER_NODE).
 # Outside Slurm, the number of ranks is always MAX. Use `sbatch --no-kill`, because otherwise Slurm ends the job if it
 # loses a node. Slurm removes a lost node from the job permanently. With fewer than MIN ranks, the script therefore ends
-# with exit code 75 after three looks: if the job is requeued, it gets as many nodes as before.
+# with exit code 75 after three checks: if the job is requeued, it gets as many nodes as before.
 #
 # The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), 1, 205, 233 to 236 and
 # 255 (the launcher failed, for example after the loss of a host), and 2 while ranks of an earlier start still hold the
@@ -100,7 +100,7 @@ attend() { # COMMAND...
   [ $asked == no ] || kill $job 2>/dev/null
   return $code
 }
-# `sleep` has its own output, because it outlives a script that is killed.
+# `sleep` does not inherit the output of the script, because it outlives a script that is killed.
 rest() { attend sleep "$1" >/dev/null 2>&1; }
 
 parts=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/elastic

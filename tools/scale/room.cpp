@@ -30,7 +30,7 @@ using base::cat;
 std::vector<int64_t> own_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // The call fails if the machine has more processors than a cpu_set_t can hold. There is then no room.
+  // The call fails if the machine has more processors than a cpu_set_t can hold. The room then has no places.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return {};
   std::vector<int64_t> processors;
   for (size_t i = 0; i < CPU_SETSIZE; ++i)

@@ -1,5 +1,5 @@
-# Prints the tables of tools/bench/papers/eps_prefill.sh from its rows (prefill_rows.awk), beside Tables 1 to 4 of
-# EPS-MoE. Values are medians over rounds.
+# Prints the tables of tools/bench/papers/eps_prefill.sh from its rows (prefill_rows.awk), next to Tables 1 to 4
+# of EPS-MoE. Values are medians over rounds.
 
 BEGIN {
   FS = "\t"
