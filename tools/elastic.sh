@@ -135,7 +135,7 @@ wait_for_ranks() {
     fi
     looks=$((looks + 1))
     if [ $looks -eq 3 ] && [ -n "${SLURM_JOB_ID:-}" ] && [ -z "$probe$hostfile" ]; then
-      say "Slurm does not return lost nodes to a job: ends, so that a requeued job gets as many nodes as before"
+      say "Slurm does not return lost nodes to a job; exit code 75, so that a requeued job gets as many nodes as before"
       exit 75 # also if nothing was saved: the next start has other nodes
     fi
     rest "$every"

@@ -17,8 +17,8 @@
 // model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone; with shared: beside, they
 // include the dense MLP, which is then a task of the layer.
 // --profile: cluster file for predictions. If it states bursts of links, all links are idle before each pass until
-// they can send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with "predicted", layer,
-// schedule, pass, and the two predicted numbers below.
+// they can send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with
+// "predicted", layer, schedule, pass, and the two predicted numbers below.
 // --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of its last pass by
 // category, each on the rank where it is highest: parameter, gradient, activation, temporary, communication.
 // --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.

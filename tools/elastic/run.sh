@@ -21,7 +21,8 @@ is_finished() { [ "$(newest_checkpoint)" == "$(printf 'step-%08d' "$steps")" ]; 
 was_requeued() { [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; }
 
 # True if the last start ended because ranks of an earlier start still held the run directory: they may need a moment to
-# end, or be cut off from the network. A start that gets the lock changes the generation, and removes the lock at its end.
+# end, or be cut off from the network. A start that gets the lock changes the generation, and removes the lock at its
+# end.
 is_in_use() {
   [ $code -eq 2 ] && { [ $start -gt 1 ] || was_requeued; } && [ -e "$run/lock" ] &&
     [ "$(generation)" == "$generation_before" ]

@@ -55,14 +55,14 @@ function best_of(c, part, family, except, predicts,    w, best, s) {
 }
 
 # The next functions return expected times of the exchanges, without computation, in units of the baseline's all-to-all
-# between nodes. gathering() returns that of an all-gather or reduce-scatter inside nodes: 0 in shared memory,
-# where the ranks of a node share its link.
+# between nodes. gathering() returns that of an all-gather or reduce-scatter inside nodes: 0 in shared memory, where the
+# ranks of a node share its link.
 function gathering(c,    link) {
   split(links_of(c), link, ":")
   return link[2] == "memory" ? 0 : (ranks_of(c) - 1) / ranks_of(c) * e / (e - 1) * bits(link[1]) / bits(link[2])
 }
-# Returns the number of gatherings of the baseline. In row 2, the baseline sums results by an all-reduce,
-# which counts as two.
+# Returns the number of gatherings of the baseline. In row 2, the baseline sums results by an all-reduce, which counts
+# as two.
 function gatherings_of_baseline(c, part) { return row_of(c) == 2 && part != "dispatch" ? 2 : 0 }
 # Returns the number of gatherings of O1. Row 1 gathers results. Row 2 also gathers the rows that arrive, and sums
 # results by a reduce-scatter before the return.

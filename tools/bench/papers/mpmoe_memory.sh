@@ -9,8 +9,8 @@
 #
 # --layers: M,H. --tokens: tokens of a rank; the paper has up to 16384, which take 16 times as long as 1024. --output:
 # keeps the rows there. A later call with the same settings, for example after the first one was killed, measures only
-# the layers that are missing. Takes about three minutes, or a few seconds with --layers 768,3072 --tokens '256
-# 1024' --rounds 1. Needs openmpi-bin. Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# the layers that are missing. Takes about three minutes, or a few seconds with --layers 768,3072 --tokens '256 1024'
+# --rounds 1. Needs openmpi-bin. Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
