@@ -37,7 +37,7 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 /// the lowest repeat. Runs of one point never execute at the same time. A run that ends with exit code 0 is finished if
 /// its metrics have all of its steps; otherwise it has failed. A run that was killed, was preempted or failed starts
 /// again from its first step. Skips runs that another process is executing. Once a run is preempted, starts no further
-/// runs. If a signal ends this process, first records the runs that finished nevertheless.
+/// runs. If a signal ends this process, first ends the active runs and records those that have finished.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const ExperimentRequest& request);
 
