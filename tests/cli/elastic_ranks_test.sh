@@ -260,7 +260,7 @@ test_ranks_on_which_a_start_fails_are_left_out_for_a_time() {
   esac'
   echo 2 >left
   expect 0 "$elastic" --available 'cat left' --every 1 1 4 "${fake_run[@]}"
-  expect_text err "exit code 4 of start 2, before a checkpoint; leaves out more than 2 ranks for 2 s"
+  expect_text err "exit code 4 of start 2, before a checkpoint; leaving out more than 2 ranks for 2 s"
   expect_equal "$(cut -d' ' -f1 log | xargs)" "2 4 2"
 }
 
@@ -280,7 +280,7 @@ test_hosts_on_which_a_start_fails_are_left_out_for_a_time() {
 4 a:1,b:2,c:1
 2 a:1,c:1
 4 a:1,b:2,c:1"
-  expect_text err "exit code 4 of start 2, before a checkpoint; leaves out b for 2 s" "going on from step-00000002"
+  expect_text err "exit code 4 of start 2, before a checkpoint; leaving out b for 2 s" "going on from step-00000002"
 }
 
 # MPICH's launcher returns 0 after a run that has saved because of a signal.

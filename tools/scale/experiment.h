@@ -1,4 +1,4 @@
-// A scaling experiment as described by its YAML file: a recipe, varying settings, and the way to run each point.
+// A scaling experiment as described by its YAML file: a recipe, varying settings, and settings for execution.
 #pragma once
 
 #include <array>
