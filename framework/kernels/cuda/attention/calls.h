@@ -1,4 +1,4 @@
-// Implementations of attention, and the operands that they take. See AttentionKernels.
+// Implementations of AttentionKernels, and their operands.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ struct AttentionBackward {
 bool cudnn_attention(Stream& stream, const AttentionForward& call);
 bool cudnn_attention(Stream& stream, const AttentionBackward& call);
 
-/// Runs the kernels of this folder, which support every call. Backward gives bitwise identical results each time.
+/// Runs the kernels of this folder, which support every call. Backward is bitwise reproducible.
 void tiled_attention(Stream& stream, const AttentionForward& call);
 void tiled_attention(Stream& stream, const AttentionBackward& call);
 

@@ -1,5 +1,5 @@
-// Attention as a cuDNN graph. Only this file includes cuDNN's frontend, because it takes long to compile. NVIDIA's
-// guide: docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
+// Attention as a cuDNN graph. Only this file includes cuDNN's frontend, which is slow to compile. NVIDIA's guide:
+// docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <cudnn_frontend.h>

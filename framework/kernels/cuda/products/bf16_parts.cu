@@ -136,9 +136,9 @@ void sum_of_parts(Stream& stream, const Matrix& out, const Matrix& in, Along alo
   });
 }
 
-/// True if a product with the bf16 matrix `m` is probably faster after splitting f32 operands of `n` rows or columns.
-/// `m` is not split. It must be large and aligned. The parts, or their f32 sums, must not take more memory than `m`
-/// would take in f32.
+/// True if a product with the bf16 matrix `m` is expected to be faster after splitting f32 operands of `n` rows or
+/// columns. `m`, which is not split, must be large and aligned. The parts, or their f32 sums, must not take more memory
+/// than `m` would take in f32.
 bool pays(const Matrix& m, int64_t n) {
   return m.rows * m.columns >= large && parts * n <= m.columns && m.stride % aligned == 0 &&
          reinterpret_cast<uintptr_t>(device_raw(m.tensor)) % 16 == 0;

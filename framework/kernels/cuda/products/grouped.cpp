@@ -82,7 +82,7 @@ bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }
 
-/// Calls f(e, rows of x, rows of y) for each expert.
+/// Calls f(e, rows of x, rows of y) for each expert e.
 template <class F>
 void for_each_expert(const Operands& o, const GroupOffsets& offsets, const F& f) {
   for (int64_t e = 0; e < o.groups; ++e) {
