@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(threads)
     return statistics[(r * Split::statistics_count + what) * c.rows + blockIdx.x];
   };
   // Every thread combines the statistics of all ranks in the order of the ranks. All threads read the same number at
-  // the same time, so each read is one memory access.
+  // the same time, so each read is one access per warp.
   A m = of(0, Split::largest), total = 0, logit = 0;
   for (int64_t r = 1; r < ranks; ++r) m = m < of(r, Split::largest) ? of(r, Split::largest) : m;
   for (int64_t r = 0; r < ranks; ++r) {

@@ -31,7 +31,7 @@ struct Cudnn {
   }
   /// Returns the number of documents of the plan for a batch of `documents` documents. From version 9.25 on, the number
   /// is rounded up to a power of two, so that one plan serves many batches. The additional documents have no tokens.
-  /// Older versions of cuDNN compute wrong results for empty documents, and need a plan for each number of documents.
+  /// Older versions of cuDNN do not support empty documents, so each number of documents needs a plan.
   int64_t planned_documents(int64_t documents) const {
     return documents > 0 && handle.version() >= 92500
                ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(documents)))
