@@ -181,7 +181,7 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
       out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2), shape.sequences * q.dim(1)});
 }
 
-// Counts twice the FLOPs of forward, because each of the two products of attention has two operands with a gradient.
+// Counts twice the FLOPs of forward, because both products of attention have two operands with gradients.
 void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
                         const AttentionShape& shape) {
   forget(gradients);

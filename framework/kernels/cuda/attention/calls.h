@@ -30,7 +30,7 @@ void tiled_attention(Stream& stream, const AttentionBackward& call);
 void merge_attention(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
                      const Tensor& block_log_sum_exp);
 
-/// Range of keys [first, last) that each token sees: two tensors [B, S] (i32).
+/// Range of keys [first, last) that each token sees. Both tensors are i32 [B, S].
 struct DocumentBounds {
   const Tensor &first, &last;
 };

@@ -53,7 +53,7 @@ class CudnnHandle {
   CudnnHandle(const CudnnHandle&) = delete;
   CudnnHandle& operator=(const CudnnHandle&) = delete;
 
-  /// False if cuDNN does not work on this machine.
+  /// True if cuDNN works on this machine.
   bool works() const { return handle_ != nullptr; }
   cudnnContext* get() const { return handle_; }
   /// Returns cuDNN's version, for example 92500.

@@ -41,8 +41,8 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
   o.rows = o.x.dim(0);
   o.features = o.y.dim(1);
   o.width = o.x.dim(1);
-  require(o.y.dim(0) == o.rows, "[", op, "] ", o.rows, " rows of one operand and ", o.y.dim(0),
-          " of the other; expected equal numbers");
+  require(o.y.dim(0) == o.rows, "[", op, "] x has ", o.rows, " rows and y has ", o.y.dim(0),
+          " rows; expected equal numbers");
   require(w.dim(-1) == o.width && w.numel() == o.groups * o.features * o.width, "[", op, "] weights are ", w.shape(),
           " for rows of ", o.width, " and ", o.features, " elements; expected [experts, ", o.features, ", ", o.width,
           "], with any split of the features");
