@@ -225,7 +225,7 @@ TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
     return message_of([&] { grouped_matmul_forward(stream_, y, x, stack, offsets, Write::replace); });
   };
   EXPECT_EQ(message(given({0, 1, 3}, 2)), "nothing thrown");
-  EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected 1 at most");
+  EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected at most 1");
   EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offset 1 is 4; expected 0 .. 3");
   EXPECT_EQ(message({.groups = 2}),
             "[grouped matmul] neither host nor device has the offsets of 2 groups; expected offsets on the host or on "

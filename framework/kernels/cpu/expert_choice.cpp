@@ -34,7 +34,7 @@ void choose_for(int64_t expert, const std::vector<int64_t>& rows, int64_t most, 
   std::vector<Candidate> order;
   order.reserve(rows.size());
   for (const int64_t row : rows) order.push_back({scores.at(row, expert), static_cast<int64_t>(order.size())});
-  // The order is total, so the set of the first candidates does not depend on the algorithm.
+  // The order is total, so the set of the first `most` candidates is unique.
   std::nth_element(order.begin(), order.begin() + most, order.end(), [](const Candidate& a, const Candidate& b) {
     return a.score != b.score ? a.score > b.score : a.place < b.place;
   });

@@ -24,8 +24,8 @@ struct Angles {
 };
 
 /// Rotates the items of one block. A head has `per_row` items. Each of the first P / N items contains N elements and
-/// their partners, which are P elements later. Each further item contains N elements after all pairs, which are only
-/// copied.
+/// their partners, which are P elements later. The remaining items contain N elements each, which follow all pairs and
+/// are only copied.
 template <int N, class D, class A>
 __device__ __forceinline__ void rotate_block(const Heads<D>& heads, const Angles<A>& angles, int64_t block,
                                              int64_t per_row) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void rotate_block(const Heads<D>& heads, const Angles
   }
 }
 
-/// Rotates queries and keys. The first `blocks_of_q` blocks rotate queries, and the others rotate keys.
+/// Rotates queries and keys. The first `blocks_of_q` blocks rotate queries, and the remaining blocks rotate keys.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads)
     rotate(const __grid_constant__ Heads<D> q, const __grid_constant__ Heads<D> k, Angles<sum_t<D>> angles,
