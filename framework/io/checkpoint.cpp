@@ -239,7 +239,7 @@ void Checkpoint::verify(Share share) {
     verify_pieces(shard, {.index = share.index / shards, .of = (share.of - shard + shards - 1) / shards});
     return;
   }
-  // If there are pages, does not look for the pieces of a shard, because it would have to read all pages.
+  // Shards are not divided if there are pages, because finding the pieces of a shard would require reading all pages.
   for (size_t i = share.index; i < shards; i += share.of) verify_shard(i);
 }
 
@@ -265,7 +265,7 @@ void Checkpoint::verify_shard(size_t shard) {
   }
   for (const TensorRecord& tensor : manifest().tensors)
     for (const Piece& piece : tensor.pieces)
-      // If the damage is inside the tensor, throws an error that names it.
+      // Throws an error that names the tensor if the damage is inside it.
       if (piece.shard == shard) open_piece(tensor, piece);
   fail(ExitCode::data, shard_path(shard), ": is damaged in its header, outside of every tensor", holdings(shard));
 }
