@@ -36,7 +36,8 @@ std::vector<ChatPart> chat_parts(const Document& document) {
   return parts;
 }
 
-// True if `id` is a special token in the text `mark`. The id of unknown characters, which has no bytes either, is none.
+// True if `id` is a special token in the text `mark`. The id of unknown characters has no bytes either, but is not
+// special.
 bool is_special_in(const Tokenizer& tokenizer, std::string_view mark, int32_t id) {
   if (!tokenizer.bytes_of(id).empty()) return false;
   const std::string_view name = tokenizer.special_text(id);
@@ -57,7 +58,7 @@ bool begins_plain_answer(const Tokenizer& tokenizer, std::string_view text, std:
   return !any_special(tokenizer, text.substr(begin, parts[i].begin - begin));
 }
 
-// Returns the first of the parts that begin texts which are converted alone (see encode_document()).
+// Returns the index of the first part of each text that is converted alone (see encode_document()), and parts.size().
 std::vector<size_t> borders(const Tokenizer& tokenizer, const Document& document, std::span<const ChatPart> parts) {
   const std::string_view text = document.text;
   std::vector<size_t> first{0};

@@ -1,6 +1,6 @@
 // Selection of the files that `hexad prepare` reads: its inputs, and files in input folders. SkipReason lists the
-// reasons for which files are skipped; the reason for each skipped file is recorded. Whether a file named .gz or .zst
-// is binary is judged by its decompressed contents.
+// reasons for which files are skipped; the reason for each skipped file is recorded. If a file is named .gz or .zst,
+// its decompressed contents decide if it is binary.
 #pragma once
 
 #include <array>

@@ -36,7 +36,7 @@ class ModelForm final : public ConversationForm {
  private:
   // Returns a problem if a turn has another text whose key does not occur in `form`; otherwise an empty text.
   std::string unread_text(const jinja::Template& form, std::span<const ChatTurn> turns) const;
-  // True if `form` writes the same `text` for these turns if the last one calls no tools.
+  // True if `form` also writes `text` for these turns without the calls of the last turn.
   bool writes_without_calls(const jinja::Template& form, std::span<const ChatTurn> turns, const jinja::Value& tools,
                             const jinja::Text& text) const;
   // Returns the template that writes the conversation. Throws Error(data) if it is not supported.
@@ -51,8 +51,8 @@ class ModelForm final : public ConversationForm {
   static Words words_of(std::string_view source);
 
   jinja::Template template_;
-  std::optional<jinja::Template> tool_template_;  // of conversations that list tools; missing: template_
-  Words words_, tool_words_;                      // names and other words in both templates
+  std::optional<jinja::Template> tool_template_;  // for conversations that list tools; missing: template_
+  Words words_, tool_words_;                      // names and other words in each template
   std::string tool_problem_;                      // problem of the template that tool_template_ would be
   jinja::Variables tokens_;                       // special tokens
   std::string end_, tool_end_;                    // marks of both templates after an answer without calls; empty:

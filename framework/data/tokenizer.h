@@ -30,7 +30,7 @@ class Tokenizer {
   virtual std::vector<int32_t> encode_with_special(std::string_view text, const ByteRanges& /*trusted*/) const {
     return encode(text);
   }
-  /// Trusts the whole text.
+  /// Like encode_with_special(text, trusted), but trusts the whole text.
   std::vector<int32_t> encode_with_special(std::string_view text) const {
     return encode_with_special(text, ByteRanges::everything());
   }
@@ -50,7 +50,7 @@ class Tokenizer {
   /// text may end inside a UTF-8 sequence. Throws Error(data) if an id is not in the vocabulary.
   std::string decode(std::span<const int32_t> ids) const;
   /// Returns the text of `ids` after the text `before`. This is decode() if `before` is empty. Otherwise, it is the
-  /// bytes of `ids`: the prefix that decode() removes is then text.
+  /// bytes of `ids`, because the prefix that decode() removes is then text.
   std::string decode_after(std::string_view before, std::span<const int32_t> ids) const;
   /// Like decode(), but with the texts of special tokens.
   std::string decode_with_special(std::span<const int32_t> ids) const;

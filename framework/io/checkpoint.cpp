@@ -190,7 +190,7 @@ const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const 
   const SafetensorsFile& file = open_shard(piece.shard);
   const auto where = [&] { return cat(file.path(), ": ", name_of(tensor.kind), " '", tensor.name, "'"); };
   if (!file.contains(piece.stored))
-    fail(ExitCode::data, where(), " is missing from this shard, which the manifest names");
+    fail(ExitCode::data, where(), " is missing, but the manifest lists it in this shard");
   const TensorInfo& stored = file.info(piece.stored);
   if (stored.dtype != tensor.dtype || stored.shape != piece.region.size) {
     fail(ExitCode::data, where(), " is ", stored.dtype, " ", stored.shape, ", expected ", tensor.dtype, " ",

@@ -96,10 +96,9 @@ class CheckpointStore {
   void remove_folder_of(int64_t step, const std::string& folder, std::error_code& error) const;
 
   struct Scan {
-    std::vector<Checkpoint> good;  // newest first; `auto` continues from the first
-    std::vector<std::string>
-        problems;             // one message for each bad checkpoint, beginning with its folder or a file in it
-    int64_t newest_bad = -1;  // highest step of a bad checkpoint; -1: no checkpoint is bad
+    std::vector<Checkpoint> good;       // newest first; `auto` continues from the first
+    std::vector<std::string> problems;  // one message for each bad checkpoint; names its folder or a file in it
+    int64_t newest_bad = -1;            // highest step of a bad checkpoint; -1: no checkpoint is bad
   };
   /// Opens all checkpoints. A checkpoint that is removed before it is open is neither good nor bad. Throws Error(data)
   /// if the folder cannot be listed.

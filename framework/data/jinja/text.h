@@ -34,7 +34,7 @@ class Text {
     bytes_ += bytes;
     origins_.append(bytes.size(), static_cast<char>(origin));
   }
-  /// Returns `count` bytes from byte `begin`, which must not be behind the end; fewer if the text ends earlier.
+  /// Returns `count` bytes from byte `begin`, which must not be beyond the end; fewer if the text ends earlier.
   Text part(size_t begin, size_t count = std::string::npos) const;
   /// True if this text begins with the bytes of `other`, and these have the same origins.
   bool starts_with(const Text& other) const {

@@ -55,7 +55,7 @@ struct Value {
 
 struct List {
   std::vector<Value> items;
-  int depth = 1;           // lists within each other, including this one
+  int depth = 1;           // depth of nested lists, including this one
   bool generator = false;  // result of selectattr or rejectattr, whose truth in Python does not depend on its items
   bool data = false;       // list of JSON that comes with a conversation
 };
@@ -98,7 +98,7 @@ Value list_value(std::vector<Value> items, const Site& site, bool generator = fa
 
 /// Returns a name of the value's kind for messages, such as "a list" or "undefined ('tools')".
 std::string kind_of(const Value& value);
-/// True if an `if` takes its branch.
+/// True if an `if` with this condition takes its branch.
 bool truth(const Value& value);
 /// True if the operator == of Python would be true.
 bool equal(const Value& a, const Value& b, const Site& site);

@@ -64,7 +64,7 @@ class JsonField {
     return json_->size();
   }
 
-  /// Throws Error(data) if `depth`, the number of steps that contain this one, exceeds the maximum of 8.
+  /// Throws Error(data) if `depth`, the number of enclosing steps, exceeds the maximum of 8.
   void require_depth(int depth) const {
     constexpr int most_nested = 8;
     if (depth > most_nested)

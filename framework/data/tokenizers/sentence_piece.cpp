@@ -128,7 +128,7 @@ class SentencePiece final : public ImportedTokenizer {
   AddedTokens special_;
   bool has_dummy_prefix_ = false, by_words_ = false;
   std::optional<CharacterPairs> pairs_;
-  std::vector<int32_t> separator_ids_;  // of a text that begins with the separator
+  std::vector<int32_t> separator_ids_;  // ids of the separator alone, with the inserted space
   mutable PieceCaches words_;           // ids of words and of first parts, which begin with the inserted space
   mutable PieceCaches parts_;           // ids of later parts
 };
