@@ -22,7 +22,7 @@ class ByteRanges {
   static ByteRanges everything();
 
   /// Adds bytes [begin, end), or nothing if `end` is at most `begin`. Joins them with the last range if they begin at
-  /// or before its end. `begin` must be at least the begin of the last range.
+  /// or before its end. `begin` must be at least the beginning of the last range.
   void add(size_t begin, size_t end);
   bool empty() const { return ranges_.empty(); }
   std::span<const ByteRange> ranges() const { return ranges_; }

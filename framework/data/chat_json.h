@@ -14,8 +14,8 @@ namespace hexad::data {
 using ChatJson = nlohmann::ordered_json;
 
 /// Parses `text` in linear time. A repeated key keeps its first position and its last value, as in Python. Returns an
-/// empty text on success. Otherwise returns the problem, such as "[...] parse error at line 1, column 7: ...", and sets
-/// `json` to null.
+/// empty string on success. Otherwise returns the problem, such as "[...] parse error at line 1, column 7: ...", and
+/// sets `json` to null.
 std::string parse_chat_json(std::string_view text, ChatJson& json);
 
 }  // namespace hexad::data

@@ -90,7 +90,7 @@ EncodedPart encode_one_by_one(const Tokenizer& tokenizer, std::string_view docum
   return encoded;
 }
 
-// Returns the bytes of the learned answers, relative to the begin of the first part. The mark after an answer counts up
+// Returns the bytes of the learned answers, relative to the start of the first part. The mark after an answer counts up
 // to the end of its first special token.
 ByteRanges answers_of(const Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids,
                       std::span<const ByteRange> spans, std::span<const ChatPart> parts) {

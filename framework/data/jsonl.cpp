@@ -75,7 +75,7 @@ TextForm form_of_json(std::string_view contents, const RecordRules& rules) {
   return texts || (rules.text_key_given && (objects || all.is_object())) ? TextForm::json : TextForm::text;
 }
 
-// Returns the keys with strings of the object and of the objects in it.
+// Returns the string-valued keys of the object and of the objects in it.
 std::vector<std::string> keys_with_strings(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) {
@@ -87,14 +87,14 @@ std::vector<std::string> keys_with_strings(const Json& object) {
   return keys;
 }
 
-// Names the keys with strings, for messages about the key `wanted`.
+// Names the string-valued keys, for messages about the key `wanted`.
 std::string keys_of(const Json& object, std::string_view wanted) {
   std::vector<std::string> keys = keys_with_strings(object);
   if (keys.empty()) return "no key has a string";
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
 
-// Parse a text. Return the problem; empty if there is none.
+// Parses a text. Returns the problem; empty if there is none.
 std::string parse_text(std::string_view text, Json& json) {
   try {
     json = Json::parse(text);

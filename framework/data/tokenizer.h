@@ -35,15 +35,15 @@ class Tokenizer {
     return encode_with_special(text, ByteRanges::everything());
   }
   /// Returns what encode() leaves out of texts, for warnings, such as "has no token for 2 bytes (0x00 0x1f)"; an empty
-  /// text if it leaves out nothing.
+  /// string if it leaves out nothing.
   virtual std::string left_out() const { return {}; }
   virtual int32_t vocab_size() const = 0;
   /// Returns the bytes of token `id`. Throws Error(data) if `id` is not in the vocabulary.
   virtual std::string_view bytes_of(int32_t id) const = 0;
   virtual TokenizerContents contents() const = 0;
 
-  /// Returns the text of the special token `id`, such as <|im_end|>. Returns an empty text if the token is not special,
-  /// or if the tokenizer has no text for it. Throws Error(data) if `id` is not in the vocabulary.
+  /// Returns the text of the special token `id`, such as <|im_end|>. Returns an empty string if the token is not
+  /// special, or if the tokenizer has no text for it. Throws Error(data) if `id` is not in the vocabulary.
   virtual std::string_view special_text(int32_t id) const;
 
   /// Returns the text of `ids`: their bytes without the prefix that the tokenizer adds to a text, such as a space. The

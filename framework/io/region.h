@@ -29,7 +29,7 @@ Tensor slice(const Tensor& tensor, const Region& region);
 std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype);
 /// Like checked_bytes(shape, dtype), for elements of `element` bytes.
 std::optional<int64_t> checked_bytes(const Shape& shape, int64_t element);
-/// Returns a text like "[2, 0]+[4, 8]": first indices and sizes.
+/// Returns a string like "[2, 0]+[4, 8]": first indices and sizes.
 std::string to_string(const Region& region);
 
 /// Iterates in row-major order over a rectangle of shape `size` that is stored twice, with strides `a` and `b`. Calls

@@ -35,7 +35,7 @@ class TokenCursor {
   const std::string& path() const { return path_; }
   const Token& now() const { return tokens_[at_]; }
   const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
-  /// Moves to the next token and returns the previous one, which stays valid.
+  /// Moves to the next token and returns the previous one, which remains valid.
   const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool is(TokenKind kind, std::string_view text) const { return now().kind == kind && now().text == text; }
   bool is_symbol(std::string_view text) const { return is(TokenKind::symbol, text); }

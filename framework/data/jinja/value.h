@@ -88,7 +88,8 @@ Value object_value(Object object);
 Value data_list(std::vector<Value> items);
 /// Returns object.find(name). Counts the search, which may compare long names.
 const Value* found_member(const Object& object, std::string_view name, const Site& site);
-/// Return the keys of a message or of data, or its pairs of key and value. Count the texts of the keys.
+/// Returns the keys (keys_of) or the pairs of key and value (items_of) of a message or of data. Counts the texts of the
+/// keys as steps.
 std::vector<Value> keys_of(const Object& mapping, const Site& site);
 std::vector<Value> items_of(const Object& mapping, const Site& site);
 

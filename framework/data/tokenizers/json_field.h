@@ -88,7 +88,7 @@ class JsonField {
            " to ", maximum);
     return json_->get<int64_t>();
   }
-  /// Return the member `key`; `otherwise` if it is missing or null. Throw Error(data) if it has a wrong type.
+  /// Returns the member `key`; `otherwise` if it is missing or null. Throws Error(data) if it has a wrong type.
   bool flag(const char* key, bool otherwise) const {
     const auto field = find(key);
     if (!field) return otherwise;

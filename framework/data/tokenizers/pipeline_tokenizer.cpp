@@ -91,7 +91,7 @@ class Pipeline final : public ImportedTokenizer {
   }
 
  private:
-  // Sets the vocabulary. Special ids are found by parts_.names.
+  // Sets the vocabulary. Finds the special ids by parts_.names.
   void set_names(TokenizerRequest request) {
     std::unordered_map<std::string_view, int32_t> ids;
     for (size_t id = 0; id < parts_.names.size(); ++id)
