@@ -70,7 +70,7 @@ std::string read_tool_key(const ChatJson& message, const char* key, std::string&
   return found == message.end() || counts_as_missing(*found) ? "" : read_text(message, key, text);
 }
 
-// Reads "weight", with which a turn says that it is not learned.
+// Reads "weight", which is 0 for a turn that is not learned.
 std::string read_weight(const ChatJson& message, bool& is_learned) {
   const auto weight = message.find("weight");
   if (weight == message.end() || counts_as_missing(*weight)) return {};
@@ -82,7 +82,7 @@ std::string read_weight(const ChatJson& message, bool& is_learned) {
   return {};
 }
 
-// Reads the texts under other keys of a turn, which are not empty. Refuses other values, unless they are null or empty.
+// Reads the texts that are not empty under other keys of a turn. Refuses other values unless they are null or empty.
 std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
   if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});

@@ -40,8 +40,8 @@ bool has_name(const ChatJson& function) {
   return name != function.end() && name->is_string() && !name->get_ref<const std::string&>().empty();
 }
 
-// Converts the members that are not null, in their order, but for the member `except`, which becomes `replaced`. JSON
-// is not copied, because copies of deeply nested JSON are recursive.
+// Converts the members that are not null, in their order. The member `except` becomes `replaced`. JSON is not copied,
+// because copies of deeply nested JSON are recursive.
 std::string read_members(const ChatJson& object, std::string_view except, const jinja::Value& replaced,
                          jinja::Value& value) {
   jinja::Object made{jinja::ObjectKind::data};

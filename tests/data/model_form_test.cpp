@@ -212,8 +212,8 @@ TEST(ModelForm, TemplateThatChangesEarlierTextIsRefused) {
   EXPECT_EQ(problem_of(form_of("{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}"
                                "{% if add_generation_prompt %}assistant:<think>{% endif %}"),
                        turns),
-            base::cat("turn 2: t.jinja: the text with the answer does not begin with the text before it, up to where a "
-                      "model would answer (add_generation_prompt)",
+            base::cat("turn 2: t.jinja: the text with the answer does not begin with the text before it and the "
+                      "beginning of an answer (add_generation_prompt)",
                       end));
   // Whole answers have no mark, and an answer with the text of the mark does not stand for it.
   expect_contains(problem_of(form_of("{% for m in messages %}{{ m.content }}\n{% endfor %}"

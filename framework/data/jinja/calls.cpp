@@ -96,7 +96,7 @@ Value length_of(const Value& value, const Site& site) {
   site.refuse("'length' is given ", kind_of(value), ", expected a text or a list");
 }
 
-// Returns the messages of a list whose member is true, or equals a value; with `wanted` false, all others.
+// Returns the messages of a list whose member is true or equals a value; if `wanted` is false, the remaining messages.
 Value select(std::string_view name, const Value& value, const Arguments& arguments, bool wanted, const Site& site) {
   require_count(name, arguments, 1, 3, site);
   const std::string& key = text_argument(name, arguments.values.front(), site).bytes();

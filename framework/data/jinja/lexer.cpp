@@ -162,7 +162,7 @@ class Lexer {
     static constexpr std::array<std::string_view, 25> symbols{"==", "!=", "<=", ">=", "//", "+",  "-", "*", "%",
                                                               "~",  "<",  ">",  "=",  "(",  ")",  "[", "]", "{",
                                                               "}",  ",",  ".",  ":",  "|",  "**", "/"};
-    static constexpr size_t supported = 23;  // the others are known, but not supported
+    static constexpr size_t supported = 23;  // the remaining symbols are recognised, but not supported
     size_t best = symbols.size();
     for (size_t i = 0; i < symbols.size(); ++i)
       if (rest().starts_with(symbols[i]) && (best == symbols.size() || symbols[i].size() > symbols[best].size()))
@@ -210,7 +210,7 @@ class Lexer {
     }
     if (c == 'N' || c == 'U' || is_digit(c))
       refuse_at(path_, line_, "the escape sequence \\", c, " is not supported, expected \\xHH or \\uHHHH");
-    text += '\\';  // as in Python, a backslash before another character stays
+    text += '\\';  // as in Python, a backslash before another character remains
     text += c;
     return at + 1;
   }

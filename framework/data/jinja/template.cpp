@@ -61,7 +61,7 @@ class Renderer {
     }
   }
 
-  // Executes statements that set variables only for themselves.
+  // Executes statements whose variables are local.
   void execute_in_scope(const std::vector<Statement>& statements) {
     scopes_.open();
     execute(statements);

@@ -64,7 +64,7 @@ class JsonField {
     return json_->size();
   }
 
-  /// Throws Error(data) if `depth`, the number of steps that contain this one, exceeds the maximum of 8.
+  /// Throws Error(data) if `depth`, the number of enclosing steps, exceeds the maximum of 8.
   void require_depth(int depth) const {
     constexpr int most_nested = 8;
     if (depth > most_nested)
@@ -88,7 +88,7 @@ class JsonField {
            " to ", maximum);
     return json_->get<int64_t>();
   }
-  /// Return the member `key`; `otherwise` if it is missing or null. Throw Error(data) if it has a wrong type.
+  /// Returns the member `key`; `otherwise` if it is missing or null. Throws Error(data) if it has a wrong type.
   bool flag(const char* key, bool otherwise) const {
     const auto field = find(key);
     if (!field) return otherwise;
