@@ -101,7 +101,7 @@ TEST(MeasureCardRate, RanksWithoutACardWaitForTheOthers) {
   EXPECT_EQ(reports[1].facts.card_error, "");
 }
 
-// Returns the folder figures of ranks on different nodes.
+// Checks a folder with one rank on each node. Returns the figures of the ranks.
 std::vector<std::optional<FolderFigure>> folder_checked(int nodes, const std::string& folder) {
   std::vector<std::optional<FolderFigure>> figures(nodes);
   std::vector<int> node_of_rank;

@@ -108,7 +108,7 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 3 train train.steps=8
 }
 
-# A run keeps its order of data to the end. With `data.shuffle: auto`, the default, a resumed run continues in its order.
+# The order of data of a run cannot change. With `data.shuffle: auto`, the default, a resumed run keeps its earlier order.
 test_run_keeps_the_order_of_its_data() {
   prepared
   expect 0 train run.dir=whole optim.schedule=constant data.shuffle=documents

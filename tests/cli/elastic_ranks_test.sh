@@ -38,8 +38,8 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# The old job is suspended, and the new job does not see its lock, as after a network partition. The new job has ended
-# when the old job continues, so no lock protects the run directory.
+# The old job is suspended, and the new job does not see the old job's lock, as after a network partition. The old job
+# continues after the end of the new job, so no lock protects the run directory.
 test_stale_job_that_returns_writes_nothing() {
   local old=()
   "${launch[@]}" -np 2 "$HEXAD" train tiny.yaml parallel.ep=2 train.steps=1000000 checkpoint.every=0 >old.out 2>old.err &
@@ -119,7 +119,7 @@ test_unreachable_hosts_are_omitted() {
     expect_text log "${host#*:} $HEXAD train tiny.yaml"
     [ "${host%%:*}" != c ] || expect_count 1 err "elastic.sh: a, b: './reach.sh HOST true' fails"
   done
-  echo 'a slots=0' >>hosts # answers, and is excluded
+  echo 'a slots=0' >>hosts # answers, but is excluded because it has no slots
   printf '%s\n' a b c >up
   expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 4 bash -c "$(fake 0)" - '{ranks}' '{nodes}' '{hosts}' \
     "$HEXAD" train tiny.yaml
@@ -236,7 +236,7 @@ test_start_is_repeated_while_ranks_of_an_earlier_one_hold_the_run_directory() {
     1) save 2; echo 3 >run/generation; exit 137 ;;
     *) echo 4 >run/generation; exit 2 ;;
   esac'
-  expect 2 "$elastic" --every 1 1 2 "${fake_run[@]}"  # another error, with the lock
+  expect 2 "$elastic" --every 1 1 2 "${fake_run[@]}"  # start 2 fails after it has taken the lock
   expect_text err "exit code 2 of start 2, which a new start would not fix"
 }
 
@@ -357,7 +357,7 @@ test_signal_is_answered_while_hosts_are_probed() {
   code=0
   wait "$script" || code=$?
   expect_equal "$code" 75
-  [ $((SECONDS - began)) -lt 10 ] || failed "the script ended after $((SECONDS - began)) s, expected the time before the probes end"
+  [ $((SECONDS - began)) -lt 10 ] || failed "the script ended after $((SECONDS - began)) s, expected less than 10 s"
   expect_nothing_at log
 }
 

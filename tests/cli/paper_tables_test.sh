@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tables of tools/bench. awk must be able to read every combination of programs that a script names. The rows of stored
-# outputs must give the stored tables again. Programs that measure are replaced by fake ones.
+# Tables of tools/bench. awk must be able to read every combination of awk programs that a script names. The rows of
+# stored outputs must give the stored tables again. Programs that measure are replaced by fake ones.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -161,7 +161,7 @@ STAND_IN
 
 # Makes a copy of the scripts, with fake versions of the testbeds and the programs. The measuring program fails at its
 # fourth start, which is the second one that measures, in the middle of its second layer. O1 takes half of the baseline's
-# time, chunks take a quarter more or less than that.
+# time. Chunks take a quarter more or less than O1.
 test_monta_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools

@@ -69,7 +69,7 @@ test_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect_no_text err "warning"
   expect 0 "$HEXAD" generate run --prompt "the quick"
   expect_text err "context (model.context: 32) is full after " " of 200 tokens"
-  # Prompts of the report are also cut at the context.
+  # Prompts of the report are also cut to fit the context.
   expect 0 "$HEXAD" train recipe.yaml run.dir=long "run.prompts=[\"$(seq -s ' ' 500)\"]"
   expect_text err "sample '1 2 3 " "the prompt has " " bytes of text) are cut off"
 }

@@ -1,4 +1,4 @@
-// Reader of trace files.
+// Reading of trace files, which are JSON compressed with gzip.
 #pragma once
 
 #include <zlib.h>

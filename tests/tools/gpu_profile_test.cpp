@@ -102,7 +102,7 @@ TEST(Gaps, FillTheWindowTogetherWithActivities) {
   }
 }
 
-// Stream 7 is busy in [0, 10) and [8, 20), stream 9 in [15, 40). The window [5, 30) contains a part of this.
+// Stream 7 is busy in [0, 10) and [8, 20), and stream 9 in [15, 40). The window is [5, 30).
 TEST(Streams, AreBusyTogetherOrAlone) {
   std::vector<Activity> all{kernel("a", 0, 10), kernel("b", 8, 20), kernel("c", 15, 40)};
   all[0].stream = all[1].stream = 7;

@@ -57,8 +57,8 @@ struct CUstream_st {
     thread.join();
   }
 
-  // Kind of work. For the stream's connection, work of kind `waits` has begun only when it is done. Work of kind `runs`
-  // has begun when it starts.
+  // Kind of work. The stream's connection counts work of kind `runs` as begun when it starts, and work of kind `waits`
+  // only when it is done.
   enum class Kind : uint8_t { runs, waits };
   void push(std::function<void()> f, Kind kind = Kind::runs) {
     {
