@@ -78,7 +78,7 @@ TEST(MeasureCluster, UnequalNodesAndSingleRanksAreMeasured) {
   EXPECT_EQ(reports[1].links.size(), 1u);
   EXPECT_EQ(reports[2].links.size(), 1u);
   EXPECT_FALSE(reports[0].folder);
-  // The node of rank 2 has no other rank, and unequal nodes have no inter groups. Only the group of all ranks is left.
+  // The node of rank 2 has no other rank, and unequal nodes have no inter groups. Only the group of all ranks remains.
   EXPECT_EQ(reports[2].collectives.size(), 4u);
   const auto alone = checked({0}, "");
   ASSERT_EQ(alone.size(), 1u);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Scripts of tools/bench/papers that measure single mechanisms: they keep their rows, a later call measures only what is
-# missing, and their tables follow from the rows. Programs that measure are replaced by fake ones.
+# Scripts of tools/bench/papers that measure single mechanisms. They keep their rows, and a later call measures only the
+# missing rows. Their tables follow from the rows. Programs that measure are replaced by fake ones.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -151,7 +151,7 @@ STAND_IN
   cp out before
   expect 0 choice
   expect_equal "$(starts)" " 2 profiled 5 started "
-  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give other tables"
+  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give different tables"
   expect 2 choice --trials 8
   expect_text err "has rows of other settings"
 }
@@ -194,7 +194,7 @@ test_eps_shows_where_groups_pay() {
   cp out before
   expect 0 range
   expect_equal "$(starts)" " 1 products 1 profiled 2 started "
-  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give other tables"
+  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give different tables"
   expect 2 range --groups 5
   expect_text err "has rows of other settings"
 }

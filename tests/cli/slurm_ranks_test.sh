@@ -16,7 +16,7 @@ is_over() { ! grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)' <<<"$(scontrol sh
 # `says FILE TEXT`: true if the file contains the text.
 says() { grep -qF -- "$2" "$1" 2>/dev/null; }
 says_three_times() { [ "$(grep -cF -- "$2" "$1")" -eq 3 ]; }
-# Prints the names of the nodes, which are those of their network namespaces.
+# Prints the names of the nodes, which are also the names of their network namespaces.
 nodes() { sinfo --noheader --Node --format %N | sort -u; }
 # `ranks_on NODE...`: prints the process ids of the ranks on the nodes.
 ranks_on() {

@@ -47,7 +47,7 @@ test_commands_of_the_quickstart_work() {
   expect_text out "the quick"
   cp out first
   expect 0 "$HEXAD" generate run --prompt "the quick" --max-tokens 10 --seed 3
-  cmp -s out first || failed "the same seed gave another text, expected the same"
+  cmp -s out first || failed "the same seed gave a different text, expected the same text"
   expect 0 "$HEXAD" generate run --prompt "" --max-tokens 3
 
   expect 0 "$HEXAD" inspect run

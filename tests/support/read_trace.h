@@ -1,4 +1,4 @@
-// Reading of trace files, which are JSON compressed with gzip.
+// Reader of trace files (JSON compressed with gzip).
 #pragma once
 
 #include <zlib.h>
