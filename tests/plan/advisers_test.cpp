@@ -138,7 +138,7 @@ TEST(Advisers, AreSilentWithoutTheirCurvesOrTheirParallelism) {
   for (const Advice& a : advice(alone, r, {}, {moe::ReuseStrategy::none})) {
     EXPECT_FALSE(a.schedule) << a.adviser;
     EXPECT_NE(a.silence.find("needs "), std::string::npos) << a.adviser << ": " << a.silence;
-    EXPECT_FALSE(a.keys.empty()) << a.adviser << " decides the same keys on a rank with other rates";
+    EXPECT_FALSE(a.keys.empty()) << a.adviser << " must list its keys, which are the same on ranks with other rates";
   }
 }
 

@@ -105,8 +105,8 @@ TEST(PricesOfH100, DenseProductsRunNearTheirMeasuredRate) {
   EXPECT_EQ(rate, tflops(Prices(shipped("one-h100")), {.rows = 8192, .inputs = 8192, .outputs = 8192}));
 }
 
-// Compares the prices with 0.93 of the measured rates of grouped products in one kernel. The rates are from
-// docs/reports/gpu-h100.md and other measurements of that H100.
+// Compares the prices, which include the factor `sustained` of 0.93, with measured TFLOP/s of grouped products in one
+// kernel. The rates are from docs/reports/gpu-h100.md and other measurements of that H100.
 TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   const Prices prices(shipped("h100-dgx"));
   struct Case {
@@ -124,8 +124,8 @@ TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   }
 }
 
-// The products alone must be faster than the whole layer, which also gathers, weights and combines rows, but by less
-// than half. The TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
+// The products alone must be 1 to 1.5 times as fast as the whole layer, which also gathers, weights and combines rows.
+// The TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
 TEST(PricesOfH100, ProductsOfALayerAreLessThanHalfFasterThanSonicMoe) {
   const Prices prices(shipped("h100-dgx"));
   struct Layer {
@@ -155,7 +155,7 @@ TEST(PricesOfH100, SkewCostsAFewPercent) {
   const Prices prices(shipped("h100-dgx"));
   const Product p{.rows = 65536, .inputs = 2048, .outputs = 2048, .groups = 32};
   EXPECT_EQ(prices.product(p, 2048), prices.product(p))
-      << "equal groups cost the same with and without a largest group";
+      << "if all groups are equal, the largest one must not change the price";
   EXPECT_NEAR(prices.product(p, 6 * 2048) / prices.product(p), 1.08, 0.01);
 }
 

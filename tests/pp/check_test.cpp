@@ -89,10 +89,10 @@ TEST(Check, FindsADeadlock) {
             "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1");
 }
 
-// The two actions are legal one after the other. As one merged action, they would wait for each other.
+// F0.1 and B0.0 of rank 0 are legal in sequence. If they are merged, B0.0 waits for the result of F0.1.
 TEST(Check, FindsADeadlockOfMergedPairs) {
   Schedule s = one_f_one_b(2, 2);
-  s.ranks[0][1].merged = true;  // F0.1 and B0.0, while rank 1 answers F0.0 immediately
+  s.ranks[0][1].merged = true;  // merges F0.1 and B0.0; rank 1 runs B0.0 directly after F0.0
   EXPECT_EQ(verdict(s), "executable");
   s.ranks[1] = {{Kind::forward, 0, 0}, {Kind::forward, 0, 1}, {Kind::backward, 0, 0}, {Kind::backward, 0, 1}};
   EXPECT_EQ(verdict(s), "[pp] the schedule never ends: rank 0 waits at F0.1, rank 1 waits at F0.1");

@@ -204,7 +204,7 @@ TEST(ZeroLevels, EvaluationBetweenStepsChangesNothing) {
     });
 }
 
-// Checks the promise of Rajbhandari et al. 2020 with the allocator's counts: 1/4 on four ranks, with pieces rounded up.
+// Compares the allocator's counts with Rajbhandari et al. 2020: 1/4 on four ranks, with pieces rounded up.
 TEST(ZeroLevels, MemoryDecreasesAsPredicted) {
   using device::Category;
   const Case c{"", 4, {"train.precision=bf16", "model.hidden=64", "model.moe.expert_hidden=128", "batch.global=8"}};
@@ -266,8 +266,8 @@ TEST(GradientDtype, Bf16GradientsOfProductsAreNeverF32) {
   });
 }
 
-// Checks MoNTA's 16 bytes per parameter, and the bytes that remain under ZeRO. Routers are always in f32, and have 16
-// bytes, too.
+// Checks MoNTA's 16 bytes per parameter, and the bytes that remain under ZeRO. Routers are always in f32, and also take
+// 16 bytes.
 TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
   using device::Category;
   const Case c{"",

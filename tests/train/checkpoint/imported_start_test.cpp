@@ -136,7 +136,7 @@ TEST(ImportedStart, ModelThatChangedSinceItsImportIsRefused) {
     const ForeignFolder model("mixtral");
     const Recipe recipe = recipe_from(model);
     on_ranks(1, [&](const comm::ProcessGroup& world) {
-      require_same_import(recipe);  // there is no import yet
+      require_same_import(recipe);  // passes, because there is no import yet
       start_folder(recipe, world, {});
       require_same_import(recipe);
       const auto imported = fs::last_write_time(model.beside("run") + "/imported/manifest.json");

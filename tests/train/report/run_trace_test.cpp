@@ -129,8 +129,8 @@ struct Interval {
   std::string name;
 };
 
-// Returns, for each rank, the share of a step in which row "host" has no span except the step's. The share is the
-// median over the steps, because a rank may lose its core between two spans.
+// Returns the fraction of a step, by rank, in which row "host" has only the span of the step itself. Takes the median
+// over the steps, because a rank may lose its core between two spans.
 std::map<int, double> uncovered_shares(const Json& trace) {
   std::map<int, int> host;  // rank -> row
   for (const Json& e : trace)
