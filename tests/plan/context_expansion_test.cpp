@@ -29,7 +29,7 @@ void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
 }
 
 // MoNTA, Fig. 12, as its text describes it. The order is [TP/SP, EP, CP, PP, DP], and tp 8 is inside nodes of 8 GPUs.
-// Each expert is split over a node. An EP group has the GPUs with one position in their nodes.
+// Each expert is split over a node. The GPUs of an EP group have the same position in their nodes.
 TEST(ContextExpansion, HorizontalGroupsOf64RanksMatchMontaFig12a) {
   const Layout layout({.cp = 2, .tp = 8, .ep = 4}, 64);
   expect_groups(layout, Axis::ep, {{0, 1, 2, 3}, {4, 5, 6, 7}});

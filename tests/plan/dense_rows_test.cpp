@@ -1,4 +1,4 @@
-// Threshold of schedule.moe.gemms: by_load from a measured cluster.
+// Threshold for schedule.moe.gemms=by_load, from a measured cluster.
 #include "tools/plan/dense_rows.h"
 
 #include <gtest/gtest.h>

@@ -101,7 +101,7 @@ TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
     expect_near(counted, Category::parameter, estimate.weights, close_share);
     expect_near(counted, Category::gradient, estimate.gradients, close_share);
     expect_near(counted, Category::optimizer, estimate.optimizer, close_share);
-    // If the kernels of a device are late, more offloaded memory is free already than the estimate assumes.
+    // If the kernels of a device are late, more offloaded memory has already been freed than the estimate assumes.
     if (recipe.offload.activations && test_device() != device::DeviceKind::cpu)
       EXPECT_LE(static_cast<double>(counted.peak_in(Category::activation)), (1 + peak_share) * estimate.activations);
     else

@@ -302,9 +302,9 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 8, 50, 4), 4e-5) << "half as many experts take half the time";
   EXPECT_DOUBLE_EQ(product(GemmPass::weight_gradient, 16, 50, 8), 24e-5);
   EXPECT_DOUBLE_EQ(product(GemmPass::input_gradient, 16, 50, 8), 8e-5)
-      << "an unmeasured pass takes the time of another pass";
+      << "an unmeasured pass takes the time of a measured one";
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 1), 0.5e-4)
-      << "a dense product has the rate of the product measured with one expert, of twice the weight";
+      << "a dense product takes half the time of that measured with one expert, which has twice the weight";
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 25, 8), 4e-5) << "half the weight takes half the time";
   EXPECT_DOUBLE_EQ(prices.memory_bound(131072), 1e-5) << "a copy reads and writes its bytes";
   EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5);

@@ -141,7 +141,8 @@ TEST(WaitingCores, FollowFromTheSpeedOfRanksBesideWaitingOnes) {
   Origin four_on_a_core;
   four_on_a_core.ranks_per_node = 4, four_on_a_core.node_cores = 1;
   EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 1), 0) << "one rank is four times as fast as four";
-  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 4), 1) << "ranks that wait use as much as ranks that compute";
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 4), 1)
+      << "a waiting rank uses as much of a core as a computing rank";
   EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 2), 1.0 / 3);
   EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 0.5), 0) << "noise";
   EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 9), 1) << "noise";

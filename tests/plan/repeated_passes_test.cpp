@@ -26,8 +26,8 @@ Recipe recipe_with(const std::vector<std::string>& overrides) {
 }
 
 // Returns the record of a step that runs all micro-batches. Runs two steps before it: one of one micro-batch, and one
-// like the recorded step. Under ZeRO-1 and 2, the recorded step hides the gathers of weights of the step before it.
-// Under ZeRO-3, that step determines which weights are gathered ahead.
+// like the recorded step. Under ZeRO-1 and 2, the recorded step hides the gathers of weights of the previous step.
+// Under ZeRO-3, the previous step determines which weights are gathered ahead.
 StepRecord run_all(const Recipe& r, int world, int rank, const RoutingLoad& load) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, mesh::Layout(r.parallel.sizes(), world), rank, load, RunOnMeta::Record::issues);

@@ -58,7 +58,7 @@ Trajectory run_under(const Case& c, int64_t zero, const std::vector<std::string>
 
 class Zero : public testing::TestWithParam<Case> {};
 
-// Levels differ only in how they sum over ranks, and they all sum in rank order.
+// Levels sum over ranks by different operations, which all sum in rank order.
 TEST_P(Zero, EveryLevelEqualsLevel0BitwiseWithOneMicroBatch) {
   const std::string one = cat("batch.global=", 2 * GetParam().dp);
   const Trajectory whole = run_under(GetParam(), 0, {one});
@@ -68,7 +68,7 @@ TEST_P(Zero, EveryLevelEqualsLevel0BitwiseWithOneMicroBatch) {
   }
 }
 
-// Expects levels 0 and 1 to be bitwise equal, and levels 2 and 3. In f64, expects the two pairs to agree up to
+// Expects bitwise equality of levels 0 and 1, and of levels 2 and 3. In f64, expects the two pairs to agree up to
 // rounding, because levels 2 and 3 sum over ranks first, and then over micro-batches.
 void expect_equal_levels(const Case& c, int64_t micro_batches) {
   const std::string global = cat("batch.global=", 2 * micro_batches * c.dp);
@@ -149,7 +149,7 @@ TEST(ZeroLevels, EveryLevelMatchesTrainingOnOneRank) {
   }
 }
 
-// In a run of `hexad train`, a step begins while the weights of the step before are gathered.
+// In a run of `hexad train`, a step begins while the weights of the previous step are gathered.
 TEST(ZeroLevels, StepsThatBeginDuringGathersEqualStepsAfterThemBitwise) {
   const std::vector<Case> cases{{"", 2, {"batch.global=8"}},
                                 {"", 4, {"parallel.ep=2", "batch.global=16"}},

@@ -85,7 +85,7 @@ class Hooks final : public verify::Sabotage {
 inline std::shared_ptr<verify::Sabotage> groups(Wrong wrong) {
   return std::make_shared<Groups>([wrong = std::move(wrong)](const MeshSizes&) { return wrong; });
 }
-/// Returns sabotage by functions.
+/// Returns sabotage by the functions in `set`.
 inline std::shared_ptr<verify::Sabotage> hooks(Hooks::Set set) { return std::make_shared<Hooks>(std::move(set)); }
 
 inline int size_of(const TrainingRun& run, Axis axis) { return run.instance.mesh.size(axis); }

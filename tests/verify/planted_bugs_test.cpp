@@ -157,7 +157,7 @@ std::unique_ptr<data::Source> one_token_late(const data::Source& source, const T
   });
 }
 
-// Plants a bug: rows in fp8 arrive with a scale that is too large by a half.
+// Plants a bug: rows in fp8 arrive with 1.5 times the correct scale.
 void pack_with_large_scales(device::Stream& s, const Tensor& bytes, const Tensor& x, const Tensor& index,
                             const Tensor& row_weights, kernels::WireFormat format) {
   kernels::cpu_table.wire.pack(s, bytes, x, index, row_weights, format);

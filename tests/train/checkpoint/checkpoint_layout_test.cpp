@@ -57,7 +57,7 @@ TEST(CheckpointLayouts, K1_LayoutsLoadCheckpointsOfEachOther) {
       {4, {.tp = 2, .sp = true, .cp = 2, .ep = 4, .etp = 1}},
       {4, {.pp = 2, .tp = 2, .zero = 1}},
       {4, {.ep = 4, .zero = 3}},
-      {4, {.tp = 4, .ep = 2, .etp = 2, .zero = 2}},  // key/value heads on two ranks each
+      {4, {.tp = 4, .ep = 2, .etp = 2, .zero = 2}},  // two ranks hold each key/value head
       {2, {.cp = 2, .etp = 2, .zero = 1}},
       {4, {.pp = 2, .tp = 2, .order = "pp-tp-cp-ep-dp", .ep = 2, .etp = 1, .zero = 1}},
   };

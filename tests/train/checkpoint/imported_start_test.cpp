@@ -156,7 +156,7 @@ TEST(ImportedStart, NewerModelThanAnImportWithoutStampsIsRefused) {
     start_folder(recipe, world, {});
     const std::string imported = model.beside("run") + "/imported", path = imported + "/hugging_face/origin.json";
     Json origin = Json::parse(read_text(path));
-    EXPECT_EQ(origin["files"].size(), 2u) << "config.json and model.safetensors";
+    EXPECT_EQ(origin["files"].size(), 2u) << "the files are config.json and model.safetensors";
     origin.erase("files");
     write_text(path, origin.dump());
     start_folder(recipe, world, {});

@@ -1,4 +1,4 @@
-// Runs that continue with other weights of data.mixture: each dataset goes on after its own last sequence.
+// Runs that continue with other weights of data.mixture: each dataset continues after its own last sequence.
 #include <gtest/gtest.h>
 
 #include <filesystem>
