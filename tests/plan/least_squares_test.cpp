@@ -25,8 +25,7 @@ std::string error_of(const std::function<void()>& f) {
 }
 
 TEST(LeastSquares, FindsTheCoefficientsOfASum) {
-  // Values of 3 - 2 x + 0.5 x^2 at sizes that span six decades. The lengths of the columns differ by a factor of up to
-  // 1e12.
+  // y = 3 - 2 x + 0.5 x^2 at sizes that span six decades. The norms of the columns differ by a factor of up to 1e12.
   std::vector<double> x, square, y;
   for (double v = 1; v <= 1e6; v *= 10) x.push_back(v), square.push_back(v * v), y.push_back(3 - 2 * v + 0.5 * v * v);
   const FitTerm terms[] = {{"one", std::vector<double>(x.size(), 1)}, {"x", x}, {"x^2", square}};
@@ -139,7 +138,7 @@ TEST(FitAlphaBeta, NamesTheWorstSample) {
 }
 
 TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
-  // Times of a link with 50 us and 1 GB/s. The largest message takes twice as long as on this link, as in shared memory
+  // Times of a link with 50 us and 1 GB/s. The largest message takes twice its time, like a message in shared memory
   // that exceeds the cache.
   Points samples;
   for (double x = 4096; x <= 1 << 24; x *= 4) samples.push_back({x, 5e-5 + x / 1e9});

@@ -33,7 +33,7 @@ TEST(BalancedSplit, FollowsTheCostOfEachLayer) {
   EXPECT_EQ(balanced_split({{1, 1, 1, 1, 4}}, 2), (Split{4, 1}));
 }
 
-// Compares with every way to split seven layers into four stages.
+// Compares the result with all splits of seven layers into four stages.
 TEST(BalancedSplit, MinimisesTheLargestStageCost) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const base::Philox random(seed, base::Purpose::synthetic);

@@ -91,7 +91,7 @@ TEST(DataOnRanks, DamageThatOneRankFindsReachesAllRanks) {
   const Recipe recipe = datasets.recipe(3000);
   const std::string path = datasets.folder(3000) + "/train.hxd";
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(300);  // behind the header; another byte of the text
+  file.seekp(300);  // a byte of the text, after the header
   file.put('!');
   file.close();
   const auto errors =

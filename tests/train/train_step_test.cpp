@@ -35,8 +35,7 @@ TEST_P(MicroBatchSize, A1_DoesNotAffectTheAuxiliaryLossOfThisScope) {
   double expected = 0;
   for (const char* micro : {"1", "2", "4", "8"}) {
     SCOPED_TRACE(micro);
-    // SGD without clipping is used, so that the second step also shows the scale of the first step's gradients.
-
+    // With SGD without clipping, the second step also depends on the scale of the first step's gradients.
     TrainingRun run(small_recipe({"model.moe.aux_loss.scope=" + GetParam(), std::string("batch.micro=") + micro,
                                   "optim.name=sgd", "optim.clip=0", "model.moe.aux_loss.coefficient=1"}),
                     self);

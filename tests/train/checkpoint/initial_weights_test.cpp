@@ -45,7 +45,7 @@ double first_loss(const Recipe& recipe, const std::string& folder) {
   return run.step(source).loss;
 }
 
-// Returns the message of the refusal to start a run with `start` and `keys` from `folder`.
+// Returns the error message with exit code `code` when a run with `start` and `keys` starts from `folder`.
 std::string refusal(ExitCode code, const std::string& folder, const Keys& keys) {
   TrainingRun run(small_recipe(start + keys), self);
   return message_of(code, [&] { run.init_from(folder); });
