@@ -1,4 +1,4 @@
-// Texts and JSON that preparation reads, and inputs that it refuses.
+// Texts and JSON that `hexad prepare` reads, and inputs that it refuses.
 #include "framework/data/prepare.h"
 
 #include <gtest/gtest.h>

@@ -163,7 +163,7 @@ TEST(Bpe, OrderOfDocumentsDoesNotMatter) {
   EXPECT_EQ(forward.train(300, workers)->fingerprint(), backward.train(300, workers)->fingerprint());
 }
 
-// Returns a text of distinct words. Pairs of their letters occur in enough words for several threads.
+// Returns a text of distinct words. Pairs of letters occur in so many words that several threads merge them.
 std::string many_words() {
   std::string text;
   for (int i = 0; i < 20000; ++i) {

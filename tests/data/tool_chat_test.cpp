@@ -53,7 +53,7 @@ Document written(const std::string& json, const ConversationForm& form) {
   return document;
 }
 
-// Returns the text with angle quotes around the parts that are learned.
+// Returns the text with angle quotes around its learned parts.
 std::string with_answers(const Document& document) {
   std::string text;
   size_t begin = 0;
@@ -143,7 +143,7 @@ std::string learned(const Tokenizer& tokenizer, const Document& document) {
   return text;
 }
 
-// Returns a tokenizer of bytes, of the token 258, which ends documents, and of special tokens from 259 on.
+// Returns a byte-level tokenizer whose token 258 ends documents. The ids of the given special tokens begin at 259.
 std::unique_ptr<Tokenizer> tokenizer_with(std::initializer_list<const char*> special) {
   const ScratchFolder folder;
   nlohmann::json json = byte_level_json();
@@ -188,7 +188,7 @@ TEST(ToolChat, TextOfToolsNeverBecomesASpecialToken) {
   }
 }
 
-// Returns the problem of the second line of a file.
+// Returns the problem of the JSON `json`, read as line 2 of a file.
 std::string problem_of(std::string_view json, std::shared_ptr<const ConversationForm> form) {
   std::string found;
   const RecordRules rules{.text_key = "text", .chat = std::move(form)};

@@ -1,4 +1,4 @@
-// Helpers of the io tests.
+// Helpers for the io tests.
 #pragma once
 
 #include <gtest/gtest.h>

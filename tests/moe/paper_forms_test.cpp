@@ -1,5 +1,5 @@
-// Compares the papers' closed forms with the simulator on this program's graphs. On an ideal machine they agree if both
-// describe about the same schedule. Otherwise a test states the difference and its reason.
+// Compares the papers' closed forms with the simulator on this program's graphs. On an ideal machine, they agree if
+// both describe nearly the same schedule. Where they differ, the test states the difference and its reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Passes {
   Timeline forward, backward;
 };
 
-// Returns the passes of rank 0 of four. Experts are as wide as a token, and all get the same number of rows.
+// Returns the passes of rank 0 of four ranks. Experts are as wide as a token, and all get the same number of rows.
 Passes simulated(const Words& overrides, const Rates& rates) {
   Passes passes;
   on_ranks(4, [&](const comm::ProcessGroup& world) {

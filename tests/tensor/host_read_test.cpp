@@ -1,4 +1,4 @@
-// Explicit reads by the host. If the memory is already the host's, read_to_host() copies the values, copy_to_host()
+// Explicit reads by the host. If the tensor is already in host memory, read_to_host() copies the values, copy_to_host()
 // returns the tensor itself, and no read is counted.
 #include "framework/tensor/host_read.h"
 

@@ -1,4 +1,4 @@
-// Tokenizer files of other programs that are damaged or not supported. Errors name the file and what is wrong in it.
+// Tokenizer files of other programs that are damaged or not supported. Errors name the file and the problem.
 #include <gtest/gtest.h>
 
 #include "framework/data/tokenizer.h"
@@ -98,7 +98,7 @@ TEST(BadTokenizerJson, KindsThatAreNotSupportedAreNamed) {
   expect_contains(damaged([](Json& j) { j["pre_tokenizer"] = Json::object(); }), "no 'pre_tokenizer.type'");
 }
 
-// Prefixes such as GLM-4's.
+// GLM-4 begins texts with two special tokens.
 TEST(BadTokenizerJson, SecondTokenOnOneSideIsNotSupported) {
   const auto token = [](const char* id) -> Json { return {{"SpecialToken", {{"id", id}, {"type_id", 0}}}}; };
   expect_contains(

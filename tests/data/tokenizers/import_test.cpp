@@ -1,4 +1,4 @@
-// Tokenizers of other programs, from small files that are made by hand.
+// Tokenizers of other programs, loaded from small hand-made files.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -43,7 +43,7 @@ TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessRequested) {
   EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
-// Returns ranges with bytes [begin, end).
+// Returns the set of bytes [begin, end).
 ByteRanges trusting(size_t begin, size_t end) {
   ByteRanges ranges;
   ranges.add(begin, end);
