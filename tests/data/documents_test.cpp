@@ -1,4 +1,4 @@
-// Division into documents, and checks, of text that arrives in blocks.
+// Text that arrives in blocks: its division into documents, and its checks.
 #include "framework/data/documents.h"
 
 #include <gtest/gtest.h>

@@ -227,7 +227,7 @@ TEST(TokenizerFile, BytesPerIdCountText) {
   EXPECT_EQ(bytes[bpe->end_of_document()], 0);
 }
 
-// Returns the message of loading a tokenizer file after `damage` changed its JSON.
+// Returns the error message of loading a tokenizer file whose JSON `damage` has changed.
 template <class F>
 std::string damaged(F&& damage) {
   const ScratchFolder folder;

@@ -1,4 +1,4 @@
-// Wrong numbers from another rank cause an error that names this rank, never a crash.
+// Wrong numbers from another rank cause an error that names the sender, never a crash.
 #include "parallel/ep/received.h"
 
 #include <gtest/gtest.h>

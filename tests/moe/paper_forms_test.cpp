@@ -163,7 +163,7 @@ TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
         return begin_of(t, n == 1 ? "experts[0]" : "experts") - begin_of(t, "dispatch.a2a[0]");
       };
       const std::string what = cat("gathering at ", gather, ", copies at ", copies);
-      // Here the experts' rows are also copied to their places in O1, while MoNTA's O1 has no copy.
+      // This program's O1 copies the rows to their positions, while MoNTA's O1 has no copy.
       const monta::Chunk one = monta::chunk(slot_bytes, network, 1);
       const double o1 = took("sequential", 1);
       expect_near(o1, monta::seconds(monta::Strategy::o1, one, 1) + one.copy.seconds, 0.05, "O1, " + what);

@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Returns the message of loading a file with the given name and contents.
+// Returns the error message of loading a file with the given name and contents.
 std::string message(const std::string& name, const std::string& contents, ExitCode code = ExitCode::data,
                     const TokenizerChoice& choice = {}) {
   const ScratchFolder folder;
@@ -19,7 +19,7 @@ std::string message(const std::string& name, const std::string& contents, ExitCo
   return text;
 }
 
-// Returns the message of loading a byte-level tokenizer.json after `damage` changed it.
+// Returns the error message of loading a byte-level tokenizer.json that `damage` has changed.
 template <class F>
 std::string damaged(F&& damage) {
   Json json = byte_level_json();
