@@ -79,7 +79,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// Draws the weights in several pieces. The pieces of a shard begin at other elements than the pieces of the whole.
+// The weights are drawn in several pieces. In a shard, pieces begin at other elements than in the whole parameter.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};

@@ -217,7 +217,8 @@ TEST(EncodeConversation, PartsAreConvertedOneByOneIfTheTokenizerChangesTheText) 
   const EncodedDocument encoded = encode_document(*t, chat.document(), true);
   EXPECT_EQ(encoded.ids, (Ids{261, '\n', '\n', 0xc3, 0xa9, 262, 258}));
   EXPECT_EQ(encoded.loss_mask, (Mask{0, 0, 1, 1, 1, 1, 1}));
-  EXPECT_EQ(encode_document(*t, chat.document(), false).ids, encoded.ids) << "a prompt is converted alike";
+  EXPECT_EQ(encode_document(*t, chat.document(), false).ids, encoded.ids)
+      << "prompts and training texts give the same ids";
 }
 
 TEST(EncodeConversation, NoTokenJoinsAnAnswerWithTheNextTurn) {

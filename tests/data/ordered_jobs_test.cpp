@@ -111,7 +111,7 @@ TEST(Workers, RunCallsEveryIndexOnceAndRethrowsTheFirstError) {
   } catch (const base::Error& error) {
     EXPECT_EQ(std::string(error.what()), "index 7");
   }
-  EXPECT_EQ(calls, std::vector<int>(50, 2)) << "the other calls are made";
+  EXPECT_EQ(calls, std::vector<int>(50, 2)) << "calls after a failed call are still made";
 }
 
 // Sets the default stack size of new threads. The destructor restores it.

@@ -180,7 +180,7 @@ TEST(ShuffledSequences, NeighboursShareALongDocumentOnlyByChance) {
   EXPECT_GT(share_of_neighbours_in_one_document(source_of<ShuffledDocuments>(lengths, 8), lengths, sequences), 0.99);
 }
 
-// One document of ten tokens is cut into five pieces over two epochs. Three of the pieces begin in the first epoch.
+// One document of ten tokens is divided into five pieces over two epochs. Three of the pieces begin in the first epoch.
 TEST(ShuffledSequences, PieceAcrossEpochsBelongsToTheEpochInWhichItBegins) {
   const auto source = source_of<ShuffledSequences>({10}, 4);
   const auto pieces = [&](int64_t begin, int64_t end) {

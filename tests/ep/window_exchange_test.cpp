@@ -115,7 +115,7 @@ TEST(WindowExchange, IsRefusedIfRowsDoNotArrive) {
     EXPECT_TRUE(windows.take_fresh());
     EXPECT_FALSE(windows.take_fresh());
     EXPECT_NO_THROW(ep::check_windows(windows, lab.context, lab.stream()));
-    // Each row goes to the rank after its own.
+    // Redirects each row to the rank after its destination.
     std::vector<int64_t> others = windows.distances().to_vector<int64_t>();
     std::ranges::rotate(others, others.begin() + 1);
     windows.distances().upload(others.data());

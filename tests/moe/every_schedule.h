@@ -1,4 +1,4 @@
-// Schedules of MoE layers under which the layer gives the results of the plain schedule.
+// Schedules of MoE layers whose results must equal those of the plain schedule.
 #pragma once
 
 #include <algorithm>

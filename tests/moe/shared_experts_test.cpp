@@ -291,7 +291,7 @@ TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
   };
   EXPECT_EQ(most_held({}), 0);
   EXPECT_EQ(most_held(in_moe({"memory_reuse=s4", "chunk_by=tokens", "chunks=3"})), 0);
-  EXPECT_EQ(most_held(beside), 2) << "this test needs two held sets of weights";
+  EXPECT_EQ(most_held(beside), 2) << "beside the all-to-all, two sets of weights must be held";
 }
 
 // Returns the cost of the task shared_experts in forward, for a block with these overrides.

@@ -124,7 +124,7 @@ TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
   }
 }
 
-// The lane skips the other micro-batch's tasks, whose errors must not hide the first one.
+// The lane skips the other micro-batch's tasks, whose errors must not hide the first error.
 TEST_P(Executor, ErrorOfALateTaskEndsBothGraphs) {
   for (const char failing : {'a', 'b'}) {
     DeviceContext fresh{{.worker_lanes = GetParam()}};

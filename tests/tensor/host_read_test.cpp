@@ -87,7 +87,7 @@ TEST(CopyToHost, IsTheTensorItselfOnTheHost) {
 TEST(Device, WithoutItsBackendIsRefusedWithTheReason) {
   try {
     const device::DeviceContext context({.kind = device::DeviceKind::cuda});
-    GTEST_SKIP() << "this machine has a card";
+    GTEST_SKIP() << "this machine has a CUDA device";
   } catch (const Error& e) {
     const bool built_without = std::string(e.what()).find("built without CUDA") != std::string::npos;
     EXPECT_EQ(e.code(), built_without ? ExitCode::usage : ExitCode::resource);

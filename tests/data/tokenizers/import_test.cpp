@@ -240,7 +240,8 @@ TEST(Import, SpecialTokensAreDecodedOnRequest) {
   EXPECT_EQ(tiktoken->decode_with_special(Ids{256, 258}), "ab<|endoftext|>");
   const Loaded tekken("tekken.json", tekken_json().dump());
   EXPECT_EQ(tekken->decode_with_special(Ids{1, 4 + 'c', 2}), "<s>c</s>");
-  EXPECT_EQ(make_byte_tokenizer()->decode_with_special(Ids{'a', 256}), "a") << "this tokenizer has no text for it";
+  EXPECT_EQ(make_byte_tokenizer()->decode_with_special(Ids{'a', 256}), "a")
+      << "the byte tokenizer has no text for its end token";
 }
 
 TEST(Import, ContinuationKeepsTheSpaceAfterItsPrompt) {
