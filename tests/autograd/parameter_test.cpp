@@ -118,7 +118,7 @@ TEST(Parameter, OwnsAllOfItsWeightsUnlessItOwnsItsShareOnly) {
             "[parameter] w [4, 6, 8]: share [100, 193); expected a range in [0, 192]");
 }
 
-// Binds weights to `memory`. `holders` expires once no holder is left.
+// Storage that binds weights to `memory`. `holders` expires once no holder is left.
 class Gatherer final : public ParameterStorage {
  public:
   explicit Gatherer(Tensor weights, device::Event event = {}) : memory(std::move(weights)), arrived(std::move(event)) {}
@@ -183,8 +183,8 @@ TEST(Parameter, HoldingWeightsDoesNotWait) {
   reader->synchronize();
 }
 
-// Storage that keeps the gradients of `all` in the rows of `memory`, and the only contribution to a gradient in
-// `single`.
+// Storage that keeps the gradients of `all` in the rows of `memory`. If a gradient has only one contribution, this
+// contribution is written to `single`.
 class SharedGradients final : public ParameterStorage {
  public:
   SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)

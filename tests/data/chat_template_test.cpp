@@ -1,4 +1,4 @@
-// Chat templates in the folders of models.
+// Reading of chat templates from model folders.
 #include "framework/data/chat_template.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Records in JSON lines: paths of text keys, the shapes of conversations, their written forms, and the parts that
-// models learn.
+// Records in JSON lines: paths of text keys, shapes of conversations, their text in each form, and the parts that are
+// learned.
 #include "framework/data/chat_form.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ Document one(const std::string& line, std::string_view form) {
   return result.documents.empty() ? Document{} : result.documents.front();
 }
 
-// Returns the text with angle quotes around the parts that are learned.
+// Returns the text with angle quotes around its learned parts.
 std::string with_answers(const Document& document) {
   std::string text;
   size_t begin = 0;

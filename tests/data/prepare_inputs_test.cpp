@@ -1,4 +1,4 @@
-// Texts and JSON that preparation reads, and inputs that it refuses.
+// Texts and JSON that `hexad prepare` reads, and inputs that it refuses.
 #include "framework/data/prepare.h"
 
 #include <gtest/gtest.h>
@@ -149,7 +149,7 @@ TEST(Prepare, JsonWithoutTheTextKeyThatTheUserNamesIsAnError) {
   expect_contains(refusal("{\n  \"content\": \"alpha\"\n}\n"), "a.json: object 1: has no key \"contents.text\"");
   expect_contains(refusal("{\"content\": \"alpha\"}"), "a.json:1: has no key \"contents.text\"");
   f.options.inputs = {f.folder.write("a.json", "[1, 2]"), f.folder.write("b.json", "[]"), f.folder / "text"};
-  EXPECT_EQ(prepare(f.options).files, 4) << "other lists are text";
+  EXPECT_EQ(prepare(f.options).files, 4) << "JSON lists without objects are read as text";
 }
 
 TEST(Prepare, ListIsJsonIfAnyOfItsObjectsHasAText) {

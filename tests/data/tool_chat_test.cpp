@@ -53,7 +53,7 @@ Document written(const std::string& json, const ConversationForm& form) {
   return document;
 }
 
-// Returns the text with angle quotes around the parts that are learned.
+// Returns the text with angle quotes around its learned parts.
 std::string with_answers(const Document& document) {
   std::string text;
   size_t begin = 0;
@@ -143,7 +143,7 @@ std::string learned(const Tokenizer& tokenizer, const Document& document) {
   return text;
 }
 
-// Returns a tokenizer of bytes, of the token 258, which ends documents, and of special tokens from 259 on.
+// Returns a byte-level tokenizer whose token 258 ends documents. The ids of the given special tokens begin at 259.
 std::unique_ptr<Tokenizer> tokenizer_with(std::initializer_list<const char*> special) {
   const ScratchFolder folder;
   nlohmann::json json = byte_level_json();
@@ -188,7 +188,7 @@ TEST(ToolChat, TextOfToolsNeverBecomesASpecialToken) {
   }
 }
 
-// Returns the problem of the second line of a file.
+// Returns the problem of the JSON `json`, read as line 2 of a file.
 std::string problem_of(std::string_view json, std::shared_ptr<const ConversationForm> form) {
   std::string found;
   const RecordRules rules{.text_key = "text", .chat = std::move(form)};
@@ -198,7 +198,7 @@ std::string problem_of(std::string_view json, std::shared_ptr<const Conversation
   return found;
 }
 
-// Returns a conversation whose answer has this list of calls.
+// Returns a conversation whose answer has the list `calls`.
 std::string with_calls(std::string_view calls) {
   return cat(R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": )", calls, "}]}");
 }
@@ -332,7 +332,7 @@ TEST(ToolChat, TemplateOfToolsWritesConversationsThatListTools) {
   EXPECT_EQ(written(plain, ModelForm(source)).text, "Hi;Yo;");
   EXPECT_EQ(written(with_tools, ModelForm(source)).text, "f:Hi,Yo,");
   source.tool_source = "\n{% include 'a' %}";
-  EXPECT_EQ(written(plain, ModelForm(source)).text, "Hi;Yo;") << "the other template is not needed";
+  EXPECT_EQ(written(plain, ModelForm(source)).text, "Hi;Yo;") << "the template for tools is not needed";
   expect_contains(problem_of(with_tools, std::make_shared<ModelForm>(source)),
                   "a.jsonl:2: tools.jinja:2: the tag {% include %} is not supported");
 }
@@ -344,7 +344,7 @@ TEST(ToolChat, RefusalsOfATemplateAreNamedByLine) {
   const std::string found = problem_of(two, form);
   EXPECT_TRUE(found.starts_with("a.jsonl:2: t.jinja:")) << found;
   expect_contains(found, "the template refuses the conversation: one call only");
-  // The template of this family joins the arguments to other texts.
+  // The deepseek template concatenates the arguments with other texts.
   expect_contains(problem_of(line, std::make_shared<ModelForm>(form_of(deepseek))),
                   "'+' is given a text and an object");
 }
@@ -356,7 +356,7 @@ TEST(ToolChat, CallsThatATemplateLeavesOutAreRefusedByLine) {
   const std::string found = problem_of(with_calls(call), ignores);
   EXPECT_TRUE(found.starts_with(start)) << found;
   EXPECT_TRUE(found.ends_with("; choose a named --chat-form")) << found;
-  // The template of this family writes either the text or the calls.
+  // The deepseek template writes either the text or the calls.
   const auto either = std::make_shared<ModelForm>(form_of(deepseek));
   for (const char* text : {"", "Wait."}) {
     const std::string both =

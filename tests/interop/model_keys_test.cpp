@@ -32,7 +32,7 @@ TEST(ModelKeys, RecipeNamesTheWidthOfSharedExpertsOnlyIfThereAreSome) {
   EXPECT_GT(without, 0);
 }
 
-// Imports once wrote the width of the shared experts into recipes of models without shared experts.
+// Earlier versions of the import wrote shared_hidden into recipes of models without shared experts.
 TEST(ModelKeys, WidthOfMissingSharedExpertsChangesNoModel) {
   const std::string yaml = "model: {layers: 2, moe: {experts: 4, expert_hidden: 32";
   const auto keys = [](const std::string& text) {

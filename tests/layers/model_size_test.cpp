@@ -1,4 +1,4 @@
-// Compares parameters and operations counted on a meta device with published numbers and counts by hand.
+// Compares parameters and operations counted on a meta device with published numbers and hand counts.
 #include "layers/model_size.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_P(PublishedModel, M1_HasThePublishedParameters) {
   EXPECT_NEAR(static_cast<double>(s.active_parameters - p.outside) / 1e9, p.active, p.digit);
 }
 
-// The recipes name the sources.
+// The recipes name the sources of these numbers.
 INSTANTIATE_TEST_SUITE_P(, PublishedModel,
                          testing::Values(Published{"mixtral-8x22b", 141, 39, 0.5}, Published{"olmoe", 6.9, 1.3, 0.05},
                                          Published{"qwen3-30b-a3b", 30.5, 3.3, 0.06},
@@ -207,7 +207,7 @@ TEST(ModelSize, CountsTheExpertsThatChooseAToken) {
   EXPECT_EQ(whole.parameters, half.parameters);
 }
 
-// Compares the count without memory with the parameters that the layers make.
+// Compares the count on a meta device with the parameters that the layers create.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(CountEqualsModel, ForThisRecipe) {

@@ -14,7 +14,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// Four tokens and two experts.
+// Scores of four tokens for two experts.
 const std::vector<double> scores{0.9, 0.1, 0.5, 0.5, 0.5, 0.5, 0.1, 0.9};
 
 struct Choice {

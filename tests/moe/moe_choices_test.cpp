@@ -143,7 +143,7 @@ TEST(MoeChoices, OpenGemmsAreGroupedOrByLoadWithItsThreshold) {
   for (const MoeSchedule& s : all) {
     MoeScheduleConfig chosen = c;
     chosen.choose_open(s);
-    EXPECT_EQ(chosen.settled(), s) << "the threshold goes with by_load only";
+    EXPECT_EQ(chosen.settled(), s) << "only by_load has the threshold";
   }
 }
 

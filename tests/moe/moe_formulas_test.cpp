@@ -51,14 +51,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"A3_CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7}),
     [](const auto& i) { return i.param.name; });
 
-// The choice of experts is overridden, because a finite difference may change it.
+// The choice of experts is overridden, because a finite difference could change it.
 class MoeLayerGradients : public testing::TestWithParam<Case> {};
 
 void expect_gradients(MoeLab& lab, const MicroBatch& batch) {
   gradcheck(lab, {lab.randn({12, lab.config.hidden})},
             [&](Tape& t, const std::vector<Value>& x) {
               const auto out = lab.layer(t, x[0], {.batch = batch});
-              // An evaluation has no auxiliary losses, and gradcheck compares it with the training pass.
+              // Without statistics, the evaluations of gradcheck have no auxiliary losses, so only y is compared.
               return std::vector<Value>{out.y};
             },
             {.zeros = Zeros::expected, .of_layers = true});

@@ -1,4 +1,4 @@
-// Update rules registered by a program.
+// Update rules that a program registers.
 #include "optim/update_rule.h"
 
 #include <gtest/gtest.h>

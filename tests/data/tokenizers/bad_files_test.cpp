@@ -1,4 +1,4 @@
-// Tokenizer files of other programs that are damaged or not supported. Errors name the file and what is wrong in it.
+// Tokenizer files of other programs that are damaged or not supported. Errors name the file and the problem.
 #include <gtest/gtest.h>
 
 #include "framework/data/tokenizer.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Returns the message of loading a file with the given name and contents.
+// Returns the error message of loading a file with the given name and contents.
 std::string message(const std::string& name, const std::string& contents, ExitCode code = ExitCode::data,
                     const TokenizerChoice& choice = {}) {
   const ScratchFolder folder;
@@ -19,7 +19,7 @@ std::string message(const std::string& name, const std::string& contents, ExitCo
   return text;
 }
 
-// Returns the message of loading a byte-level tokenizer.json after `damage` changed it.
+// Returns the error message of loading a byte-level tokenizer.json that `damage` has changed.
 template <class F>
 std::string damaged(F&& damage) {
   Json json = byte_level_json();
@@ -98,7 +98,7 @@ TEST(BadTokenizerJson, KindsThatAreNotSupportedAreNamed) {
   expect_contains(damaged([](Json& j) { j["pre_tokenizer"] = Json::object(); }), "no 'pre_tokenizer.type'");
 }
 
-// Prefixes such as GLM-4's.
+// GLM-4 begins texts with two special tokens.
 TEST(BadTokenizerJson, SecondTokenOnOneSideIsNotSupported) {
   const auto token = [](const char* id) -> Json { return {{"SpecialToken", {{"id", id}, {"type_id", 0}}}}; };
   expect_contains(
