@@ -1,5 +1,5 @@
-// Rows in wire formats: layout, error bounds, and rows with NaN or infinity, which must remain recognisable. All tests
-// but those of errors call the CPU's table and the reference.
+// Rows in wire formats: layout, error bounds, and rows with NaN or infinity, which must remain recognisable. Tests of
+// kernels, except for those of errors, call the CPU's table and the reference.
 #include <gtest/gtest.h>
 
 #include <cmath>

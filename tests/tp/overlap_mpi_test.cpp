@@ -1,5 +1,5 @@
-// Tests run by mpirun, with late messages. Rows arrive completely, overlapped products equal their unfused compositions
-// bitwise, and the vocabulary loss and its gradients match those of one rank.
+// Tests run by mpirun, with delayed messages: gathers of rows, overlapped products (bitwise equal to their unfused
+// compositions), and the vocabulary loss and its gradients (compared with those of one rank).
 #include "parallel/tp/overlap.h"
 
 #include "parallel/comm/world.h"
