@@ -176,8 +176,8 @@ void check_groups_in_flight_together(const ProcessGroup& world, const Place& pla
   for (int repeat = 0; repeat < 3; ++repeat) {
     std::vector<Event> events;
     std::vector<Tensor> sums;
-    // Every group gets its operations in the same order on all ranks, but neighbouring ranks take the groups in
-    // different orders.
+    // All ranks call the operations of a group in the same order, but neighbouring ranks use the groups in different
+    // orders.
     std::vector<const ProcessGroup*> order{dp.get(), ep.get(), pairs.get()};
     std::rotate(order.begin(), order.begin() + (world.rank() + repeat) % 3, order.end());
     for (int i = 0; i < 2; ++i)

@@ -1,5 +1,4 @@
-// The engine over a transport inside this process. The thread sanitizer supports this transport, and tests may delay
-// it.
+// Communication engine over a transport inside this process, which the thread sanitizer supports and tests can delay.
 #include "parallel/comm/engine.h"
 
 #include <gtest/gtest.h>
@@ -43,9 +42,9 @@ TEST(CommEngine, GroupsWorkWithLateMessagesAndComparedCalls) {
       options);
 }
 
-// Each rank makes the calls of a step in its own order and then waits for one call of the previous step. In every
-// fourth step, it also waits for all calls of this step. Therefore, a rank may wait for a class that is delayed on
-// another rank. If a wait never ends, the watchdog ends the test.
+// Ranks make the calls of a step in different orders. Each rank then waits for one call of the previous step and, in
+// every fourth step, for all calls of this step. Therefore, a rank may wait for a class that is delayed on another
+// rank. If a wait never ends, the watchdog ends the test.
 TEST(CommEngine, DifferentOrdersOfCallsCauseNoDeadlock) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 18, .low_window_bytes = 1 << 16};

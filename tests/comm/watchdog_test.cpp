@@ -57,7 +57,7 @@ void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& ran
   if (r < 2) low->barrier(stream).wait();
 }
 
-// Runs wait_in_a_chain() with a rank 2 that hangs outside of operations. Returns the report of rank 0.
+// Runs wait_in_a_chain() while rank 2 hangs outside of operations. Returns the report of rank 0.
 std::string failure_in_a_chain() {
   std::atomic<bool> over = false;
   return failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {

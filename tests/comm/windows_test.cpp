@@ -1,5 +1,5 @@
 // Windows of ranks that are threads of one process. In an exchange, each rank writes to the windows of all ranks, and
-// then reads its own.
+// then reads its own window.
 #include "parallel/comm/windows.h"
 
 #include <gtest/gtest.h>

@@ -304,7 +304,7 @@ TEST(RingAttention, GivesEveryRankTheSameWorkAndComputesNothingTwice) {
   }
 }
 
-TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in a step would delay the others
+TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in a step would delay all ranks
   for (int ranks : {2, 3, 4})
     for (int rank = 0; rank < ranks; ++rank)
       for (int owner = 0; owner < ranks; ++owner) {

@@ -98,7 +98,7 @@ class ZipfRows {
   std::array<double, experts> reached_{};
 };
 
-// As with `memory_reuse: s1`, each layer's rows, gate and up are offloaded in forward and restored in backward.
+// Each layer's rows, gate and up are offloaded in forward and restored in backward, as with `memory_reuse: s1`.
 TEST(OffloadArena, StopsGrowingAlthoughSizesChangeInEveryStep) {
   constexpr int steps = 2000;
   OffloadArena arena(testing::TempDir());

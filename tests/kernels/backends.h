@@ -1,4 +1,4 @@
-// Backends that a test program tests: the CPU's table and the reference, or the CUDA table (tests/gpu).
+// Backends under test in a program: the CPU's table and the reference, or the CUDA table (tests/gpu).
 #pragma once
 
 #include <ostream>

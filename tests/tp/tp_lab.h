@@ -72,7 +72,7 @@ void on_late_ranks(int ranks, F&& f) {
   comm::with_ranks(ranks, body, {.jitter = {.seed = 3, .max_delay = std::chrono::microseconds(200)}});
 }
 
-/// Tape that keeps its saved tensors, and its backward.
+/// Tape that keeps all saved tensors, with a function that runs backward.
 struct Trial {
   explicit Trial(Lab& l, Tape::Mode mode = Tape::Mode::record) : lab(l), tape(l.stream(), *policy, mode) {}
 
