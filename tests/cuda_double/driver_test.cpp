@@ -14,7 +14,7 @@
 namespace hexad::device::cuda {
 namespace {
 
-// Removes an attribute from the cards during its lifetime.
+// Removes an attribute from the cards for the lifetime of this object.
 class Without {
  public:
   explicit Without(CUdevice_attribute attribute) : attribute_(attribute) {

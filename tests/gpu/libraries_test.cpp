@@ -26,8 +26,7 @@ class LibrariesTest : public testing::Test {
     ::unsetenv("HEXAD_CUDA_LIBRARIES");
     std::filesystem::remove_all(folder);
   }
-  // Loads `library`, which is searched only in the folder, and looks up `function`. Returns the message of the error;
-  // "none" if there is none.
+  // Loads `library`, searched only in `folder`, and looks up `function`. Returns the message of the error, or "none".
   std::string message(const std::string& library, const char* function = "cudnnCreate") {
     ::setenv("HEXAD_CUDA_LIBRARIES", folder.c_str(), 1);
     try {

@@ -1,4 +1,4 @@
-// Messages of errors that the fast table of the CPU reports.
+// Error messages of the CPU's table.
 #include "tests/kernels/edge.h"
 
 namespace hexad::tests {

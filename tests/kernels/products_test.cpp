@@ -104,8 +104,8 @@ TEST_P(Products, SumOverNoTermsIsZeroOrUntouched) {
 
 using Offsets = std::vector<int64_t>;
 GroupOffsets on_host(const Offsets& offsets) { return GroupOffsets::on_host(offsets); }
-// Offsets of four experts: a usual case, empty experts, all rows to one expert, no rows, and unassigned rows before and
-// after.
+// Offsets of four experts. In this order: every expert has rows, two have none, one has all rows, none has rows, and
+// the first and last rows belong to no expert.
 const Offsets groups[] = {
     {0, 7, 20, 33, 65}, {0, 0, 41, 41, 65}, {0, 0, 65, 65, 65}, {0, 0, 0, 0, 0}, {3, 3, 40, 41, 60}};
 
@@ -232,7 +232,7 @@ TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
             "the device");
 }
 
-// The kernels make no widened copy of the bf16 operand.
+// The kernels convert the bf16 operand without a copy in f32.
 TEST(ProductsOfMixedDtypes, EqualProductsOfWidenedOperandsBitwise) {
   device::DeviceContext context;
   Stream& stream = context.compute();
