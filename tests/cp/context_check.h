@@ -1,5 +1,5 @@
-// Compares attention over whole sequences with attention over ranks that share the sequences, for threads and
-// processes.
+// Compares attention over whole sequences with attention in which ranks share the sequences. Used by tests whose ranks
+// are threads and by tests whose ranks are processes (MPI).
 #pragma once
 
 #include <functional>

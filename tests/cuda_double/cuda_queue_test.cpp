@@ -1,5 +1,5 @@
-// Marks in a queue, for which other queues can wait. Marks recorded without new work in between are one mark, unless a
-// thread has a handle of the queue.
+// Tests Queue::record(), which returns marks for which other queues can wait. Two calls return the same mark if no work
+// was appended between them and no thread had a Handle of the queue.
 #include "framework/device/cuda/queue.h"
 
 #include <gtest/gtest.h>

@@ -128,7 +128,10 @@ TEST_F(TensorTest, ReshapeErrorsNameTheShapes) {
               t.reshape({-1, 0});
             }),
             "[tensor] reshape of [3, 4] to [-1, 0]; expected sizes whose product divides the number of elements, 12");
-  EXPECT_EQ(message_of([&] { t.reshape({-1, -1}); }), "[tensor] reshape with two unknown sizes: [-1, -1]");
+  EXPECT_EQ(message_of([&] {
+              t.reshape({-1, -1});
+            }),
+            "[tensor] reshape of [3, 4] to [-1, -1] with several unknown sizes (-1); expected at most one");
   EXPECT_EQ(message_of([&] { t.reshape({-12}); }), "[shape] negative size in [-12]");
   EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).reshape({6}); }),
             "[tensor] reshape of a strided [3, 2]; expected a contiguous tensor");

@@ -60,8 +60,8 @@ struct Heads {
 
 class SplitNorm : public testing::TestWithParam<int> {};
 
-// There are two heads of keys, so with 4 ranks, two ranks hold each head. Each of these two ranks has an addend of the
-// gradient.
+// There are two key heads, so with 4 ranks, two ranks hold each key head. The gradient of a key head is the sum of the
+// gradients on its two ranks.
 TEST_P(SplitNorm, EqualsTheNormOfAllColumns) {
   on_late_ranks(GetParam(), [](TpLab& lab) {
     const Heads q(lab, 4), k(lab, 2);

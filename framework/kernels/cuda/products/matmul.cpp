@@ -16,8 +16,8 @@ namespace {
 using device::cuda::cuda_stream;
 
 void check_size(std::string_view op, std::string_view name, const Matrix& m, int64_t rows, int64_t columns) {
-  require(m.rows == rows && m.columns == columns, "[", op, "] ", name, " has ", m.rows, " rows of ", m.columns,
-          "; expected ", rows, " of ", columns);
+  require(m.rows == rows && m.columns == columns, "[", op, "] ", name, " has ", m.rows, " rows and ", m.columns,
+          " columns; expected ", rows, " rows and ", columns, " columns");
 }
 
 void zero(Stream& stream, const Matrix& m) {
