@@ -206,7 +206,8 @@ Event ImaginedGroup::start(Operation op, Stream& stream) const {
       break;
     case Kind::reduce_scatter:
     case Kind::receive:
-      require(!on_host, "[imagined group] ", name(), ": the other ranks' values are not known for ", op);
+      require(!on_host, "[imagined group] ", name(), ": ", op,
+              " needs values of other ranks, which are unknown; expected a tensor in device memory");
       forget(op.out, stream);
       break;
     case Kind::broadcast:

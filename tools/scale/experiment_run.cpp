@@ -150,7 +150,7 @@ class Runner {
 
   void finish(int64_t child, const ChildEnd& end) {
     const auto active = std::ranges::find(active_, child, &Active::child);
-    base::require(active != active_.end(), "[scale] child ", child, " is no run");
+    base::require(active != active_.end(), "[scale] child ", child, " ended; expected the child of an active run");
     ++counts_.executed;
     // A signal to this process ends runs. Such a run has not failed, and it is finished only if its metrics are
     // complete.

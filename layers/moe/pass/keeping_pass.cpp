@@ -61,7 +61,8 @@ KeptTensors kept_from(const Saved& saved, size_t computations) {
   std::vector<Tensor> tensors = saved.all();
   auto next = tensors.begin();
   kept.each([&](Tensor& t) { t = std::move(*next++); });
-  require(next == tensors.end(), "[moe] the tape returned more tensors than the pass had saved");
+  require(next == tensors.end(), "[moe] the tape returned ", tensors.size(), " saved tensors; expected ",
+          next - tensors.begin());
   return kept;
 }
 

@@ -44,14 +44,14 @@ double seconds(Strategy strategy, const Chunk& one, int64_t chunks) {
   const auto more = static_cast<double>(chunks - 1);
   switch (strategy) {
     case Strategy::o1:
-      base::require(chunks == 1, "[monta] O1 requires one chunk, got ", chunks);
+      base::require(chunks == 1, "[monta] strategy O1 has ", chunks, " chunks, expected 1");
       return aa + ag;
     case Strategy::o2:
       return aa + ag + copy + more * std::max(aa, ag + copy);
     case Strategy::o3:
       return aa + ag + copy + more * std::max({aa, ag, copy});
   }
-  base::fail_invariant("[monta] unknown strategy");
+  base::fail_invariant(base::cat("[monta] the strategy is ", static_cast<int>(strategy), "; expected a Strategy"));
 }
 
 int64_t most_chunks(double volume, const Network& n, double smallest_volume) {
