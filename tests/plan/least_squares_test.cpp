@@ -160,7 +160,7 @@ TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
   EXPECT_EQ(error_of([] {
               fit_alpha_beta(Points{{1, 0}, {2, 1}}, Least::relative_residuals);
             }),
-            "[fit_alpha_beta] 0 seconds for 1, expected more than 0 seconds");
+            "[fit_alpha_beta] the time for size 1 is 0 seconds, expected more than 0");
 }
 
 TEST(FitAlphaBeta, NeedsTwoSizes) {

@@ -84,8 +84,8 @@ double DescribedPrices::copy(CopyKind kind, double bytes) const {
 }
 
 double DescribedPrices::collective(Collective operation, const GroupPlace& place, double bytes) const {
-  base::require(place.ranks_per_node <= m_.ranks_per_node, "[Prices] ", place.ranks_per_node,
-                " ranks of a group on one node, expected at most ", m_.ranks_per_node);
+  base::require(place.ranks_per_node <= m_.ranks_per_node, "[Prices] a group has ", place.ranks_per_node,
+                " ranks on one node, expected at most ", m_.ranks_per_node);
   const Way way = way_of(place);
   switch (operation) {
     case Collective::all_to_all:

@@ -68,8 +68,8 @@ Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least) {
   FitTerm terms[] = {{"seconds to start", {}}, {"seconds per unit", {}}};
   std::vector<double> weighted;
   for (const auto& [x, y] : samples) {
-    base::require(least == Least::residuals || y > 0, "[fit_alpha_beta] ", y, " seconds for ", x,
-                  ", expected more than 0 seconds");
+    base::require(least == Least::residuals || y > 0, "[fit_alpha_beta] the time for size ", x, " is ", y,
+                  " seconds, expected more than 0");
     const double weight = least == Least::residuals ? 1 : 1 / y;
     terms[0].values.push_back(weight), terms[1].values.push_back(weight * x), weighted.push_back(weight * y);
   }

@@ -32,7 +32,7 @@ double all_to_all_volume(double b, double s, double h, double k, double bytes_pe
 Transfer baseline(double volume, const Network& n) { return transfer(n.all_to_all, volume * (n.e - 1) / n.e, volume); }
 
 Chunk chunk(double volume, const Network& n, int64_t chunks) {
-  base::require(chunks >= 1, "[monta] ", chunks, " chunks, expected at least 1");
+  base::require(chunks >= 1, "[monta] the number of chunks is ", chunks, ", expected at least 1");
   const double whole = volume / static_cast<double>(chunks), own = whole / n.t;
   return {.all_to_all = transfer(n.all_to_all, own * (n.e - 1) / n.e, own),
           .all_gather = transfer(n.all_gather, whole * (n.t - 1) / n.t, whole),

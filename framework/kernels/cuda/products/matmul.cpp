@@ -58,7 +58,7 @@ void product(Stream& stream, std::string_view op, const Matrix& out, const Facto
   const Dtype in = left.dtype(), result = out.tensor.dtype();
   require((in == Dtype::f64) == (right.dtype() == Dtype::f64) && (in == Dtype::f64) == (result == Dtype::f64), "[", op,
           "] factors are ", in, " and ", right.dtype(), ", the result is ", result,
-          "; expected f64 for all of them or for none");
+          "; expected f64 for all three or for none");
   if (out.rows == 0 || out.columns == 0) return;
   if (left.columns() == 0) {
     if (write == Write::replace) zero(stream, out);
