@@ -254,7 +254,8 @@ class Replay {
   /// Removes and returns the gradient of a leaf; undefined if the leaf got no gradient. Throws std::logic_error if
   /// `leaf` needs no gradient.
   Tensor take_gradient(const Value& leaf) {
-    require(leaf.wants_gradient(), "[tape] take_gradient() was called for a value that needs no gradient");
+    require(leaf.wants_gradient(),
+            "[tape] take_gradient() was called for a value that needs no gradient; expected a leaf that needs one");
     return std::exchange(gradients_[leaf.id], {});
   }
 

@@ -76,12 +76,12 @@ class Allocator {
   std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use, by size and category
 };
 
-/// Returns the size class of a block: `bytes` rounded up to eighths of a power of two, at least 512. Above 512 bytes,
-/// at most 12.5% is wasted. Blocks of slightly different sizes, such as the rows of experts, can reuse each other's
-/// memory.
+/// Returns the size class of a block: `bytes` rounded up to a multiple of 1/8 of the largest power of two below
+/// `bytes`; at least 512. Above 512 bytes, at most 12.5% is wasted. Blocks of slightly different sizes, such as the
+/// rows of experts, can reuse each other's memory.
 int64_t block_size(int64_t bytes);
 
-/// Caches freed blocks by size class (eighths of a power of two) and reuses them. Returns the cached blocks to the
+/// Caches freed blocks by size class (block_size()) and reuses them. Returns the cached blocks to the
 /// system if a new block would otherwise exceed `limit`, or if the system has no more memory.
 class CachingAllocator final : public Allocator {
  public:

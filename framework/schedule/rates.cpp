@@ -63,7 +63,8 @@ TimeCurve TimeCurve::linear(double latency, double per_second) {
 
 double TimeCurve::seconds(double size) const {
   if (size <= 0) return 0;
-  base::require(!points.empty(), "[schedule] a curve without points has no seconds for size ", size);
+  base::require(!points.empty(), "[schedule] a curve has no points, so its seconds for size ", size,
+                " are unknown; expected at least one point");
   if (size <= points.front().size) return points.front().seconds;
   const Point& last = points.back();
   if (size >= last.size) {

@@ -96,7 +96,8 @@ TEST(Parameter, ErrorsNameTheParameter) {
         made(lab, "w", Dtype::f32, {{Axis::tp, -1, 2, 0}});
       }),
       "[parameter] w [4, 6, 8]: piece 0 of 2 of dimension -1; expected a piece in 0 .. 1 and a dimension in 0 .. 2");
-  EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
+  EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }),
+            "[initialize] does not support i32; supported: f32, bf16, f64");
 }
 
 // Data parallelism assigns shares (see tests/dp).
@@ -247,8 +248,9 @@ TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesDuplicateNames) {
   for (const auto& p : set) names.push_back(p->name());
   EXPECT_EQ(names, (std::vector<std::string>{"b", "a"}));
   EXPECT_EQ(&set.find("a"), (*(set.begin() + 1)).get());
-  EXPECT_EQ(message_of([&] { set.add(spec("a", {1})); }), "[parameters] two parameters are named a");
-  EXPECT_EQ(message_of([&] { set.find("c"); }), "[parameters] no parameter is named c");
+  EXPECT_EQ(message_of([&] { set.add(spec("a", {1})); }),
+            "[parameters] two parameters are named a; expected unique names");
+  EXPECT_EQ(message_of([&] { set.find("c"); }), "[parameters] no parameter is named c; expected a name in the set");
 }
 
 }  // namespace

@@ -197,9 +197,10 @@ S
   expect_text err "exit code 7 of start 1; 4 ranks are left: going on from the beginning"
 }
 
-# `write_program BODY`: writes program.sh, which handles `validate RECIPE --world RANKS --nearest --at-least MIN`, and
-# `train RECIPE`: it counts its starts in $start, records each in `log`, and runs BODY. BODY may call `save STEP`, and
-# `wait_for_signal STEP CODE`, which saves when SIGUSR1 arrives.
+# `write_program BODY`: writes program.sh. Its `validate RECIPE --world RANKS ...` accepts any number of ranks. Its
+# `train RECIPE` appends a line to `log`, sets $start to the number of starts so far, and runs BODY. BODY may call
+# `save STEP`, and `wait_for_signal STEP CODE`, which on SIGUSR1 saves and exits with CODE; with 99 after 30 s without
+# the signal.
 write_program() {
   cat >program.sh <<S
 #!/usr/bin/env bash

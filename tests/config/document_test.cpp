@@ -180,7 +180,7 @@ TEST_F(Fault33, CyclesAreRefused) {
 TEST_F(Fault33, IncludesOutsideTheRecipesFolderAreRefused) {
   put("out.yaml", minimal);
   const std::string outside = ": is outside the recipe's folder " + fs::canonical(root_ / "in").string() +
-                              "; use an absolute path, or name a folder that contains both with --include-root";
+                              "; use an absolute path, or --include-root with a folder that contains the included file";
   put("in/up.yaml", "name: a\ninclude: ../out.yaml\n");
   EXPECT_EQ(refused("in/up.yaml"), "in/up.yaml:2: include ../out.yaml" + outside);
   fs::create_symlink(root_ / "out.yaml", root_ / "in/link.yaml");

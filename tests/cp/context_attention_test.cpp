@@ -382,7 +382,8 @@ TEST(ContextAttentionErrors, RefuseBoundsOfTheWrongLength) {
     context_attention(tape, x, x, x, c);
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[cp] first and last must have one i32 entry for each of 4 local rows, not i32 [3]");
+    EXPECT_STREQ(e.what(),
+                 "[cp] first or last is i32 [3]; expected one i32 entry, contiguous, for each of 4 local rows");
   }
 }
 

@@ -1,4 +1,5 @@
-// Cards and drivers that lack a property of mapped pages, and drivers that fail to map pages.
+// Cards and drivers without virtual memory management, exportable handles or RDMA to mapped pages, and drivers that
+// fail to map pages.
 #include "framework/device/cuda/driver.h"
 
 #include <gtest/gtest.h>

@@ -41,7 +41,7 @@ class LibrariesTest : public testing::Test {
 };
 
 constexpr const char* way_out =
-    "; install CUDA 13 and cuDNN 9, or name the folder that has them in HEXAD_CUDA_LIBRARIES; or use device: cpu";
+    "; install CUDA 13 and cuDNN 9, set HEXAD_CUDA_LIBRARIES to the folder that contains them, or use device: cpu";
 
 TEST_F(LibrariesTest, MissingLibraryIsNamed) {
   EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was requested, but libcudnn.so.9 cannot be loaded (" + folder +

@@ -202,10 +202,10 @@ std::string message_of(F&& f) {
 TEST_P(Products, ErrorsNameTheTensorAndTheExpectation) {
   const Tensor x = random(3, 4), w = random(5, 4), out = random(3, 6);
   EXPECT_EQ(message_of([&] { matmul_forward(stream_, out, x, w, Write::replace); }),
-            "[matmul] w has 5 rows of 4; expected 6 of 4");
+            "[matmul] w has 5 rows and 4 columns; expected 6 rows and 4 columns");
   EXPECT_EQ(
       message_of([&] { matmul_weight_gradient(stream_, random(6, 4, accumulator()), out, random(2, 4), Write::add); }),
-      "[matmul weight gradient] x has 2 rows of 4; expected 3 of 4");
+      "[matmul weight gradient] x has 2 rows and 4 columns; expected 3 rows and 4 columns");
   const Offsets wrong{0, 2, 1, 3}, few{0, 3};
   const Tensor stack = random(15, 4).reshape({3, 5, 4}), y = random(3, 5);
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(wrong), Write::replace); }),

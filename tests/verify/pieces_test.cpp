@@ -84,8 +84,10 @@ TEST(Gather, NamesATensorNotOwnedExactlyOnce) {
       });
       ADD_FAILURE() << "no error was thrown";
     } catch (const std::logic_error& e) {
-      EXPECT_STREQ(e.what(), count == 34 ? "[gather] the ranks own 34 elements of layers.0.w, which has 35"
-                                         : "[gather] the ranks own 36 elements of layers.0.w, which has 35");
+      EXPECT_STREQ(e.what(),
+                   count == 34
+                       ? "[gather] the ranks own 34 elements of layers.0.w; expected 35, each owned by one rank"
+                       : "[gather] the ranks own 36 elements of layers.0.w; expected 35, each owned by one rank");
     }
   }
 }

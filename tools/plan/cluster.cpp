@@ -182,7 +182,7 @@ schedule::TaskKind kind_of(Collective c) {
     case Collective::send:
       return schedule::TaskKind::send;
   }
-  base::fail_invariant("[cluster] a collective without a kind");
+  base::fail_invariant(base::cat("[cluster] the collective is ", static_cast<int>(c), "; expected a Collective"));
 }
 
 // Samples a curve at sizes from 4 KiB to 16 MiB. Each size is four times the previous size.

@@ -74,7 +74,7 @@ struct Extend {
   }
   template <class A, class B>
   void operator()(A&, const B&) const {
-    base::fail_invariant("[plan] steps of two lengths issue different operations");
+    base::fail_invariant("[plan] two recorded steps issue different kinds of work; expected equal kinds");
   }
 };
 

@@ -46,7 +46,8 @@ bool StepRecord::is_in(const device::Issue& issue, std::string_view span) const 
 size_t StepRecord::first_in(std::string_view span) const {
   for (size_t i = 0; i < issues.size(); ++i)
     if (!issues[i].communicates() && is_in(issues[i], span)) return i;
-  base::fail_invariant(base::cat("[plan] a recorded step has no kernel and no copy in span '", span, "'"));
+  base::fail_invariant(
+      base::cat("[plan] a recorded step has no kernel and no copy in span '", span, "'; expected at least one"));
 }
 
 namespace {

@@ -150,7 +150,7 @@ class Runner {
 
   void finish(int64_t child, const ChildEnd& end) {
     const auto active = std::ranges::find(active_, child, &Active::child);
-    base::require(active != active_.end(), "[scale] child ", child, " is no run");
+    base::require(active != active_.end(), "[scale] child ", child, " ended; expected the child of an active run");
     ++counts_.executed;
     // A signal to this process ends runs. Such a run has not failed, and it is finished only if its metrics are
     // complete.
@@ -213,8 +213,8 @@ class Runner {
   int64_t places_of(const Execution& e) const {
     return request_.room ? scale::places_of(point_of(e), request_.room->kind) : 0;
   }
-  // Returns scale::shared_cores() of this machine. Ranks of a Slurm allocation and simultaneous runs have their own
-  // cores.
+  // Returns scale::shared_cores() of this machine; 0 in a Slurm allocation or if runs execute simultaneously, because
+  // each rank then has its own cores.
   int64_t shared_cores_of(const Point& point) const {
     return request_.room || train::in_slurm_allocation() ? 0 : shared_cores(point, cores_);
   }

@@ -150,7 +150,8 @@ Value join(const Value& value, const Arguments& arguments, const Site& site) {
 std::string separator_of(const Value& value, const Site& site) {
   const Text& text = text_argument("separators", value, site);
   for (size_t i = 0; i < text.size(); ++i)
-    if (text.origin(i) == Origin::message) site.refuse("'separators' of 'tojson' are text of a message");
+    if (text.origin(i) == Origin::message)
+      site.refuse("'separators' of 'tojson' are text of a message, expected text of the template");
   return text.bytes();
 }
 

@@ -144,10 +144,12 @@ class Lexer {
     }
     if (is_digit(first)) {
       while (end < source_.size() && is_digit(source_[end])) ++end;
-      if (end < source_.size() && (continues_name(source_[end]) || source_[end] == '.'))
-        refuse_at(path_, line_, "only whole numbers are supported, found '",
-                  config::shown(source_.substr(at_, end + 1 - at_)), "'");
-      if (end - at_ > 18) refuse_at(path_, line_, "a number has ", end - at_, " digits, expected at most 18");
+      const size_t digits = end - at_;
+      while (end < source_.size() && (continues_name(source_[end]) || source_[end] == '.')) ++end;
+      if (end > at_ + digits)
+        refuse_at(path_, line_, "found the number '", config::shown(source_.substr(at_, end - at_)),
+                  "', expected a whole number");
+      if (digits > 18) refuse_at(path_, line_, "a number has ", digits, " digits, expected at most 18");
       return take(TokenKind::integer, end);
     }
     lex_symbol();

@@ -64,8 +64,11 @@ struct Regex::Compiled {
   bool may_be_empty = true;  // true if a match may be empty; the end of a text is then searched too
 
   [[noreturn]] void fail_match(int result) const {
-    fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason_of(result),
-         ", expected at most ", most_steps, " steps per match");
+    std::string reason = reason_of(result);
+    if (result == PCRE2_ERROR_MATCHLIMIT) reason += cat(", expected at most ", most_steps, " steps per match");
+    if (result == PCRE2_ERROR_BADOFFSET)
+      reason = "a match ends before it begins; expected a pattern without \\K in a look-ahead";
+    fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason);
   }
   [[noreturn]] void fail_text(size_t bytes) const {
     fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: more than ", second_attempts(bytes),

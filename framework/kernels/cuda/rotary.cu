@@ -8,11 +8,12 @@ namespace {
 
 constexpr int at_once = 2;  // items per thread whose loads are in flight together
 
-/// The rows [T H, C] of the queries or of the keys. `out` may be `x`.
+/// Heads of the queries or of the keys, one per row: [tokens * heads, size of a head]. `out` may be `x`.
 template <class D>
 struct Heads {
   Rows<D> out, x;
-  int64_t per_token = 1, rows = 0;
+  int64_t per_token = 1;  // heads of a token
+  int64_t rows = 0;       // tokens * heads; 0 if the call has no queries or no keys
 };
 
 template <class A>

@@ -97,7 +97,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device dev
       return [=, &k] { k.pointwise.copy(*stream, here, away), stream->synchronize(); };
     }
   }
-  base::fail_invariant("[profile] an unknown kind of copy");
+  base::fail_invariant(base::cat("[profile] the kind of copy is ", static_cast<int>(kind), "; expected a CopyKind"));
 }
 
 }  // namespace

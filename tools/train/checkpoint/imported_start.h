@@ -21,7 +21,7 @@ bool starts_from_foreign_model(const Recipe& recipe);
 /// model nor a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
 std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
-/// Throws Error(data), like start_folder(), if run.dir/imported is the import of another model than train.init_from, or
+/// Throws Error(data), like start_folder(), if run.dir/imported is the import of a model other than train.init_from, or
 /// if the model has changed since its import. Does nothing if there is no import.
 void require_same_import(const Recipe& recipe);
 

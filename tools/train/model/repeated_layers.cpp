@@ -37,7 +37,8 @@ std::string description(const Parameter& p, int64_t layer) {
 // Returns the allocator of a meta device's memory.
 MetaAllocator& allocator_of(device::DeviceContext& context) {
   auto* const allocator = dynamic_cast<MetaAllocator*>(context.allocator().get());
-  base::require(allocator != nullptr, "[repeated layers] the context is not on a meta device");
+  base::require(allocator != nullptr, "[repeated layers] the context is on device ", device::name_of(context.kind()),
+                "; expected a meta device");
   return *allocator;
 }
 

@@ -36,8 +36,8 @@ Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
 }
 
 void check(std::string_view op, const Matrix& m, int64_t rows, int64_t columns) {
-  require(m.rows == rows && m.columns == columns, "[", op, "] ", m.name, " has ", m.rows, " rows of ", m.columns,
-          "; expected ", rows, " of ", columns);
+  require(m.rows == rows && m.columns == columns, "[", op, "] ", m.name, " has ", m.rows, " rows and ", m.columns,
+          " columns; expected ", rows, " rows and ", columns, " columns");
 }
 
 Dtype dtype(const Matrix& m) { return m.tensor.dtype(); }
