@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/config/typed_recipe.h"
+#include "layers/moe/schedule/moe_choices.h"
 #include "layers/moe/schedule/schedule_rules.h"
 
 namespace hexad::tests {

@@ -6,6 +6,7 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/ordinal.h"
+#include "layers/moe/schedule/moe_choices.h"
 #include "tools/plan/papers/eps.h"
 #include "tools/plan/papers/monta.h"
 #include "tools/plan/papers/mpmoe.h"

@@ -8,6 +8,7 @@
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/config/type.h"
+#include "layers/moe/schedule/moe_choices.h"
 #include "layers/moe/schedule/moe_schedule_config.h"
 
 namespace hexad::moe {

@@ -13,7 +13,7 @@ namespace hexad::train {
 bool computes_alone(const moe::MoeScheduleConfig& schedule);
 
 /// Returns the reasons why `schedule` is illegal in the layout of `recipe`; empty if it is legal. The rules are part of
-/// the list of choices in layers/moe/schedule/moe_schedule.h.
+/// the list of choices in layers/moe/schedule/moe_choices.h.
 std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
 
 /// Returns the smallest legal schedule.moe.memory_limit in the recipe's layout, in bytes. It suffices for chunks of one
