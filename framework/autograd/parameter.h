@@ -153,7 +153,8 @@ class Parameter {
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
-  /// Makes each later hold() and use() ask `storage` for the weights, which may gather them. Does not own `storage`.
+  /// Makes each later hold() and use() ask `storage` for the weights. `storage` may gather them. The parameter does not
+  /// own it.
   void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
   /// Returns the storage that hold() and use() ask for the weights; null: none.
   const ParameterStorage* weight_storage() const { return weight_storage_; }

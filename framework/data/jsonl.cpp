@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 #include "framework/base/ordinal.h"
 #include "framework/base/utf8.h"
 #include "framework/config/words.h"
@@ -169,7 +170,7 @@ struct Objects {
       return refuse(number, "has no key \"", key, "\" (--text-key), expected an object such as ", example(), "; ",
                     keys_of(object, key), chat);
     if (!found->is_string())
-      return refuse(number, "\"", key, "\" is ", found->type_name(), ", expected a string (--text-key); ",
+      return refuse(number, "\"", key, "\" is ", base::json_kind(*found), ", expected a string (--text-key); ",
                     keys_of(object, key));
     take({.text = found->get<std::string>()}, number);
   }

@@ -119,7 +119,7 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
       std::string list;
       for (int64_t step : known) list += cat(list.empty() ? "" : ", ", step);
       fail(ExitCode::data, folder_, ": has no checkpoint of step ", resume.step,
-           "; there are: ", list.empty() ? "none" : list);
+           list.empty() ? ", nor of any other step" : ", expected one of the steps " + list);
     }
     Checkpoint checkpoint = open(resume.step, Check::quick);
     verify(checkpoint);

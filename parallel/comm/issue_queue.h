@@ -126,9 +126,9 @@ class IssueQueue {
   /// so that a process that was stopped for a while does not blame its peers.
   RequestPtr overdue(int limit);
 
-  /// Returns one entry per channel in which a thread waits for an operation. Without Priorities::by_need, returns one
-  /// entry for every channel if there is such a channel. The entry is the channel's first operation, and the channel's
-  /// number of overdue() calls without progress.
+  /// Returns one entry per channel in which a thread waits for an operation. Without Priorities::by_need, any channel
+  /// may delay the operation, so the result then has all channels; it is empty if no thread waits. The entry is the
+  /// channel's first operation, and the channel's number of overdue() calls without progress.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Reduces the number of overdue() calls without progress to at most `quiet` in every channel.
   void forgive(int quiet);

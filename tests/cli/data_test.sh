@@ -207,7 +207,7 @@ test_jsonl_files_are_read_line_by_line() {
   expect 3 prepare 0 bytes --text-key body
   expect_text err 'texts/a.jsonl:1: has no key "body" (--text-key), expected an object such as {"body": "..."}; keys with strings: text'
   expect 3 prepare 0 bytes --text-key id
-  expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--text-key); keys with strings: text'
+  expect_text err 'texts/a.jsonl:1: "id" is a number, expected a string (--text-key); keys with strings: text'
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err "texts/a.jsonl:4: is not JSON: column 21: " \

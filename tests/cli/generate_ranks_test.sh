@@ -113,7 +113,7 @@ test_prompts_of_a_file_are_continued_in_order() {
   expect_equal "$(cat out)" "$first"
   printf '{"prompt": "x"}\n{"text": "y"}\n' >prompts.jsonl
   expect 3 "$HEXAD" generate run --prompt-file prompts.jsonl
-  expect_text err 'prompts.jsonl:2: has no key "prompt", expected an object with a text under "prompt"'
+  expect_text err 'prompts.jsonl:2: has no key "prompt", expected an object with a string under "prompt"'
   printf 'x\n%s\n' "$(seq -s ' ' 100)" >prompts.txt
   expect 3 "$HEXAD" generate run --prompt-file prompts.txt
   expect_text err "prompts.txt:2: the prompt has " " tokens; expected at most 63, because the model's context"

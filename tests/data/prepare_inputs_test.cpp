@@ -183,7 +183,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
                   "with strings: body\n");
   expect_contains(two,
                   "\ncorrect or remove the object, because no option skips single objects; --exclude PATTERN skips");
-  expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");
+  expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is a number");
   expect_contains(refusal("d.ndjson", "{\"text\": \"a\\u0000b\"}"),
                   "d.ndjson:1: \"text\" is not text: it has a zero byte");
   std::string many;

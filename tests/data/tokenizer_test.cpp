@@ -248,7 +248,7 @@ TEST(TokenizerFile, DamageIsNamed) {
                   }),
                   "no 'format', expected a JSON object with \"format\" (a tokenizer of `hexad prepare`), \"model\" ");
   expect_contains(damaged([](auto& j) { j["format"] = "other"; }), "format is 'other', expected 'hexad-tokenizer'");
-  expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is number, expected a string");
+  expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is a number, expected a string");
   expect_contains(damaged([](auto& j) { j["version"] = 2; }), "version is 2, expected 1");
   expect_contains(damaged([](auto& j) { j["version"] = nlohmann::json::array(); }), "version is not a number");
   expect_contains(damaged([](auto& j) { j["kind"] = "unigram"; }),

@@ -221,10 +221,10 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
     EXPECT_EQ(problem_of(with_calls(calls), conversation_form("chatml", "")), cat("a.jsonl:2: turn 2", wanted));
   };
   const std::string in_call = " of \"messages\": has a problem in call 1 of \"tool_calls\": it ";
-  expect_problem(R"({"name": "f"})", " of \"messages\": \"tool_calls\" is object, expected a list of objects");
+  expect_problem(R"({"name": "f"})", " of \"messages\": \"tool_calls\" is an object, expected a list of objects");
   expect_problem(R"(["f"])",
                  in_call +
-                     "is string, expected an object such as {\"type\": \"function\", \"function\": {\"name\": "
+                     "is a string, expected an object such as {\"type\": \"function\", \"function\": {\"name\": "
                      "\"...\", \"arguments\": {...}}}");
   expect_problem(R"([{"name": "f", "arguments": {}}])",
                  in_call +
@@ -239,9 +239,9 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
   expect_problem(R"([{"type": "search", "function": {"name": "f", "arguments": {}}}])",
                  in_call + "has the type \"search\", expected \"function\"");
   expect_problem(R"([{"type": [], "function": {"name": "f", "arguments": {}}}])",
-                 in_call + "has a \"type\" that is array, expected \"function\"");
+                 in_call + "has a \"type\" that is an array, expected \"function\"");
   expect_problem(R"([{"id": 7, "function": {"name": "f", "arguments": {}}}])",
-                 in_call + "has an \"id\" that is number, expected a string");
+                 in_call + "has an \"id\" that is a number, expected a string");
   expect_problem(R"([{"function": {"name": "", "arguments": {}}}])",
                  in_call + "has no name under \"function\", expected a string under \"name\"");
   expect_problem(R"([{"function": {"name": "f", "arguments": [1]}}])",
@@ -262,7 +262,7 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
                   "calls a tool under \"function_call\", which is not supported; write \"tool_calls\": [{");
   expect_contains(problem_of(R"({"messages": [{"role": "tool", "content": "a", "tool_call_id": 7}]})",
                              conversation_form("chatml", "")),
-                  "a.jsonl:2: turn 1 of \"messages\": \"tool_call_id\" is number, expected a string");
+                  "a.jsonl:2: turn 1 of \"messages\": \"tool_call_id\" is a number, expected a string");
 }
 
 TEST(ToolChat, DeeplyNestedJsonIsRefused) {
@@ -274,7 +274,7 @@ TEST(ToolChat, DeeplyNestedJsonIsRefused) {
   expect_contains(problem(cat(R"([{"function": {"name": "f", "arguments": {"a": )", deep, "}}}]")),
                   "it nests objects and lists more than 32 times, the maximum");
   expect_contains(problem(cat(R"([{"type": )", deep, R"(, "function": {"name": "f", "arguments": {}}}])")),
-                  "it has a \"type\" that is array");
+                  "it has a \"type\" that is an array");
   expect_contains(problem(cat(R"([{"x": )", deep, R"(, "function": {"name": "f", "arguments": {}}}])")),
                   "it has the key \"x\", which is not supported");
   expect_contains(problem_of(cat(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"name": "f", "x": )", deep, "}]}"),
@@ -297,11 +297,11 @@ TEST(ToolChat, WrongToolsAreNamedByLine) {
     return problem_of(cat(R"({"prompt": "Hi", "completion": "Yo", "tools": )", tools, "}"),
                       conversation_form("chatml", ""));
   };
-  EXPECT_EQ(problem(R"("[]")"), "a.jsonl:2: \"tools\" is string, expected a list of objects");
+  EXPECT_EQ(problem(R"("[]")"), "a.jsonl:2: \"tools\" is a string, expected a list of objects");
   expect_contains(problem(R"([{"name": "f"}, {"type": "function"}])"),
                   "a.jsonl:2: has a problem in tool 2 of \"tools\": it has no name, expected an object such as");
   expect_contains(problem(R"([{"type": "web_search", "name": "f"}])"), "it has the type \"web_search\", expected");
-  expect_contains(problem(R"([{"function": "f"}])"), "it has a \"function\" that is string, expected an object");
+  expect_contains(problem(R"([{"function": "f"}])"), "it has a \"function\" that is a string, expected an object");
   expect_contains(problem_of(R"({"prompt": "Hi", "completion": "Yo", "functions": [{"name": "f"}]})",
                              conversation_form("chatml", "")),
                   "a.jsonl:2: lists tools under \"functions\", which is not supported; write \"tools\": [{");

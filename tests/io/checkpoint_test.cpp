@@ -223,7 +223,7 @@ TEST_F(Checkpoints, ResumeIsAutoNoneOrAStep) {
   EXPECT_FALSE(store.find(Resume::parse("none"), Check::full));
   EXPECT_EQ(store.find(Resume::parse("auto"), Check::full)->step(), 200);
   EXPECT_EQ(store.find(Resume::parse("100"), Check::full)->step(), 100);
-  expect_error(ExitCode::data, {"has no checkpoint of step 150; there are: 100, 200"},
+  expect_error(ExitCode::data, {"has no checkpoint of step 150, expected one of the steps 100, 200"},
                [&] { store.find(Resume::parse("150"), Check::full); });
   for (const char* text : {"", "Auto", "-1", "1e3", "10 ", "99999999999999999999"}) {
     expect_error(ExitCode::usage, {cat("resume is '", text, "', expected auto, none or a step")},

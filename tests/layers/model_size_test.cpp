@@ -135,8 +135,9 @@ TEST(ModelSize, ParametersOfQwen3NextEqualTheHandCount) {
 }
 
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
-  // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
-  // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
+  // In a layer, a token is multiplied by q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, the router of
+  // 4096 x 8, and two of the eight experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The
+  // embedding takes no operations, because it is a table lookup.
   const double layer = 2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 4096.0 * 8 + 2 * 3.0 * 4096 * 14336;
   const double products = 32 * layer + 4096.0 * 32000;
   // Causal attention: scores and values take 2 operations each for 4096 elements and half of 32768 keys. Forward does

@@ -85,7 +85,8 @@ constexpr double close_share = 0.01, peak_share = 0.03;
 
 class MemoryEstimate : public testing::TestWithParam<Case> {};
 
-// Compares persistent memory, memory kept for backward, and the total peak of each rank.
+// Compares the estimate of persistent memory, of memory kept for backward, and of the total peak of each rank with the
+// allocator's.
 TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = small_recipe(measured(overrides));

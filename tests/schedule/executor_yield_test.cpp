@@ -106,7 +106,7 @@ TaskGraph pass_in_chunks(bool copies, std::string& log) {
   return g;
 }
 
-// A rank may need no copies while another rank does. Both must yield between the same exchanges.
+// One rank may need copies while another rank needs none. Both must yield between the same exchanges.
 TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
   for (const bool copies : {false, true}) {
     std::string log;

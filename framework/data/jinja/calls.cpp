@@ -250,7 +250,9 @@ Value call_function(std::string_view name, const Arguments& arguments, const Sit
     site.refuse("the template refuses the conversation: ", base::escaped(base::valid_utf8(why.substr(0, 200))));
   }
   if (name != "namespace") refuse_name("function", name, supported, site);
-  if (!arguments.values.empty()) site.refuse("'namespace' takes only members: namespace(name=value)");
+  if (!arguments.values.empty())
+    site.refuse("'namespace' has ", arguments.values.size(),
+                " positional arguments, expected only named ones: namespace(name=value)");
   if (arguments.named.size() > most_members)
     site.refuse("a namespace has ", arguments.named.size(), " members, expected at most ", most_members);
   Object object{ObjectKind::name_space};

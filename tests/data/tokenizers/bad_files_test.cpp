@@ -35,7 +35,7 @@ std::string damaged_fallback(F&& damage) {
 
 TEST(BadTokenizerJson, VocabularyProblemsAreNamed) {
   expect_contains(damaged([](Json& j) { j["model"].erase("vocab"); }), "no 'model.vocab'");
-  expect_contains(damaged([](Json& j) { j["model"]["vocab"] = 7; }), "'model.vocab' is number, expected an object");
+  expect_contains(damaged([](Json& j) { j["model"]["vocab"] = 7; }), "'model.vocab' is a number, expected an object");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = 5; }), "have the same id, 5");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = -1; }),
                   "token 'x y' has the id -1, expected 0 to");
@@ -53,7 +53,7 @@ TEST(BadTokenizerJson, BadMergesAreNamed) {
                   "'model.merges[0]' is 'ab', expected two tokens");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = {"a", "b", "c"}; }), "has 3 parts, expected 2");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = 5; }),
-                  "'model.merges[0]' is number, expected a string");
+                  "'model.merges[0]' is a number, expected a string");
 }
 
 TEST(BadTokenizerJson, MergeWithAnEmptyPartIsRefused) {
@@ -69,7 +69,7 @@ TEST(BadTokenizerJson, AddedTokensThatContradictTheVocabularyAreNamed) {
   expect_contains(damaged([](Json& j) { j["added_tokens"][0]["id"] = -5; }), "'added_tokens[0].id' is -5, expected");
   expect_contains(damaged([](Json& j) { j["added_tokens"][0]["content"] = ""; }),
                   "'added_tokens[0].content' is empty, expected the text of the token");
-  expect_contains(damaged([](Json& j) { j["added_tokens"] = "x"; }), "'added_tokens' is string, expected a list");
+  expect_contains(damaged([](Json& j) { j["added_tokens"] = "x"; }), "'added_tokens' is a string, expected a list");
 }
 
 TEST(BadTokenizerJson, KindsThatAreNotSupportedAreNamed) {
@@ -153,7 +153,7 @@ TEST(BadTokenizerJson, UnigramVocabulariesAreChecked) {
     return message("tokenizer.json",
                    Json{{"model", {{"type", "Unigram"}, {"vocab", Json::parse(vocab)}, {"unk_id", unknown}}}}.dump());
   };
-  expect_contains(unigram(R"([["<unk>", 0], ["a", "x"]])", 0), "'model.vocab[1][1]' is string, expected a number");
+  expect_contains(unigram(R"([["<unk>", 0], ["a", "x"]])", 0), "'model.vocab[1][1]' is a string, expected a number");
   expect_contains(unigram(R"([["<unk>", 0], ["", -1]])", 0), "'model.vocab[1]' is an empty token");
   expect_contains(unigram(R"([["<unk>", 0], ["a", -1], ["a", -2]])", 0), "token 'a' has two ids, 1 and 2");
   expect_contains(unigram(R"([["<unk>", 0], ["a", -1]])", 2),
@@ -225,11 +225,12 @@ TEST(BadTekken, FieldsAreChecked) {
   expect_contains(damage([](Json& j) { j["config"]["default_num_special_tokens"] = 0; }),
                   "'config.default_num_special_tokens' is 0, expected a whole number from 1 to 5");
   expect_contains(damage([](Json& j) { j["vocab"][3]["token_bytes"] = "?"; }), "'vocab[3].token_bytes' is not base64");
-  expect_contains(damage([](Json& j) { j["vocab"][3]["rank"] = 2; }), "'vocab[3]' has the rank of another token, 2");
+  expect_contains(damage([](Json& j) { j["vocab"][3]["rank"] = 2; }),
+                  "'vocab[3]' has rank 2, which an earlier token has");
   expect_contains(damage([](Json& j) {
                     j["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}}, {{"rank", 1}, {"token_str", "</s>"}}};
                   }),
-                  "'special_tokens[1]' has the rank of another token, 1, expected distinct ranks");
+                  "'special_tokens[1]' has rank 1, which an earlier token has; expected distinct ranks");
   expect_contains(damage([](Json& j) {
                     j["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}}, {{"rank", 2}, {"token_str", ""}}};
                   }),
@@ -262,7 +263,7 @@ TEST(BadConfigs, FileAndKeyAreNamed) {
   };
   expect_contains(beside("tokenizer_config.json", "["), "is not a JSON object");
   expect_contains(beside("tokenizer_config.json", R"({"eos_token": "<nothing>"})"), "'eos_token' is '<nothing>'");
-  expect_contains(beside("tokenizer_config.json", R"({"eos_token": 7})"), "'eos_token' is number, expected a string");
+  expect_contains(beside("tokenizer_config.json", R"({"eos_token": 7})"), "'eos_token' is a number, expected a string");
   expect_contains(beside("generation_config.json", R"({"eos_token_id": 5000})"), "'eos_token_id' is 5000, expected");
   expect_contains(beside("generation_config.json", R"({"eos_token_id": []})"), "has 0 elements");
 }
