@@ -47,5 +47,20 @@ TEST(ModelKeys, QkNormTrueOfOlderRecipesMeansTheNormOfHeads) {
   EXPECT_EQ(keys.text("model.qk_norm"), "head");
 }
 
+TEST(ModelKeys, AnotherTypeIsRefusedWithItsText) {
+  const auto refusal = [](const std::string& text) -> std::string {
+    try {
+      ModelKeys::of_recipe(config::parse(text, "recipe"), "recipe");
+    } catch (const base::Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("model: {layers: [1, 2]}"), "recipe: model.layers is [1, 2], expected a whole number");
+  EXPECT_EQ(refusal("model: {layers: two}"), "recipe: model.layers is 'two', expected a whole number");
+  EXPECT_EQ(refusal("model: {rotary_scaling: {long_factors: [1, wide]}}"),
+            "recipe: model.rotary_scaling.long_factors is [1, wide], expected a list of numbers");
+}
+
 }  // namespace
 }  // namespace hexad::tests

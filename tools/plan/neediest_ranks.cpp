@@ -61,7 +61,8 @@ std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& spl
   return kind;
 }
 
-// Returns the given stages, in ascending order, without those that an earlier given stage covers.
+// Returns `stages`, which are in ascending order, without those that an earlier stage of the list covers
+// (HeldTensors::cover()).
 std::vector<size_t> uncovered(const std::vector<size_t>& stages, const pp::CheckedSchedule& program) {
   std::vector<size_t> result;
   std::vector<pp::HeldTensors> held;

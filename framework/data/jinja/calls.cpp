@@ -180,8 +180,8 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
       if (is_none) continue;
       style.item_separator = separator_of(both->items[0], site);
       style.key_separator = separator_of(both->items[1], site);
-      if (style.item_separator.size() + style.key_separator.size() > longest_name)
-        site.refuse("'separators' of 'tojson' have more than ", longest_name, " bytes, the maximum");
+      if (const size_t bytes = style.item_separator.size() + style.key_separator.size(); bytes > longest_name)
+        site.refuse("'separators' of 'tojson' have ", bytes, " bytes together, expected at most ", longest_name);
       separates = true;
     } else {
       refuse_name("keyword of 'tojson'", name, supported, site);

@@ -190,7 +190,8 @@ class Lexer {
     tokens_.push_back({TokenKind::text_literal, std::move(text), line});
   }
 
-  // Appends the character of an escape sequence, whose backslash is before `at`. Returns the position after it.
+  // Appends the text of the escape sequence whose backslash is before `at`. An escaped newline adds nothing; a
+  // backslash before an unknown character stays, as in Python. Returns the position after the sequence.
   size_t lex_escape(size_t at, std::string& text) const {
     static constexpr std::string_view letters = "ntrbfva\\'\"", meanings = "\n\t\r\b\f\v\a\\'\"";
     if (at >= source_.size()) return at;

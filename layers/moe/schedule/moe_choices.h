@@ -124,8 +124,11 @@ inline constexpr std::tuple moe_choices{
         const auto refuse = [&](std::string_view need) {
           no.add("needs ", need, "; legal here: direct, hierarchical");
         };
-        if (at.etp > 1) refuse("parallel.etp: 1, because rows for several ranks have several places");
-        if (s.rows == ep::RowOf::token) refuse("schedule.moe.rows: slot, because a row of a token has several places");
+        if (at.etp > 1)
+          refuse(base::cat("parallel.etp: 1 (now ", at.etp, "), because a window has a row on one rank, but all etp ",
+                           "ranks need it"));
+        if (s.rows == ep::RowOf::token)
+          refuse("schedule.moe.rows: slot, because a window has rows for one expert each, not for several");
         if (s.wire != kernels::WireFormat::model)
           refuse("schedule.moe.wire: model, because rows are computed as they lie in the window");
         if (s.memory_reuse != ReuseStrategy::none)

@@ -1,4 +1,4 @@
-// Launches of kernels on the double. They are checked as by CUDA, and appended to a stream.
+// Kernel launches on the CUDA double. Each launch is checked as CUDA checks it, and appended to a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
