@@ -196,6 +196,34 @@ TEST(Timer, MeasuresASizeAgainThatIsSlowerForEachByte) {
   });
 }
 
+TEST(Timer, MeasuresTheSmallestAndTheLargestSizeInLittleTime) {
+  comm::with_ranks(1, [](const ProcessGroup& world) {
+    device::DeviceContext context;
+    const Timer timer(world, context);
+    std::vector<int64_t> sizes;
+    for (int64_t size = 1; size <= 256; size *= 2) sizes.push_back(size);
+    // Batches of all sizes take equally long, much longer than 256 runs.
+    const auto prepare = [](int64_t size) -> Timer::Work { return {static_cast<double>(size), [] {}, 1e-3}; };
+    const Curve few = timer.curve(sizes, 1e-4, prepare);
+    ASSERT_EQ(few.points.size(), 2u);
+    EXPECT_EQ(few.points.front().x, 1);
+    EXPECT_EQ(few.points.back().x, 256);
+    EXPECT_EQ(timer.curve(sizes, 60, prepare).points.size(), sizes.size());
+  });
+}
+
+TEST(Timer, OmitsSizesThatAreRoundedToTheSameSize) {
+  comm::with_ranks(1, [](const ProcessGroup& world) {
+    device::DeviceContext context;
+    const Timer timer(world, context);
+    const auto prepare = [](int64_t size) -> Timer::Work { return {static_cast<double>(size / 4 * 4), [] {}}; };
+    const Curve curve = timer.curve(std::vector<int64_t>{4, 5, 6, 7, 8, 9}, 60, prepare);
+    ASSERT_EQ(curve.points.size(), 2u);
+    EXPECT_EQ(curve.points.front().x, 4);
+    EXPECT_EQ(curve.points.back().x, 8);
+  });
+}
+
 TEST(Measure, RanksWithSeveralThreadsMeasureFewerThreads) {
   Cluster cluster;
   comm::with_ranks(2, [&](const ProcessGroup& world) {

@@ -6,9 +6,9 @@ namespace hexad::plan {
 ProfileOptions quick_profile() {
   return {.seconds = 6,
           .octaves = 4,
-          .largest_bytes = 1 << 20,
-          .largest_rows = 256,
-          .longest_sequence = 256,
+          .largest_bytes = 4 << 20,
+          .largest_rows = 1024,
+          .longest_sequence = 512,
           .rounds = 1,
           .products = {usual_products.front()},
           .attention = {usual_heads.front()}};
