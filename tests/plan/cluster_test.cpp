@@ -259,6 +259,7 @@ TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
   };
   EXPECT_DOUBLE_EQ(seconds(6e-6), 2.5e-6) << "a quarter of the time of 16 rows, on the line through both points";
   EXPECT_DOUBLE_EQ(seconds(12e-6), 6e-6) << "the last point's rate; the line through both points would give 7e-6";
+  EXPECT_DOUBLE_EQ(seconds(4e-6), 2e-6) << "the last point's rate; the line through both points would give 1e-6";
 }
 
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {

@@ -114,7 +114,9 @@ schedule::TimeCurve curve_of(const Curve& points) {
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
-  if (curve.points.size() > 1 && rate(last) < rate(curve.points[curve.points.size() - 2]))
+  if (curve.points.size() < 2) return curve;
+  const schedule::TimeCurve::Point before = curve.points[curve.points.size() - 2];
+  if (rate(last) < rate(before) || last.seconds <= before.seconds)
     curve.points.push_back({2 * last.size, 2 * last.seconds});
   return curve;
 }

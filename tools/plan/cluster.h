@@ -305,9 +305,9 @@ struct RatesQuery {
 /// numbers.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// Returns the curve of `points`. If the last point has a lower rate than the point before it, the curve keeps the last
-/// rate for all larger sizes. Extrapolation from the last two points would lower the rate further, but real links and
-/// kernels keep their rate.
+/// Returns the curve of `points`. If the last point has a lower rate than the point before it, or takes no longer, the
+/// curve keeps the last rate for all larger sizes. Extrapolation from the last two points would lower the rate further,
+/// but real links and kernels keep their rate; or it would be infinite, because a measured time was too short.
 schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the cores that the ranks of a node share (Rates::cores); none if measured.node_cores is not set.
