@@ -109,7 +109,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
   const Budget budget(timer, seconds);
   size_t open = options.products.size() * elements.size() * (passes.size() + 1);
   std::vector<int64_t> sizes;
-  for (int64_t rows = 16; rows <= options.largest_rows; rows *= 2) sizes.push_back(rows);
+  for (int64_t rows = 16; rows <= options.largest_rows; rows *= options.row_ratio) sizes.push_back(rows);
   for (const auto& [element, element_name] : elements)
     for (const ProductShape& shape : options.products) {
       GroupedProduct product(shape, element, timer.device());

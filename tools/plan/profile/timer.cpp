@@ -56,11 +56,18 @@ class MeasuredSizes {
   }
 
  private:
-  // Returns the expected seconds of a measurement of size `i`, in proportion to the largest size that has been
-  // measured.
+  // Returns the expected seconds of a measurement of size `i`, which is above all measured sizes. Seconds grow with the
+  // size, or less: then, at most by twice the growth between the last two measured sizes.
   double seconds_of(size_t i) const {
-    const auto& [at, point] = *points_.rbegin();
-    return (1 + least) * point.y * static_cast<double>(sizes_[i]) / static_cast<double>(sizes_[at]);
+    const auto& [at, last] = *points_.rbegin();
+    const double size = static_cast<double>(sizes_[i]) / static_cast<double>(sizes_[at]) * last.x;
+    double expected = last.y * size / last.x;
+    if (points_.size() > 1) {
+      const Curve::Point& before = std::next(points_.rbegin())->second;
+      const double growth = std::max(0.0, (last.y - before.y) / (last.x - before.x));
+      expected = std::min(expected, last.y + 2 * growth * (size - last.x));
+    }
+    return (1 + least) * expected;
   }
   std::optional<size_t> first_open_above(size_t i) const {
     for (++i; i < sizes_.size(); ++i)
