@@ -1,7 +1,9 @@
 // Kernels that choose experts, and send rows to them and back. The legend of shapes is in kernel_operands.h.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -84,15 +86,23 @@ struct SparseMixerKernels {
   static const SparseMixerKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Returns the number of tokens that each of `experts` experts chooses in a scope of `tokens` tokens, each of which has
+/// `slots` slots: min(ceil(factor slots tokens / experts), tokens). See ExpertChoiceKernels.
+inline int64_t tokens_of_expert(int64_t tokens, int64_t slots, int64_t experts, double factor) {
+  const double mean = static_cast<double>(slots * tokens) / static_cast<double>(experts);
+  // Limits the result before the cast, because a huge factor gives a result that exceeds every integer type.
+  return static_cast<int64_t>(std::min(static_cast<double>(tokens), std::ceil(factor * mean)));
+}
+
 /// Selection of tokens by experts (Zhou et al. 2022, "Mixture-of-Experts with Expert Choice Routing"). A token keeps at
 /// most K of the experts that choose it. Its other slots are empty.
 struct ExpertChoiceKernels {
   /// Computes ids [T, K] (i32; -1: empty slot) from scores [T, E] (acc). In each scope of `scope_tokens` consecutive
-  /// tokens (the last scope may be shorter), every expert chooses min(ceil(factor K n / E), n) of the n tokens of the
-  /// scope: those with the highest scores (NaN counts as -infinity; the earlier token wins a tie). A token keeps the
-  /// experts with its highest scores, in descending order (the lower index wins a tie). Token t is in row rows[t] (i64
-  /// [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] = -1 is padding, which is not
-  /// among the n tokens. Rows without a token have only empty slots.
+  /// tokens (the last scope may be shorter), every expert chooses tokens_of_expert(n, K, E, factor) of the n tokens of
+  /// the scope: those with the highest scores (NaN counts as -infinity; the earlier token wins a tie). A token keeps
+  /// the experts with its highest scores, in descending order (the lower index wins a tie). Token t is in row rows[t]
+  /// (i64 [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] = -1 is padding, which is
+  /// not among the n tokens. Rows without a token have only empty slots.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens, double factor)>
       choose;
   /// Computes weights[t, k] = scores[t, ids[t, k]], or 0 for an empty slot.

@@ -164,7 +164,12 @@ test_synthetic_runs_and_encoders_do_not_generate() {
   expect_text err "synthetic"
   expect 0 "$HEXAD" train tiny.yaml model.kind=encoder run.dir=encoder
   expect 2 "$HEXAD" generate encoder --prompt x
-  expect_text err "encoder"
+  expect_text err "'encoder' is a run of an encoder, which does not generate text; expected model.kind: decoder"
+  expect_no_text err "expert_choice"
+  expect 0 "$HEXAD" train tiny.yaml model.kind=encoder model.moe.router=expert_choice model.moe.capacity_factor=1 \
+    model.moe.aux_loss.coefficient=0 run.dir=choosing
+  expect 2 "$HEXAD" generate choosing --prompt x
+  expect_text err "expected model.kind: decoder and a router other than expert_choice"
   expect 2 "$HEXAD" eval run
   expect_text err "held-out"
 }

@@ -116,6 +116,16 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
+// All families are decoders, so a model whose experts choose tokens (model.moe.router: expert_choice) is refused, too.
+TEST(WriteConfig, EncoderIsRefusedByKey) {
+  for (const Family& family : families()) {
+    ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
+    keys.set("model.kind", "encoder", "test");
+    expect_contains(message_of(ExitCode::data, [&] { write_config(family, keys, "", "float32"); }),
+                    "cannot express the model: model.kind: \"encoder\" -> \"decoder\"");
+  }
+}
+
 // The reader of config.json finds the problem when it checks the written config.
 TEST(WriteConfig, ModelThatTheFamilyDoesNotAcceptIsRefusedWithOtherFamilies) {
   const ForeignConfig read = read_config(golden_config("mixtral").dump(), "config.json");
