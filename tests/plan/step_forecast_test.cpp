@@ -103,6 +103,21 @@ TEST(StepForecast, AJobWithFewerRanksThanTheProfileHasMoreCores) {
   EXPECT_DOUBLE_EQ(seconds(2), seconds({}));
 }
 
+// A profile of four ranks that shared two cores has half of a core's rate.
+TEST(Throughput, HasThePeakOfTheCoresThatARankOfTheJobHas) {
+  Cluster cluster = default_cluster(1, 4);
+  const Recipe r = recipe_of("data: {synthetic: true}", {}, 1);
+  const auto peak = [&](int64_t ranks) {
+    return throughput(1.0, r, {}, Prices(cluster), ranks).peak_flops_per_second / static_cast<double>(ranks);
+  };
+  const double alone = peak(4);
+  EXPECT_DOUBLE_EQ(peak(1), alone) << "the cores are not known";
+  cluster.measured.node_cores = 2;
+  EXPECT_DOUBLE_EQ(peak(4), alone);
+  EXPECT_DOUBLE_EQ(peak(2), 2 * alone);
+  EXPECT_DOUBLE_EQ(peak(1), 2 * alone);
+}
+
 TEST(ExtrapolatedStepInPairs, IsWithin2PercentOfAllMicroBatches) {
   for (const char* kind : {"1f1b", "dualpipe_v"}) {
     SCOPED_TRACE(kind);
