@@ -20,7 +20,8 @@ void read_vocabulary(const JsonField& json, Vocabulary& vocabulary) {
   for (const auto& [name, id] : json.json().items()) {
     const bool legal = id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(most_ids);
     if (!legal)
-      json.fail(": token '", name, "' has the id ", id.is_number() ? id.dump() : base::json_kind(id),
+      json.fail(": token '", name, "' has ",
+                id.is_number() ? base::cat("the id ", id.dump()) : base::cat("an id that is ", base::json_kind(id)),
                 ", expected 0 to ", most_ids - 1);
     vocabulary.add(name, id.get<int32_t>(), json);
   }

@@ -40,7 +40,7 @@ TEST(BadTokenizerJson, VocabularyProblemsAreNamed) {
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = -1; }),
                   "token 'x y' has the id -1, expected 0 to");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = 4000000000; }), "has the id 4000000000");
-  expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = "1"; }), "token 'x y' has the id string");
+  expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = "1"; }), "token 'x y' has an id that is a string");
 }
 
 TEST(BadTokenizerJson, BadMergesAreNamed) {
