@@ -231,6 +231,16 @@ test_elastic_script_trains_and_saves_on_the_signal_for_the_script() {
   expect_equal "$(saves run)" 1
 }
 
+test_cancelled_elastic_job_saves_and_ends() {
+  export ELASTIC=$CLI_TESTS/../../tools/elastic.sh
+  submit_script elastic --nodes=2 -- tiny.yaml run.dir=run "${endless[@]}" batch.global=256
+  wait_until has_steps run 3
+  scancel "$job"
+  wait_until says elastic.out "asked to end: exit code 75"
+  wait_until is "$job" CANCELLED
+  expect_equal "$(saves run)" 1
+}
+
 # `bring_back NODE`: returns the node to service, because other tests need it.
 bring_back() {
   scancel "$job"
