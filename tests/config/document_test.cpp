@@ -143,9 +143,10 @@ TEST_F(Fault32, FilesThatAreNotRecipesAreRefused) {
             "huge.yaml: has more than 262144 bytes; a recipe and its includes may have at most 262144 bytes");
   put("rest.yaml", "b: " + std::string(200, 'x') + "\n");
   put("long.yaml", "include: rest.yaml\n#" + std::string((256 << 10) - 120, 'x'));
-  EXPECT_EQ(refused("long.yaml"),
-            "rest.yaml: has more than 100 bytes; a recipe and its includes may have at most 262144 bytes, of which the "
-            "files read before have 262044");
+  EXPECT_EQ(
+      refused("long.yaml"),
+      "rest.yaml: has more than 100 bytes; a recipe and its includes may have at most 262144 bytes, and the files "
+      "read before have 262044");
   EXPECT_EQ(refused("missing.yaml"), "missing.yaml: no such file");
   EXPECT_EQ(refused("no/such/folder.yaml"), "no/such/folder.yaml: no such file");
   EXPECT_EQ(refused("in"), "in: is a directory; expected a YAML file");

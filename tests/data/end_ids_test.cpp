@@ -50,7 +50,7 @@ TEST(EndIds, IdsOutsideOfTheVocabularyAndTextAreIgnoredWithAWarning) {
   const std::string ignored = path + ": eos_token_id is ignored where it is ";
   EXPECT_EQ(found.warnings[0], ignored + "9999, expected an id of the tokenizer, 0 to 260");
   EXPECT_EQ(found.warnings[1], ignored + "-1, expected an id of the tokenizer, 0 to 260");
-  EXPECT_EQ(found.warnings[2], ignored + "string, expected an id of the tokenizer, 0 to 260");
+  EXPECT_EQ(found.warnings[2], ignored + "a string, expected an id of the tokenizer, 0 to 260");
   EXPECT_EQ(found.warnings[3], ignored + "97, which is the text 'a', expected a special token of the tokenizer");
 }
 

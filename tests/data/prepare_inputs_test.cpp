@@ -224,7 +224,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.output.clear(); }), "no output folder");
   expect_contains(message(usage, [](auto& o) { o.heldout = 1; }), "held-out fraction is 1, expected 0 to below 1");
   expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "held-out fraction is nan");
-  expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "at most 3 bytes");
+  expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "--split-bytes 3, expected 0");
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
                   "--split separator needs --separator, the line between documents, but it is empty");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),
