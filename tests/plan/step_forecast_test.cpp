@@ -106,7 +106,7 @@ TEST(StepForecast, AJobWithFewerRanksThanTheProfileHasMoreCores) {
 // A profile of four ranks that shared two cores has half of a core's rate.
 TEST(Throughput, HasThePeakOfTheCoresThatARankOfTheJobHas) {
   Cluster cluster = default_cluster(1, 4);
-  const Recipe r = recipe_of("data: {synthetic: true}", {}, 1);
+  const Recipe r = recipe_of("model: {vocab: 64}\ndata: {synthetic: true}", {}, 1);
   const auto peak = [&](int64_t ranks) {
     return throughput(1.0, r, {}, Prices(cluster), ranks).peak_flops_per_second / static_cast<double>(ranks);
   };

@@ -110,6 +110,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
   size_t open = options.products.size() * elements.size() * (passes.size() + 1);
   std::vector<int64_t> sizes;
   for (int64_t rows = 16; rows <= options.largest_rows; rows *= options.row_ratio) sizes.push_back(rows);
+  if (sizes.back() < options.largest_rows) sizes.push_back(options.largest_rows);
   for (const auto& [element, element_name] : elements)
     for (const ProductShape& shape : options.products) {
       GroupedProduct product(shape, element, timer.device());
