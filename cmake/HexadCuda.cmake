@@ -26,13 +26,13 @@ if(HEXAD_CUDA_ARCH MATCHES "^[0-9]+$")
 else()
   set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH}-real)
 endif()
-set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # with it, the program also starts on machines without a driver
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # so that the program also starts on machines without a driver
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")  # NDEBUG, because CUTLASS compiles to slow code without it
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc accepts C++20
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 lacks nvcc's option for C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 endif()
 set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/refuse_warnings.sh)

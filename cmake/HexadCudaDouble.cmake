@@ -8,6 +8,6 @@ endif()
 if(HEXAD_CUDA_DOUBLE)
   message(STATUS "CUDA headers found: tests run the CUDA backend on test doubles of NVIDIA's libraries")
 else()
-  message(STATUS "CUDA 13 headers with nccl.h and cublasLt.h not found: no tests of the CUDA backend on test doubles of "
-                 "NVIDIA's libraries")
+  message(STATUS "CUDA 13 headers with nccl.h and cublasLt.h not found: tests do not run the CUDA backend on test "
+                 "doubles of NVIDIA's libraries")
 endif()

@@ -1,4 +1,4 @@
-# Sources of the CUDA backend. Builds without CUDA use them in tests, with the CUDA double.
+# Sources of the CUDA backend. Builds without CUDA use them in tests, with the CUDA test double.
 set(device ${PROJECT_SOURCE_DIR}/framework/device/cuda)
 set(HEXAD_CUDA_DEVICE_SOURCES
   ${device}/device_blocks.cpp ${device}/card_allocator.cpp ${device}/card_memory.cpp ${device}/cuda_check.cpp ${device}/choose_card.cpp
@@ -11,7 +11,7 @@ set(kernels ${PROJECT_SOURCE_DIR}/framework/kernels/cuda)
 set(HEXAD_CUDA_KERNEL_SOURCES
   ${kernels}/attention/attention.cpp ${kernels}/attention/cudnn.cpp ${kernels}/cuda_table.cpp ${kernels}/products/blas.cpp
   ${kernels}/products/grouped.cpp ${kernels}/products/matmul.cpp)
-# Kernels that a C++ compiler can also compile, for the CUDA double.
+# Kernels that a C++ compiler can also compile, for the CUDA test double.
 set(HEXAD_CUDA_KERNELS
   attention/documents attention/heads_first attention/merge attention/plain_backward attention/plain_forward
   attention/tensor_backward_keys attention/tensor_backward_queries attention/tensor_forward attention/tiled attention/visibility

@@ -1,5 +1,5 @@
-# MPI library and its launcher: Open MPI, MPICH, or a library derived from MPICH. HEXAD_MPI chooses between libraries
-# that are installed beside each other, as Debian's packages are. Sets:
+# MPI library and its launcher: Open MPI, MPICH, or a library derived from MPICH. HEXAD_MPI chooses a library if several
+# are installed, as Debian permits. Sets:
 #
 #   HEXAD_MPI_FAMILY       openmpi, mpich (also libraries derived from it) or other
 #   HEXAD_MPIEXEC_NAME     name of the launcher in messages, such as mpirun or mpiexec.mpich
@@ -8,7 +8,7 @@
 set(HEXAD_MPI "" CACHE STRING "MPI library: openmpi, mpich, or empty (that of the launcher mpiexec on the PATH)")
 set_property(CACHE HEXAD_MPI PROPERTY STRINGS "" openmpi mpich)
 if(HEXAD_MPI AND NOT HEXAD_MPI MATCHES "^(openmpi|mpich)$")
-  message(FATAL_ERROR "HEXAD_MPI is '${HEXAD_MPI}', expected openmpi, mpich or nothing")
+  message(FATAL_ERROR "HEXAD_MPI is '${HEXAD_MPI}'; expected openmpi, mpich or an empty value")
 endif()
 if(HEXAD_MPI)  # Debian's names; on other systems, FindMPI searches the PATH
   find_program(MPI_CXX_COMPILER NAMES mpicxx.${HEXAD_MPI} DOC "MPI compiler for CXX")
@@ -79,7 +79,7 @@ if(HEXAD_MPI_FAMILY STREQUAL "openmpi")
     set(HEXAD_MPIEXEC_NAME mpirun)  # the name that Open MPI's documentation uses
   endif()
   set(HEXAD_MPIEXEC_FLAGS --oversubscribe --bind-to none)
-  # Allows root, because containers usually run as root. Lets waiting ranks yield, because there may be more ranks than
+  # Allows root, because containers run as root by default. Lets waiting ranks yield, because there may be more ranks than
   # cores.
   set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 endif()

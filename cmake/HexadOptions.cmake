@@ -15,7 +15,8 @@ add_library(hexad_warnings INTERFACE)
 target_compile_options(hexad_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual
                             $<$<BOOL:${HEXAD_WERROR}>:-Werror>>)
-# In a unity build, local names may be equal to names in the unnamed namespace of another source.
+# In a unity build, -Wshadow would also warn about local names that are equal to names in another source's unnamed
+# namespace.
 target_compile_options(hexad_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:$<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wshadow=local,-Wshadow>>)
 

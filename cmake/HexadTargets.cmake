@@ -12,7 +12,8 @@ function(hexad_library name)
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/hexad>)
   hexad_precompiled(${name} ${A_DEPENDS})
   if(HEXAD_UNITY AND NOT A_SEPARATE)
-    # A class may have a member whose type is in an unnamed namespace: also in a unity build only one source uses it.
+    # GCC would warn about classes with members of types from unnamed namespaces, because it takes the included sources
+    # for headers.
     set_target_properties(hexad_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     target_compile_options(hexad_${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
   endif()
@@ -25,8 +26,8 @@ endfunction()
 # 'autograd.tape'. ANY_DEVICE adds the test 'autograd.tape.emulated', which runs on the emulated device with random
 # delays of its queues. EMULATED_FILTER "*.First:*/Second" selects tests for 'autograd.tape.emulated' if the whole file
 # would take too long, and adds the whole file as 'autograd.tape.emulated_whole' with the label slow. CUDA_FILTER
-# "*.First" adds the selected tests as 'autograd.tape.cuda_double', which runs on the CUDA double if it is built. These
-# tests take long, because they run the card's kernels on the CPU.
+# "*.First" adds the selected tests as 'autograd.tape.cuda_double', which runs on the CUDA test double if it is built.
+# These tests take long, because they run the CUDA kernels on the CPU.
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})

@@ -20,7 +20,7 @@ std::unique_ptr<TokenMixer> make_mixer(const Block::Spec& s, const Builder& b) {
     const RotaryTable* rotary = s.model.has_rotary(s.layer) ? s.rotary : nullptr;
     return std::make_unique<Attention>(s.model, rotary, s.layer, b, s.temperature);
   }
-  require(s.rotary != nullptr, "[block] latent attention has no rotary table");
+  require(s.rotary != nullptr, "[block] latent attention has no rotary table; expected Spec::rotary to be set");
   return std::make_unique<LatentAttention>(s.model, *s.rotary, s.layer, b);
 }
 

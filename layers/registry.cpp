@@ -1,13 +1,16 @@
 #include "layers/registry.h"
 
+#include "framework/config/words.h"
 #include "layers/dense/mlp.h"
 
 namespace hexad::layers {
 namespace {
 
 template <class T>
-const T& existing(const T* found, std::string_view kind, const std::string& name) {
-  base::require(found != nullptr, "[registry] there is no ", kind, " named '", name, "'");
+const T& existing(const T* found, std::string_view kind, const std::string& name, std::vector<std::string> names) {
+  if (!found)
+    base::fail_invariant(base::cat("[registry] there is no ", kind, " named '", name,
+                                   "'; expected one of: ", config::nearest_first(name, std::move(names))));
   return *found;
 }
 
@@ -44,15 +47,15 @@ void Registry::add_moe_order(moe::IssueOrder order) {
 }
 
 const FeedForwardDeclaration& Registry::feed_forward_of(const ModelConfig& c) const {
-  return existing(feed_forward(c.mlp), "feed-forward layer", c.mlp);
+  return existing(feed_forward(c.mlp), "feed-forward layer", c.mlp, feed_forward_names());
 }
 
 const moe::RouterDeclaration& Registry::router_of(const ModelConfig& c) const {
-  return existing(router(c.moe.router), "router", c.moe.router);
+  return existing(router(c.moe.router), "router", c.moe.router, router_names());
 }
 
 const moe::IssueOrder& Registry::moe_order_of(const moe::MoeSchedule& s) const {
-  return existing(moe_order(s.order), "order of MoE layers", s.order);
+  return existing(moe_order(s.order), "order of MoE layers", s.order, moe_order_names());
 }
 
 }  // namespace hexad::layers

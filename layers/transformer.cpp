@@ -170,7 +170,7 @@ Tensor Transformer::picked_rows(device::Stream& stream, const Tensor& x, std::sp
   for (int64_t i = 0; i < count; ++i)
     if (const int64_t row = rows[i] - first; row >= 0 && row < own)
       kernels::kernels(x.device()).pointwise.copy(stream, picked.slice(0, i, i + 1), x.slice(0, row, row + 1));
-  // Each row is zero on all tp ranks but one.
+  // Sums over the tp ranks, because each row is zero on all of them but one.
   if (tensor_.sequence) stream.wait(tensor_.group->all_reduce(picked, comm::Reduce::sum, stream));
   return picked;
 }
@@ -185,7 +185,7 @@ Tensor Transformer::own_logits(Tape& t, const Value& last, std::span<const int64
 }
 
 tp::VocabularyPart Transformer::vocabulary() const {
-  require(head_ != nullptr, "[transformer] the head is on another rank of the pipeline");
+  require(head_ != nullptr, "[transformer] this pipeline rank has no head; expected the rank of the last part");
   return tp::vocabulary_part("logits", *head_, *tensor_.group);
 }
 

@@ -60,8 +60,8 @@ class Transformer {
   /// Runs parts()[part] up to its last block, without final norm, head and loss, for generation. `input` is as in
   /// forward(). Returns the activations after the last block.
   Value activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const;
-  /// Returns the logits [rows, ids] of `rows`, increasing indices of rows of the micro-batch, for the ids of
-  /// vocabulary(), in the accumulator dtype. `last` is the result of activations() for the last part.
+  /// Returns the logits [rows, ids] for the ids of vocabulary(), in the accumulator dtype. `rows` contains ascending
+  /// indices of rows of the micro-batch. `last` is the result of activations() for the last part.
   Tensor own_logits(Tape& t, const Value& last, std::span<const int64_t> rows) const;
   /// Returns the token ids whose logits this tp rank computes. The rank must have the last part.
   tp::VocabularyPart vocabulary() const;

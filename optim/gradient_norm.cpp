@@ -9,7 +9,7 @@ void squared_gradient_norm(const Tensor& out, ParameterSet& parameters, const me
   k.pointwise.fill(stream, out, 0.0);
   for (const auto& p : parameters) {
     require(p->sharded() || mesh.world().size() == 1, "[norm] the shares of ", p->name(),
-            " have not been assigned to the ranks");
+            " have not been assigned to the ranks; expected a dp::BucketPlan of these parameters");
     if (!p->counts() || !p->trainable()) continue;
     const FlatRange share = p->share(), owned = p->owned();
     const Tensor gradient = p->owned_gradient(stream);

@@ -66,7 +66,7 @@ class Optimizer {
     bool rests = false;         // true if `main` contains rests
     bool matrices = false;      // true if the rule updates whole matrices of this parameter
   };
-  // Parameter of which the rule updates whole matrices. This rank takes part in the update even if it owns no element.
+  // Parameter whose whole matrices the rule updates. This rank takes part in the update even if it owns no element.
   struct Matrices {
     dp::WholeMatrices whole;
     std::optional<size_t> owned;  // index in owned_

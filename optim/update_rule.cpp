@@ -60,7 +60,7 @@ void check_states(const std::string& rule, std::vector<std::string> names, const
                config::nearest_first(marked, names)));
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
-    refuse(cat("two states have the name ", *twice));
+    refuse(cat("two states have the name ", *twice, "; expected unique names"));
 }
 
 }  // namespace

@@ -86,8 +86,8 @@ using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 struct RuleDeclaration {
   config::OptionNames options{};    // names of the options in optim.options
   bool reads_moment_dtype = false;  // true if update() accepts states in bf16; elementwise() does not
-  /// If the rule can update main weights stored as rests: the name of a state that is never negative, whose signs store
-  /// the marks (framework/base/main_weight.h). Empty: the rule needs f32 main weights.
+  /// Name of a state that is never negative, and whose signs store the marks of main weights stored as rests
+  /// (framework/base/main_weight.h). Empty: the rule cannot update rests and needs f32 main weights.
   std::string marked_state{};
   RuleFactory make;
 };

@@ -87,7 +87,7 @@ for novel in "$work"/austen-*.txt; do
   put "$(basename "$novel")" <"$novel"
 done
 
-# Writes the Jargon File without the drawn lines of its tables.
+# Writes the Jargon File without the horizontal rules of its tables.
 jargon=$(locate jargon-text /usr/share/doc/jargon-text/jargon.txt.gz)
 gunzip -c "$jargon" | LC_ALL=C.UTF-8 sed -E '/^[[:space:]─═│├┼┤┌┐└┘┬┴]*[─═][[:space:]─═│├┼┤┌┐└┘┬┴]*$/d' | put jargon.txt
 

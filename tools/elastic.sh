@@ -27,15 +27,15 @@
 # Without --available and --hostfile, the ranks are those of the Slurm job's nodes that answer (SLURM_TASKS_PER_NODE).
 # Outside Slurm, the number of ranks is always MAX. Use `sbatch --no-kill`, because otherwise Slurm ends the job if it
 # loses a node. Slurm removes a lost node from the job permanently. With fewer than MIN ranks, the script therefore ends
-# with exit code 75 after three looks: if the job is requeued, it gets as many nodes as before.
+# with exit code 75 after three checks: if the job is requeued, it gets as many nodes as before.
 #
-# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), 1, 205, 233 to 236 and
-# 255 (the launcher failed, for example after the loss of a host), and 2 while ranks of an earlier start still hold the
-# run directory. It ends with any other code: 0, or an error that a new start would repeat. If a start fails on more
-# hosts than have worked before, the script leaves out the added hosts for some time. After SIGUSR1, SIGTERM or SIGINT,
-# the run saves, and the script ends with the run's exit code (75). In a job that Slurm has requeued, the script ends
-# with 1 instead of 75 if nothing was saved since, because the next start would not save either, except after the loss of
-# nodes.
+# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), 1, 205, 233 to
+# 236 and 255 (the launcher failed, for example after the loss of a host), and 2 while ranks of an earlier start still
+# hold the run directory. It ends with any other code: 0, or an error that a new start would repeat. If a start fails on
+# more hosts than have worked before, the script leaves out the added hosts for twice --every, then for four times, up
+# to 64 times. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit code (75). In a
+# job that Slurm has requeued, the script ends with 1 instead of 75 if nothing was saved since, because the next start
+# would not save either, except after the loss of nodes.
 set -uo pipefail
 
 usage() {
@@ -100,7 +100,7 @@ attend() { # COMMAND...
   [ $asked == no ] || kill $job 2>/dev/null
   return $code
 }
-# `sleep` has its own output, because it outlives a script that is killed.
+# `sleep` does not inherit the output of the script, because it outlives a script that is killed.
 rest() { attend sleep "$1" >/dev/null 2>&1; }
 
 parts=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/elastic
@@ -135,7 +135,7 @@ wait_for_ranks() {
     fi
     looks=$((looks + 1))
     if [ $looks -eq 3 ] && [ -n "${SLURM_JOB_ID:-}" ] && [ -z "$probe$hostfile" ]; then
-      say "Slurm does not return lost nodes to a job: ends, so that a requeued job gets as many nodes as before"
+      say "Slurm does not return lost nodes to a job; exit code 75, so that a requeued job gets as many nodes as before"
       exit 75 # also if nothing was saved: the next start has other nodes
     fi
     rest "$every"

@@ -190,7 +190,8 @@ GradientTarget Parameter::next_gradient_target(int64_t contributions) {
 }
 
 Parameter& ParameterSet::add(Parameter::Spec spec) {
-  for (const auto& p : all_) require(p->name() != spec.name, "[parameters] two parameters are named ", spec.name);
+  for (const auto& p : all_)
+    require(p->name() != spec.name, "[parameters] two parameters are named ", spec.name, "; expected unique names");
   spec.frozen |= matches_any(frozen_, spec.name);
   return *all_.emplace_back(std::make_unique<Parameter>(std::move(spec), device_));
 }
@@ -198,7 +199,7 @@ Parameter& ParameterSet::add(Parameter::Spec spec) {
 Parameter& ParameterSet::find(const std::string& name) const {
   for (const auto& p : all_)
     if (p->name() == name) return *p;
-  base::fail_invariant("[parameters] no parameter is named " + name);
+  base::fail_invariant("[parameters] no parameter is named " + name + "; expected a name in the set");
 }
 
 }  // namespace hexad::autograd

@@ -40,7 +40,7 @@ struct Stack {
 /// the last. The outputs of stacked tensors are adjacent columns of the product.
 inline Tensor matrix_of(const Tensor& w) { return w.rank() > 2 ? w.reshape({-1, w.dim(-1)}) : w; }
 
-/// Weights of a parameter, which stay in memory while this object exists.
+/// Weights of a parameter, which remain in memory while this object exists.
 class HeldWeight {
  public:
   HeldWeight() = default;
@@ -88,8 +88,8 @@ class Parameter {
 
   /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
   /// than once, together with those of other parameters, or in an order that depends on data. If the weights are not in
-  /// memory, starts to gather them in the order of `stream`. Unless weights_stay(), hold() and use() are collective:
-  /// all ranks that share the parameters must call them for the same parameters in the same order.
+  /// memory, starts to gather them in the order of `stream`. hold() and use() are collective unless weights_stay(): all
+  /// ranks that share the parameters must call them for the same parameters in the same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
   /// because the next use() or hold() of another parameter may free these weights.
@@ -153,7 +153,8 @@ class Parameter {
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
-  /// Makes each later hold() and use() ask `storage` for the weights, which may gather them. Does not own `storage`.
+  /// Makes each later hold() and use() ask `storage` for the weights. `storage` may gather them. The parameter does not
+  /// own it.
   void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
   /// Returns the storage that hold() and use() ask for the weights; null: none.
   const ParameterStorage* weight_storage() const { return weight_storage_; }

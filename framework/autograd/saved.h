@@ -63,7 +63,8 @@ class Saved {
   /// did not save N tensors.
   template <size_t N>
   std::array<Tensor, N> get() const {
-    require(N == slots_.size(), "[tape] ", slots_.size(), " tensors were saved but ", N, " are read");
+    require(N == slots_.size(), "[tape] an op reads ", N, " saved tensors; expected ", slots_.size(),
+            ", as many as it saved");
     std::array<Tensor, N> out;
     for (size_t i = 0; i < N; ++i) out[i] = slots_[i] ? slots_[i]->get(*stream_) : Tensor{};
     return out;

@@ -84,7 +84,7 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", shape, " ", dtype, " of one value; expected the same shape and dtype");
-  // An op may pass `dout` on to two inputs. A tensor that another object also refers to must not be modified.
+  // Changes the sum in place only if no other object shares it, because an op may pass `dout` on to two inputs.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
   sum = out;
@@ -159,7 +159,7 @@ void Replay::accumulate(int32_t id, Tensor gradient) {
   require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(),
           " of one value; expected the same shape and dtype");
-  // An op may pass `dout` on to two inputs. A tensor that another object also refers to must not be modified.
+  // Changes the sum in place only if no other object shares it, because an op may pass `dout` on to two inputs.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);
   sum = target;
@@ -170,8 +170,8 @@ void Replay::finish(std::span<Parameter* const> parameters) {
     if (--remaining_[p] == 0 && gradient_ready_) gradient_ready_(*p);
 }
 
-// Calls the functions that Tape::at_backward() received between the recording of the next op to run and that of the op
-// after it. Ends the open span first.
+// Calls the functions that Tape::at_backward() received directly after the next op to run was recorded. Ends the open
+// span first.
 void Replay::reach_points() {
   while (!tape_.points_.empty() && tape_.points_.back().nodes == next_) {
     const std::function<void(Replay&)> reached = std::move(tape_.points_.back().reached);

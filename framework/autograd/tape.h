@@ -148,8 +148,7 @@ class Tape {
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
   /// Makes backward call `reached` after the pullbacks of all ops that are recorded after this call, and before those
-  /// of all ops that were recorded before it. Of several calls between the same ops, backward reaches the last one
-  /// first.
+  /// of all ops that were recorded before it. Functions passed between the same two ops are called in reverse order.
   void at_backward(std::function<void(Replay&)> reached) { points_.push_back({nodes_.size(), std::move(reached)}); }
   /// Adds `parameters` to used_parameters(), for work that is not recorded as ops. The caller must report its
   /// contributions, because no Replay does.
@@ -201,9 +200,9 @@ class Tape {
   std::unordered_map<std::uintptr_t, Recomputable> recomputable_;
 };
 
-/// Names the part of the model whose ops are recorded during its lifetime. The trace (device::SpanLog) gets spans
-/// whose names begin with the scope's name: one for the lifetime, and in backward one for each sequence of ops, or of
-/// delayed weight tasks of ops, that were recorded in the scope.
+/// Names the part of the model whose ops are recorded during its lifetime. The trace (device::SpanLog) gets a span for
+/// the lifetime. During backward, the trace gets a span for each uninterrupted sequence of this scope's ops or of their
+/// delayed weight tasks. The names of these spans begin with the scope's name.
 class Scope {
  public:
   /// Begins the scope `name`, for example "layers.3.attention". The characters of `name` must outlive the tape. `at` is
@@ -255,7 +254,8 @@ class Replay {
   /// Removes and returns the gradient of a leaf; undefined if the leaf got no gradient. Throws std::logic_error if
   /// `leaf` needs no gradient.
   Tensor take_gradient(const Value& leaf) {
-    require(leaf.wants_gradient(), "[tape] take_gradient() was called for a value that needs no gradient");
+    require(leaf.wants_gradient(),
+            "[tape] take_gradient() was called for a value that needs no gradient; expected a leaf that needs one");
     return std::exchange(gradients_[leaf.id], {});
   }
 
@@ -265,7 +265,7 @@ class Replay {
     std::string_view scope;
     std::vector<Parameter*> parameters;
     std::function<void()> work;
-    bool between = false;  // true if the task is that of between_weights(), which has no span
+    bool between = false;  // true for work of between_weights(), which has no span
   };
   void reach_points();
   void accumulate(int32_t id, Tensor gradient);
@@ -282,7 +282,7 @@ class Replay {
   std::vector<Tensor> gradients_;
   size_t next_;  // nodes [0, next_) have not run yet
   std::deque<WeightTask> weight_tasks_;
-  std::unordered_map<Parameter*, int> remaining_;  // for each parameter: its uses whose gradients are still missing
+  std::unordered_map<Parameter*, int> remaining_;  // uses of each parameter whose gradients are missing
   device::SpanLog* log_ = nullptr;                 // trace of the roots' device; null: there are no roots
   std::string_view scope_, what_;
   std::optional<device::Span> span_;

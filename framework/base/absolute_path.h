@@ -1,4 +1,4 @@
-// Paths that stay valid after the working directory has changed.
+// Paths that remain valid after the working directory has changed.
 #pragma once
 
 #include <filesystem>

@@ -5,10 +5,10 @@
 
 namespace hexad::base {
 
-/// Sizes of the blocks into which work is divided, and limits that choose how ranks communicate. The program uses the
-/// defaults, except in `hexad verify`. A size affects results only through the rounding of sums. With the defaults, a
-/// toy model often fits into a single block, which would hide errors that occur only in later blocks. Therefore most
-/// sizes are smaller in `hexad verify`, and some are in tests.
+/// Sizes of the blocks into which work is divided, and thresholds that choose how ranks communicate. The program uses
+/// the defaults, except in `hexad verify`. A size affects results only through the rounding of sums. With the defaults,
+/// a toy model often fits into a single block, which would hide errors that occur only in later blocks. Therefore most
+/// sizes are smaller in `hexad verify`, and some are smaller in tests.
 struct BlockSizes {
   // layers/moe: number of rows of an expert whose weighted gradients are in memory at a time
   // (Experts::backward_weighted).
@@ -17,9 +17,10 @@ struct BlockSizes {
   int64_t optimizer_elements = int64_t{1} << 20;
   // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks, except the last piece.
   int64_t sum_bytes = 64 << 10;
-  // parallel/comm: tensors of at most whole_bytes bytes are usually reduced or broadcast as a whole, because their
-  // latency matters more than bandwidth. The messages of larger tensors have a maximum size. It is at least
-  // message_bytes, a multiple of 64, unless scratch_bytes requires smaller messages.
+  // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast as a whole, unless a sum would exceed
+  // scratch_bytes. For such tensors, latency matters more than bandwidth. Larger tensors are cut into messages.
+  // message_bytes, a multiple of 64, is the smallest limit of a message's size; only scratch_bytes can require a
+  // smaller one.
   int64_t whole_bytes = 8192, message_bytes = 16384;
   // parallel/comm: in groups of at most direct_ranks ranks, every rank sends small tensors to every other rank. In
   // larger groups, a rank sends small tensors to few ranks, which pass them on, and all buffers of a sum together have

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iosfwd>
+#include <string>
 #include <string_view>
 
 #include "framework/base/error.h"
@@ -89,7 +90,10 @@ inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : 
 template <class... Ts, class F>
 void with_dtype(std::string_view op, Dtype dtype, F&& f) {
   const bool found = ((dtype == dtype_of<Ts> && (f.template operator()<Ts>(), true)) || ...);
-  require(found, "[", op, "] does not support ", name_of(dtype));
+  if (found) return;
+  std::string legal;
+  ((legal += cat(legal.empty() ? "" : ", ", name_of(dtype_of<Ts>))), ...);
+  fail_invariant(cat("[", op, "] does not support ", name_of(dtype), "; supported: ", legal));
 }
 
 }  // namespace hexad::base

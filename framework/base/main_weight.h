@@ -1,9 +1,9 @@
 // Lossless division of an f32 main weight into a bf16 weight, 16 further bits and a mark (docs/adr/0014).
 //
 // The weight is the main weight rounded to nearest even. The rest is the lower half of the main weight's bits. If the
-// rest is above half a step of bf16, the weight was rounded up, that is, away from zero; if it is below, down. If the
-// rest is exactly half a step, the weight is even in both cases. One more bit is then needed: the mark, which is true
-// if the weight was rounded up. AdamW stores the mark as the sign of the second moment, which is never negative.
+// rest is above half a step of bf16, the weight was rounded up (away from zero); if the rest is below, down. If the
+// rest is exactly half a step, both directions give an even weight. One more bit is then needed: the mark, which is
+// true if the weight was rounded up. AdamW stores the mark as the sign of the second moment, which is never negative.
 //
 // The functions are always inlined, because their callers are compiled for several instruction sets and GPUs.
 #pragma once

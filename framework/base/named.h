@@ -21,7 +21,7 @@ class Named {
   /// Adds `thing` under the name `name`. Throws std::logic_error if the name exists already.
   void add(const std::string& name, T thing) {
     const bool added = all_.emplace(name, std::move(thing)).second;
-    require(added, "[registry] two ", what_, " are named '", name, "'");
+    require(added, "[registry] two ", what_, " are named '", name, "'; expected unique names");
   }
   /// Returns the object with this name; nullptr if the name is unknown.
   const T* find(const std::string& name) const {

@@ -1,4 +1,4 @@
-// Numbers in texts.
+// Parsing of numbers.
 #pragma once
 
 #include <charconv>
@@ -8,8 +8,8 @@
 
 namespace hexad::base {
 
-/// Returns the number of type T that the whole text is, as std::from_chars() reads it; none if the text is not a number
-/// or is outside the range of T.
+/// Parses the whole text as a number of type T with std::from_chars(). Returns nullopt if the text is not a number or
+/// the number is outside the range of T.
 template <class T>
 std::optional<T> parsed_number(std::string_view text) {
   T value{};

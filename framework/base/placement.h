@@ -1,5 +1,5 @@
-// Placement of a parameter on the mesh. Checkpoints, optimizers and gradient reductions learn from this plain data,
-// never from the name of a parameter, which rank has which part.
+// Placement of a parameter on the mesh: the part that each rank has. Checkpoints, optimizers and gradient reductions
+// use this plain data and never derive the part from the name of a parameter.
 #pragma once
 
 #include <cstdint>

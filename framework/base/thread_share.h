@@ -1,4 +1,4 @@
-// Number of threads of a share.
+// Number of threads for a fraction of a rank's threads.
 #pragma once
 
 #include <algorithm>

@@ -28,6 +28,11 @@ std::string nearest_powers(long double value) {
   return fmt::format("{}, {}", below, below * 2);
 }
 
+// Message of an internal error.
+std::string not_a_kind(Constraint::Kind kind) {
+  return base::cat("[Constraint] the kind is ", static_cast<int>(kind), "; expected a Constraint::Kind");
+}
+
 }  // namespace
 
 bool Constraint::holds(long double value) const {
@@ -52,7 +57,7 @@ bool Constraint::holds(long double value) const {
     case Kind::size_exactly:
       return value == a;
   }
-  base::fail_invariant("[Constraint] unknown kind");
+  base::fail_invariant(not_a_kind(kind));
 }
 
 void Constraint::narrow(int64_t& low, uint64_t& high) const {
@@ -92,7 +97,7 @@ std::string Constraint::must() const {
     case Kind::size_exactly:
       return fmt::format("have a size of {}", number(a));
   }
-  base::fail_invariant("[Constraint] unknown kind");
+  base::fail_invariant(not_a_kind(kind));
 }
 
 std::string Constraint::legal() const {
@@ -118,7 +123,7 @@ std::string Constraint::legal() const {
     case Kind::size_exactly:
       return "size " + number(a);
   }
-  base::fail_invariant("[Constraint] unknown kind");
+  base::fail_invariant(not_a_kind(kind));
 }
 
 std::string Constraint::nearest(long double value) const {

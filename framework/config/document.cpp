@@ -112,7 +112,7 @@ class Loader {
       roots_.push_back(folder_of(path));  // files that are read from now on may include files in this folder
     } else if (failed || std::ranges::none_of(roots_, [&](const fs::path& root) { return lies_in(real, root); })) {
       fail(ExitCode::usage, mentioned, ": is outside the recipe's folder ", roots_.front().string(),
-           "; use an absolute path, or name a folder that contains both with --include-root");
+           "; use an absolute path, or --include-root with a folder that contains the included file");
     }
     if (std::ranges::find(open_, real) != open_.end())
       fail(ExitCode::usage, mentioned, ": includes itself: ", chain(real));
@@ -126,8 +126,8 @@ class Loader {
   }
 
   std::string text_of(const fs::path& path, const std::string& mentioned) const {
-    // Also refuses pipes and devices. They have no size, a read of a pipe may block forever, and a pipe cannot be read
-    // a second time.
+    // Also refuses pipes and devices, because a read of a pipe may block forever, and a pipe cannot be read a second
+    // time.
     if (const std::string problem = base::file_problem(path.string()); !problem.empty())
       fail(ExitCode::usage, mentioned, ": ", problem, problem == "is a directory" ? "; expected a YAML file" : "");
     std::ifstream file(path, std::ios::binary);

@@ -142,8 +142,8 @@ class Search {
     return below || above ? fmt::format("{}", below ? *below : *above) : "";
   }
 
-  // Among the values that mend all broken rules but break others, returns the nearest of those that break the fewest,
-  // for example "2, with another batch.global".
+  // Among the values that mend all broken rules but break other rules, returns the nearest of those that break the
+  // fewest, for example "2, with another batch.global".
   std::string value_that_breaks_least(const std::string& key, const std::string& rule, const std::string& text) {
     std::string best;
     size_t fewest = SIZE_MAX;

@@ -180,7 +180,7 @@ Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>&
     fail(ExitCode::usage, *name, ": has more than ", budget.bytes,
          " bytes; a recipe and its includes may have at most ", Budget{}.bytes, " bytes",
          budget.bytes < Budget{}.bytes
-             ? fmt::format(", of which the files read before have {}", Budget{}.bytes - budget.bytes)
+             ? fmt::format(", and the files read before have {}", Budget{}.bytes - budget.bytes)
              : "");
   budget.bytes -= text.size();
   check_text(text, source);

@@ -17,7 +17,8 @@ constexpr size_t most_listed = 50;
 
 void Problems::add(std::string_view path, std::string_view what) {
   const auto found = known_.find(path);
-  base::require(found != known_.end(), "[Problems] no key ", path, " was read");
+  base::require(found != known_.end(), "[Problems] no key ", path,
+                " was read; expected a key or section of the recipe");
   if (std::ranges::any_of(list_, [&](const Problem& p) { return covers(p.path, path); })) return;
   const Known& known = found->second;
   std::string value;
@@ -45,7 +46,8 @@ bool Problems::on_command_line(std::string_view path) const {
 }
 
 void Problems::replace_lines(std::vector<std::string> lines) {
-  base::require(lines.size() == list_.size(), "[Problems] ", lines.size(), " lines for ", list_.size(), " problems");
+  base::require(lines.size() == list_.size(), "[Problems] ", lines.size(), " lines replace those of ", list_.size(),
+                " problems; expected one for each problem");
   for (size_t i = 0; i < lines.size(); ++i) list_[i].line = std::move(lines[i]);
 }
 

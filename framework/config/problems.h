@@ -17,8 +17,8 @@ class Problems {
   /// Adds a broken rule about a key or section that has been read, for example a rule between keys. `path` is its path,
   /// for example "model.moe.experts". The message is the position, path and value of the key, followed by `what`:
   /// `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: 56, 64`. Does nothing if
-  /// the value of the key, or of a section that contains it, is unreadable or outside its limits, because that problem
-  /// is already listed. Throws std::logic_error if no such key has been read.
+  /// report() has listed a problem with this key or with a section that contains it. Throws std::logic_error if no such
+  /// key has been read.
   void add(std::string_view path, std::string_view what);
 
   /// Like add(), for a key that must be set but is not. No nearest value is suggested.

@@ -125,7 +125,8 @@ bool names(const Type& type, std::string_view word) {
 
 void read_optional(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
   base::require(type.element->kind == Kind::text || !names(*type.element, field.unset_word), "[config] ", place.path,
-                ": an enumerator is named ", field.unset_word, ", the word for an unset optional");
+                ": an enumerator is named ", field.unset_word,
+                ", the word for an unset optional; expected another name");
   const Node* node = place.node;
   const bool bare = node && node->kind == Node::Kind::scalar && !node->quoted;
   const bool unset =
@@ -168,7 +169,8 @@ void read_single(Context& context, const Place& place, const Field& field, void*
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));
   }
-  base::require(!field.is_path || type.kind == Kind::text, "[config] ", place.path, ": only a text can be a path");
+  base::require(!field.is_path || type.kind == Kind::text, "[config] ", place.path,
+                ": the key is a path, but its type is not text; expected a text");
   if (field.is_path && place.node) expand_home(context, place, *static_cast<std::string*>(value));
   for (const Constraint& limit : field.constraints) {
     base::require(type.kind == Kind::text ? limit.on_size() : is_number(type), "[config] ", place.path,
@@ -258,7 +260,8 @@ void report_unknown(const Context& context) {
 }  // namespace
 
 void read(const Document& document, void* value, const Type& type, Problems& problems) {
-  base::require(type.kind == Kind::section, "[config] a recipe is a struct");
+  base::require(type.kind == Kind::section, "[config] the kind of a recipe's type is ", static_cast<int>(type.kind),
+                "; expected a section (a struct)");
   Context context{problems};
   const Place root{&document.root, "", document.root.at};
   SectionReader(context, root).read(value, type);

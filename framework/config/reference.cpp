@@ -34,7 +34,7 @@ std::string type_name(const Type& type, std::string_view unset_word) {
     case Kind::section:
       return "section";
   }
-  base::fail_invariant("[config] unknown kind");
+  base::fail_invariant(base::cat("[config] the kind of a type is ", static_cast<int>(type.kind), "; expected a Kind"));
 }
 
 /// Returns the type of the values inside all optionals and lists, or `type` itself.

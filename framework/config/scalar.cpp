@@ -228,6 +228,11 @@ std::string read_enumeration(const Node& node, void* value, const Type& type) {
   return fmt::format("must be one of {}{}", join(names), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
+// Message of an internal error in `where`.
+std::string not_a_scalar(std::string_view where, const Type& type) {
+  return base::cat(where, " the kind of a type is ", static_cast<int>(type.kind), "; expected a scalar kind");
+}
+
 std::string expectation(const Type& type) {
   switch (type.kind) {
     case Kind::boolean:
@@ -243,7 +248,7 @@ std::string expectation(const Type& type) {
     case Kind::enumeration:
       break;
     default:
-      base::fail_invariant("[config] not a scalar type");
+      base::fail_invariant(not_a_scalar("[config]", type));
   }
   std::vector<std::string_view> names;
   for (const EnumName& entry : type.names) names.push_back(entry.name);
@@ -296,7 +301,7 @@ std::string read_scalar(const Node& node, void* value, const Type& type) {
       *static_cast<std::string*>(value) = node.text;
       return "";
     default:
-      base::fail_invariant("[read_scalar] not a scalar type");
+      base::fail_invariant(not_a_scalar("[read_scalar]", type));
   }
 }
 
@@ -310,7 +315,7 @@ std::string scalar_text(const void* value, const Type& type) {
       return byte_size_text(static_cast<int64_t>(type.get(value)));
     case Kind::real: {
       const double real = *static_cast<const double*>(value);
-      base::require(std::isfinite(real), "[config] a recipe's member holds ", real, "; expected a finite number");
+      base::require(std::isfinite(real), "[scalar_text] a number to write is ", real, "; expected a finite number");
       return fmt::format("{}", real);
     }
     case Kind::enumeration: {
@@ -328,7 +333,7 @@ std::string scalar_text(const void* value, const Type& type) {
       return is_plain_text(text) ? text : quoted_text(text);
     }
     default:
-      base::fail_invariant("[scalar_text] not a scalar type");
+      base::fail_invariant(not_a_scalar("[scalar_text]", type));
   }
 }
 

@@ -28,7 +28,8 @@ struct EnumName {
   std::string_view name;
 };
 
-/// Operations on a value of some type through a void*. Members that the kind of type does not need are empty.
+/// Description of a type: its kind, and operations on a value through a void*. Members that the kind does not need are
+/// empty.
 struct Type {
   Kind kind;
 

@@ -107,8 +107,8 @@ std::vector<Setting> settings(T value) {
   return settings(&value, type_of<T>);
 }
 
-/// Returns the keys of a struct that accept words, in the order of the struct. Lists, and the keys of optional
-/// sections, are left out.
+/// Returns the keys of a struct that accept words, in the order of the struct. Lists and the keys of optional
+/// sections are omitted.
 template <class T>
 std::vector<KeyWords> words_of_keys() {
   T value{};

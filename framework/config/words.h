@@ -8,8 +8,8 @@
 
 namespace hexad::config {
 
-/// Returns the least number of edits (insert, delete, replace, or swap two adjacent letters) that turn `a` into `b`, if
-/// swapped letters are not edited again. The case of letters is ignored.
+/// Returns the least number of edits (insert, delete, replace, or swap two adjacent letters) that turn `a` into `b`.
+/// Swapped letters are not edited again (optimal string alignment). The case of letters is ignored.
 size_t edit_distance(std::string_view a, std::string_view b);
 
 /// Returns the candidate of which `word` is most likely a misspelling. The result is empty if no candidate is similar

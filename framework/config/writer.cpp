@@ -53,7 +53,7 @@ class BlockWriter final : public Visitor {
     std::string out;
     for (size_t i = 0; i < type.size(list); ++i) {
       std::string item = text(type.at(list, i), *type.element, indent_ + 4);
-      base::require(!item.empty(), "[config] a list contains a struct without keys");
+      base::require(!item.empty(), "[config] a list contains a struct without keys; expected at least one key");
       item[indent_ + 2] = '-';
       out += item;
     }

@@ -100,7 +100,7 @@ bool is_safetensors(std::string_view head) { return head.size() > 9 && head.subs
 
 std::string BinaryKind::with_article() const {
   const bool vowel = std::string_view("aeioAEIO").find(name.front()) != name.npos;
-  // Abbreviations that take the article "an", because the spoken name of their first letter begins with a vowel.
+  // Abbreviations that take the article "an", because the name of their first letter begins with a vowel sound.
   constexpr std::array<std::string_view, 5> spelled{"MP", "RPM", "HDF", "xz", "lz"};
   const bool an = vowel || std::ranges::any_of(spelled, [&](std::string_view s) { return name.starts_with(s); });
   return base::cat(an ? "an " : "a ", name);

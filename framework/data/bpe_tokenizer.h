@@ -16,8 +16,8 @@
 
 namespace hexad::data {
 
-/// Makes a tokenizer. Throws std::logic_error unless every merge refers only to earlier ids, as read_tokenizer_file()
-/// has checked.
+/// Makes a tokenizer. Throws std::logic_error unless every merge refers only to earlier ids, which
+/// read_tokenizer_file() checks.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(std::vector<Merge> merges);
 
 /// Learns merges from text. The result is deterministic and does not depend on the order of the documents or on the
@@ -34,7 +34,7 @@ class BpeTrainer {
   std::unique_ptr<Tokenizer> train(int32_t vocab_size, Workers& workers) const;
 
  private:
-  // Counts of some of the pieces, which their hash selects. Threads that add documents rarely need the same stripe.
+  // Counts of the pieces whose hash selects this stripe. Threads that add documents rarely need the same stripe.
   struct Stripe {
     std::mutex mutex;
     PieceMap<int64_t> counts;

@@ -19,10 +19,10 @@ struct Word {
   int64_t count;
 };
 
-// Changes of the pairs of some words.
+// Change of the count and words of one pair, collected over a range of words.
 struct PairChange {
   int64_t count = 0;
-  std::vector<uint32_t> words = {};  // words that contain a pair that is new, in ascending order
+  std::vector<uint32_t> words = {};  // words in which the pair is new, in ascending order
 };
 using PairChanges = std::unordered_map<uint64_t, PairChange>;
 
@@ -105,7 +105,7 @@ class PairIndex {
   }
 
   // Calls f(changes, begin, end) for ranges of `words` words on several threads, and applies the changes. Returns the
-  // keys of the changed pairs, some of them more than once. Sums and lists of words do not depend on the ranges.
+  // keys of the changed pairs, possibly with repetitions. Sums and lists of words do not depend on the ranges.
   template <class F>
   std::vector<uint64_t> change(size_t words, const F& f) {
     const size_t ranges = std::clamp(words / least_words_per_thread, size_t{1}, workers_.count());

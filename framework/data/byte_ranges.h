@@ -22,7 +22,7 @@ class ByteRanges {
   static ByteRanges everything();
 
   /// Adds bytes [begin, end), or nothing if `end` is at most `begin`. Joins them with the last range if they begin at
-  /// or before its end. `begin` is not less than the begin of the last range.
+  /// or before its end. `begin` must be at least the beginning of the last range.
   void add(size_t begin, size_t end);
   bool empty() const { return ranges_.empty(); }
   std::span<const ByteRange> ranges() const { return ranges_; }
@@ -30,7 +30,7 @@ class ByteRanges {
   bool contains(size_t begin, size_t end) const;
   /// True if a range contains at least one of the bytes [begin, end).
   bool overlaps(size_t begin, size_t end) const;
-  /// Returns the ranges within bytes [begin, end), as ranges of the text that begins at `begin`.
+  /// Returns the parts of the ranges within bytes [begin, end), counted from `begin`.
   ByteRanges slice(size_t begin, size_t end) const;
 
  private:

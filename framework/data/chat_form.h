@@ -31,7 +31,7 @@ struct ChatForm {
 
   /// Returns the marks of `role`; null if the form has no such role.
   const ChatRole* find(std::string_view role) const;
-  /// Returns a text such as "system, user, assistant".
+  /// Returns a string such as "system, user, assistant".
   std::string role_names() const;
 };
 

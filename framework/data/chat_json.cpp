@@ -43,7 +43,7 @@ class Builder final : public nlohmann::json_sax<ChatJson> {
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // a text has none
+  bool binary(binary_t&) override { return false; }  // JSON text has no binary values
   bool start_object(size_t) override {
     open_.push_back({.is_object = true});
     return true;

@@ -9,13 +9,13 @@
 namespace hexad::data {
 
 /// JSON of conversations. Its objects keep the order of their keys, because chat templates write tools in this order.
-/// Its own parse() takes quadratic time, because it compares each key with all earlier keys of the object. It also
+/// ChatJson::parse() takes quadratic time, because it compares each key with all earlier keys of the object. It also
 /// copies the values of objects that grow, and copies of deeply nested JSON are recursive.
 using ChatJson = nlohmann::ordered_json;
 
-/// Parses `text` in linear time. A repeated key has the place of its first value and the last value, as in Python.
-/// Returns an empty text on success. Otherwise returns the problem, such as "[...] parse error at line 1, column 7:
-/// ...", and sets `json` to null.
+/// Parses `text` in linear time. A repeated key keeps its first position and its last value, as in Python. Returns an
+/// empty string on success. Otherwise returns the problem, such as "[...] parse error at line 1, column 7: ...", and
+/// sets `json` to null.
 std::string parse_chat_json(std::string_view text, ChatJson& json);
 
 }  // namespace hexad::data

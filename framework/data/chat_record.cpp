@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 #include "framework/config/words.h"
 #include "framework/data/tool_record.h"
 
@@ -51,7 +52,7 @@ std::string read_text(const ChatJson& object, const char* key, std::string& text
     text = found->get<std::string>();
     return {};
   }
-  if (!found->is_array()) return cat("\"", key, "\" is ", found->type_name(), ", expected a string");
+  if (!found->is_array()) return cat("\"", key, "\" is ", base::json_kind(*found), ", expected a string");
   for (const ChatJson& part : *found) {  // a list of parts, the format of programs that also support images
     const std::string* type = string_under(part, "type");
     const std::string* piece = string_under(part, "text");
@@ -70,19 +71,19 @@ std::string read_tool_key(const ChatJson& message, const char* key, std::string&
   return found == message.end() || counts_as_missing(*found) ? "" : read_text(message, key, text);
 }
 
-// Reads "weight", with which a turn says that it is not learned.
+// Reads "weight", which is 0 for a turn that is not learned.
 std::string read_weight(const ChatJson& message, bool& is_learned) {
   const auto weight = message.find("weight");
   if (weight == message.end() || counts_as_missing(*weight)) return {};
   const double value = weight->is_number() ? weight->get<double>() : -1;
   if (value != 0 && value != 1)
-    return cat("has a \"weight\" that is ", weight->is_number() ? weight->dump() : weight->type_name(),
+    return cat("has a \"weight\" that is ", weight->is_number() ? weight->dump() : base::json_kind(*weight),
                ", expected 0 (not learned) or 1");
   is_learned = value == 1;
   return {};
 }
 
-// Reads the texts under other keys of a turn, which are not empty. Refuses other values, unless they are null or empty.
+// Reads the texts that are not empty under other keys of a turn. Refuses other values unless they are null or empty.
 std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
   if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});
@@ -98,7 +99,7 @@ std::string read_other_texts(const ChatJson& message, const char* role_key, cons
 }
 
 std::string read_turn(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
-  if (!message.is_object()) return cat("is ", message.type_name(), ", expected an object");
+  if (!message.is_object()) return cat("is ", base::json_kind(message), ", expected an object");
   const auto role = message.find(role_key);
   if (role == message.end() || !role->is_string()) return cat("has no string under \"", role_key, "\"");
   turn.role = role_of(role->get<std::string>());
@@ -133,7 +134,7 @@ void add_history(const ChatJson& object, Turns& found) {
   const auto history = object.find("history");
   if (!found.problem.empty() || history == object.end() || counts_as_missing(*history)) return;
   if (!history->is_array()) {
-    found.problem = cat("\"history\" is ", history->type_name(), expected);
+    found.problem = cat("\"history\" is ", base::json_kind(*history), expected);
     return;
   }
   for (size_t i = 0; i < history->size(); ++i) {
@@ -150,7 +151,8 @@ void add_history(const ChatJson& object, Turns& found) {
 Turns listed_turns(const ChatJson& object, const char* key, const char* role_key, const char* text_key) {
   Turns found;
   const ChatJson& list = object[key];
-  if (!list.is_array()) return {.problem = cat("\"", key, "\" is ", list.type_name(), ", expected a list of turns")};
+  if (!list.is_array())
+    return {.problem = cat("\"", key, "\" is ", base::json_kind(list), ", expected a list of turns")};
   add_system(object, found);
   if (!found.problem.empty()) return found;
   for (size_t i = 0; i < list.size(); ++i) {

@@ -20,7 +20,7 @@ bool is_conversation(const Json& object) {
                                 (object.contains("prompt") && object.contains("completion")));
 }
 
-/// Writes the conversation of `object` in `form` to `out`. Returns an empty text on success. Otherwise returns a
+/// Writes the conversation of `object` in `form` to `out`. Returns an empty string on success. Otherwise returns a
 /// problem to print after the location of the object, for example `turn 2 has role "critic", expected ...`.
 std::string write_conversation(const ChatJson& object, const ConversationForm& form, Document& out);
 

@@ -67,7 +67,8 @@ std::vector<std::string> chat_template_files(const std::string& folder) {
 }
 
 ChatTemplate read_chat_template(const std::string& folder) {
-  if (!exists(folder)) fail(ExitCode::data, folder, ": there is no such file or folder, expected that of a model");
+  if (!exists(folder))
+    fail(ExitCode::data, folder, ": there is no such file or folder, expected a model's folder or tokenizer file");
   const fs::path where = folder_of(folder);
   const std::string config_path = (where / config_name).string(), path = (where / template_name).string();
   ChatTemplate found;

@@ -12,12 +12,12 @@ namespace hexad::data {
 struct ChatTemplate {
   std::string source;
   std::string path;  // file for messages, and the key if the file is tokenizer_config.json
-  std::vector<std::pair<std::string, std::string>> tokens = {};  // special tokens: "bos_token" and its text, and others
-  // The template of conversations that list tools, and its location for messages. If `tool_source` is empty, `source`
+  std::vector<std::pair<std::string, std::string>> tokens = {};  // special tokens, such as bos_token: name and text
+  // The template for conversations that list tools, and its location for messages. If `tool_source` is empty, `source`
   // writes these conversations, too.
   std::string tool_source = {}, tool_path = {};
 
-  /// Returns a digest of everything that decides the text of a conversation.
+  /// Returns a digest of everything that determines the text of a conversation.
   Digest digest() const;
 };
 

@@ -17,10 +17,10 @@ struct ChatTurn {
   std::string role;  // system, user, assistant or tool
   std::string text;
   size_t number = 0;                      // counted from 1; 0: the text under the key "system"
-  std::vector<jinja::Value> calls = {};   // calls of tools in an answer, each an object as in docs/data.md
+  std::vector<jinja::Value> calls = {};   // tool calls in an answer, each an object as in docs/data.md
   bool has_text = true;                   // false: the answer has only calls
-  std::string tool = {}, tool_call = {};  // of a turn of a tool: its name and the id of its call; empty if unknown
-  bool is_learned = true;                 // false: an answer that is no target of training
+  std::string tool = {}, tool_call = {};  // in a tool's turn, the tool's name and the call's id; empty if unknown
+  bool is_learned = true;                 // false: an answer that is not a training target
   std::vector<std::pair<std::string, std::string>> other_texts = {};  // other keys with texts, such as name
 };
 
@@ -38,14 +38,15 @@ class ConversationForm {
   virtual ~ConversationForm() = default;
 
   /// Writes a whole conversation to `out`. The answers that are learned and the mark after each of them are targets of
-  /// training. Returns an empty text on success, otherwise a problem to print after the location of the conversation,
+  /// training. Returns an empty string on success, otherwise a problem to print after the location of the conversation,
   /// for example if the form does not write one of the turns' other texts.
   virtual std::string write(const Conversation& conversation, Document& out) const = 0;
-  /// Writes the turns before an answer, and the mark with which it begins. Returns like write().
+  /// Writes the turns before an answer, and the mark with which it begins. Returns a problem like write().
   virtual std::string write_question(const Conversation& conversation, Document& out) const = 0;
   /// Returns the mark after an answer; empty if there is none. Throws Error(data) if the form cannot write an answer.
   virtual std::string end_of_answer() const = 0;
-  /// Returns an empty text if the form has `role`, otherwise a text such as "--chat-form gemma has user, assistant".
+  /// Returns an empty string if the form has `role`, otherwise a string such as "--chat-form gemma has user,
+  /// assistant".
   virtual std::string lacking(std::string_view role) const = 0;
 };
 

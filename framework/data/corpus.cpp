@@ -26,8 +26,8 @@ ReadRules read_rules(const PrepareOptions& o) {
   return {.split = o.split, .records = std::move(records), .binary = o.binary};
 }
 
-// Returns the size of the batches that are passed to the threads. Conversations are converted one by one if a chat
-// template, which may write megabytes for each, writes them.
+// Returns the size of the batches that are passed to the threads. A batch is a single conversation if a chat template
+// writes it, because it may write megabytes.
 int64_t batch_bytes(const PrepareOptions& o) {
   return o.chat_form == model_form_name ? 1 : std::min(int64_t{256} << 10, o.shard_bytes);
 }
@@ -56,7 +56,7 @@ struct NumberedPart {
   FilePart part;
 };
 
-// The first problems of objects, and the number of all.
+// The first problems of objects in a file or part, and the number of all problems.
 struct ObjectProblems {
   static constexpr size_t most = 10;
   std::vector<std::string> first = {};
@@ -75,7 +75,7 @@ struct ObjectProblems {
 struct ScannedPart {
   size_t file;
   int64_t empty_documents = 0;
-  std::vector<uint64_t> hashes = {};  // of the other documents
+  std::vector<uint64_t> hashes = {};  // one for each document that is not empty
   ObjectProblems problems = {};
 };
 
@@ -205,7 +205,7 @@ class Scanner {
     contents_.push_back(contents);
     digest_.add(&contents, sizeof contents);
     if (file.form == TextForm::text) return;
-    // The same bytes contain different documents in different forms.
+    // Includes the text key, because the same bytes contain different documents under different keys.
     const Digest key = digest_of(rules_.records.text_key);
     digest_.add(&key, sizeof key);
   }
@@ -239,9 +239,9 @@ class Scanner {
   CorpusScan result_ = {};
   StreamingDigest digest_;
   int64_t done_bytes_ = 0;
-  std::vector<uint64_t> hashes_;                  // of the documents
-  std::vector<Digest> contents_;                  // of the files
-  std::vector<FileProblems> problems_;            // of each file
+  std::vector<uint64_t> hashes_;                  // one for each document that is not empty
+  std::vector<Digest> contents_;                  // digests of the files' contents
+  std::vector<FileProblems> problems_;            // one entry for each file
   OrderedJobs<NumberedPart, ScannedPart> parts_;  // declared last: its threads use all other members
 };
 

@@ -32,7 +32,7 @@ struct CorpusScan {
   std::vector<std::string> unnamed_json;  // files that are probably JSON lines but whose name has another ending
   std::vector<std::string> untaken_json;  // files of form text that are lists of objects without the text key
   std::string untaken_keys;               // keys of the first of untaken_json; see keys_of_untaken_json()
-  std::vector<std::string> damaged_json;  // files named .json that begin like JSON with a document, but are not JSON
+  std::vector<std::string> damaged_json;  // files named .json that look like JSON with the text key, but are not JSON
 };
 
 class Corpus {

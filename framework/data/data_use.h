@@ -18,16 +18,16 @@ struct DatasetUse {
 };
 
 /// Returns the use of each dataset in the first `sequences` training sequences, in the order of the recipe; empty for a
-/// registered source. Sequences that were drawn with earlier weights are included. `sequences` must not be less than
-/// their number.
+/// registered source. Sequences that were drawn with earlier weights are included. `sequences` must be at least their
+/// number.
 std::vector<DatasetUse> dataset_uses(const TrainingData& data, int64_t sequences);
 
 /// Returns a line for each dataset, such as
 /// "data/books: 75.0% of the sequences, 1.20 epochs of 65,000 tokens in 200 documents".
 std::vector<std::string> lines_of(const std::vector<DatasetUse>& uses);
 
-/// Returns the text of data.json, the manifest of a run: the data of its first `sequences` sequences, which it has seen
-/// after `step` steps.
+/// Returns the text of a run's data.json: the data of its first `sequences` sequences, which it has used after `step`
+/// steps.
 std::string data_manifest(const TrainingData& data, int64_t sequences, int64_t step);
 
 }  // namespace hexad::data

@@ -9,8 +9,7 @@ namespace hexad::data {
 std::string train_path(const std::string& dataset);
 /// Returns the path of the held-out tokens, which may not exist: heldout.hxd in a folder, or NAME.heldout.idx.
 std::string heldout_path(const std::string& dataset);
-/// Returns the path of the tokenizer: tokenizer.json in the folder, or next to an index. Next to an index, it may be
-/// missing.
+/// Returns the path of the tokenizer: tokenizer.json in the folder, or next to an index, where it may be missing.
 std::string tokenizer_path(const std::string& dataset);
 
 }  // namespace hexad::data

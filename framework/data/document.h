@@ -13,7 +13,7 @@ struct DocumentPart {
   size_t end = 0;       // the part ends before this byte of the document
   bool mark = false;    // true if the part is a mark of the chat form, not the text of a turn
   bool answer = false;  // true if the part belongs to an answer
-  bool learned = true;  // false: the tokens of the answer are no targets (see targets_of_end())
+  bool learned = true;  // false: the tokens of the answer are not targets (see targets_of_end())
 
   bool operator==(const DocumentPart&) const = default;
 };
@@ -22,9 +22,9 @@ struct Document {
   std::string text;
   std::vector<DocumentPart> parts = {};  // empty: plain text, all of whose tokens are targets
   std::string place = {};                // file, and line or object, for messages
-  bool of_model = false;  // true: in the form of a model's chat template, whose tokens are those of the model's library
+  bool of_model = false;                 // true: written by a model's chat template; see encode_document()
 
-  /// True if the last part that is not a mark, and so the last turn with text, is an answer that is learned.
+  /// True if the last part that is not a mark, which belongs to the last turn with text, is a learned answer.
   bool ends_with_answer() const {
     for (auto part = parts.rbegin(); part != parts.rend(); ++part)
       if (!part->mark) return part->answer && part->learned;

@@ -37,7 +37,7 @@ void read_part(const InputFile& file, const ReadRules& rules, FilePart&& part, c
                const TakeProblem& bad) {
   if (file.form == TextForm::text) return take({.text = std::move(part.bytes), .place = file.path});
   const DocumentSplit split{.separator = "", .longest_bytes = rules.split.longest_bytes};
-  int64_t bytes = 0;  // of the documents so far
+  int64_t bytes = 0;  // total size of the documents so far
   const auto take_record = [&](Document&& document, int64_t number) {
     const std::string& text = document.text;
     bytes += std::ssize(text);

@@ -39,7 +39,7 @@ class PartReader {
   /// Calls `take` with each part of `file`, including empty documents. The form of `file` must be set.
   PartReader(const InputFile& file, const DocumentSplit& split, const TakePart& take);
 
-  /// Throw Error(data) if a part is longer than largest_document.
+  /// Both functions throw Error(data) if a part is longer than largest_document.
   void add(std::string_view block);
   void finish();
 

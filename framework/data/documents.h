@@ -71,10 +71,10 @@ class DocumentSplitter {
   std::string line_;                 // beginning of a line that may separate documents
   bool in_line_ = false;             // true if the beginning of the current line is part of the document
   bool open_ = false;                // true if the current document has bytes
-  std::string text_;                 // rest of the document, which has not been passed
+  std::string text_;                 // rest of the document that has not been passed
   std::vector<std::string> blanks_;  // pieces of white space at the beginning of the document
   size_t blank_bytes_ = 0;
-  bool has_text_ = false;  // true if a piece of the document with text has been passed
+  bool has_text_ = false;  // true if a piece with text has been passed for this document
 };
 
 /// Calls f with each document of `text`, as DocumentSplitter does.

@@ -36,7 +36,8 @@ std::vector<ChatPart> chat_parts(const Document& document) {
   return parts;
 }
 
-// True if `id` is a special token in the text `mark`. The id of unknown characters, which has no bytes either, is none.
+// True if `id` is a special token in the text `mark`. The id of unknown characters has no bytes either, but is not
+// special.
 bool is_special_in(const Tokenizer& tokenizer, std::string_view mark, int32_t id) {
   if (!tokenizer.bytes_of(id).empty()) return false;
   const std::string_view name = tokenizer.special_text(id);
@@ -57,7 +58,7 @@ bool begins_plain_answer(const Tokenizer& tokenizer, std::string_view text, std:
   return !any_special(tokenizer, text.substr(begin, parts[i].begin - begin));
 }
 
-// Returns the first of the parts that begin texts which are converted alone (see encode_document()).
+// Returns the index of the first part of each text that is converted alone (see encode_document()), and parts.size().
 std::vector<size_t> borders(const Tokenizer& tokenizer, const Document& document, std::span<const ChatPart> parts) {
   const std::string_view text = document.text;
   std::vector<size_t> first{0};
@@ -89,7 +90,7 @@ EncodedPart encode_one_by_one(const Tokenizer& tokenizer, std::string_view docum
   return encoded;
 }
 
-// Returns the bytes of the learned answers, relative to the begin of the first part. The mark after an answer counts up
+// Returns the bytes of the learned answers, relative to the start of the first part. The mark after an answer counts up
 // to the end of its first special token.
 ByteRanges answers_of(const Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids,
                       std::span<const ByteRange> spans, std::span<const ChatPart> parts) {

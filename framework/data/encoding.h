@@ -19,22 +19,20 @@ struct EncodedDocument {
   bool held_out = false;
 };
 
-/// Returns the number of ids of `mark`, the text after an answer, that are targets. The first special token ends an
-/// answer, so it is the last target. Without a special token, all ids are targets.
+/// Returns the number of targets among `ids`, the ids of `mark`, which is the text after an answer. The first special
+/// token ends an answer, so it is the last target. Without a special token, all ids are targets.
 size_t targets_of_end(const Tokenizer& tokenizer, std::span<const int32_t> ids, std::string_view mark);
 
-/// Returns the targets of `mark`, the text that a form writes after an answer: the ids with which it follows the text
-/// of an answer, up to the last target. Returns nothing if `mark` is empty.
+/// Returns the targets of `mark`, the text that a form writes after an answer: its ids when it follows the text of an
+/// answer, up to the last target. Returns nothing if `mark` is empty.
 std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_view mark);
 
 /// Converts a document. A conversation is converted as a whole, as the model's own library does. Special tokens are
-/// recognised only in marks of the chat form. Borders remain where `hexad generate` begins and ends answers:
+/// recognised only in marks of the chat form. Token borders remain where `hexad generate` begins and ends answers:
 /// - A mark that ends an answer and has no special token is converted alone.
-/// - No token contains bytes before and after the end of an answer that no mark follows. This does not apply to the
-/// form
-///   of a model's chat template.
-/// - No token contains bytes before and after the begin of an answer if no special token precedes the answer. This does
-///   not apply to the form of a model's chat template (Document::of_model).
+/// - No token contains bytes before and after the end of an answer that no mark follows.
+/// - No token contains bytes before and after the beginning of an answer that no special token precedes.
+/// The last two rules do not apply to the form of a model's chat template (Document::of_model).
 ///
 /// If `with_mask` is true, makes a loss mask. Tokens that contain a byte of an answer are targets. The end-of-document
 /// is a target if the last turn with text is an answer. All tokens of plain text are targets. If the tokenizer changes

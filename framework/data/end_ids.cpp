@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 #include "framework/base/path_problem.h"
 #include "framework/config/words.h"
 #include "framework/data/file.h"
@@ -25,7 +26,7 @@ void add_end(const Json& value, const std::string& path, const Tokenizer& tokeni
   const std::string ignored = cat(path, ": eos_token_id is ignored where it is ");
   const int32_t size = tokenizer.vocab_size();
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= static_cast<uint64_t>(size)) {
-    found.warnings.push_back(cat(ignored, value.is_number() ? value.dump() : value.type_name(),
+    found.warnings.push_back(cat(ignored, value.is_number() ? value.dump() : base::json_kind(value),
                                  ", expected an id of the tokenizer, 0 to ", size - 1));
     return;
   }

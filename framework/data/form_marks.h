@@ -8,9 +8,9 @@
 
 namespace hexad::data {
 
-/// Returns a text for warnings, such as "has no token for [INST], so ...", if `tokenizer` comes from another program
-/// and lacks a mark of the chat form `form`: a text such as <s> or [INST] around turns. Otherwise returns an empty
-/// text, also if `form` is empty or `model`. Marks of tools are not checked, because models spell some of them.
+/// Returns a warning text, such as "has no token for [INST], so ...", if `tokenizer` comes from another program and
+/// lacks a mark of the chat form `form`: a text such as <s> or [INST] around turns. Otherwise returns an empty string,
+/// also if `form` is empty or `model`. Marks of tools are not checked, because models write some of them as text.
 std::string spelled_marks(std::string_view form, const Tokenizer& tokenizer);
 
 }  // namespace hexad::data

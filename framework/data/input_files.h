@@ -1,6 +1,6 @@
 // Selection of the files that `hexad prepare` reads: its inputs, and files in input folders. SkipReason lists the
-// reasons for which files are skipped; the reason for each skipped file is recorded. Whether a file named .gz or .zst
-// is binary is judged by its decompressed contents.
+// reasons for which files are skipped; the reason for each skipped file is recorded. If a file is named .gz or .zst,
+// its decompressed contents decide if it is binary.
 #pragma once
 
 #include <array>
@@ -86,7 +86,7 @@ struct InputFiles {
 /// remains.
 InputFiles find_inputs(const InputRules& rules);
 
-/// Returns a text like "a.txt, b.txt". If there are more than six names, it contains the first three names and "...".
+/// Returns a string like "a.txt, b.txt". If there are more than six names, it contains the first three names and "...".
 std::string some_of(const std::vector<std::string>& names);
 /// Returns one line for each reason and each kind of binary file, for example "2 hidden: texts/.a, texts/.git/" or
 /// "1 PNG image: texts/a.png". The last line lists taken files that contain no text, if there are any: "1 file without

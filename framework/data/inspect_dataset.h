@@ -19,12 +19,12 @@ struct InspectedDataset {
   };
   std::string path;
   std::vector<Part> parts;
-  std::unique_ptr<Tokenizer> tokenizer;  // null if there is none, or if the tokens were made with another one
+  std::unique_ptr<Tokenizer> tokenizer;  // null if there is none, or if another tokenizer made the tokens
   std::string summary;                   // text of summary.json; empty for a single dataset, or if there is none
 };
 
-/// True if `path` is a file that begins with the magic bytes of a dataset, a file that is named as an index of
-/// Megatron-LM, or a folder that contains a file with the name of a prepared dataset's file.
+/// True if `path` is a file that begins with the magic bytes of a dataset, a file with the name of a Megatron-LM index
+/// (.idx), or a folder that contains a file with the name of a prepared dataset's file.
 bool is_dataset(const std::string& path);
 
 /// Opens a dataset for which is_dataset() returns true. Calls `warn` if the tokens were made with a tokenizer other
@@ -34,7 +34,7 @@ bool is_dataset(const std::string& path);
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 
-/// Returns a text for readers: the path, the tokenizer, the inputs and settings of the dataset, two lines for each
+/// Returns human-readable text: the path, the tokenizer, the inputs and settings of the dataset, two lines for each
 /// part, and the beginnings of up to three documents of each part. Special tokens appear by their texts, if the
 /// tokenizer has these.
 std::string describe(const InspectedDataset& dataset);

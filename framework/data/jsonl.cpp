@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 #include "framework/base/ordinal.h"
 #include "framework/base/utf8.h"
 #include "framework/config/words.h"
@@ -75,7 +76,7 @@ TextForm form_of_json(std::string_view contents, const RecordRules& rules) {
   return texts || (rules.text_key_given && (objects || all.is_object())) ? TextForm::json : TextForm::text;
 }
 
-// Returns the keys with strings of the object and of the objects in it.
+// Returns the string-valued keys of the object and of the objects in it.
 std::vector<std::string> keys_with_strings(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) {
@@ -87,14 +88,14 @@ std::vector<std::string> keys_with_strings(const Json& object) {
   return keys;
 }
 
-// Names the keys with strings, for messages about the key `wanted`.
+// Names the string-valued keys, for messages about the key `wanted`.
 std::string keys_of(const Json& object, std::string_view wanted) {
   std::vector<std::string> keys = keys_with_strings(object);
   if (keys.empty()) return "no key has a string";
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
 
-// Parse a text. Return the problem; empty if there is none.
+// Parses a text. Returns the problem; empty if there is none.
 std::string parse_text(std::string_view text, Json& json) {
   try {
     json = Json::parse(text);
@@ -125,8 +126,8 @@ struct Objects {
   template <class AnyJson>
   void pass_line(std::string_view line, int64_t number) const {
     AnyJson object;
-    // Such as "[json.exception.parse_error.101] parse error at line 1, column 7: ...". It ends in the last token, which
-    // may be a very long text.
+    // A problem such as "[json.exception.parse_error.101] parse error at line 1, column 7: ..." ends in the last token,
+    // which may be very long.
     const std::string problem = parse_text(line, object).substr(0, 300);
     const size_t column = problem.find("column ");
     if (!problem.empty())
@@ -169,7 +170,7 @@ struct Objects {
       return refuse(number, "has no key \"", key, "\" (--text-key), expected an object such as ", example(), "; ",
                     keys_of(object, key), chat);
     if (!found->is_string())
-      return refuse(number, "\"", key, "\" is ", found->type_name(), ", expected a string (--text-key); ",
+      return refuse(number, "\"", key, "\" is ", base::json_kind(*found), ", expected a string (--text-key); ",
                     keys_of(object, key));
     take({.text = found->get<std::string>()}, number);
   }

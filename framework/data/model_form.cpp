@@ -30,7 +30,8 @@ constexpr std::array<std::string_view, 4> roles{"system", "user", "assistant", "
 
 bool is_role(std::string_view role) { return std::ranges::find(roles, role) != roles.end(); }
 
-// Returns a turn as an element of the variable `messages`. A role is one of four fixed words, so it may stand in marks.
+// Returns a turn as an element of the variable `messages`. A role is one of four fixed words, so it may be part of a
+// mark.
 Value message(const ChatTurn& turn) {
   jinja::Object object{jinja::ObjectKind::message};
   object.set("role", jinja::text_value(turn.role, Origin::model));
@@ -192,7 +193,7 @@ std::string ModelForm::write(const Conversation& conversation, Document& out) co
     const Text after = i + 1 == turns.size() ? whole : render(form, all.first(i + 1), tools, false);
     if (!after.starts_with(before))
       return unstable(turns[i], form.path(),
-                      "the text with the answer does not begin with the text before it, up to where a model would "
+                      "the text with the answer does not begin with the text before it and the beginning of an "
                       "answer (add_generation_prompt)");
     if (!whole.starts_with(after))
       return unstable(turns[i], form.path(), "later turns change the text of this turn or of earlier turns");

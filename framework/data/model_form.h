@@ -23,20 +23,20 @@ class ModelForm final : public ConversationForm {
   /// conversations with tools is refused only when it is needed.
   explicit ModelForm(const ChatTemplate& source);
 
-  /// Finds an answer by rendering two texts: the turns before it with the beginning of an answer
-  /// (add_generation_prompt), and the turns up to its end. The answer, with its calls of tools, is the text that the
-  /// second adds to the first. Other texts of turns are variables of the template. Returns a problem if the template
-  /// does not contain the key of one of them, if it leaves out the calls of an answer, or if a later text does not
-  /// begin with the earlier one, because the tokens of the answer are then unknown.
+  /// Finds each answer by rendering two texts: the turns before it with the beginning of an answer
+  /// (add_generation_prompt), and the turns up to its end. The answer, with its tool calls, is the text that the second
+  /// adds to the first. Other texts of turns are variables of the template. Returns a problem if the template does not
+  /// contain the key of one of them, if it leaves out the calls of an answer, or if a later text does not begin with
+  /// the earlier one, because the tokens of the answer are then unknown.
   std::string write(const Conversation& conversation, Document& out) const override;
   std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;
   std::string lacking(std::string_view role) const override;
 
  private:
-  // Returns a problem if a turn has another text whose key does not occur in `form`; otherwise an empty text.
+  // Returns a problem if a turn has another text whose key does not occur in `form`; otherwise an empty string.
   std::string unread_text(const jinja::Template& form, std::span<const ChatTurn> turns) const;
-  // True if `form` writes the same `text` for these turns if the last one calls no tools.
+  // True if `form` also writes `text` for these turns without the calls of the last turn.
   bool writes_without_calls(const jinja::Template& form, std::span<const ChatTurn> turns, const jinja::Value& tools,
                             const jinja::Text& text) const;
   // Returns the template that writes the conversation. Throws Error(data) if it is not supported.
@@ -51,8 +51,8 @@ class ModelForm final : public ConversationForm {
   static Words words_of(std::string_view source);
 
   jinja::Template template_;
-  std::optional<jinja::Template> tool_template_;  // of conversations that list tools; missing: template_
-  Words words_, tool_words_;                      // names and other words in both templates
+  std::optional<jinja::Template> tool_template_;  // for conversations that list tools; missing: template_
+  Words words_, tool_words_;                      // names and other words in each template
   std::string tool_problem_;                      // problem of the template that tool_template_ would be
   jinja::Variables tokens_;                       // special tokens
   std::string end_, tool_end_;                    // marks of both templates after an answer without calls; empty:

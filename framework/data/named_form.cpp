@@ -27,7 +27,7 @@ std::string json_line(const Value& value) try {
   static const std::string place = "JSON";
   int64_t steps = jinja::most_steps;
   return jinja::json_text(value, {}, {place, 1, steps}).bytes();
-} catch (const base::Error&) {  // names a template, but there is none
+} catch (const base::Error&) {  // its message names a template, but there is none
   base::fail(base::ExitCode::data, "the JSON of a tool or call is too long, expected at most ", jinja::largest_text,
              " bytes and fewer than ", jinja::most_steps, " values and keys");
 }
@@ -56,7 +56,8 @@ void append_tools(const ToolMarks& marks, std::span<const Value> tools, bool fol
   append(out, marks.after_tools, true, false);
 }
 
-// Writes a call at the end of a turn. `answer`: the call is learned. Returns the problem; empty if there is none.
+// Writes a call at the end of a turn. The call is learned if `answer` is true. Returns the problem; empty if there is
+// none.
 std::string append_call(const ToolMarks& marks, const Value& call, bool follows_text, bool answer, Document& out) {
   const Value* function = call.object()->find("function");
   const Value& name = *function->object()->find("name");

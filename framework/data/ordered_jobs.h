@@ -44,8 +44,8 @@ class OrderedJobs {
   OrderedJobs(const OrderedJobs&) = delete;
   OrderedJobs& operator=(const OrderedJobs&) = delete;
 
-  /// Adds an item that has `bytes` bytes outside of the object. Waits while too many items are pending. Rethrows
-  /// exceptions of `convert` and `take`.
+  /// Adds an item. `bytes` is the size of its data outside of the object. Waits while too many items are pending.
+  /// Rethrows exceptions of `convert` and `take`.
   void add(In&& item, int64_t bytes) {
     if (!filling_) filling_ = std::make_unique<Batch>();
     filling_->items.push_back(std::move(item));

@@ -13,7 +13,7 @@
 namespace hexad::data {
 
 enum class Packing : uint8_t {
-  isolated,  // tokens see only their own document; an end-of-document predicts nothing
+  isolated,  // tokens attend only to their own document; an end-of-document predicts nothing
   joined,    // a sequence is one text; the end of a document predicts the start of the next document
 };
 
@@ -33,8 +33,8 @@ enum class Shuffle : uint8_t {
 /// pieces usually differ between epochs. If a dataset is shorter than the context, a piece contains several epochs.
 ///
 /// The pieces whose first token is in epoch e are shuffled among themselves. A Permutation of their indices, drawn from
-/// (seed, e), maps the index of a global sequence to a piece. The order is not stored. To make a sequence takes O(log
-/// documents) time for each document in the sequence.
+/// (seed, e), maps the index of a global sequence to a piece. The order is not stored. Making a sequence takes O(log
+/// documents) time for each document in it.
 class ShuffledSequences final : public Source {
  public:
   /// Throws Error(data) if the dataset has no tokens. `context` must be at least 1.

@@ -30,7 +30,7 @@ Permutation::Permutation(int64_t count, base::Philox random)
 uint64_t Permutation::once(uint64_t index) const {
   uint64_t left = index / right_, right = index % right_;
   for (uint64_t round = 0; round < rounds; round += 2) {
-    // Halves are below 2^32, so every (round, half) has a different random number.
+    // Halves are below 2^32, so every (round, half) has its own index in the random sequence.
     left = (left + random_.below(round << 32 | right, left_)) % left_;
     right = (right + random_.below((round + 1) << 32 | left, right_)) % right_;
   }

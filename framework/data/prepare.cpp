@@ -41,8 +41,8 @@ void check(const PrepareOptions& o) {
     fail(ExitCode::usage, "prepare: held-out fraction is ", o.heldout, ", expected 0 to below 1");
   }
   if (o.split.longest_bytes != 0 && o.split.longest_bytes < least_split_bytes) {
-    fail(ExitCode::usage, "prepare: documents of at most ", o.split.longest_bytes,
-         " bytes, expected 0 (no limit) or at least ", least_split_bytes);
+    fail(ExitCode::usage, "prepare: --split-bytes ", o.split.longest_bytes, ", expected 0 (no limit) or at least ",
+         least_split_bytes);
   }
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
     fail(ExitCode::usage, "prepare: --split separator needs --separator, the line between documents, but it is empty");
@@ -71,7 +71,7 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpu
   BpeTrainer trainer;
   const auto count = [&](Document& document) {
     if (!held_out(document.text)) trainer.add(document.text);
-    document = {};  // not needed any more
+    document = {};  // frees its memory early
   };
   corpus.for_each_document("training the tokenizer", count, [](Document&&) {});
   return trainer.train(options.vocab_size, workers);

@@ -75,7 +75,7 @@ struct PrepareProgress {
 };
 
 /// Prepares a dataset. Existing files in `output` do not change until all new files are on disk; then the new files
-/// replace them together. Files are read in blocks; memory must suffice for some documents for each worker, and for
+/// replace them together. Files are read in blocks; memory must suffice for a few documents per worker, and for
 /// 256 MiB of JSON that is being parsed. After an interruption, documents that are already encoded are taken from
 /// `output`/unfinished, and the result is the same.
 /// Throws Error(usage): wrong options, missing inputs, another process that prepares a dataset in `output`, old files

@@ -23,8 +23,8 @@ struct SourceContext {
 struct SourceSpec : SourceContext {
   config::Options options;
 
-  /// Return an option of data.source_options; `fallback` if it is not set. Throw std::logic_error if the option was not
-  /// declared. number() throws Error(usage) if the recipe's value is not a finite number.
+  /// Returns an option of data.source_options; `fallback` if it is not set. Throws std::logic_error if the option was
+  /// not declared. number() throws Error(usage) if the recipe's value is not a finite number.
   double number(const std::string& name, double fallback) const { return options.number(name, fallback); }
   std::string text(const std::string& name, const std::string& fallback) const { return options.text(name, fallback); }
 };

@@ -75,17 +75,17 @@ void StagedFiles::commit(std::span<const std::string_view> names,
       if (fs::exists(fs::symlink_status(in(name)))) move(in(name), (fs::path(replaced_) / name).string());
     for (auto name = names.rbegin(); name != names.rend(); ++name)
       if (fs::exists(path(*name))) move(path(*name), in(*name));
-    move(replaced_, outdated_);  // nobody needs the old files any more
+    move(replaced_, outdated_);  // the old files are no longer needed
   } catch (...) {
     undo();
-    fs::remove(replaced_, error);  // fails, which is ignored, unless all files have been moved back
+    fs::remove(replaced_, error);  // fails harmlessly unless all files have been moved back
     throw;
   }
   try {
     if (reached) reached("files moved");
     sync_folder(folder_);
   } catch (const Error& problem) {
-    fs::remove(outdated_, error);  // fails, which is ignored, if there are old files
+    fs::remove(outdated_, error);  // fails harmlessly if there are old files
     fail(problem.code(), folder_, ": has the new files, but they may not survive a power cut: ", problem.what(),
          fs::exists(outdated_, error) ? cat("; the old files are in ", outdated_, ", which can be removed") : "");
   }

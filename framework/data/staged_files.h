@@ -31,9 +31,9 @@ class StagedFiles {
   /// belong to it. An old file without a new file of the same name is removed.
   ///
   /// Throws Error(resource) if a step fails. If a move fails, first moves the files back as far as possible. If the new
-  /// names cannot be flushed to disk, the new files stay in place, as the message of the error says. In this case, or
-  /// if the process is killed, the old files may remain in the subfolder. If `reached` is not empty, calls it with
-  /// "files moved"; a test may throw from it.
+  /// names cannot be flushed to disk, the new files remain in place, as the error message says. In this case, or if the
+  /// process is killed, the old files may remain in the subfolder. If `reached` is not empty, calls it with "files
+  /// moved"; a test may throw from it.
   void commit(std::span<const std::string_view> names, const std::function<void(std::string_view point)>& reached = {});
 
  private:

@@ -54,7 +54,7 @@ class SpanFinder {
  private:
   bool goes_on_with(size_t at, std::string_view bytes) const { return text_.substr(at).starts_with(bytes); }
   size_t after_space() const { return text_.size() - without_leading_space(text_.substr(at_)).size(); }
-  // Adds the spans of ids, of whose bytes the first `inserted` are not in the text.
+  // Adds the spans of ids. The first `inserted` of their bytes are not in the text.
   void add_spans(std::span<const int32_t> ids, size_t inserted) {
     for (const int32_t id : ids) {
       const size_t size = tokenizer_.bytes_of(id).size(), left_out = std::min(inserted, size);

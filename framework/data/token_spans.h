@@ -1,4 +1,4 @@
-// The bytes of a text that its tokens stand for.
+// Mapping from the tokens of a text to its bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace hexad::data {
 
-/// Returns for each id the bytes of `text` that it stands for. `ids` are those of the whole text, with or without
-/// special tokens. An id for a space that the tokenizer has inserted stands for the byte that follows. White space that
+/// Returns, for each id, the bytes of `text` that it represents. `ids` are those of the whole text, with or without
+/// special tokens. An id for a space that the tokenizer has inserted represents the byte that follows. White space that
 /// a special token includes (strip_left, strip_right) belongs to no id. Returns nullopt if the bytes of the ids are not
 /// those of the text, because the tokenizer has changed the text.
 std::optional<std::vector<ByteRange>> token_spans(const Tokenizer& tokenizer, std::span<const int32_t> ids,

@@ -30,27 +30,27 @@ class Tokenizer {
   virtual std::vector<int32_t> encode_with_special(std::string_view text, const ByteRanges& /*trusted*/) const {
     return encode(text);
   }
-  /// Trusts the whole text.
+  /// Like encode_with_special(text, trusted), but trusts the whole text.
   std::vector<int32_t> encode_with_special(std::string_view text) const {
     return encode_with_special(text, ByteRanges::everything());
   }
   /// Returns what encode() leaves out of texts, for warnings, such as "has no token for 2 bytes (0x00 0x1f)"; an empty
-  /// text if it leaves out nothing.
+  /// string if it leaves out nothing.
   virtual std::string left_out() const { return {}; }
   virtual int32_t vocab_size() const = 0;
   /// Returns the bytes of token `id`. Throws Error(data) if `id` is not in the vocabulary.
   virtual std::string_view bytes_of(int32_t id) const = 0;
   virtual TokenizerContents contents() const = 0;
 
-  /// Returns the text of the special token `id`, such as <|im_end|>. Returns an empty text if the token is not special,
-  /// or if the tokenizer has no text for it. Throws Error(data) if `id` is not in the vocabulary.
+  /// Returns the text of the special token `id`, such as <|im_end|>. Returns an empty string if the token is not
+  /// special, or if the tokenizer has no text for it. Throws Error(data) if `id` is not in the vocabulary.
   virtual std::string_view special_text(int32_t id) const;
 
   /// Returns the text of `ids`: their bytes without the prefix that the tokenizer adds to a text, such as a space. The
   /// text may end inside a UTF-8 sequence. Throws Error(data) if an id is not in the vocabulary.
   std::string decode(std::span<const int32_t> ids) const;
   /// Returns the text of `ids` after the text `before`. This is decode() if `before` is empty. Otherwise, it is the
-  /// bytes of `ids`: the prefix that decode() removes is then text.
+  /// bytes of `ids`, because the prefix that decode() removes is then text.
   std::string decode_after(std::string_view before, std::span<const int32_t> ids) const;
   /// Like decode(), but with the texts of special tokens.
   std::string decode_with_special(std::span<const int32_t> ids) const;

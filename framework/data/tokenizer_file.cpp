@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/json_kind.h"
 #include "framework/data/file.h"
 #include "framework/data/tokenizers/base64.h"
 
@@ -52,13 +53,14 @@ struct Reader {
   }
   std::string text(const char* key) const {
     if (!at(key).is_string())
-      fail(ExitCode::data, path, ": damaged tokenizer: '", key, "' is ", at(key).type_name(), ", expected a string");
+      fail(ExitCode::data, path, ": damaged tokenizer: '", key, "' is ", base::json_kind(at(key)),
+           ", expected a string");
     return at(key).get<std::string>();
   }
   std::vector<Merge> merges() const {
     const Json& list = at("merges");
     if (!list.is_array())
-      fail(ExitCode::data, path, ": damaged tokenizer: 'merges' is ", list.type_name(), ", expected a list");
+      fail(ExitCode::data, path, ": damaged tokenizer: 'merges' is ", base::json_kind(list), ", expected a list");
     std::vector<Merge> merges;
     for (const Json& pair : list) {
       const int64_t next = 256 + static_cast<int64_t>(merges.size());
@@ -76,7 +78,7 @@ struct Reader {
       const Json& value = in.at(key);
       if (!value.is_number_integer() || value.get<int64_t>() < -1 || value.get<int64_t>() > INT32_MAX)
         fail(ExitCode::data, path, ": damaged tokenizer: 'source.", key, "' is ",
-             value.is_number() ? value.dump() : value.type_name(), ", expected an id, or -1 for none");
+             value.is_number() ? value.dump() : base::json_kind(value), ", expected an id, or -1 for none");
       return value.get<int32_t>();
     };
     auto bytes = from_base64(in.text("base64"));

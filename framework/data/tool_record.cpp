@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 #include "framework/config/words.h"
 
 namespace hexad::data {
@@ -30,7 +31,7 @@ bool lists_something(const ChatJson& object, const char* key) {
 std::string wrong_type(const ChatJson& object) {
   if (is_missing(object, "type")) return {};
   const ChatJson& type = object["type"];
-  if (!type.is_string()) return cat("has a \"type\" that is ", type.type_name(), ", expected \"function\"");
+  if (!type.is_string()) return cat("has a \"type\" that is ", base::json_kind(type), ", expected \"function\"");
   const std::string& text = type.get_ref<const std::string&>();
   return text == "function" ? "" : cat("has the type \"", config::shown(text), "\", expected \"function\"");
 }
@@ -40,8 +41,8 @@ bool has_name(const ChatJson& function) {
   return name != function.end() && name->is_string() && !name->get_ref<const std::string&>().empty();
 }
 
-// Converts the members that are not null, in their order, but for the member `except`, which becomes `replaced`. JSON
-// is not copied, because copies of deeply nested JSON are recursive.
+// Converts the members that are not null, in their order. The member `except` becomes `replaced`. JSON is not copied,
+// because copies of deeply nested JSON are recursive.
 std::string read_members(const ChatJson& object, std::string_view except, const jinja::Value& replaced,
                          jinja::Value& value) {
   jinja::Object made{jinja::ObjectKind::data};
@@ -58,7 +59,7 @@ std::string read_members(const ChatJson& object, std::string_view except, const 
 std::string read_call(const ChatJson& given, jinja::Value& call) {
   static constexpr std::array<std::string_view, 3> call_keys{"id", "type", "function"};
   static constexpr std::array<std::string_view, 2> function_keys{"name", "arguments"};
-  if (!given.is_object()) return cat("is ", given.type_name(), ", expected an object such as ", call_example);
+  if (!given.is_object()) return cat("is ", base::json_kind(given), ", expected an object such as ", call_example);
   if (is_missing(given, "function") || !given["function"].is_object())
     return cat("has no object under \"function\", expected an object such as ", call_example);
   const ChatJson& function = given["function"];
@@ -67,7 +68,7 @@ std::string read_call(const ChatJson& given, jinja::Value& call) {
     return cat("has a \"function\" that ", problem);
   if (std::string problem = wrong_type(given); !problem.empty()) return problem;
   if (!is_missing(given, "id") && !given["id"].is_string())
-    return cat("has an \"id\" that is ", given["id"].type_name(), ", expected a string");
+    return cat("has an \"id\" that is ", base::json_kind(given["id"]), ", expected a string");
   if (!has_name(function)) return "has no name under \"function\", expected a string under \"name\"";
   if (is_missing(function, "arguments") || !(function["arguments"].is_object() || function["arguments"].is_string()))
     return "has no arguments under \"function\", expected an object or a string with JSON under \"arguments\"";
@@ -77,11 +78,11 @@ std::string read_call(const ChatJson& given, jinja::Value& call) {
 }
 
 std::string read_tool(const ChatJson& given, jinja::Value& tool) {
-  if (!given.is_object()) return cat("is ", given.type_name(), ", expected an object such as ", tool_example);
+  if (!given.is_object()) return cat("is ", base::json_kind(given), ", expected an object such as ", tool_example);
   if (std::string problem = wrong_type(given); !problem.empty()) return problem;
   const bool nested = !is_missing(given, "function");
   if (nested && !given["function"].is_object())
-    return cat("has a \"function\" that is ", given["function"].type_name(), ", expected an object");
+    return cat("has a \"function\" that is ", base::json_kind(given["function"]), ", expected an object");
   if (!has_name(nested ? given["function"] : given))
     return cat("has no name, expected an object such as ", tool_example);
   return read_value(given, tool);
@@ -93,7 +94,7 @@ std::string read_items(const ChatJson& object, const char* key, std::string_view
                        std::vector<jinja::Value>& values) {
   if (!lists_something(object, key)) return {};
   const ChatJson& list = object[key];
-  if (!list.is_array()) return cat("\"", key, "\" is ", list.type_name(), ", expected a list of objects");
+  if (!list.is_array()) return cat("\"", key, "\" is ", base::json_kind(list), ", expected a list of objects");
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string problem = read(list[i], values.emplace_back());
     if (!problem.empty()) return cat("has a problem in ", item, " ", i + 1, " of \"", key, "\": it ", problem);

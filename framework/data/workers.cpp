@@ -10,7 +10,7 @@
 namespace hexad::data {
 namespace {
 
-// Counts the jobs that use variables of one function.
+// Counts unfinished jobs that use local variables of the function that waits for them.
 class OpenJobs {
  public:
   void begin() {

@@ -17,7 +17,7 @@ class Workers {
 
   /// Starts `threads` threads, at least 1. Throws Error(resource) if the system cannot start that many threads.
   explicit Workers(int threads);
-  /// Waits for the jobs that have begun, and drops the others.
+  /// Waits for the jobs that have begun, and drops those that have not.
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -26,7 +26,7 @@ class Workers {
   /// Adds a job, which must not throw. Jobs begin in the order in which they are added.
   void submit(Job job);
   /// Calls f(0) to f(count - 1) on the threads and waits for all calls. A single call is made on the caller's thread.
-  /// Rethrows the exception of the lowest index that has one. Must not be called in a job.
+  /// If calls throw, rethrows the exception of the call with the lowest index. Must not be called in a job.
   void run(size_t count, const std::function<void(size_t index)>& f);
 
  private:

@@ -29,12 +29,13 @@ class Allocator {
   /// Changes the category of a live block. For example, a temporary that the tape saves becomes an activation.
   virtual void recategorise(int64_t bytes, Category from, Category to);
   /// Adds to the statistics `bytes` bytes of device memory that a library allocated directly. A negative number
-  /// subtracts memory that the library freed. A memory limit applies to the sum of this memory and the memory of the
-  /// allocator.
+  /// subtracts memory that the library freed. A memory limit applies to the sum of this memory and the allocator's own
+  /// memory.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
   /// Describes the blocks in use that occupy the most memory, in at most eight lines, one per size and category.
-  /// Example of a line: "  12 x 1.50 MiB activation". Empty on a meta device, whose memory always suffices.
+  /// Example of a line: " 12 x 1.50 MiB activation". Returns an empty text on a meta device, which never runs out of
+  /// memory.
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Call it once per step.
   void reset_peaks();
@@ -42,17 +43,17 @@ class Allocator {
  protected:
   enum class Held : uint8_t { measured, not_measured };
   enum class Live : uint8_t { listed, not_listed };
-  /// If `held` is `measured`, MemoryStats::held is measured: the allocator must call hold(). `live` tells whether
-  /// largest_blocks() lists the blocks in use, which takes time for each of them.
+  /// With Held::measured, the derived class must call hold() to set MemoryStats::held. With Live::listed,
+  /// largest_blocks() lists the blocks in use, at the cost of an update of a map per allocation.
   explicit Allocator(Held held = Held::not_measured, Live live = Live::listed) : measuring_(held), listing_(live) {}
 
   void count(int64_t bytes, Category category);         // a negative number counts freed bytes
   void count_locked(int64_t bytes, Category category);  // like count(); requires the mutex
   void hold(int64_t bytes);                             // sets held to bytes + accounted(); requires the mutex
   int64_t accounted() const { return accounted_; }      // sum of all account() calls; requires the mutex
-  /// Throws Error(resource) for a block that was not allocated. `memory` is "out of memory", or a longer description.
-  /// `limit` is the number of bytes that the block would exceed; 0 if the memory itself does not suffice. Must not be
-  /// called with the mutex locked.
+  /// Throws Error(resource) for a block that was not allocated. `memory` is the beginning of the message, such as "out
+  /// of memory". `limit` is the limit, in bytes, that the block would exceed; 0 if the memory itself does not suffice.
+  /// Must not be called with the mutex locked.
   [[noreturn]] void refuse(std::string_view memory, int64_t bytes, Category category, int64_t limit) const;
   mutable std::mutex mutex_;
 
@@ -75,12 +76,12 @@ class Allocator {
   std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use, by size and category
 };
 
-/// Returns the size class of a block: `bytes` rounded up to eighths of a power of two, at least 512. Above 512 bytes,
-/// at most 12.5% is wasted. Blocks of slightly different sizes, such as the rows of experts, can reuse each other's
-/// memory.
+/// Returns the size class of a block: `bytes` rounded up to a multiple of 1/8 of the largest power of two below
+/// `bytes`; at least 512. Above 512 bytes, at most 12.5% is wasted. Blocks of slightly different sizes, such as the
+/// rows of experts, can reuse each other's memory.
 int64_t block_size(int64_t bytes);
 
-/// Caches freed blocks by size class (eighths of a power of two) and reuses them. Returns the cached blocks to the
+/// Caches freed blocks by size class (block_size()) and reuses them. Returns the cached blocks to the
 /// system if a new block would otherwise exceed `limit`, or if the system has no more memory.
 class CachingAllocator final : public Allocator {
  public:

@@ -1,4 +1,4 @@
-// Free memory of a card, for example before a context allocates any.
+// Queries of the free memory of a card.
 #pragma once
 
 #include <cstdint>

@@ -57,14 +57,14 @@ class DeviceContext {
   int64_t memory_number() const { return backend_->memory_number(); }
   /// Defers the release of all host_buffer() and offloaded memory until this context is destroyed. Required if work of
   /// the device waits for other ranks. Otherwise ranks can deadlock: freeing such memory blocks the host until all work
-  /// of the device is done. Meanwhile, other ranks may be waiting for this host.
+  /// of the device is done, and the other ranks may in turn wait for this host.
   void keep_host_memory() { backend_->keep_host_memory(); }
 
   /// Returns a stream for host work that follows device work. The stream's thread, not the caller, waits for the
   /// device. The stream is created at the first call.
   Stream& host_stream();
-  /// Lifetime guard for callbacks that may outlive this context. If the context still exists, during() runs `use`,
-  /// keeps the context alive meanwhile, and returns true. Otherwise during() returns false without running `use`.
+  /// Lifetime guard for callbacks that may outlive this context. If the context still exists, during() keeps it alive
+  /// while it runs `use`, and returns true. Otherwise, during() returns false without running `use`.
   class Life {
    public:
     bool during(const std::function<void()>& use);

@@ -63,9 +63,9 @@ void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr err
               std::shared_ptr<const DeviceMark> rest = nullptr);
 /// Completes `state` when `event` is completed. The first wait for `state` calls event.expect().
 void follow(const std::shared_ptr<Event::State>& state, const Event& event);
-/// Installs a hook that is called once, at the first wait() or expect(). If there was one already, calls the hook
-/// immediately. Does nothing if the host's part is done. The communication engine uses the hook to raise the priority
-/// of the request.
+/// Installs a hook that is called once, at the first wait() or expect(). If wait() or expect() has already been called,
+/// calls the hook immediately. Does nothing if the host's part is done. The communication engine uses the hook to raise
+/// the priority of the request.
 void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> hook);
 
 }  // namespace hexad::device

@@ -1,4 +1,4 @@
-// Choice of when a card's kernels are loaded.
+// Time at which a card's kernels are loaded.
 #pragma once
 
 namespace hexad::device {

@@ -10,7 +10,7 @@
 
 namespace hexad::device {
 
-/// Queue of a rank. The lanes are traffic between nodes, traffic inside a node, copies, and computation.
+/// Queue of a rank, for traffic between nodes, for traffic inside a node, for copies, or for computation.
 enum class Lane : uint8_t { inter, intra, copy, compute };
 constexpr auto enum_names(Lane) {
   return std::to_array<std::pair<Lane, std::string_view>>(

@@ -28,9 +28,10 @@ class Stream {
   virtual Event record() = 0;
   /// Like record(). On the queue of a device, the event also records the time at which the device passed it.
   virtual Event record_timed() { return record(); }
-  /// True if run() returns only after the work is done. False also for a stream that imitates one with a thread.
+  /// True if run() returns only after the work is done. Also false for the stream of a meta device that imitates a
+  /// stream with a thread.
   virtual bool runs_at_once() const { return false; }
-  /// True if the stream's own thread may start operations when it reaches them, later than the caller appends them.
+  /// True if the stream has a thread, which may start operations after the call that appends them has returned.
   virtual bool starts_late() const { return false; }
   /// True if this stream is a queue of a device.
   virtual bool on_device() const { return false; }

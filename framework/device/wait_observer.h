@@ -1,11 +1,11 @@
-// Observation of the times for which a thread is blocked in waits for events.
+// Observation of the periods in which a thread is blocked in waits for events.
 #pragma once
 
 namespace hexad::device {
 
-/// Receives the begin and the end of each time for which a thread is blocked until the host's part of an event is done.
-/// Waits for a device's part are not received, because the device computes for the rank meanwhile. The functions are
-/// called on the blocked thread and must neither throw nor wait for events.
+/// Receives the begin and the end of each period in which a thread is blocked until the host's part of an event is
+/// done. Waits for a device's part are not received, because the device computes for the rank during these waits. The
+/// functions are called on the blocked thread and must neither throw nor wait for events.
 class WaitObserver {
  public:
   virtual ~WaitObserver() = default;

@@ -190,7 +190,7 @@ const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const 
   const SafetensorsFile& file = open_shard(piece.shard);
   const auto where = [&] { return cat(file.path(), ": ", name_of(tensor.kind), " '", tensor.name, "'"); };
   if (!file.contains(piece.stored))
-    fail(ExitCode::data, where(), " is missing from this shard, which the manifest names");
+    fail(ExitCode::data, where(), " is missing, but the manifest lists it in this shard");
   const TensorInfo& stored = file.info(piece.stored);
   if (stored.dtype != tensor.dtype || stored.shape != piece.region.size) {
     fail(ExitCode::data, where(), " is ", stored.dtype, " ", stored.shape, ", expected ", tensor.dtype, " ",
@@ -239,7 +239,7 @@ void Checkpoint::verify(Share share) {
     verify_pieces(shard, {.index = share.index / shards, .of = (share.of - shard + shards - 1) / shards});
     return;
   }
-  // If there are pages, does not look for the pieces of a shard, because it would have to read all pages.
+  // Shards are not divided if there are pages, because finding the pieces of a shard would require reading all pages.
   for (size_t i = share.index; i < shards; i += share.of) verify_shard(i);
 }
 
@@ -265,7 +265,7 @@ void Checkpoint::verify_shard(size_t shard) {
   }
   for (const TensorRecord& tensor : manifest().tensors)
     for (const Piece& piece : tensor.pieces)
-      // If the damage is inside the tensor, throws an error that names it.
+      // Throws an error that names the tensor if the damage is inside it.
       if (piece.shard == shard) open_piece(tensor, piece);
   fail(ExitCode::data, shard_path(shard), ": is damaged in its header, outside of every tensor", holdings(shard));
 }

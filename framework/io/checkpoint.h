@@ -20,13 +20,13 @@ namespace hexad::io {
 /// is correct. With `quick`, damaged bytes are detected later, before they are used.
 enum class Check : uint8_t { quick, full };
 
-/// One of `of` shares of a list of items: the items index, index + of, index + 2 of, ...
+/// One of `of` shares of a list of items: the items index, index + of, index + 2 * of, ...
 struct Share {
   size_t index = 0, of = 1;
 };
 
-/// An open checkpoint. During the lifetime of this object, no process on this machine removes the checkpoint by
-/// retention if the file system supports locks. Not thread-safe.
+/// An open checkpoint. On a file system with locks, retention by processes of this machine does not remove the
+/// checkpoint while this object exists. Not thread-safe.
 class Checkpoint {
  public:
   /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is being deleted, does not pass `check`,
@@ -65,11 +65,11 @@ class Checkpoint {
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of all shards and pages, or of a share of both. Does not read pages again that other calls have
-  /// read. If there are more shares than shards, and no pages, several shares divide the pieces of each shard. Bytes of
-  /// a shard's header on which no reader depends are then not checked, because only the digest of the whole file covers
-  /// them. If there are pages, the shares after those of the shards check pages only. Throws Error(data) that names the
-  /// damaged file and, if the bytes of a tensor are wrong, the tensor.
+  /// Checks every byte of all shards and pages, or of a share of both. Pages that other calls have read are not read
+  /// again. If there are more shares than shards, and no pages, several shares divide the pieces of each shard. Bytes
+  /// of a shard's header on which no reader depends are then not checked, because only the digest of the whole file
+  /// covers them. If there are pages, shares whose index is not below the number of shards check only pages. Throws
+  /// Error(data) that names the damaged file and, if the bytes of a tensor are wrong, the tensor.
   void verify(Share share = {});
   /// Makes later reads skip the digests of pieces. Call it once other ranks have verified all other shares, so that a
   /// rank reads only the bytes of its regions.
@@ -91,7 +91,7 @@ class Checkpoint {
 
   std::string folder_;
   FileLock lock_;
-  mutable Manifest manifest_;  // if there are pages, has no tensors until manifest() is called
+  mutable Manifest manifest_;  // if there are pages, its tensors are empty until manifest() is called
   // Tensors of the pages read so far. They are never moved, because record() returns references to them.
   mutable std::vector<std::optional<std::vector<TensorRecord>>> pages_;
   FileWork work_;

@@ -119,7 +119,7 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
       std::string list;
       for (int64_t step : known) list += cat(list.empty() ? "" : ", ", step);
       fail(ExitCode::data, folder_, ": has no checkpoint of step ", resume.step,
-           "; there are: ", list.empty() ? "none" : list);
+           list.empty() ? ", nor of any other step" : ", expected one of the steps " + list);
     }
     Checkpoint checkpoint = open(resume.step, Check::quick);
     verify(checkpoint);
@@ -276,8 +276,8 @@ void CheckpointStore::clean() const {
   }
 }
 
-// Removes the folder `name` of a replaced checkpoint, or restores it if the new checkpoint does not exist, because the
-// process was killed between the two renames of a replacement.
+// Removes the folder `name` of a replaced checkpoint. If the process was killed between the two renames of a
+// replacement, so that the new checkpoint does not exist, restores the folder.
 void CheckpointStore::clean_replaced(std::string_view name, std::error_code& error) const {
   const std::string original(name.substr(0, name.size() - replaced_suffix.size()));
   const auto step = step_of(original);

@@ -40,7 +40,7 @@ struct StoreOptions {
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
 /// RunLock of the run. If StoreOptions::generation is no longer the newest of the run, these functions change no file
-/// and throw Error(usage). They check it again before each folder that they rename or remove. Not thread-safe.
+/// and throw Error(usage). They repeat this check before each rename or removal of a folder. Not thread-safe.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
@@ -89,15 +89,15 @@ class CheckpointStore {
   /// Returns the path of the folder of a save in progress: "<folder>/step-00000100.7.tmp" for generation 7, so that two
   /// jobs never write to or remove the same folder; "<folder>/step-00000100.tmp" without a generation.
   std::string unfinished_path(int64_t step) const;
-  /// Removes `folder`, which belongs to `step`, unless it does not exist. First renames it to unfinished_path(step) in
-  /// place of an existing folder. No other job uses this name, so a job that is suspended during the removal and
-  /// replaced by another job removes nothing of that job. Throws like require_current(). Sets `error` if the folder
-  /// cannot be renamed or removed.
+  /// Removes `folder`, which belongs to `step`, unless it does not exist. First renames it to unfinished_path(step),
+  /// replacing an existing folder. No other job uses this name. Therefore a job that another job replaces during the
+  /// removal cannot remove a folder of the other job. Throws like require_current(). Sets `error` if the folder cannot
+  /// be renamed or removed.
   void remove_folder_of(int64_t step, const std::string& folder, std::error_code& error) const;
 
   struct Scan {
     std::vector<Checkpoint> good;       // newest first; `auto` continues from the first
-    std::vector<std::string> problems;  // one message for each bad checkpoint, which names its folder or a file in it
+    std::vector<std::string> problems;  // one message for each bad checkpoint; names its folder or a file in it
     int64_t newest_bad = -1;            // highest step of a bad checkpoint; -1: no checkpoint is bad
   };
   /// Opens all checkpoints. A checkpoint that is removed before it is open is neither good nor bad. Throws Error(data)

@@ -70,7 +70,7 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
   for (const ShardItem& item : items) {
     require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
             name_of(item.kind), " '", item.name, "' ", item.shape, ": region ", to_string(item.region),
-            " is in a tensor of shape ", item.tensor.shape(), "; expected a region of its shape, inside the whole");
+            " has a tensor of shape ", item.tensor.shape(), "; expected equal shapes, and a region inside the whole");
     tensors.push_back({stored_name(item), item.tensor});
   }
   ShardPart part{index, count, {fmt::format("shard-{:05}-of-{:05}.safetensors", index, count), 0, ""}, {}};
@@ -160,7 +160,7 @@ bool CheckpointWriter::survives_power_cut() const {
 
 void CheckpointWriter::discard() const noexcept {
   try {
-    store_.require_current();  // otherwise, a newer job removes the folder, and the other one may belong to it
+    store_.require_current();  // a newer job removes `unfinished_`, and `replaced_` may belong to it
     std::error_code error;
     remove_folder(unfinished_, store_.options().work, error);
     if (error)

@@ -1,4 +1,4 @@
-// Saving of a checkpoint by many ranks, completely or not at all. This code does not communicate. Its callers must:
+// Atomic saving of a checkpoint by many ranks. This code does not communicate. Its callers must:
 //
 //     rank 0        CheckpointWriter w(store, step); w.create();
 //     -- barrier --
@@ -41,9 +41,9 @@ class CheckpointWriter {
   /// retention.
   /// `state.step` must be the step of the writer. `parts` may be in any order.
   /// Throws Error(resource) if the manifest cannot be written, the folder cannot be renamed, or this process does not
-  /// see all shards. Throws std::logic_error if the parts are not a complete checkpoint (see merge_parts()). Then call
-  /// discard(). Throws Error(usage) if a newer job has started in the run directory (StoreOptions::generation); then
-  /// discard() removes nothing.
+  /// see all shards. Throws std::logic_error if the parts are not a complete checkpoint (see merge_parts()). After
+  /// these errors, call discard(). Throws Error(usage) if a newer job has started in the run directory
+  /// (StoreOptions::generation); then discard() removes nothing.
   /// Once the folder has its final name, the checkpoint exists, and commit() does not throw. Later failures are only
   /// reported as warnings, for example if `latest` cannot be written or an old folder cannot be deleted. If the rename
   /// cannot be confirmed on disk, `latest` is not written and no older checkpoint is deleted.

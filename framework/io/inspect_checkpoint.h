@@ -7,7 +7,7 @@
 
 namespace hexad::io {
 
-/// Returns a text for people: the folder, the position in the run, the layout, the size and number of the shards,
+/// Returns human-readable text: the folder, the position in the run, the layout, the size and number of the shards,
 /// totals by kind, and one line for each tensor.
 std::string describe(const Checkpoint& checkpoint);
 /// Returns the information of describe() and the generation as a JSON object.

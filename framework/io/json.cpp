@@ -11,7 +11,7 @@ namespace {
 
 constexpr int max_depth = 64;
 
-/// Returns a short text for a message: the beginning of the value, "an object", or "an array of n".
+/// Returns a short description for a message: the beginning of the value, "an object", or "an array of n".
 std::string excerpt(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return cat("an array of ", value.size());

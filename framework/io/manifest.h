@@ -45,15 +45,14 @@ struct ShardRecord {
   std::string digest;
 };
 
-/// A file with some of a manifest's tensors: those from its first tensor to the one before the next page's first
-/// tensor.
+/// A file with a contiguous part of a manifest's tensors. It ends before the first tensor of the next page.
 struct ManifestPage {
   ShardRecord file;
   std::string name;  // name of the first tensor
   Kind kind;         // kind of the first tensor
 };
 
-/// Position in the run. The JSON texts belong to other modules. A checkpoint preserves their values, but not their
+/// Position in the run. Other modules define the JSON texts. A checkpoint preserves their values, but not their
 /// formatting.
 struct RunState {
   int64_t step = 0;
@@ -62,7 +61,7 @@ struct RunState {
   std::string recipe;                  // resolved recipe, as YAML
   std::string data_position = "null";  // JSON
   std::string random_state = "null";   // JSON: skipped steps and the chosen schedule; random numbers need no state
-  std::string layout = "null";         // JSON: the parallel layout of the run that saved, for people
+  std::string layout = "null";         // JSON: parallel layout of the run that saved; only for display
 };
 
 struct Manifest {

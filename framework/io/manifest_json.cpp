@@ -41,7 +41,7 @@ std::string read_digest(const JsonNode& node) {
   return text;
 }
 
-/// Returns the name of a file. It cannot refer to another folder.
+/// Returns a file name that cannot refer to another folder.
 std::string read_file_name(const JsonNode& node) {
   constexpr std::string_view legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
   const std::string& name = node.text();

@@ -14,8 +14,7 @@ namespace hexad::io {
 
 using base::FileWork;
 /// A new file that is written sequentially through a buffer. Computes the digest of its bytes. Every failure throws
-/// Error(resource) that names the file and the reason of the system, and after the creation the number of bytes
-/// written.
+/// Error(resource) that names the file, the system's reason and, once the file exists, the number of bytes written.
 class OutputFile {
  public:
   /// Creates the file or replaces the contents of an existing one. Bytes that the system has accepted are reported to
@@ -44,7 +43,7 @@ class OutputFile {
   std::string path_;
   FileWork work_;
   int fd_;
-  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // ends of the bytes passed to the system, in writeback, on disk
+  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // ends of the bytes passed to the system, in writeback, written
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

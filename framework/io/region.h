@@ -22,16 +22,17 @@ Region whole(const Shape& shape);
 Region intersection(const Region& a, const Region& b);
 /// True if `region` has the rank of `shape` and is inside it.
 bool inside(const Region& region, const Shape& shape);
-/// Returns the elements of `tensor` in `region`. The result shares the storage of `tensor`.
+/// Returns a view of `region` of `tensor`.
 Tensor slice(const Tensor& tensor, const Region& region);
-/// Returns the bytes of a contiguous tensor; nullopt if a size is negative, or if the bytes or strides exceed 63 bits.
+/// Returns the number of bytes of a contiguous tensor; nullopt if a size is negative, or if the bytes or strides exceed
+/// 63 bits.
 std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype);
 /// Like checked_bytes(shape, dtype), for elements of `element` bytes.
 std::optional<int64_t> checked_bytes(const Shape& shape, int64_t element);
-/// Returns a text like "[2, 0]+[4, 8]": first indices and sizes.
+/// Returns a string like "[2, 0]+[4, 8]": first indices and sizes.
 std::string to_string(const Region& region);
 
-/// Iterates in row-major order over a rectangle of `size` that is stored with strides `a` and with strides `b`. Calls
+/// Iterates in row-major order over a rectangle of shape `size` that is stored twice, with strides `a` and `b`. Calls
 /// run(offset in a, offset in b, count), all in elements, for each run that is contiguous in both.
 template <class Run>
 void for_each_run(const Shape& size, const Shape& a, const Shape& b, Run&& run) {

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::chrono::milliseconds between_tries{20};
 
-/// Returns the number in the file, which must be at least 1; 0 if there is no file. Each call opens the file again,
-/// because a network file system then asks its server.
+/// Returns the number in the file, which must be at least 1; 0 if there is no file. Each call opens the file again, so
+/// that a network file system asks its server.
 int64_t read_number(const std::string& path) {
   std::ifstream in(path);
   std::string text;
@@ -75,7 +75,7 @@ void RunGeneration::require_visible(const std::string& node, std::chrono::millis
     try {
       seen = read_number(path());
     } catch (const Error&) {
-      if (is_last) throw;  // a network file system cannot read a file for a moment after another node has replaced it
+      if (is_last) throw;  // on a network file system, reads may fail for a moment after another node replaced the file
     }
     if (seen == number_) return;
     if (seen > number_) return require_current();

@@ -31,7 +31,7 @@ class RunGeneration {
   int64_t number() const { return number_; }
   /// Waits up to `patience` until the file has the number that rank 0 has taken, because a network file system may show
   /// it late. Throws Error(resource), which names `node`, if the number does not appear: the nodes then do not share
-  /// the directory. Does not notice a directory of this node alone that has the same number. Throws like
+  /// the directory. Cannot detect a directory that only this node has and that contains the same number. Throws like
   /// require_current() if a newer job has started, or if the file remains damaged or unreadable.
   void require_visible(const std::string& node, std::chrono::milliseconds patience = std::chrono::seconds(60)) const;
   /// Throws Error(usage) if a newer job has started in the directory, or if the file is gone. Throws Error(data) if the
@@ -40,8 +40,8 @@ class RunGeneration {
   /// Like require_current(), but does nothing if the file cannot be read or does not contain a number. Use it for small
   /// writes whose failure does not end a run, such as metrics.
   void require_not_superseded() const;
-  /// Calls `write` if require_current() does not throw. Meanwhile, take() of another job waits if flocks work between
-  /// the two machines. Throws Error(usage) also if another commit or start does not end within 20 s.
+  /// Calls `write` if require_current() does not throw. During the call, take() of another job waits if flocks work
+  /// between the two machines. Throws Error(usage) also if another commit or start does not end within 20 s.
   void while_current(const std::function<void()>& write) const;
 
  private:

@@ -55,8 +55,8 @@ Owner me() {
   return {host_name(), std::to_string(::getpid()), boot_of_machine(), fmt::format("{:08x}{:08x}", random(), random())};
 }
 
-/// Returns the current contents of the file. Each call opens the file again, because a network file system then asks
-/// its server.
+/// Returns the current contents of the file. Each call opens the file again, so that a network file system asks its
+/// server.
 Owner read_owner(const std::string& path) {
   std::ifstream in(path);
   Owner owner;

@@ -16,7 +16,7 @@ struct LockTiming {
   std::chrono::milliseconds patience{20'000};  // time without renewal after which another machine's lock is taken over
 };
 
-/// Lock of a run directory. Rank 0 holds it from before the first step to the end.
+/// Lock of a run directory. Rank 0 holds it from before the first step to the end of the job.
 ///
 /// The lock is a flock, which the operating system releases when the process dies. On some network file systems, a
 /// flock has no effect on other machines. A job on another machine may then hold the lock even if the flock is free.

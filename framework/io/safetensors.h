@@ -76,9 +76,8 @@ struct SafetensorsResult {
   std::vector<std::string> tensors;  // digest of the bytes of each tensor, in the order of the arguments
 };
 
-/// Writes and fsyncs `path`. Throws Error(resource) that names the file and the reason of the system, as OutputFile
-/// does. The caller must then remove the incomplete file. Throws Error(resource) before writing if a reader would
-/// reject the file.
+/// Writes and fsyncs `path`. Throws Error(resource) like OutputFile; the caller must then remove the incomplete file.
+/// Throws Error(resource) before writing if a reader would reject the file.
 SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                                     const std::map<std::string, std::string>& metadata = {},
                                     const FaultHook& fault = {}, const FileWork& work = {});

@@ -12,12 +12,12 @@
 
 namespace hexad::io {
 
-/// Bytes of the length before the header, and the maximum bytes of the header itself that readers accept.
+/// Size in bytes of the length field before the header, and the maximum header size in bytes that readers accept.
 inline constexpr int64_t length_bytes = 8;
 inline constexpr int64_t max_header_bytes = 100'000'000;
 
-/// Reads the header of a file, without its length. Throws Error(data) that names the file if the length or the first
-/// character is wrong.
+/// Reads the header of a file, without the length field. Throws Error(data) that names the file if the length or the
+/// first character is wrong.
 std::string read_header_text(const data::ReadFile& file, const FileWork& work);
 
 /// Name of a dtype in the format, and the bytes of one element.
@@ -26,7 +26,7 @@ struct StoredDtype {
   int64_t bytes;
 };
 
-/// Entry of a header whose dtype is a text, so that readers of files of other programs can accept more dtypes.
+/// Header entry with a dtype that this program need not support, for readers of other programs' files.
 struct HeaderEntry {
   std::string name;
   StoredDtype dtype;

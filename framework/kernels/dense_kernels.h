@@ -14,8 +14,8 @@
 
 namespace hexad::kernels {
 
-/// Products y = x w^T. Forward and the two gradients are separate entries, because schedules run them at different
-/// times. T may be zero. The weight gradient is then zero in mode `replace`.
+/// Products y = x w^T. Schedules run the two gradients at different times, so each has an entry. T may be zero; in mode
+/// `replace`, the weight gradient is then zero.
 struct MatmulKernels {
   /// Computes out[T, N] = x[T, D] w[N, D]^T. x and out may have strided rows. If x and w are bf16, out may be acc. If w
   /// is acc (a router's weight), out is acc, and the elements of x count as acc.
@@ -72,8 +72,8 @@ struct BiasKernels {
   static const BiasKernels of_reference, of_cpu, of_cuda;
 };
 
-/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), fused with the
-/// additions of the residual stream before and after it.
+/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), fused with additions:
+/// of the residual stream in forward, and of its gradient in backward.
 struct RmsNormKernels {
   /// Computes sum = x + addend (rounded to the dtype of x) and writes the norm of the sum to `out`. If `sum` and
   /// `addend` are undefined, `out` is the norm of x. Also computes inverse_rms[rows] (acc), which backward needs. sum
@@ -82,13 +82,13 @@ struct RmsNormKernels {
               const Tensor& gain, double eps)>
       forward;
   /// Computes dx = dresidual + the gradient through the norm of x. dresidual may be dx. An undefined dresidual counts
-  /// as zero. dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. dx or
-  /// dgain_partials is not computed if it is undefined.
+  /// as zero. dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. An
+  /// undefined dx or dgain_partials is not computed.
   Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
       backward;
-  /// Returns the preferred number of partial sums on this backend, at least one. BiasKernels::backward adds the partial
-  /// sums.
+  /// Returns P, the number of partial sums that this backend prefers for `rows` rows, at least one.
+  /// BiasKernels::backward adds the partial sums.
   Kernel<int64_t(int64_t rows)> partials;
 
   static constexpr auto entries() {
@@ -124,8 +124,8 @@ struct SplitNormKernels {
 
 /// Layer norm y = (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016).
 struct LayerNormKernels {
-  /// Computes out and stats[rows, 2] (acc), which are the mean and the inverse standard deviation of each row. `bias`
-  /// may be undefined.
+  /// Computes out and stats[rows, 2] (acc), the mean and the inverse standard deviation of each row. `bias` may be
+  /// undefined.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> stats, const Tensor& x, const Tensor& gain, const Tensor& bias,
               double eps)>
       forward;
@@ -143,8 +143,8 @@ struct LayerNormKernels {
   static const LayerNormKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Gradients of the operands of SwigluKernels::forward, and the recomputed product. `product` and `dweights` are not
-/// computed if they are undefined.
+/// Gradients of the operands of SwigluKernels::forward, and the recomputed product. An undefined `product` or
+/// `dweights` is not computed.
 struct SwigluGradients {
   Tensor dgate, dup;
   Tensor product{}, dweights{};
@@ -162,9 +162,8 @@ struct SwigluSaved {
 };
 
 /// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row: weights[R] (acc; all 1
-/// if undefined). A linear map usually follows. Multiplying the operand of this map by the weights is equivalent to
-/// multiplying its result, but the result then need not be saved for the gradients of the weights. gate, up and their
-/// gradients may have strided rows.
+/// if undefined). In an expert, a linear map follows. Applying the weights before the map is equivalent to applying
+/// them to its result, but backward then does not need that result. gate, up and their gradients may have strided rows.
 struct SwigluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
   /// Computes the gradients of the weighted product: dgate, dup and dweights[R] (acc). Also recomputes the product.
@@ -181,10 +180,10 @@ struct SwigluKernels {
 /// activation does not read gate and up again. Results agree with those of GroupedMatmulKernels and SwigluKernels up to
 /// rounding; on a CPU, they are bitwise identical.
 struct GroupedSwigluKernels {
-  /// Computes gate_up[R, 2 F] = x[R, D] w^T like GroupedMatmulKernels::forward, with w[E, 2 F, D]: gate and up side by
-  /// side. From these rounded values, computes activated[R, F] = gate * sigmoid(gate) * up * weights like
-  /// SwigluKernels::forward, with weights[R] (acc; all 1 if undefined). Rows of `gate_up` that belong to no group are
-  /// not written, and those of `activated` are undefined.
+  /// Computes gate_up[R, 2 F] = x[R, D] w^T like GroupedMatmulKernels::forward, with w[E, 2 F, D]. The first F columns
+  /// are gate, and the last F columns are up. From these rounded values, computes activated[R, F] = gate *
+  /// sigmoid(gate) * up * weights like SwigluKernels::forward, with weights[R] (acc; all 1 if undefined). For rows that
+  /// belong to no group, `gate_up` is not written, and `activated` is undefined.
   Kernel<void(Stream&, Out<Tensor> gate_up, Out<Tensor> activated, const Tensor& x, const Tensor& w,
               const GroupOffsets&, const Tensor& weights)>
       forward;
@@ -199,7 +198,7 @@ struct ClampedSwigluKernels {
   /// [-limit, limit].
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights, double limit)>
       forward;
-  /// Like SwigluKernels::backward. The gradient of a gate or up beyond its limit is zero.
+  /// Computes the gradients like SwigluKernels::backward. The gradient of a gate or up beyond its limit is zero.
   Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved, double limit)>
       backward;
 

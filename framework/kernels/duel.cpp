@@ -17,7 +17,7 @@ using base::Dtype;
 
 namespace {
 
-constexpr int times = 3;                    // measured computations of each way
+constexpr int times = 3;                    // measured computations per implementation
 constexpr int64_t piece = 128;              // elements of a row that are compared together, if they divide the row
 constexpr int64_t fewest = 32;              // minimum elements of a piece; shorter pieces may have tiny norms
 constexpr int64_t block = 4 * 1024 * 1024;  // elements that are compared at a time, to bound the memory
@@ -45,8 +45,8 @@ std::vector<double> squared_norms(Stream& s, const Tensor& x) {
   return {values.begin(), values.end()};
 }
 
-// Returns the largest relative difference of a row of `wrong` from the same row of `right`, [N, W]. A difference that
-// is not a number counts as infinite.
+// Returns the largest relative difference of a row of `wrong` [N, W] from the same row of `right`. NaN counts as
+// infinite.
 double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong) {
   const Tensor difference = Tensor::empty(right.shape(), base::accumulator_dtype(right.dtype()), right.device());
   const PointwiseKernels& k = kernels(right.device()).pointwise;
@@ -63,7 +63,7 @@ double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong) {
 }
 
 // Returns the largest relative difference of a piece of the given rows of two tensors [R, ...]. If no suitable piece
-// divides a row, whole rows are compared. A number of rows is compared at a time.
+// divides a row, whole rows are compared.
 double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong, ContestRows rows) {
   base::require(right.shape() == wrong.shape() && right.dtype() == wrong.dtype(), "[duel] results are ", right.dtype(),
                 " ", right.shape(), " and ", wrong.dtype(), " ", wrong.shape(), "; expected the same shape and dtype");
@@ -88,7 +88,7 @@ std::vector<Tensor> Duel::contest(Stream& s, const Way& plain, const Way& candid
   if (rows.begin == rows.end || score_.contests == most || !score_.failure.empty()) return right;
   try {
     run_candidate(s, right, plain, candidate, rows, terms);
-  } catch (const std::exception& e) {  // any error: the run continues with the plain way
+  } catch (const std::exception& e) {  // the training run continues with the plain results
     score_.failure = e.what();
   }
   return right;

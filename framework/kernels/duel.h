@@ -1,5 +1,5 @@
-// Duel between two ways to compute the same tensors: a plain way, which is always right, and a candidate, which may be
-// faster. On a card on which the candidate was never tested, it may be wrong or slow.
+// Duel between two implementations of a computation. The plain implementation is always correct. The candidate may be
+// faster, but on a card on which it was never tested, it may be wrong or slow.
 #pragma once
 
 #include <functional>
@@ -11,46 +11,46 @@
 
 namespace hexad::kernels {
 
-/// Way to compute tensors. Returns its results.
+/// Implementation of the computation. Returns the results.
 using Way = std::function<std::vector<Tensor>(Stream&)>;
 
-/// Rows [begin, end) that both ways write, in tensors [R, ...].
+/// Rows [begin, end) of the results [R, ...] that both implementations write.
 struct ContestRows {
   int64_t begin, end;
 };
 
-/// Results of contests.
+/// Results of the contests of a duel.
 struct DuelScore {
   int64_t contests = 0;
   double plain_seconds = 0, candidate_seconds = 0;  // mean seconds of a computation, summed over the contests
-  /// Largest difference between both results, as a multiple of the tolerance (base::tolerance). A difference is the
-  /// relative error of a piece of a row, in the Euclidean norm.
+  /// Largest error of the candidate, as a multiple of the tolerance (base::tolerance). Errors are relative to the plain
+  /// results, in the Euclidean norm of a piece of a row.
   double error = 0;
-  std::string failure{};  // message of an exception during a contest, such as a lack of memory; empty: there was none
+  std::string failure{};  // message of the exception that ended a contest; empty: no exception
 
-  /// True if there was a contest, and all results of the candidate were right.
+  /// True if there was a contest, and all results of the candidate were within the tolerance.
   bool agrees() const { return contests > 0 && failure.empty() && error <= 1; }
-  /// True if the candidate is right and at least 1% faster than the plain way.
+  /// True if the candidate agrees and takes less than 99% of the time of the plain implementation.
   bool favours_candidate() const { return agrees() && candidate_seconds < 0.99 * plain_seconds; }
 };
 
-/// Collects contests until the winner is decided. One thread uses a duel.
+/// Collects contests until the winner is decided. Not thread-safe.
 class Duel {
  public:
   enum class Winner : uint8_t { plain, candidate };
 
-  /// Computes the results of the plain way, and returns them. Exceptions of this computation propagate. Then runs a
-  /// contest: both ways run several more times, and an exception ends the contest. The stream is idle after a contest
-  /// without an exception. `terms` is the largest number of terms that are summed for an element; it determines the
-  /// tolerance. There is no contest without rows, after `most` contests, and once a contest has ended by an exception.
+  /// Returns the results of `plain`, and propagates its exceptions. Then runs a contest: both implementations run
+  /// several times, and an exception ends the contest. After a contest without an exception, the stream is idle.
+  /// `terms`, the largest number of terms that are summed for an element, determines the tolerance. No contest runs if
+  /// `rows` is empty, after `most` contests, or after a contest that threw an exception.
   std::vector<Tensor> contest(Stream& s, const Way& plain, const Way& candidate, ContestRows rows, int64_t terms);
 
   static constexpr int64_t most = 64;  // contests
 
   const DuelScore& score() const { return score_; }
-  /// Sets the winner. Later computations should use its way, and have no contests.
+  /// Sets the winner. Callers should then use the winner's implementation, without contests.
   void decide(Winner winner) { winner_ = winner; }
-  /// Returns the winner; none if it is not decided.
+  /// Returns the winner; nullopt if it is not decided.
   std::optional<Winner> winner() const { return winner_; }
 
  private:

@@ -21,15 +21,14 @@ GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds);
 
 /// Function that computes out = x w^T. The result must be complete when the call returns.
 using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Tensor& w)>;
-/// Like measure_gemm_rate(device, dtype, seconds), but measures another implementation. Throws std::logic_error if its
-/// results are wrong.
+/// Measures another implementation like measure_gemm_rate(device, dtype, seconds). Throws std::logic_error if an
+/// element of a result is wrong.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply);
 
-/// Measures the rate of square products for MFU (model FLOPs utilization), usually in a fraction of a second. Returns
-/// the fastest size. The size begins at `least`, but at 256 or more on processors and at 1024 or more on cards. It
-/// doubles while the next product is expected to take at most 0.1 s and is not larger than 2048 (cards: 8192). Each
-/// size is repeated for several time slices of the operating system, because the rate must reflect other processes
-/// that use the cores.
+/// Measures the rate of square products for MFU (model FLOPs utilization). Returns the fastest size. The first size is
+/// `least`, but at least 256 on a CPU and 1024 on a card. The size doubles while the next product is expected to take
+/// at most 0.1 s, up to 2048 (card: 8192). Each size is repeated for 40 ms, several time slices of the operating
+/// system, because the rate must reflect other processes that use the cores.
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least);
 
 }  // namespace hexad::kernels

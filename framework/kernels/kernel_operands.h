@@ -1,4 +1,4 @@
-// Operands that several families of kernels have, and conventions of all kernels.
+// Operands of several families of kernels, and conventions of all kernels.
 //
 // Legend of shapes:
 //
@@ -8,10 +8,10 @@
 //   V  vocabulary          C  size of a head                  G  key/value heads
 //
 // Floating tensors are f32, bf16 or f64. "acc" is the accumulator dtype: f64 for f64 operands, otherwise f32. Tensors
-// are contiguous unless a comment allows "strided rows". In that case, only the last dimension must be contiguous. Rows
-// whose address and stride are multiples of 16 bytes may be processed faster. Every kernel runs in the order of
-// `stream`. Operands must not overlap unless a comment says that one operand "may be" another operand. These two may
-// then be the same tensor, but not overlapping parts of a tensor.
+// are contiguous unless a comment allows "strided rows". Then only the last dimension must be contiguous. Rows whose
+// address and stride are multiples of 16 bytes may be processed faster. Kernels run in stream order. Operands must not
+// overlap. If a comment says that one operand "may be" another, both may be the same tensor, but not different,
+// overlapping parts of one.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ struct GroupOffsets {
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
 
-/// Throws std::logic_error unless `offsets` has groups + 1 entries within 0 .. rows, none of them below the previous
-/// one. The message names the first wrong offset and its legal range. It begins with `op` in brackets.
+/// Throws std::logic_error unless `offsets` has groups + 1 entries in ascending order (equal entries allowed) within 0
+/// .. rows. The message names the first wrong offset and its legal range. It begins with `op` in brackets.
 inline void require_offsets(std::string_view op, std::span<const int64_t> offsets, int64_t groups, int64_t rows) {
   base::require(static_cast<int64_t>(offsets.size()) == groups + 1, "[", op, "] ", offsets.size(), " offsets for ",
                 groups, " experts; expected ", groups + 1);

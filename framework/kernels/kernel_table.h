@@ -1,7 +1,7 @@
-// A KernelTable contains pointers to the kernels of one backend. Each member is a family of kernels, which is declared
-// in one of the headers below. The reference, CPU and CUDA backends define the families of kernels, for example `const
-// SwigluKernels SwigluKernels::of_cpu{...}`. entries() lists the kernels of a family, and families() lists the
-// families. Tests and tables that wrap other tables iterate over these lists (framework/kernels/entries.h).
+// A KernelTable contains pointers to the kernels of one backend. Each member is a family of kernels, declared in one of
+// the headers below. The reference, CPU and CUDA backends define each family, for example `const SwigluKernels
+// SwigluKernels::of_cpu{...}`. entries() lists the kernels of a family, and families() lists the families. Tests and
+// tables that wrap other tables iterate over these lists (framework/kernels/entries.h).
 #pragma once
 
 #include <tuple>
@@ -84,7 +84,7 @@ struct KernelTable {
   }
 };
 
-extern const KernelTable reference_table;  // naive loops in double, which define each kernel
+extern const KernelTable reference_table;  // plain loops in double, which define the results of each kernel
 /// Fast multithreaded kernels. Results do not depend on the number of threads. In dense kernels (dense_kernels.h), the
 /// results of a row do not depend on other rows, except gradients of weights, which are sums over rows.
 extern const KernelTable cpu_table;

@@ -1,7 +1,9 @@
 // Kernels that choose experts, and send rows to them and back. The legend of shapes is in kernel_operands.h.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -20,7 +22,8 @@ constexpr auto enum_names(RouterScore) {
       {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
 }
 
-/// Score of a group of experts, by which a group-limited router ranks groups.
+/// Score by which a group-limited router ranks groups of experts: the sum of the two best selection scores, or the
+/// best.
 enum class RouterGroupScore : uint8_t { best_two, best };
 constexpr auto enum_names(RouterGroupScore) {
   return std::to_array<std::pair<RouterGroupScore, std::string_view>>(
@@ -35,8 +38,8 @@ struct RouterRule {
   double normalize_floor = 0;  // minimum divisor; no gradient flows through a smaller sum
   double scale = 1.0;  // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
   /// Group-limited choice: the experts form `groups` equal groups. A token may use only experts of the top_groups
-  /// groups with the largest scores. The score of a group is the sum of its two best selection scores (DeepSeek-V3), or
-  /// its best selection score (device-limited routing of DeepSeek-V2).
+  /// groups with the largest scores. `group_score` is best_two in DeepSeek-V3, and best in the device-limited routing
+  /// of DeepSeek-V2.
   int64_t groups = 1;
   int64_t top_groups = 1;
   RouterGroupScore group_score = RouterGroupScore::best_two;
@@ -83,15 +86,23 @@ struct SparseMixerKernels {
   static const SparseMixerKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Choice of tokens by experts (Zhou et al. 2022, "Mixture-of-Experts with Expert Choice Routing"). A token keeps at
+/// Returns the number of tokens that each of `experts` experts chooses in a scope of `tokens` tokens, each of which has
+/// `slots` slots: min(ceil(factor slots tokens / experts), tokens). See ExpertChoiceKernels.
+inline int64_t tokens_of_expert(int64_t tokens, int64_t slots, int64_t experts, double factor) {
+  const double mean = static_cast<double>(slots * tokens) / static_cast<double>(experts);
+  // Limits the result before the cast, because a huge factor gives a result that exceeds every integer type.
+  return static_cast<int64_t>(std::min(static_cast<double>(tokens), std::ceil(factor * mean)));
+}
+
+/// Selection of tokens by experts (Zhou et al. 2022, "Mixture-of-Experts with Expert Choice Routing"). A token keeps at
 /// most K of the experts that choose it. Its other slots are empty.
 struct ExpertChoiceKernels {
   /// Computes ids [T, K] (i32; -1: empty slot) from scores [T, E] (acc). In each scope of `scope_tokens` consecutive
-  /// tokens (the last scope may be shorter), every expert chooses min(ceil(factor K n / E), n) of the n tokens of the
-  /// scope: those with the highest scores (NaN counts as -infinity; the earlier token wins a tie). A token keeps the
-  /// experts with its highest scores, in descending order (the lower index wins a tie). Token t is in row rows[t] (i64
-  /// [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] = -1 is padding, which is not
-  /// among the n tokens. Rows without a token have only empty slots.
+  /// tokens (the last scope may be shorter), every expert chooses tokens_of_expert(n, K, E, factor) of the n tokens of
+  /// the scope: those with the highest scores (NaN counts as -infinity; the earlier token wins a tie). A token keeps
+  /// the experts with its highest scores, in descending order (the lower index wins a tie). Token t is in row rows[t]
+  /// (i64 [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] = -1 is padding, which is
+  /// not among the n tokens. Rows without a token have only empty slots.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens, double factor)>
       choose;
   /// Computes weights[t, k] = scores[t, ids[t, k]], or 0 for an empty slot.
@@ -109,7 +120,7 @@ struct ExpertChoiceKernels {
 /// Factors of a router's loss on a rank.
 struct LossFactors {
   double scale = 1;   // factor of the sum over tokens
-  double share = 1;   // fraction of the loss that is this rank's value
+  double share = 1;   // this rank's value, as a fraction of the loss
   double weight = 1;  // weight of this value in the loss of the model
 };
 
@@ -122,8 +133,8 @@ struct RouterLoss {
 };
 
 /// Statistics of routing, and the losses computed from them. A scope is a set of tokens. segment[T] (i32) is the scope
-/// of each token; -1 means no scope (padding). If `segment` is undefined, all tokens are in scope 0. The gradient of a
-/// loss is that of weight * loss, without `share`, rounded to acc.
+/// of each token; -1 means no scope (padding). If `segment` is undefined, all tokens are in scope 0. Gradients are of
+/// weight * loss, without `share`, rounded to acc.
 struct RouterLossKernels {
   /// Sets counts[S, E] (i64) to the number of slots in ids [T, K] (i32, -1: none) by scope and expert. S is the number
   /// of scopes. Adds the sums over scopes to totals[E] (i64). Either counts or totals may be undefined.
@@ -164,7 +175,7 @@ struct RouterLossKernels {
   static const RouterLossKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Rule by which an expert above its capacity keeps slots: the most probable slots, or the first slots.
+/// Rule by which an expert that exceeds its capacity keeps slots: those with the highest scores, or the first ones.
 enum class DropRule : uint8_t { probability, position };
 constexpr auto enum_names(DropRule) {
   return std::to_array<std::pair<DropRule, std::string_view>>(
@@ -254,9 +265,9 @@ struct PermuteKernels {
   /// undefined. A backend may use it to read x only once.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& tokens, const Tensor& rows)> gather;
   /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :] in acc, in the order of the slots. Then adds the
-  /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without weights and addends, this is
-  /// the adjoint of `gather`. It is the combine of the MoE layer, with shared experts and the residual as addends. out
-  /// may be an addend. On CUDA, at most 4 addends are allowed.
+  /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without weights and addends,
+  /// `combine` is the adjoint of `gather`. The MoE layer passes the outputs of shared experts and the residual as
+  /// addends. out may be an addend. On CUDA, at most 4 addends are allowed.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& y, const Tensor& rows, const Tensor& weights,
               std::span<const Tensor> addends)>
       combine;
@@ -267,20 +278,20 @@ struct PermuteKernels {
               const Tensor& tokens, const Tensor& weights)>
       combine_backward;
   /// Computes out[index[r], :] = x[r, :] for distinct index[R] (i64; -1: row r is not copied). This is the inverse of
-  /// `gather` for a part of the rows. Other rows of out do not change. In this entry and the two entries below, tensors
+  /// `gather` for some of the rows. Other rows of out do not change. In this entry and the two entries below, tensors
   /// may have strided rows.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> scatter;
-  /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; all 1 if undefined). This is
-  /// the computation of dy in `combine_backward`, for any part of the rows. out may be x if index[r] = r for all r.
+  /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; all 1 if undefined).
+  /// `combine_backward` computes dy in this way, but for all rows. out may be x if index[r] = r for all r.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index, const Tensor& scale)> gather_weighted;
   /// Computes out[r] (acc) = <a[r, :], b[r, :]>. The order of addition depends only on the width.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
-  /// The next two entries copy rows to and from the windows of several ranks (comm::Windows). `window` (any dtype)
-  /// is this rank's window. distances[P] (i64) are the distances in bytes from it to the windows of all ranks,
-  /// multiples of 16. runs[3, N] (i64) defines the place of each row: the rows from runs[0, n - 1] (0 for n = 0) to
-  /// before runs[0, n] are in the window of rank runs[1, n]. There, row r of R is row r + runs[2, n], counted in rows
-  /// of D elements from the window's begin. The last run ends at R. Kernels do not check that places are inside the
-  /// windows, because the windows may be in the memory of other ranks. x and out may have strided rows.
+  /// `put` and `pull` copy rows to and from the windows of several ranks (comm::Windows). `window` (any dtype) is this
+  /// rank's window. distances[P] (i64) are the distances in bytes from it to the windows of all ranks, multiples of 16.
+  /// runs[3, N] (i64) defines the place of each row: the rows from runs[0, n - 1] (0 for n = 0) to before runs[0, n]
+  /// are in the window of rank runs[1, n]. There, row r of R is row r + runs[2, n], counted in rows of D elements from
+  /// the window's begin. The last run ends at R. Kernels do not check that places are inside the windows, because the
+  /// windows may be in the memory of other ranks. x and out may have strided rows.
   ///
   /// Copies x[index[r], :] to the place of each row r. If `index` (i64 [R]) is undefined, copies x[r, :].
   Kernel<void(Stream&, Out<Tensor> window, const Tensor& distances, const Tensor& runs, const Tensor& x,
@@ -308,9 +319,9 @@ struct WireKernels {
   /// and row r of row_weights[R, X] (acc). `index` is i64 [R]. If it is undefined, row r of bytes contains row r of x,
   /// and R = R'. If index[r] is -1, row r of bytes becomes zero. If `row_weights` is undefined, X = 0.
   ///
-  /// In format fp8, the codes are those of x / scale in f32. scale is max(max |row| / 448, 2^-126), or 0 for a row of
-  /// zeros. f64 is first converted to f32. If an element of a row is not finite in f32, all elements of the row and its
-  /// scale become NaN, so that the receiver does not get wrong finite values.
+  /// In format fp8, the values are the e4m3 codes of x / scale, computed in f32. scale is max(max |row| / 448, 2^-126),
+  /// or 0 for a row of zeros. f64 is first converted to f32. If an element of a row is not finite in f32, all elements
+  /// of the row and its scale become NaN, so that the receiver does not get wrong finite values.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;

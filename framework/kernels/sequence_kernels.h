@@ -99,8 +99,8 @@ struct AttentionKernels {
 /// Attention sinks. Each head has one additional logit, the sink, in the softmax of every query. The value vector of a
 /// sink is zero. out and dout are [T, H, C], as in AttentionKernels::forward.
 struct SinkKernels {
-  /// Adds sinks[H] (acc) to attention that was computed without sinks. Multiplies out by the share of the keys in the
-  /// softmax with the sink, and adds the sink to log_sum_exp[T, H] (acc), the log-sum-exp of the keys.
+  /// Adds sinks[H] (acc) to attention that was computed without sinks. Multiplies out by the total probability of the
+  /// keys in the softmax with the sink, and includes the sink in log_sum_exp[T, H] (acc).
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> log_sum_exp, const Tensor& sinks)> forward;
   /// Computes the gradient of each row's sink, dsinks[T, H] (acc) = -exp(sink - log_sum_exp) <dout, out>. out and
   /// log_sum_exp are results of forward. The gradient of the sinks is the sum over rows.
@@ -120,7 +120,7 @@ struct SequenceRows {
   int64_t sequences = 1, begin = 0;
 };
 
-/// Operands of CausalConvKernels::forward. Tensors that are undefined count as described there.
+/// Operands of CausalConvKernels::forward. The comment of forward defines the meaning of undefined tensors.
 struct CausalConvOperands {
   Tensor x, weight;
   Tensor before{}, first{};
@@ -138,15 +138,14 @@ struct CausalConvGradients {
   }
 };
 
-/// Causal convolution of each column with a filter of its own, followed by SiLU. x and out are [T, N], weight is
-/// [N, W], all in one dtype.
+/// Causal depthwise convolution (one filter per column), followed by SiLU. x and out are [T, N], and weight is [N, W].
+/// All have the same dtype.
 struct CausalConvKernels {
-  /// Computes out[t, n] = silu(sum over j < W of weight[n, W - 1 - j] x[t - j, n]). Only rows of the same document
-  /// count: those from position first[t] on (i32 [T]; if it is undefined, all earlier rows). before[B, W - 1, N]
+  /// Computes out[t, n] = silu(sum over j < W of weight[n, W - 1 - j] x[t - j, n]). The sum includes only rows of the
+  /// same document: those from position first[t] on (i32 [T]; undefined: all earlier rows). before[B, W - 1, N]
   /// contains the rows before the first row of each sequence; if it is undefined, they are zero.
   Kernel<void(Stream&, Out<Tensor> out, const CausalConvOperands& operands, const SequenceRows& rows)> forward;
-  /// Computes dx and dbefore. Adds the gradient of the weight to dweight [N, W] (acc). dbefore is not computed if it is
-  /// undefined.
+  /// Computes dx and, if it is defined, dbefore. Adds the gradient of the weight to dweight [N, W] (acc).
   Kernel<void(Stream&, Out<CausalConvGradients> gradients, const Tensor& dout, const CausalConvOperands& operands,
               const SequenceRows& rows)>
       backward;
@@ -167,7 +166,7 @@ struct DeltaGateOperands {
   }
 };
 
-/// Gradients of DeltaGateOperands. Those of log_rate and shift are the sums over the rows of `rates` and `shifts`.
+/// Gradients of DeltaGateOperands. The gradients of log_rate and shift are the column sums of `rates` and `shifts`.
 struct DeltaGateGradients {
   Tensor ddecay, dwrite;  // [T, H]
   Tensor rates, shifts;   // [T, H] acc
@@ -181,7 +180,7 @@ struct DeltaGateGradients {
 struct DeltaGateKernels {
   /// Computes log_decay[T, H] (acc) = -exp(log_rate) softplus(decay + shift) and strength[T, H] (acc) = sigmoid(write).
   Kernel<void(Stream&, Out<Tensor> log_decay, Out<Tensor> strength, const DeltaGateOperands& operands)> forward;
-  /// Computes the gradients for dlog_decay and dstrength [T, H] (acc).
+  /// Computes the gradients from dlog_decay and dstrength [T, H] (acc).
   Kernel<void(Stream&, Out<DeltaGateGradients> gradients, const Tensor& dlog_decay, const Tensor& dstrength,
               const DeltaGateOperands& operands)>
       backward;
@@ -225,7 +224,8 @@ struct DeltaRuleKernels {
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> last_state, const DeltaRuleOperands& operands,
               const SequenceRows& rows)>
       forward;
-  /// Computes the gradients for dout and dlast_state; the latter is zero if undefined. dstate may be dlast_state.
+  /// Computes the gradients from dout and dlast_state. An undefined dlast_state counts as zero. dstate may be
+  /// dlast_state.
   Kernel<void(Stream&, Out<DeltaRuleGradients> gradients, const Tensor& dout, const Tensor& dlast_state,
               const DeltaRuleOperands& operands, const SequenceRows& rows)>
       backward;
@@ -235,7 +235,7 @@ struct DeltaRuleKernels {
   }
   static const DeltaRuleKernels of_reference, of_cpu, of_cuda;
 };
-/// Constant added to the squared norm of a query or key.
+/// Constant that DeltaRuleKernels adds to the squared norm of a query or key.
 inline constexpr double delta_norm_eps = 1e-6;
 
 }  // namespace hexad::kernels

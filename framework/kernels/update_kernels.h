@@ -60,7 +60,7 @@ struct AdamwStep {
 /// gradient is acc or bf16. m and v are both acc or, if acc is f32, both bf16. `weights` is the model's copy of the
 /// weights. It has any floating dtype, receives the rounded result, and may be main.
 ///
-/// If `weights` is bf16, main may instead be a bf16 tensor whose bits are the 16-bit remainders ("rests") of the main
+/// If `weights` is bf16, `main` may instead be a bf16 tensor whose bits are the 16-bit remainders ("rests") of the main
 /// weights. Weights, rests and the signs of v then encode f32 main weights without loss (framework/base/main_weight.h).
 /// Except for the signs of v, all results are bitwise identical to those with f32 main weights.
 ///
@@ -86,7 +86,7 @@ bool has_bf16_moments(const AdamwSlice& slice);
 /// read. A negative factor skips the step: nothing is written.
 struct OptimizerKernels {
   Kernel<void(Stream&, Out<std::span<const AdamwSlice>> slices, const AdamwStep& step, const Tensor& factor)> adamw;
-  /// Plain SGD: main -= lr * factor * gradient. Writes the rounded result to weights.
+  /// Updates main -= lr * factor * gradient (plain SGD), and writes the rounded result to `weights`.
   Kernel<void(Stream&, Out<Tensor> main, Out<Tensor> weights, const Tensor& gradient, double lr, const Tensor& factor)>
       sgd;
   /// Computes out[1] (f64) = the sum of squares. On one machine, the order of addition depends only on the dtype and

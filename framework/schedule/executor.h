@@ -21,14 +21,14 @@ struct TaskTime {
 /// block the caller. If `times` is not null, it receives one entry for each task, and the call waits for all tasks on a
 /// device too. If a task fails, waits for the tasks that have been issued and rethrows the error.
 ///
-/// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication:
-/// before each task for whose predecessors this thread waits, if a communication task for which it has not waited yet
-/// precedes the task, directly or through other tasks. It also yields at the end if such communication remains. It
-/// yields even if the communication is already done. Before a copy, it yields for everything that the next task other
-/// than a copy waits for, if that task waits for this copy. Graphs that differ only in such copies therefore yield at
+/// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication, even
+/// if the communication is already done. It yields before a task for whose predecessors it waits, if the task depends,
+/// directly or through other tasks, on communication for which this thread has not waited yet. It also yields at the
+/// end if such communication remains. Before a copy on which the next task other than a copy directly depends, a single
+/// yield covers all communication on which that task depends. Graphs that differ only in such copies therefore yield at
 /// the same points on all ranks.
 ///
-/// With `fibers`, lanes with threads issue the tasks with issued_late of two graphs at times that differ between ranks.
+/// With `fibers`, lanes with threads issue the issued_late tasks of both graphs at times that differ between ranks.
 /// Such tasks may post collectives only in groups in which no other thread posts any. A lane issues its tasks in the
 /// order in which the calling thread reached them, so the order in these groups is the same on all ranks.
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,

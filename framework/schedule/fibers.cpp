@@ -40,7 +40,7 @@ struct Fibers::Pair {
 };
 
 void Fibers::run(const Work& first, const Work& second) {
-  base::require(!pair_, "[fibers] run() was called inside run()");
+  base::require(!pair_, "[fibers] run() was called by work that run() executes; expected no nested calls");
   Pair pair;
   pair_ = &pair;
   pair.paused = fiber(std::allocator_arg, boost::context::protected_fixedsize_stack(stack_bytes), [&](fiber&& caller) {

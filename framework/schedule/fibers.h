@@ -7,7 +7,7 @@ namespace hexad::schedule {
 
 /// Alternates between two micro-batches of a rank: one computes while data of the other are in flight. The arrival of
 /// data never determines which piece of work continues. Therefore ranks whose pieces yield at the same points issue
-/// their collectives in the same order. All work stays on the calling thread.
+/// their collectives in the same order. All work runs on the calling thread.
 class Fibers {
  public:
   using Work = std::function<void()>;

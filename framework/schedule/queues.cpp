@@ -24,7 +24,7 @@ class Run {
         first_waiting_(jobs.size() + 1),
         active_(sets.sets) {
     base::require(sets.beside <= most_beside, "[schedule] sets of ", sets.beside, " queues; expected at most ",
-                  most_beside, ", because a bit set contains the active queues");
+                  most_beside, ", because a set of 64 bits contains the active queues");
     queue_of_.reserve(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];

@@ -63,7 +63,8 @@ TimeCurve TimeCurve::linear(double latency, double per_second) {
 
 double TimeCurve::seconds(double size) const {
   if (size <= 0) return 0;
-  base::require(!points.empty(), "[schedule] a curve without points has no seconds for size ", size);
+  base::require(!points.empty(), "[schedule] a curve has no points, so its seconds for size ", size,
+                " are unknown; expected at least one point");
   if (size <= points.front().size) return points.front().seconds;
   const Point& last = points.back();
   if (size >= last.size) {
@@ -173,8 +174,8 @@ void Rates::check() const {
                  s.beside.to_string(), "; expected a number above 0 and at most 1");
   for (const double speed : speed_of_threads)
     if (!(speed > 0) || !std::isfinite(speed))
-      base::fail(base::ExitCode::usage, "rates: products run at ", speed,
-                 " of their speed on fewer threads; expected a finite number above 0");
+      base::fail(base::ExitCode::usage, "rates: the relative speed of products on fewer threads is ", speed,
+                 "; expected a finite number above 0");
   if (cores) cores->check();
 }
 

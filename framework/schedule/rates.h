@@ -101,8 +101,8 @@ struct Rates {
   /// exactly this set of lanes, if there is one. Otherwise, 1/alpha - 1 is the sum of the delays 1/alpha - 1 of the
   /// single lanes (zero for a lane that was not measured). The result is exact if all lanes share one resource equally.
   /// In general, it lies between the smallest single alpha (each lane uses a different resource) and the product of all
-  /// single alphas (each lane slows the remainder). `capped` tells that the compute lane, which is `lane` or in
-  /// `beside`, leaves threads to the other lanes. A value measured without this is used if there is none with it.
+  /// single alphas (each lane slows the remainder). `capped` is true if the compute lane, which is `lane` or in
+  /// `beside`, leaves threads to the other lanes. If no such value was measured, uses one measured without `capped`.
   double alpha(Lane lane, LaneSet beside, bool capped = false) const;
 
   /// Returns the link that is listed for these arguments; null if there is none.

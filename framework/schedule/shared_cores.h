@@ -43,7 +43,7 @@ struct SharedCores {
   int measured_together() const { return by == MeasuredBy::all_ranks ? measured_ranks : 1; }
 };
 
-/// Needs of a set of queues that simulates one rank.
+/// Number of cores that a set of queues, which simulates one rank, needs.
 struct CoreNeeds {
   std::function<double(size_t active)> cores;  // cores that a rank with these active queues needs
   double most;                                 // largest result of `cores` that occurs

@@ -85,7 +85,7 @@ Burst burst_of(const TaskSpec& task, const Rates& rates) {
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
   const int first = static_cast<int>(jobs.size());
-  int computed = Job::alone;      // last job of the compute lane
+  int computed = Job::alone;      // last job of the compute lane; alone: none
   std::vector<int> issued_after;  // Drive::caller: jobs that must be done before the thread issues its next task
   for (size_t i = 0; i < graph.tasks().size(); ++i) {
     const Task& task = graph.tasks()[i];
@@ -160,11 +160,11 @@ Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& g
       if (!is_communication(task.kind) || task.cost.group_size == 1) continue;
       const auto it = groups.find(task.cost.group);
       base::require(it != groups.end(), "[schedule] task '", task.name, "' of rank ", r, " communicates in group '",
-                    task.cost.group, "', whose members are not given");
+                    task.cost.group, "', whose members are not given; expected a group of the argument `groups`");
       auto& members = all[{task.cost.group, it->second[r]}];
       base::require(members.size() == static_cast<size_t>(task.cost.group_size), "[schedule] task '", task.name,
                     "' of rank ", r, " communicates among ", task.cost.group_size, " ranks, but its group '",
-                    task.cost.group, "' has ", members.size());
+                    task.cost.group, "' has ", members.size(), "; expected equal numbers");
       std::find_if(members.begin(), members.end(), [r](const Member& m) { return m.rank == r; })->tasks.push_back(i);
     }
   return all;
@@ -179,13 +179,13 @@ Parts match(std::span<const TaskGraph* const> graphs, const RankGroups& groups) 
     for (const Member& member : members) {
       base::require(member.tasks.size() == first.tasks.size(), "[schedule] group '", group.first, "': rank ",
                     first.rank, " takes part in ", first.tasks.size(), " collectives, rank ", member.rank, " in ",
-                    member.tasks.size());
+                    member.tasks.size(), "; expected equal numbers");
       for (size_t k = 0; k < first.tasks.size(); ++k) {
         const TaskSpec& mine = graphs[member.rank]->tasks()[member.tasks[k]].spec;
         const TaskSpec& firsts = graphs[first.rank]->tasks()[first.tasks[k]].spec;
         base::require(mine.kind == firsts.kind, "[schedule] group '", group.first, "', collective ", k, ": '",
                       firsts.name, "' of rank ", first.rank, " is ", name_of(firsts.kind), ", '", mine.name,
-                      "' of rank ", member.rank, " is ", name_of(mine.kind));
+                      "' of rank ", member.rank, " is ", name_of(mine.kind), "; expected equal kinds");
         parts[member.rank][member.tasks[k]] = collectives + static_cast<int>(k);
       }
     }

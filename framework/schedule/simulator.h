@@ -27,8 +27,9 @@ inline Drive drive_of(const device::DeviceContext& context) {
 /// time. A task begins once its predecessors and the lane's previous task are done and, with Drive::caller, the thread
 /// issues it. Its work takes Rates::seconds() at full speed. Its speed at any time is Rates::alpha() for the lanes that
 /// are active at that time. If ranks share cores, the speed of computations and copies is also multiplied by
-/// SharedCores::speed(). Links have rested before the first task: each lane saves time by their bursts (Rates::bursts),
-/// first at the beginning, then after rests. Throws base::Error(usage) if a rate is missing or invalid.
+/// SharedCores::speed(). Links are assumed to have rested before the first task, so their bursts (Rates::bursts)
+/// shorten the first transfers, and later the transfers after rests. Throws base::Error(usage) if a rate is missing or
+/// invalid.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
 /// Group number of each rank, for each kind of group (Cost::group). Ranks with the same number are in the same group.
@@ -42,12 +43,12 @@ inline constexpr const char* node_group = "node";
 /// must have communication tasks of the same kinds in the same order. The k-th communication tasks of the members of a
 /// group are one collective. A member starts its task when it is ready, and transfers its bytes even if other members
 /// are not ready. No member is done before all members have transferred their bytes. The simulated time is a lower
-/// bound, because in reality bytes wait for a receiver that is not ready. A member that waits for others occupies its
+/// bound, because in reality bytes wait for a receiver that is not ready. A member that waits for another occupies its
 /// lane but does not slow other lanes.
 ///
 /// If ranks share cores, computations and copies run faster while the ranks of the node need fewer cores than during
 /// the measurement, and slower while they need more. Communication keeps its speed. Ranks without tasks are assumed to
-/// need as many cores as the others of their node do on average.
+/// need as many cores as the other ranks of their node do on average.
 ///
 /// Throws base::Error(usage) if a rate is missing or invalid. Throws std::logic_error if the members of a group differ
 /// in the number or the kinds of their collectives, if `groups` does not fit the graphs, or if ranks wait for each

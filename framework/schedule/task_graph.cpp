@@ -20,8 +20,8 @@ TaskId TaskGraph::add(TaskSpec spec, std::vector<TaskId> after, TaskWork work) {
   const TaskId id = static_cast<TaskId>(tasks_.size());
   for (TaskId before : after)
     base::require(0 <= before && before < id, "[schedule] task '", spec.name, "' (", id, ") comes after task ", before,
-                  ", which is not yet in the graph");
-  base::require(work != nullptr, "[schedule] task '", spec.name, "' has no work");
+                  ", which is not yet in the graph; expected an earlier task");
+  base::require(work != nullptr, "[schedule] task '", spec.name, "' has no work; expected a function");
   tasks_.push_back({std::move(spec), std::move(after), std::move(work)});
   return id;
 }

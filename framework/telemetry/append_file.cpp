@@ -63,7 +63,7 @@ int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) 
       done += n;
     } else if (n == 0) {
       error = EIO;
-    } else if (errno == EAGAIN) {  // happens because some launchers provide non-blocking pipes
+    } else if (errno == EAGAIN) {  // some launchers provide non-blocking pipes
       pollfd p{fd, POLLOUT, 0};
       const int ready = ::poll(&p, 1, patience_ms);
       if (ready == 0 || (ready < 0 && patience_ms >= 0)) error = EAGAIN;

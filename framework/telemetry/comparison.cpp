@@ -22,7 +22,7 @@ namespace hexad::telemetry {
 using namespace base;
 namespace {
 
-constexpr size_t most_settings = 6;  // maximum number of settings that are shown as columns; of more, none is shown
+constexpr size_t most_settings = 6;  // maximum number of settings shown as columns; if there are more, none is shown
 
 std::string text_if_known(double value, std::string (*text)(double)) {
   return std::isfinite(value) ? text(value) : "–";

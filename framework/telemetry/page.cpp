@@ -40,7 +40,12 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
     const size_t close = page.find("}}", open);
     base::require(close != std::string_view::npos, "[page] a page has '{{' without '}}'");
     const auto part = parts.find(page.substr(open + 2, close - open - 2));
-    base::require(part != parts.end(), "[page] a page has the unknown part ", page.substr(open, close + 2 - open));
+    if (part == parts.end()) {
+      std::string known;
+      for (const auto& [name, text] : parts) known += base::cat(known.empty() ? "" : ", ", name);
+      base::fail_invariant(
+          base::cat("[page] a page has the part ", page.substr(open, close + 2 - open), "; expected one of: ", known));
+    }
     out += part->second;
     page.remove_prefix(close + 2);
   }

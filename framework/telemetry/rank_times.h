@@ -9,7 +9,7 @@
 
 namespace hexad::telemetry {
 
-/// Times of one rank in one step, in seconds. A rank that does not wait in communication does its own work:
+/// Times of one rank in one step, in seconds. Time in which the rank does not wait in communication is its own work:
 /// computation, data, files.
 struct RankTime {
   double step_seconds = 0;

@@ -22,7 +22,8 @@ constexpr size_t max_points = 2000;      // approximate maximum points of a curv
 constexpr size_t max_snapshots = 48;     // maximum number of snapshots of expert loads
 constexpr size_t max_cells = 1'000'000;  // maximum number of cells in all snapshots, unless two snapshots exceed it
 
-/// Rounds to six digits, or as the format `digits` says, which keeps the file small. A chart resolves fewer digits.
+/// Rounds to six significant digits, or by the format `digits`, to keep the file small. A chart resolves fewer digits.
+/// Returns null if `value` is not finite.
 Json rounded(double value, const char* digits = "{:.6g}") {
   if (!std::isfinite(value)) return nullptr;
   return std::stod(fmt::format(fmt::runtime(digits), value));
@@ -168,7 +169,7 @@ Json expert_data(const Table& table) {
   return out;
 }
 
-/// Evaluations of the same text, which are the points of one curve. Texts are the same if all three numbers are equal.
+/// Evaluations of the same text, which are the points of one curve. Texts with the same three numbers count as one.
 struct HeldoutCurve {
   int64_t sequences, of_sequences, tokens;
   std::vector<EvalMetrics> points{};

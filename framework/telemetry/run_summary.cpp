@@ -60,7 +60,8 @@ double RunSummary::exposed_share_of_all() const {
 
 RunSummary summary_of(const MetricsHistory& history, int64_t after) {
   const auto first = std::ranges::find_if(history.steps, [&](const StepMetrics& s) { return s.step > after; });
-  base::require(first != history.steps.end(), "[run summary] the history has no step after ", after);
+  base::require(first != history.steps.end(), "[run summary] the history has no step after step ", after,
+                "; expected at least one");
   std::span<const StepMetrics> steps(first, history.steps.end());
   RunSummary summary;
   summary.last_step = steps.back().step;

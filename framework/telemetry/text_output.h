@@ -1,4 +1,4 @@
-// Output to standard output or standard error, which may be a terminal or a pipe whose reader has ended.
+// Output to standard output or standard error, which may be a terminal or a pipe whose reader has exited.
 #pragma once
 
 #include <cstdint>

@@ -142,8 +142,7 @@ class Drawing {
 
   void axis(int top, int bottom) {
     const double step = last_ > first_ ? tick_step(last_ - first_) : 1;
-    // Multiplies the step instead of adding it up, which would accumulate rounding errors: the last tick could be
-    // missing, or 0.30000000000000004 printed.
+    // Multiplies the step, because repeated addition would accumulate rounding errors.
     for (double n = std::ceil(first_ / step - 1e-9); n * step <= last_ + 1e-9 * step; ++n) {
       const double x = x_of(n * step);
       out_ += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/>\n", x, top - 4,

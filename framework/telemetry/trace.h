@@ -51,7 +51,7 @@ struct TraceSource {
 };
 
 /// Like write_trace(), for several sources in one file. A process is one rank of one source, such as "predicted rank
-/// 0". It follows the same rank of the previous source.
+/// 0". Processes are sorted by rank, then by source.
 void write_traces(const std::filesystem::path& path, const std::vector<TraceSource>& sources);
 
 /// Reads a file that write_trace() has written. Throws base::Error(data) if it is missing or damaged.

@@ -16,7 +16,7 @@ struct TimelinePair {
 };
 
 /// Returns the name of a task's row. It is the name of the task's lane, except if the path of the data does not match:
-/// - "intra (all-to-all)" for a task of the lane "inter" whose data stay inside a node
+/// - "intra (all-to-all)" for a task of the lane "inter" whose data do not leave the node
 /// - "inter (sharing)" for a task of the lane "intra" whose data cross nodes
 std::string row_name(const schedule::TaskSpec& task);
 

@@ -152,7 +152,8 @@ Tensor Tensor::reshape(Shape shape) const {
   int unknown = -1;
   for (int d = 0; d < shape.rank(); ++d) {
     if (shape[d] != -1) continue;
-    require(unknown < 0, "[tensor] reshape with two unknown sizes: ", asked);
+    require(unknown < 0, "[tensor] reshape of ", shape_, " to ", asked,
+            " with several unknown sizes (-1); expected at most one");
     unknown = d;
     shape[d] = 1;
   }

@@ -124,7 +124,7 @@ class Tensor {
   std::vector<T> to_vector() const;
 
   /// Copy all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. upload(): the
-  /// source may be reused on return; on a meta device, a null source has unknown values. download(): blocks until the
+  /// source may be reused on return; on a meta device, a null source leaves them unknown. download(): blocks until the
   /// copy is complete.
   void upload(const void* from) const;
   void download(void* to) const;

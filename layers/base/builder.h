@@ -82,7 +82,7 @@ class Builder {
   /// gradient is the sum over the tp ranks.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
   /// Placement of a parameter that is sharded over tp along `dim`: into one piece per rank or, if 0 < pieces < ranks,
-  /// into `pieces` pieces. In the latter case, neighbouring ranks hold the same piece.
+  /// into `pieces` pieces. If there are fewer pieces than ranks, neighbouring ranks hold the same piece.
   Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);

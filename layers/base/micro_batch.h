@@ -49,10 +49,10 @@ struct MicroBatch {
   /// Index of each row's token; empty: row r is token r.
   std::vector<int64_t> row_tokens{};
 
-  /// Tokens that prediction block k, from 0, reads and predicts in the row of token i. Both tensors are like ids and
-  /// targets above.
+  /// Tokens that prediction block k (from 0) reads and predicts in the row of token i. The tensors have the shapes and
+  /// dtypes of `ids` and `targets` above.
   struct Further {
-    Tensor ids;      // id of token i + k + 1; at the end of a document, of its last token
+    Tensor ids;      // id of token i + k + 1, or of the last token of the document if this is earlier
     Tensor targets;  // id of token i + k + 2; -1: none
   };
   std::vector<Further> further{};  // one for each prediction block; empty: the blocks do not run

@@ -111,7 +111,7 @@ struct RotaryScalingConfig {
     v("kind", kind,
       "linear: divides all frequencies by factor; ntk: raises the base, so that the lowest frequency is divided by "
       "factor; llama3: divides only low frequencies, those with few rotations over original_context (Llama 3.1); "
-      "longrope: divides each frequency by a number of its own (LongRoPE, Phi-3.5-MoE)");
+      "longrope: divides each frequency by a separate number (LongRoPE, Phi-3.5-MoE)");
     v("factor", factor, "maximum context as a multiple of the context of training", config::at_least(1));
     v("low_freq_factor", low_freq_factor,
       "llama3: number of rotations over original_context below which a frequency is divided by factor",
@@ -238,7 +238,7 @@ struct ModelConfig {
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
   }
-  /// Returns everything in which block `layer` may differ from other blocks.
+  /// Returns the properties in which block `layer` may differ from other blocks.
   std::array<int64_t, 5> kind_of(int64_t layer) const {
     return {is_moe(layer), is_delta(layer), window_of(layer), chunk_of(layer), has_rotary(layer)};
   }
@@ -246,7 +246,7 @@ struct ModelConfig {
   int64_t blocks() const { return layers + prediction_blocks; }
   /// True if the last part of the model also uses the embedding: as a tied head, or in prediction blocks.
   bool embeds_at_the_end() const { return tied_embedding || prediction_blocks > 0; }
-  /// Returns the weight of the loss of each prediction block. There must be at least one.
+  /// Returns the weight of the loss of each prediction block. Requires prediction_blocks > 0.
   double prediction_share() const { return prediction_weight / static_cast<double>(prediction_blocks); }
   /// Returns the number of blocks with experts, prediction blocks included.
   int64_t moe_layers() const { return moe_layers_before(blocks()); }

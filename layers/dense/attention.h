@@ -11,10 +11,10 @@
 namespace hexad::layers {
 
 /// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
-/// "v", "output", with attention_gate "gate" and, with qk_norm head or all_heads, "q_norm" and "k_norm": [C], or [H C]
-/// and [G C]. Heads are split over tp ranks, tokens over cp ranks. If there are fewer key/value heads than tp ranks,
-/// several ranks hold the same head. With attention_gate, the attention is multiplied by the sigmoid of the gate. With
-/// model.temperature, blocks without rotary positions multiply the queries by its factor.
+/// "v" and "output". With attention_gate, it also has "gate". It also has "q_norm" and "k_norm", [C] with qk_norm head,
+/// or [H C] and [G C] with all_heads. Heads are split over tp ranks, tokens over cp ranks. If there are fewer key/value
+/// heads than tp ranks, several ranks hold the same head. With attention_gate, the attention is multiplied by the
+/// sigmoid of the gate. With model.temperature, blocks without rotary positions multiply the queries by its factor.
 class Attention : public SelfAttention {
  public:
   /// Makes the layer. `rotary` (null: no rotary positions) and `temperature` (null: no factor of the queries) must

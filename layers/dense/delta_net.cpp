@@ -67,7 +67,7 @@ Value DeltaNet::run(Tape& t, const Inputs& in, const ForwardContext& pass) const
 }
 
 // Computes the outputs of the new tokens of one sequence. The cache holds the state after all earlier tokens, and
-// receives that after the new tokens.
+// receives the state after the new tokens.
 Tensor DeltaNet::run_with_cache(Stream& stream, const Inputs& in, KeyValueCache& cache) const {
   const KeyValueCache::Layer& layer = cache.layers[layer_];
   const int64_t tokens = in.log_decay.data.dim(0), earlier = sizes_.conv_size - 1;

@@ -20,7 +20,7 @@ struct Norm {
     int64_t size;
     NormKind kind;
     double eps;
-    bool bias = false;                     // only for LayerNorm
+    bool bias = false;                     // true: has a bias; only for LayerNorm
     std::optional<Placement> placement{};  // default: Builder::replicated()
   };
   Parameter *weight, *bias = nullptr;

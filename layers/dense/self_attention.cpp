@@ -22,11 +22,11 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
                                                    .accumulator = true}));
 }
 
-// A chunk is like a document. The window, which has the size of a chunk, hides no further key.
+// Passes chunks as documents. The window, which has the size of a chunk, hides no further key.
 Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const {
   const MicroBatch& batch = pass.batch;
-  base::require(chunk_ == 0 || batch.chunk_first.defined(),
-                "[attention] the micro-batch has no chunks, but the model has chunks of ", chunk_, " tokens");
+  base::require(chunk_ == 0 || batch.chunk_first.defined(), "[attention] the model has chunks of ", chunk_,
+                " tokens; expected a micro-batch with chunk_first");
   return cp::context_attention(t, q, k, v,
                                {.split = batch.split(),
                                 .kind = context_kind_,

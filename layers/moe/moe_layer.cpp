@@ -7,6 +7,7 @@
 #include "framework/kernels/meta/meta_routing.h"
 #include "layers/moe/kernel_table.h"
 #include "layers/moe/router/capacity.h"
+#include "layers/moe/router/expert_choice.h"
 #include "layers/moe/router/routing_log.h"
 #include "parallel/tp/regions.h"
 
@@ -56,7 +57,7 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
              " ranks) has ", counts, " ranks on its ", grid.nodes(), " nodes; legal here: direct");
 }
 
-// Throws Error(usage) if the all-to-all needs windows, and a group of ep ranks cannot have them.
+// Throws Error(usage) if the all-to-all needs windows, and a group of ep ranks cannot have windows.
 void check_windows(const MoeSchedule& s, const mesh::Mesh& mesh, Device device) {
   if (s.all_to_all != ep::AllToAll::window) return;
   const std::vector<int> ranks = group_across_nodes(mesh.layout(), Axis::ep, mesh.world().node_of_rank());
@@ -282,6 +283,10 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   };
   // If the balancing loss counts the choices, it also adds them to the statistics.
   if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
+  if (statistics && config_.experts_choose()) {
+    const int64_t choices = tokens_->rank() == 0 ? number_of_choices(config_, pass.batch) : 0;
+    statistics->choices_of_experts = statistics->choices_of_experts.value_or(0) + choices;
+  }
   // Evaluation skips the losses, because it needs neither gradients nor statistics.
   const bool training = t.recording() || pass.statistics;
   const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass,

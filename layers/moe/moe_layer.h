@@ -37,8 +37,8 @@ class MoeLayer {
   };
   /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
   /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The
-  /// result is the same. `addends` have the shape and dtype of x. They are added to the output in the sum of each
-  /// token's results, and so is the result of `dense` for x, unless `dense` is null. `dense` is the dense MLP of
+  /// result does not depend on this. `addends` have the shape and dtype of x. The sum of each token's results includes
+  /// the addends and, unless `dense` is null, the result of `dense` for x. `dense` is the dense MLP of
   /// model.moe.dense_residual, and computes with the shared experts (schedule.moe.shared). Collective over the ep, etp,
   /// tp and cp groups.
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {},
@@ -53,8 +53,8 @@ class MoeLayer {
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
   /// Sets the kernels that convert rows to the wire format; null: the kernels of the device.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
-  /// Sets the duel that decides schedule.fused if it is unset (auto); null: the plain way. Has no effect on experts
-  /// that cannot be fused (Experts::can_fuse).
+  /// Sets the duel that decides schedule.fused if it is unset (auto); null: the experts are not fused. Has no effect on
+  /// experts that cannot be fused (Experts::can_fuse).
   void fuse_by(kernels::Duel* duel) { settings_.duel = experts_.can_fuse() ? duel : nullptr; }
   /// Replaces the schedule. `order` is the issue order named by s.order. Call this function between steps, with the
   /// same arguments on all ranks.
@@ -77,8 +77,8 @@ class MoeLayer {
   Routed routed(int64_t rows) const;
   /// Returns the shared experts' result for x, multiplied by its gate if the model has one.
   Value shared_result(Tape& t, const Value& x, const ForwardContext& pass) const;
-  /// Returns the work of the shared experts, if there are any, and of `dense`, which may be null, for an x with `rows`
-  /// rows. At least one of both exists. `compute` does the work.
+  /// Returns the work of the shared experts (if any) and of `dense` (may be null) for an x of `rows` rows. At least one
+  /// of the two must exist. `compute` does the work.
   SharedWork shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;

@@ -6,9 +6,9 @@
 
 namespace hexad::comm {
 
-/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). The tensors of operations that
-/// only transfer bytes are copied through separate buffers on the card: tensors are in mapped pages, of which
-/// transports share at most the first page with other processes. All other operations, such as sums that the host
+/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). In operations that only
+/// transfer bytes, tensors are copied through separate buffers on the card, because transports can share at most the
+/// first page of a tensor's mapped memory with other processes. All other operations, such as sums, which the host
 /// computes, go unchanged to the group passed to the constructor.
 class CardMessageGroup final : public ProcessGroup {
  public:

@@ -41,8 +41,8 @@ struct TrafficBeside {
 struct GroupTraffic {
   TrafficClass traffic;
   Urgency urgency = Urgency::ordinary;
-  bool across_nodes = false;  // true if a group uses links between nodes
-  int channels = 0;  // 0: collectives; otherwise, messages on this number of channels of the rank, to and from others
+  bool across_nodes = false;  // true if the groups use links between nodes
+  int channels = 0;           // 0: collectives; otherwise, messages on this number of channels to and from this rank
   auto operator<=>(const GroupTraffic&) const = default;
 };
 
@@ -50,8 +50,8 @@ struct DeviceGroupOptions {
   DeviceCollectives collectives = DeviceCollectives::automatic;
   Priorities priorities{};
   double watchdog_seconds = 300;  // seconds without progress until an operation counts as hung; 0: never
-  /// Maximum bytes of one transfer. Longer transfers are divided into pieces, so that transfers of other classes can
-  /// run between them. Exception: all_gather, and reduce_scatter without sum_of, which NCCL performs as a whole.
+  /// Maximum size of a transfer in bytes. Longer transfers are divided into pieces, between which transfers of other
+  /// classes can run. Exception: NCCL performs all_gather, and reduce_scatter without sum_of, as a whole.
   int64_t piece_bytes = 32 << 20;
   /// True to register buffers with NCCL. Large parameters and gradients that are allocated later then occupy whole
   /// blocks, which NCCL reads and writes without copying (nccl/registered.h).
@@ -64,8 +64,9 @@ struct DeviceGroupOptions {
   /// Traffic for which matrix products leave multiprocessors free if NCCL is used. A product that is launched on all
   /// multiprocessors would wait for those that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
-  /// All traffic of the groups that this rank will split from the group. NCCL's operations get so few thread blocks
-  /// that this traffic fits on the card together, on each rank. If empty, operations get their usual numbers of blocks.
+  /// Traffic of all groups that this rank will split from the new group. The thread blocks of each NCCL operation are
+  /// limited so that all of this traffic fits on the card at the same time, on every rank. If empty, operations get
+  /// their usual numbers of blocks.
   std::vector<GroupTraffic> groups{};
   /// Called on rank 0 with a text that states the path between cards and, if it is not NCCL, the reason. Not called if
   /// there is only one rank, if the device is not a card, or if the options require host memory.
@@ -79,11 +80,11 @@ struct DeviceGroupOptions {
 };
 
 /// Makes a group of all ranks of `world` for tensors on the device of `context`. The groups split from this group also
-/// accept these tensors. The group uses NCCL. If ranks share a card or NCCL is missing, the group uses the transport of
-/// `world`, provided that the transport accepts card memory. Returns null on all ranks if neither path is possible, if
-/// the options require host memory, if there is only one rank, or if the device is not a card. Exception: if there are
-/// several ranks, and the options require NCCL, throws Error if NCCL cannot be used. Collective. `world` and `context`
-/// must outlive the groups.
+/// accept these tensors. The group uses NCCL or, if ranks share a card or NCCL is missing, the transport of `world`,
+/// provided that the transport accepts card memory. Returns null on all ranks if neither path is possible, if the
+/// options require host memory, if there is only one rank, or if the device is not a card. Exception: with several
+/// ranks, throws Error if the options require NCCL and NCCL cannot be used. Collective. `world` and `context` must
+/// outlive the groups.
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 

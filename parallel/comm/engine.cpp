@@ -217,7 +217,7 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   }
   if (!served) return;
   serve();
-  // After a failure, an orderly end could wait forever, because it waits for all ranks.
+  // After a failure, a regular shutdown could wait forever, because it waits for all ranks.
   if (failed_) transport_->abort(static_cast<int>(failure_in(failed_).code));
   transport_.reset();
 }
@@ -360,7 +360,7 @@ void CommEngine::rest(bool progress) {
     sched_yield();
     return;
   }
-  // Then sleeps. Short sleeps reduce the matrix-product throughput of a busy core by up to a third, long sleeps leave
+  // Then sleeps. Short sleeps reduce the matrix-product throughput of a busy core by up to a third; long sleeps leave
   // the link idle.
   sleep_at_most(urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us));
 }

@@ -40,14 +40,15 @@ class CommEngine {
     Guards guards{};
     /// Returns true once this process has been asked to end, for example by SIGTERM; null: never. From then on, a wait
     /// for a peer fails with Error(peer_lost) if the peer does not answer for a few seconds. If other ranks do not
-    /// reach MPI_Init within five seconds, the process exits with `peer_lost`. May be called on any thread.
+    /// reach MPI_Init within five seconds of the request, the process exits with `peer_lost`. May be called on any
+    /// thread.
     std::function<bool()> asked_to_end{};
     Jitter jitter{};                                              // set only by tests and by `hexad verify`
     MakeMessagePlan make_message_plan = comm::make_message_plan;  // replaced only by tests and by `hexad verify`
   };
-  /// Starts the engine's thread, which first calls `connect` to make the transport, and finally destroys it. Call the
-  /// constructor on the rank's own thread: while that thread waits for communication, the engine polls more often.
-  /// Rethrows exceptions of `connect`.
+  /// Starts the engine's thread, which calls `connect` to make the transport, and destroys the transport at the end.
+  /// Call the constructor on the rank's own thread: while that thread waits for communication, the engine polls more
+  /// often. Rethrows exceptions of `connect`.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
   /// Waits until all posted operations are done, including those that their streams have not reached yet. If the engine
   /// has failed, ends the job instead.
@@ -56,8 +57,8 @@ class CommEngine {
   CommEngine& operator=(const CommEngine&) = delete;
 
   const Topology& topology() const { return topology_; }
-  /// Returns the smallest number of a communicator that is larger than those of all groups of this rank. Ranks that
-  /// make a group together use the maximum of their results.
+  /// Returns the smallest communicator number that is larger than those of all groups of this rank. Ranks that make a
+  /// group together use the maximum of their results.
   int next_communicator() const { return next_communicator_; }
   /// Marks all communicators up to `number` as used. Throws Error(communication) if the transport has no tags for
   /// `number`.

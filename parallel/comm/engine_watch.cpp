@@ -15,7 +15,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr int looks = 16;
 // Interval between two calls of listen().
 constexpr auto listening = 100ms;
-// Time without progress after which the engine of a process that was asked to end searches for lost ranks.
+// Time with missing peers after which the engine searches for lost ranks, if its process was asked to end.
 constexpr auto grace = 3s;
 
 }  // namespace

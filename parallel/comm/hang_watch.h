@@ -35,7 +35,7 @@ class HangWatch {
   /// cases, does nothing if an inquiry is in progress. Also does nothing if this rank already has a finding. `wait`,
   /// `own` and `limit` are arguments of Inquiry's constructor.
   void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
-  /// Ends the inquiry in progress if it has this reason. Call it once the wait has made progress.
+  /// Ends the inquiry in progress if its reason is `looks`. Call it once the wait has made progress.
   void drop(Looks looks = Looks::for_hang) {
     if (looks_ == looks) inquiry_.reset();
   }

@@ -20,8 +20,8 @@ Tensor flat_part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
 
-// Marks the values of `out` as unknown, because they would come from other ranks. Needed on devices that track which
-// values are known.
+// Makes the values of `out` unknown on a meta device, because other ranks would send them. A meta device does not store
+// the bytes of a fill; it only forgets the earlier values.
 void forget(const Tensor& out, Stream& stream) {
   if (out.numel() > 0) out.fill_bytes(0, stream);
 }
@@ -206,7 +206,8 @@ Event ImaginedGroup::start(Operation op, Stream& stream) const {
       break;
     case Kind::reduce_scatter:
     case Kind::receive:
-      require(!on_host, "[imagined group] ", name(), ": the other ranks' values are not known for ", op);
+      require(!on_host, "[imagined group] ", name(), ": ", op,
+              " needs values of other ranks, which are unknown; expected a tensor in device memory");
       forget(op.out, stream);
       break;
     case Kind::broadcast:

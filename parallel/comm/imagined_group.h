@@ -34,7 +34,7 @@ class ImaginedGroup final : public ProcessGroup {
                 std::shared_ptr<const ImaginedCards> cards = {});
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
-  /// Assumes that the imagined ranks can access each other's memory, because nothing is known of their processes.
+  /// Returns true: the imagined ranks are assumed to be able to access each other's memory.
   bool in_one_process() const override { return true; }
   /// Throws std::logic_error, because the colours of the other ranks are unknown. Use subgroup(), which names the
   /// members.

@@ -24,7 +24,7 @@ struct Limits {
   /// Approximate number of bytes that a rank sends in one round of an operation, to all peers together. Priorities take
   /// effect only between rounds. The value must be the same on all ranks.
   int64_t round_bytes = 128 << 10;
-  /// Maximum bytes in flight, per link and direction, for boosted channels and the classes with the highest priority
+  /// Maximum bytes in flight, per link and direction, for boosted channels and for the classes of the highest priority
   /// that this rank uses on the link. A channel without a round in flight may start one even if this exceeds the limit.
   /// The limit must be large enough to keep the link busy until the engine's next poll.
   int64_t window_bytes = 2 << 20;
@@ -88,13 +88,13 @@ struct Request {
 using RequestPtr = std::shared_ptr<Request>;
 
 /// Queues of requests, one per channel. Priorities decide which operation may send data within the limits. A channel
-/// that is not boosted (boost()) waits while, on the same link, a channel of higher priority has an operation in flight
-/// that all its ranks have called.
+/// that is not boosted (boost()) waits while a matched operation of higher priority is in flight on the same link. An
+/// operation is matched once all its ranks are known to have called it (Request::matched()).
 ///
 /// Deadlocks are impossible. The operations of a channel start in order. The first unfinished round of every channel
-/// may start, unless an operation of higher priority is in flight that all its ranks have called. This operation
-/// completes without further work of any program. Priorities are the same on all ranks, so nothing delays the operation
-/// of highest priority. Once it has completed, the same argument applies to the operation of the next priority.
+/// may start, unless a matched operation of higher priority is in flight. A matched operation completes without further
+/// work of any program. Priorities are the same on all ranks, so nothing delays the operation of highest priority. Once
+/// it has completed, the same argument applies to the next priority.
 class IssueQueue {
  public:
   explicit IssueQueue(const Limits& limits, MakeMessagePlan make_message_plan = comm::make_message_plan)
@@ -106,8 +106,8 @@ class IssueQueue {
   void post(RequestPtr request);
   /// Declares that the stream of `request` has done the work that precedes `request`.
   void make_ready(const RequestPtr& request);
-  /// Raises `request` and all earlier requests of its channel above all classes, if Priorities::by_need. A thread that
-  /// waits for `request` also waits for the earlier ones.
+  /// Raises `request` and all earlier requests of its channel above all classes, if Priorities::by_need is set. A
+  /// thread that waits for `request` also waits for the earlier requests.
   void boost(const Request& request);
   void boost_all();
 
@@ -126,9 +126,9 @@ class IssueQueue {
   /// so that a process that was stopped for a while does not blame its peers.
   RequestPtr overdue(int limit);
 
-  /// Returns one entry per channel in which a thread waits for an operation. Without Priorities::by_need, returns one
-  /// entry for every channel if there is such a channel. The entry is the channel's first operation, and the channel's
-  /// number of overdue() calls without progress.
+  /// Returns one entry per channel in which a thread waits for an operation. Without Priorities::by_need, any channel
+  /// may delay the operation, so the result then has all channels; it is empty if no thread waits. The entry is the
+  /// channel's first operation, and the channel's number of overdue() calls without progress.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Reduces the number of overdue() calls without progress to at most `quiet` in every channel.
   void forgive(int quiet);
@@ -142,9 +142,9 @@ class IssueQueue {
     std::deque<RequestPtr> requests;
     int rounds_in_flight = 0;
     Volume in_flight;
-    // Number of overdue() calls without progress. Becomes 0 when the channel finishes a round, when its first operation
-    // becomes ready, and when overdue() finds that the channel waits for a higher priority, or for a stream while no
-    // thread waits for the operation. forgive() reduces it.
+    // Number of overdue() calls without progress, reduced by forgive(). Becomes 0 when the channel finishes a round,
+    // when its first operation becomes ready, and when overdue() finds that the channel waits for traffic of higher
+    // priority, or for a stream while no thread waits for the operation.
     int quiet = 0;
   };
   // Priority of a channel, by class and then by urgency. Smaller values go first.

@@ -122,8 +122,8 @@ class LargeGroupPlanner : public PlanBuilder {
     gather(x, op_.peer, true, edge);
   }
 
-  // Exchanges empty messages in steps of doubling distance. After each step, a rank knows that twice as many ranks have
-  // called the barrier. Does not call add(), which would omit empty messages.
+  // Exchanges empty messages in steps of doubling distance. In each step, the number of ranks that are known to have
+  // called the barrier doubles. Does not call add(), which would omit empty messages.
   void barrier() {
     for (int distance = 1; distance < size_; distance *= 2)
       plan_.rounds.push_back({.sends = {{(rank_ + distance) % size_, nullptr, 0}},

@@ -73,7 +73,7 @@ void require_interface(const MpiLibrary& library) {
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
   // Only warns, because an Open MPI that was built with PMI2 works without PMIx, and the program cannot query how Open
   // MPI was built.
-  if (rank == "0") std::fprintf(stderr, "hexad: if MPI_Init fails now: %s\n", reason.c_str());
+  if (rank == "0") std::fprintf(stderr, "hexad: MPI_Init may fail now: %s\n", reason.c_str());
 }
 
 }  // namespace hexad::comm

@@ -30,14 +30,14 @@ std::array<RankVariables, 3> rank_variables(MpiFamily family = mpi_library().fam
 
 /// Returns the name of the MPI library's launcher for messages: mpirun, or for example mpiexec.mpich.
 std::string mpiexec_name();
-/// Returns an `srun` command with the options that a job needs. They select the process-management interface of
-/// `library` (the text of MPI_Get_library_version), and end all ranks if one rank fails.
+/// Returns an `srun` command whose options select the process-management interface of `library` (the text of
+/// MPI_Get_library_version), and end all ranks if one rank fails.
 std::string srun_line(std::string_view library);
 /// Returns the same command for the MPI library that this program uses.
 std::string srun_line();
 
-/// Checks that the launcher belongs to the MPI library. Call it before MPI_Init, which would make each rank a job of
-/// its own, or whose error message would be misleading. Throws Error(usage) that names the launcher and the library if
+/// Checks that the launcher belongs to the MPI library. Call it before MPI_Init, which would otherwise make each rank a
+/// separate job or print a misleading error message. Throws Error(usage), which names the launcher and the library, if
 /// the launcher is that of another library, or if srun started the program without an interface through which Open MPI
 /// can find the other ranks. Rank 0 prints a warning if srun provides only PMI2, with which Open MPI may be unable to
 /// find the other ranks.

@@ -19,7 +19,7 @@ struct Location {
 };
 
 /// Returns the topology that rank `rank` sees, without process ids and takes_cards. `locations` contains the location
-/// of each rank. Nodes are numbered in the order of their lowest ranks. The time is P log(nodes) for P ranks.
+/// of each rank. Nodes are numbered in the order of their lowest ranks. Takes O(P log(nodes)) time for P ranks.
 Topology topology_of(std::span<const Location> locations, int rank);
 
 }  // namespace hexad::comm

@@ -42,8 +42,8 @@ struct MessagePlan {
   std::vector<Tensor> scratch;  // buffers owned by the plan
 };
 
-/// Returns the plan of rank `rank` among `size` ranks. Copies within the rank are performed in this call. A message has
-/// at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round, but
+/// Returns the plan of rank `rank` among `size` ranks. This call also performs the copies within the rank. A message
+/// has at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round, but
 /// BlockSizes::message_bytes are always permitted.
 /// - In reductions, ranks exchange pieces, and each rank sums the pieces that it receives in the order of the ranks.
 ///   all_reduce then gathers the sums. In an all_reduce, each rank sends 2 (size - 1) / size times the bytes of the

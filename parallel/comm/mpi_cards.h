@@ -1,4 +1,4 @@
-// Query if MPI accepts card memory.
+// Query whether MPI accepts card memory.
 #pragma once
 
 namespace hexad::comm {

@@ -7,7 +7,7 @@
 
 namespace hexad::comm {
 
-/// Families of MPI libraries, which differ in their launchers and in the environment variables that these set.
+/// Families of MPI libraries. Their launchers, and the environment variables that the launchers set, differ.
 ///   - open_mpi: Open MPI
 ///   - mpich: MPICH and the libraries derived from it, such as Intel MPI
 ///   - other: all other libraries

@@ -132,7 +132,7 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    // Gives up notes that have not been sent, because nothing depends on them.
+    // Drops notes that have not been sent, because nothing depends on them.
     for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);
     MPI_Finalize();
   }
@@ -214,7 +214,7 @@ class MpiTransport final : public Transport {
   // other launchers, the other ranks might continue, so MPI_Abort ends them. Hydra then also returns `code`.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
-    // Hydra ends at once at MPI_Abort, and drops output of this rank that it has not read, such as the reason.
+    // At MPI_Abort, Hydra ends immediately and drops output of this rank that it has not read yet, such as the reason.
     if (started_by_hydra()) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     MPI_Abort(MPI_COMM_WORLD, code);
   }

@@ -41,7 +41,7 @@ class NodeGrid {
   int places_ = 0;
 };
 
-/// The two groups of this rank that an exchange in two levels uses.
+/// Groups of this rank for an exchange in two levels.
 struct NodeGroups {
   std::unique_ptr<ProcessGroup> inside;  // all ranks on the node of this rank, ordered by place
   std::unique_ptr<ProcessGroup> across;  // all ranks that have the place of this rank, ordered by node

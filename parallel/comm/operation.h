@@ -15,7 +15,7 @@ using tensor::Tensor;
 
 enum class Reduce : uint8_t { sum, max, min };
 
-/// Location of the call of an operation in the source, used only in error messages and reports.
+/// Source location of the call of an operation, used only in error messages and reports.
 using Where = std::source_location;
 
 /// Number of rows (indices of dimension 0) to send to each rank of the group, and to receive from each rank.
@@ -28,7 +28,7 @@ struct Operation {
   enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, send, receive, barrier };
 
   Kind kind;
-  Tensor out{}, in{};  // all_reduce, broadcast and receive have no `in`, send no `out`, and barrier neither
+  Tensor out{}, in{};  // no `in`: all_reduce, broadcast, receive; no `out`: send; neither: barrier
   Reduce reduce = Reduce::sum;
   Splits splits{};
   int peer = -1;  // root of a broadcast, or the other rank of a send or receive
@@ -37,8 +37,8 @@ struct Operation {
   /// Throws std::logic_error, which names `group`, if tensors, splits or peer are invalid for rank `rank` of `size`
   /// ranks.
   void check(const std::string& group, int rank, int size) const;
-  /// Returns the bytes that rank `rank` of `size` ranks sends to other ranks, by the plans for large tensors
-  /// (message_plan.h).
+  /// Returns the bytes that rank `rank` of `size` ranks sends to other ranks if the operation is planned as for large
+  /// tensors (message_plan.h).
   int64_t wire_bytes(int rank, int size) const;
   std::string to_string() const;  // for example "all_to_all of bf16 [128, 64]"
   std::string call() const;       // for example "all_to_all of bf16 [128, 64] at moe/moe_layer.cpp:31"

@@ -63,8 +63,8 @@ void PlanBuilder::exchange(const std::vector<Transfer>& sends, const std::vector
   for (int64_t begin = 0; begin < longest; begin += piece)
     for (size_t first = 0; first < most; first += steps) {
       Round round{.sends = pieces(sends, begin, first), .receives = pieces(receives, begin, first), .after = after};
-      // Tiny messages fill no window. Without this limit, all rounds would be in flight at once, and a poll would look
-      // at the messages of all ranks.
+      // Tiny messages do not fill the window. Without this limit, all rounds would be in flight at once, and each poll
+      // would examine the messages of all ranks.
       if (most > steps) round.after = std::max(after, static_cast<int>(plan_.rounds.size()) - rounds_in_flight);
       if (!round.sends.empty() || !round.receives.empty()) add(std::move(round));
     }

@@ -27,9 +27,9 @@ class PlanBuilder {
   /// Adds a round that starts once all earlier rounds have finished.
   void follow(Round round);
   /// Exchanges the transfers in pieces of at most `piece` bytes. Element k of both lists belongs to step k. A round
-  /// contains the same piece of the transfers of some steps: as many as fit into a round, and at least direct_ranks.
-  /// Both ranks of a transfer have it in the same step, so they divide it in the same way. No round starts before
-  /// rounds 0 to `after` have finished.
+  /// contains the same piece of the transfers of consecutive steps: as many steps as fit into a round, and at least
+  /// direct_ranks. Both ranks of a transfer have it in the same step, so they divide it in the same way. No round
+  /// starts before rounds 0 to `after` have finished.
   void exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives, int64_t piece,
                 int after = -1);
   /// Exchanges the transfers in pieces once all earlier rounds have finished.

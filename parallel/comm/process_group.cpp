@@ -79,7 +79,7 @@ std::vector<int64_t> ProcessGroup::gather_values(std::span<const int64_t> mine, 
   const TreePlace place = tree_place(rank(), 0, size());
   const Device host = device.host();
   const Tensor values = Tensor::empty({(place.own.end - place.own.begin) * count}, Dtype::i64, host,
-                                      Category::communication);  // of the ranks of the subtree
+                                      Category::communication);  // values of the subtree's ranks
   std::ranges::copy(mine, values.data<int64_t>());
   device::InlineStream stream;
   for (const Subtree& child : place.children) {

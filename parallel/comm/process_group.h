@@ -46,7 +46,7 @@ class ProcessGroup {
   const std::vector<int>& node_of_rank() const { return node_of_rank_; }
   /// True if the ranks are on several nodes, so that they communicate over a network.
   bool crosses_nodes() const;
-  /// True if `op` connects several nodes: those of its two ranks if it is a message, otherwise those of the group.
+  /// True if the two ranks of a message `op`, or the ranks of the group for any other `op`, are on several nodes.
   bool crosses_nodes(const Operation& op) const;
 
   /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. Floating-point values are summed in the
@@ -74,7 +74,7 @@ class ProcessGroup {
   std::vector<int64_t> all_gather_values(std::span<const int64_t> mine, Device device,
                                          Where where = Where::current()) const;
   /// Returns the values of all ranks, in the order of the ranks, on rank 0; an empty list on all other ranks. All ranks
-  /// must pass the same number of values. They travel along a tree in O(log(size())) rounds.
+  /// must pass the same number of values. The values are sent along a tree in O(log(size())) rounds.
   std::vector<int64_t> gather_values(std::span<const int64_t> mine, Device device,
                                      Where where = Where::current()) const;
   double all_reduce_value(double value, Reduce op, Device device, Where where = Where::current()) const;
@@ -94,8 +94,8 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                                  std::string name) const;
   /// Makes a second group of the same ranks and class. Its operations have priority over those of this group, even if
-  /// they are called later. In kinds of groups without priorities, and without Priorities::by_need, the new group has
-  /// no priority. Collective and blocking. This group must outlive the new one.
+  /// they are called later. The new group has no priority in kinds of groups without priorities, or if
+  /// Priorities::by_need is false. Collective and blocking. This group must outlive the new one.
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
@@ -117,7 +117,7 @@ class ProcessGroup {
   virtual void connect_routes(std::span<const Route>, Device) const {}
 
   /// Returns memory that the devices of all ranks access; null if groups of this kind have none. This group must
-  /// outlive it.
+  /// outlive the memory.
   virtual std::unique_ptr<WindowMemory> window_memory() const;
   /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
   virtual bool in_one_process() const { return false; }

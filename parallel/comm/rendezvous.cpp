@@ -217,7 +217,7 @@ std::vector<Rendezvous::Wait> Rendezvous::look() {
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit) {
   const auto late = std::ranges::find_if(waits, [&](const Rendezvous::Wait& w) { return w.looks > limit; });
   if (late == waits.end()) return {};
-  // All ranks are in this process. A rank that waits in no operation therefore runs its own program.
+  // All ranks are in this process. Therefore a rank that waits in no operation runs its own program.
   const auto standing_of = [&](int rank) {
     Standing standing;
     for (const Rendezvous::Wait& w : waits) {

@@ -1,5 +1,4 @@
-// State that the threads of a ThreadGroup share. For each operation, the rank that arrives last executes it for all
-// ranks.
+// State that the threads of a ThreadGroup share. The rank that arrives last at an operation executes it for all ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +14,7 @@
 
 namespace hexad::comm {
 
-/// State that the ranks of a group share. Thread-safe. Its functions do not block: the last rank that arrives at an
-/// operation executes the operation.
+/// State that the ranks of a group share. Thread-safe. Its functions do not block.
 class Rendezvous {
  public:
   /// Makes the state of a group in which rank i is rank world_ranks[i] of the world.
@@ -53,8 +51,8 @@ class Rendezvous {
   /// Returns the operations of this group and its subgroups that only some ranks have reached. Called periodically.
   std::vector<Wait> look();
 
-  /// Returns the rendezvous of a group that is split from this group. The ranks `members` of this group share it. The
-  /// first of them that calls child() creates it.
+  /// Returns the rendezvous of a group that is split from this group and consists of its ranks `members`. The first of
+  /// these ranks that calls child() creates the rendezvous.
   std::shared_ptr<Rendezvous> child(int64_t split, const std::string& name, const std::vector<int>& members);
 
  private:

@@ -1,4 +1,4 @@
-// Activity of a rank, from the view of its engine. Ranks exchange this information if an operation hangs.
+// Activity of a rank, as its engine sees it. Ranks exchange this information if an operation hangs.
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,8 @@ struct RankText {
   std::string text{};
   int code = 0;
 };
-/// Returns the text and the code of the lowest rank whose text is not empty, or nullopt if all texts are empty. If they
-/// are, the ranks exchange only one number. `code` must be at least 0. Collective.
+/// Returns the text and the code of the lowest rank whose text is not empty. Returns nullopt if all texts are empty;
+/// the ranks then exchange only one number. `code` must be at least 0. Collective.
 std::optional<RankText> first_text(const std::string& text, int code, const ProcessGroup& group, device::Device device);
 
 /// Calls `take` on rank 0 once for each rank, in the order of the ranks, with the bytes of that rank. Rank 0 has the

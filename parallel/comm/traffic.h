@@ -25,8 +25,8 @@ enum class Urgency : uint8_t { urgent, ordinary };
 struct Priorities {
   /// Priority of each class. Smaller values go first. Classes with equal values keep their order of arrival.
   std::array<int, traffic_class_count> of_class{0, 1, 2, 3, 4, 5};
-  /// True if operations for which a thread waits precede all other operations, and urgent operations precede others of
-  /// their class.
+  /// True if operations for which a thread waits precede all other operations, and urgent operations precede other
+  /// operations of their class.
   bool by_need = true;
 
   /// Returns equal priorities, for comparisons. Operations then start in the order of arrival, as in MoNTA.
@@ -89,8 +89,8 @@ class TrafficMeter final : public device::WaitObserver {
   TrafficLog log_;
 };
 
-/// Makes exposed_seconds count only while the calling thread, the rank's own, is blocked. Lanes with threads of their
-/// own may wait while this thread computes. Must be destroyed on the same thread.
+/// Makes exposed_seconds count only while the calling thread, the rank's own, is blocked, because lanes with separate
+/// threads may wait while this thread computes. Must be destroyed on the same thread.
 class RankThread {
  public:
   /// `meter` must outlive this object.
@@ -115,8 +115,9 @@ class Flight {
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
-  /// Returns true if the meter's log records, or may begin to record before the operation ends: a step's gathers of
-  /// weights may end in the next step. Their class is dp, or pp for an embedding on two stages.
+  /// True if the meter's log is recording, or may begin to record before the operation ends. The latter is possible for
+  /// a step's gathers of weights, which may end in the next step. Their class is dp, or pp for an embedding on two
+  /// stages.
   bool may_be_logged() const;
   /// Makes complete() add this operation to the meter's log. Must be called before the flight is shared with other
   /// threads.

@@ -43,10 +43,10 @@ class Transport {
     std::string error{};                                  // empty if the message was sent or has arrived
     base::ExitCode code = base::ExitCode::communication;  // exit code if there is an error
   };
-  /// Tells the transport if the program of this rank is blocked until a message arrives. Called before each poll().
-  /// Only ThreadNetwork uses this information, to deliver messages at the worst moment.
+  /// Tells the transport whether the program of this rank is blocked until a message arrives. Called before each
+  /// poll(). Only ThreadNetwork uses this information, to deliver messages at the worst moment.
   virtual void program_waits(bool) {}
-  /// Registers `wake`, which the transport calls, on any thread, when poll() has a completed message or a failure to
+  /// Registers `wake`. The transport calls it, on any thread, when poll() has a completed message or a failure to
   /// report. Returns false if the transport does not support this and must be polled.
   virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
   /// Advances the messages. Appends to `done` the messages that have completed or failed since the previous call.

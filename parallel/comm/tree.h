@@ -1,4 +1,4 @@
-// Binomial trees. Operations of large groups reach all ranks along them in few rounds. Pure arithmetic.
+// Binomial trees, along which operations of large groups reach all ranks in few rounds. Contains only arithmetic.
 #pragma once
 
 #include <vector>

@@ -38,10 +38,10 @@ class Windows {
   /// share memory. The first call is collective.
   const std::string& refusal(Device device);
 
-  /// Returns true if there are windows of at least `bytes` bytes. Otherwise the caller must exchange rows in another
-  /// way, and the next call of grow() provides the bytes. The first call with bytes > 0 allocates windows on `device`.
-  /// All ranks must pass the same number, in the same order. Always returns false on a meta device, where windows are
-  /// only counted.
+  /// Returns true if there are windows of at least `bytes` bytes. Otherwise the caller must exchange rows without
+  /// windows, and the next call of grow() enlarges them to at least `bytes`. The first call with bytes > 0 allocates
+  /// windows on `device`. All ranks must pass the same number, in the same order. Always returns false on a meta
+  /// device, where windows are only counted.
   bool hold(int64_t bytes, Device device);
   /// Enlarges windows if hold() returned false since the last call because they were too small. Collective. Call it
   /// between steps, because it waits for all exchanges and allocates memory.
@@ -73,7 +73,7 @@ class Windows {
   std::optional<std::string> refusal_;
   int64_t wanted_ = 0;  // largest number of bytes that was passed to hold()
   bool fresh_ = false;
-  std::unique_ptr<WindowMemory> memory_;  // null: the devices access each other's memory without help
+  std::unique_ptr<WindowMemory> memory_;  // null: the devices access each other's memory without a library
   Tensor own_, distances_;
   Tensor token_;  // i32 [1]: operand of barriers; defined only if memory_ is set
   Event closed_;  // end of the last exchange on all ranks

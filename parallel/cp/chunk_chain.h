@@ -15,7 +15,7 @@ using tensor::Tensor;
 /// Direction in which tensors move along the chunks.
 enum class Along : uint8_t { later, earlier };
 
-/// Passes one tensor from each chunk to the next chunk in a direction. All ranks must use their chains in the same
+/// Passes one tensor from each chunk to the next chunk in one direction. All ranks must use their chains in the same
 /// order. A tensor that is passed must not be overwritten before finish().
 class ChunkChain {
  public:

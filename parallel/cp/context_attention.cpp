@@ -23,8 +23,8 @@ void check(const Value& q, const Value& k, const Value& v, const ContextAttentio
           "; expected this number of rows in both");
   for (const Tensor& bounds : {c.first, c.last})
     require(!bounds.defined() || (bounds.dtype() == Dtype::i32 && bounds.numel() == rows && bounds.contiguous()),
-            "[cp] first and last must have one i32 entry for each of ", rows, " local rows, not ", bounds.dtype(), " ",
-            bounds.shape());
+            "[cp] first or last is ", bounds.dtype(), " ", bounds.shape(),
+            "; expected one i32 entry, contiguous, for each of ", rows, " local rows");
   require(c.kind != ContextKind::ulysses || ulysses_fits(q.data.dim(1), k.data.dim(1), c.split.ranks), "[cp] ",
           q.data.dim(1), " heads with ", k.data.dim(1), " key heads cannot be divided among ", c.split.ranks,
           " ranks; expected a multiple of ", c.split.ranks,

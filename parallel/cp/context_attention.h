@@ -20,7 +20,7 @@ struct ContextAttention {
   ContextKind kind = ContextKind::ring;
   const comm::ProcessGroup* group = nullptr;  // group along cp, with the ranks of the split; must outlive the tape
   bool causal = true;
-  double scale = 1;            // usually 1 / sqrt(C)
+  double scale = 1;            // factor of the scores q k^T, such as 1 / sqrt(C)
   bool deterministic = false;  // true: results are bitwise identical in every run
   /// i32 [R], one entry for each local row. The row sees positions [first, last) of its sequence, which are its
   /// document. If these tensors are undefined, each row sees its whole sequence.

@@ -8,14 +8,14 @@
 
 namespace hexad::cp {
 
-/// Split of sequences among ranks. Every sequence is divided into 2 x ranks equal chunks. Rank c has chunk c, its half
-/// 0, and chunk 2 x ranks - 1 - c, its half 1. This zigzag order gives every rank the same work in causal attention.
-/// The rows of a rank are ordered by half, sequence and position in the chunk. A half is contiguous: [sequences,
+/// Split of sequences among ranks. Every sequence is divided into 2 x ranks equal chunks. Half 0 of rank c is chunk c,
+/// and half 1 is chunk 2 x ranks - 1 - c. This zigzag order gives every rank the same work in causal attention. The
+/// rows of a rank are ordered by half, sequence and position in the chunk. A half is contiguous: [sequences,
 /// chunk_length]. If there is only one rank, it has one half, whose rows are in the order of the tokens.
 ///
-/// A token is identified by its index in the whole micro-batch: sequence * length + position. Every method except
-/// halves() throws std::logic_error if a rank or half does not exist and, except chunk(), if sequences cannot be
-/// divided into equal chunks.
+/// A token is identified by its index in the whole micro-batch: sequence * length + position. All methods except
+/// halves() throw std::logic_error if a rank or half does not exist. All except halves() and chunk() also throw it if
+/// sequences cannot be divided into equal chunks.
 struct ContextSplit {
   int64_t sequences = 1, length = 0;  // sequences in the micro-batch; tokens in each sequence
   int ranks = 1, rank = 0;

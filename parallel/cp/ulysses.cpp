@@ -1,6 +1,6 @@
 // Ulysses attention (DeepSpeed Ulysses, Jacobs et al. 2023), which exchanges tokens for heads. After all-to-alls of q,
-// k and v, a rank has some heads of whole sequences, for which it computes plain attention. Another all-to-all returns
-// the result.
+// k and v, a rank has the whole sequences of a part of the heads, for which it computes plain attention. Another
+// all-to-all returns the result.
 #include <algorithm>
 
 #include "parallel/cp/kinds.h"

@@ -129,8 +129,8 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
   // Waits for the previous reduction. This cannot cause a deadlock, because all ranks of a stage do the same work and
-  // therefore join the previous reduction. In a bucket of two stages, waiting could cause one: a rank of the other
-  // stage may need this rank to continue first.
+  // therefore join the previous reduction. In a bucket of two stages, waiting could cause a deadlock: a rank of the
+  // other stage may need this rank to continue first.
   if (!keeps_all(s) && !bucket.two_stages)
     if (State* last = std::exchange(in_flight_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {
@@ -155,8 +155,8 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Adds the results that have arrived to the owned pieces, in the order of the reductions. If `wait`, makes the stream
-// wait, and does so for all reductions of the bucket.
+// Adds the results that have arrived to the owned pieces, in the order of the reductions. If `wait` is true, does so
+// for all reductions of the bucket, and makes the stream wait for them.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) {
     const Reduction r = std::move(s.reductions.front());

@@ -29,9 +29,9 @@ enum class Sums : uint8_t { accumulator, rounded };
 /// - Zero::states: reduce-scatters each bucket once per step; each owner gets its piece of the sum.
 /// - Zero::gradients, Zero::weights: a bucket has memory from the first contribution of a round (a micro-batch) until
 ///   its reduction. A reduction waits for the previous reduction, so that one bucket is filled while another is sent.
-///   Exception: buckets of two stages neither wait nor are waited for. The owners keep the sum of their pieces.
-///   Gradients are therefore summed first over ranks and then over micro-batches. With several micro-batches, rounding
-///   thus differs from the other levels.
+///   Exception: a reduction of a two-stage bucket waits for no other, and no other waits for it. The owners keep the
+///   sum of their pieces. Gradients are therefore summed first over ranks and then over micro-batches. With several
+///   micro-batches, rounding thus differs from the other levels.
 class GradientBuckets final : public autograd::ParameterStorage {
  public:
   /// Makes the parameters of `plan` store their gradients in these buckets from now on. The plan must outlive the
@@ -58,7 +58,7 @@ class GradientBuckets final : public autograd::ParameterStorage {
  private:
   struct Reduction {
     device::Event done;
-    Tensor sum;  // sum to be added to the owned piece; undefined if the reduction already writes to its place
+    Tensor sum;  // sum to be added to the owned piece; undefined if the reduction writes directly to the piece
   };
   struct Given {
     int64_t rounds = 0;

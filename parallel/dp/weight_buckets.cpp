@@ -73,8 +73,8 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
 
 void WeightBuckets::release(State& s, Stream& stream) {
   if (!s.memory.defined()) return;
-  stream.wait(
-      s.gathered);  // even if the weights were not used: the next update writes the piece, which the gather reads
+  // Waits even if the weights were not used, because the next update writes the piece that the gather reads.
+  stream.wait(s.gathered);
   s.gathered = {};
   s.memory = {};
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();

@@ -32,9 +32,12 @@ HotExperts::HotExperts(std::vector<int64_t> hot, int64_t experts, int64_t ranks)
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks,
           " ranks; expected a multiple of the ranks");
   std::ranges::sort(hot_);
-  for (size_t i = 0; i < hot_.size(); ++i)
-    require(0 <= hot_[i] && hot_[i] < experts && (i == 0 || hot_[i - 1] < hot_[i]), "[ep] hot expert ", hot_[i],
-            ", expected distinct experts in 0 .. ", experts - 1);
+  for (size_t i = 0; i < hot_.size(); ++i) {
+    require(0 <= hot_[i] && hot_[i] < experts, "[ep] hot expert ", hot_[i], " does not exist; expected 0 .. ",
+            experts - 1);
+    require(i == 0 || hot_[i - 1] < hot_[i], "[ep] hot expert ", hot_[i],
+            " is listed twice; expected distinct experts");
+  }
 }
 
 int64_t HotExperts::number(int64_t expert, int64_t rank) const {

@@ -1,4 +1,4 @@
-// Experts whose rows stay on the ranks of their tokens, because every rank gets a copy of their weights.
+// Experts whose rows are not sent to other ranks, because every rank gets a copy of their weights.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace hexad::ep {
 using device::Stream;
 using tensor::Tensor;
 
-/// Hot experts. Every ep rank has a copy of each hot expert, a shadow, and computes it for the rank's own tokens
+/// Hot experts. Every ep rank has a copy of each hot expert, a shadow, which computes the rows of the rank's own tokens
 /// (FasterMoE, He et al. 2022). With E experts, of which H are hot, on P ranks, a rank has its E / P own experts,
 /// followed by H shadows in the order of list(). Numbers count the experts of all ranks in this order, including
 /// shadows: number n belongs to rank n / (E / P + H), rounded down. Plans are made for numbers, so they treat shadows
@@ -31,7 +31,7 @@ class HotExperts {
   int64_t count() const { return static_cast<int64_t>(hot_.size()); }
   /// Returns the number of own experts of each rank; 0 without hot experts.
   int64_t own() const { return any() ? experts_ / ranks_ : 0; }
-  /// Returns the count of numbers for `experts` experts.
+  /// Returns the total count of numbers: `experts` experts and all shadows.
   int64_t numbers(int64_t experts) const { return experts + ranks_ * count(); }
   /// Returns the number of `expert` for the slots of ep rank `rank`.
   int64_t number(int64_t expert, int64_t rank) const;

@@ -19,8 +19,8 @@ namespace hexad::ep {
 /// `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
-  /// Two levels of `ep`, and of `experts`. Null if the group is on one node, or if its nodes have one rank each or
-  /// different numbers of its ranks.
+  /// Two levels of `ep` and of `experts`. Null if all ranks of the group are on one node, if each of its nodes has only
+  /// one of its ranks, or if its nodes have different numbers of its ranks.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
   comm::Windows* windows = nullptr;  // windows of the ranks of `ep`; null: the ranks have none
 

@@ -26,11 +26,11 @@ constexpr auto enum_names(EspExchange) {
       {{EspExchange::gather, "gather"}, {EspExchange::direct, "direct"}, {EspExchange::replicated, "replicated"}});
 }
 
-/// Route of rows between ranks.
+/// Path of rows between ranks.
 enum class AllToAll : uint8_t {
   direct,        // directly from rank to rank
   hierarchical,  // first inside the node, to the rank with the place of the destination, then between nodes
-  window,        // straight to grouped places in the memory of the experts' rank, and back from there (comm::Windows)
+  window,        // directly to grouped places in the memory of the expert's rank, and back from there (comm::Windows)
 };
 
 constexpr auto enum_names(AllToAll) {

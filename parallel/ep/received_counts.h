@@ -21,9 +21,9 @@ struct ReceivedCounts {
   std::vector<int64_t> returning_rows;  // like `rows`, by the chunk in which rows return; empty if rows are not joined
   std::vector<int64_t> everywhere;      // number of slots for each expert of all ranks; empty unless AllToAll::window
 
-  /// Returns the number of slots that this sender has for local expert e in chunk c.
+  /// Returns the number of slots that sender (j, p) has for local expert e in chunk c.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }
-  /// Returns the number of slots of this sender for each local expert in chunk c.
+  /// Returns the numbers of slots of sender (j, p) in chunk c, by local expert.
   std::span<const int64_t> of(int64_t j, int64_t p, int64_t c) const {
     return std::span(slots).subspan(index(j, p, c) * local, local);
   }

@@ -1,4 +1,4 @@
-// Routing plan of dispatch and combine: which rows each rank sends to every other rank.
+// Routing plan of dispatch and combine: the rows that each rank sends to every other rank.
 #pragma once
 
 #include "parallel/ep/plan_counts.h"

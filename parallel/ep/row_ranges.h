@@ -17,7 +17,7 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-/// Ranges of rows, in the order in which they are taken. A range that continues the previous range extends it.
+/// Ranges of rows, in the order in which they were added. A range that continues the previous one is merged with it.
 class RowRanges {
  public:
   /// Adds rows [begin, end). Ignores an empty range.

@@ -14,7 +14,7 @@ namespace {
 // Returns the part of this rank's window that holds `rows`.
 Tensor part_for(const Tensor& rows, const comm::Windows& windows) { return windows.own().slice(0, 0, rows.bytes()); }
 
-// Counts the bytes that go from this rank to other ranks. `rows` has the number of rows that go to each rank.
+// Counts the bytes that this rank sends to other ranks. `rows` has the number of rows for each rank.
 void count_traffic(const std::vector<int64_t>& rows, int64_t row_bytes, const comm::ProcessGroup& group) {
   group.meter()->flew(group.traffic(), 0, (sum_of(rows) - rows[group.rank()]) * row_bytes);
 }
@@ -109,7 +109,7 @@ void return_by_window(const Tensor& out, const ChunkCounts& counts, const Tensor
   part_for(results, windows).copy_from(results, stream);
   windows.meet(stream);
   kernels::kernels(out.device()).permute.pull(stream, out, windows.own(), windows.distances(), runs);
-  // On a CPU, the copy above runs later if the lane has a thread, and does not own the results.
+  // Keeps the results, because the copy above does not own them and, on a CPU lane with a thread, runs later.
   windows.close(stream).keep(results.storage());
   count_traffic(counts.splits.receive, row_bytes_of(results), windows.group());
 }

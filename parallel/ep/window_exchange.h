@@ -10,13 +10,13 @@ namespace hexad::ep {
 /// Returns the largest number of rows that any rank receives in any chunk. The result is the same on all ranks. `n`
 /// must have been exchanged with AllToAll::window.
 int64_t most_rows_received(const ReceivedCounts& n);
-/// Returns the places of the rows that this rank sends in a chunk (PermuteKernels::put), [3, N] i64 on `device`. There
-/// are at most as many runs as experts.
+/// Returns the places of the rows that this rank sends in a chunk (PermuteKernels::put), [3, N] i64 on `device`. N is
+/// the number of runs, which is at most the number of experts.
 Tensor window_runs(const ReceivedCounts& n, int64_t chunk, device::Device device);
 
 /// Exchanges a known row between each pair of ranks, in the order of `stream`. Throws Error(communication) on all ranks
-/// if a row does not arrive, or does not return. Collective and blocking. Call it before windows are used, because a
-/// wrong address or a missing barrier would otherwise only show as wrong results.
+/// if a row does not arrive or does not return. Collective and blocking. Call it before windows are used, because a
+/// wrong address or a missing barrier would otherwise cause wrong results without an error.
 void check_windows(comm::Windows& windows, device::Device device, Stream& stream);
 
 /// Copies rows to the ranks of their experts. Row r is values[index[r]], or values[r] if `index` is undefined. Returns

@@ -95,7 +95,7 @@ class Layout {
   /// Returns the ranks of the stage that have the same piece, in ascending order, even if they are not in reducers().
   /// For a tied piece, also includes ranks of the other stage.
   std::vector<int> holders(const Placement& placement, int rank) const;
-  /// True if reducers() returns the same ranks for both placements. Does not list these ranks.
+  /// True if reducers() returns the same ranks for both placements. Does not compute the lists of ranks.
   bool same_reducers(const Placement& a, const Placement& b, int rank) const;
   /// Returns the lowest rank of reducers().
   int first_reducer(const Placement& placement, int rank) const;
@@ -127,7 +127,7 @@ class Layout {
   enum class Copies : uint8_t {
     partial,
     all
-  };  // which copies along tp or etp to include: those with partial gradients, or all
+  };  // copies along tp or etp to include: those with partial gradients, or all
 
   void place_by_expansion();
   void place_by_order(const AxisOrder& order);

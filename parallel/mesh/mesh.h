@@ -23,7 +23,7 @@ struct SharedPieces {
   bool first_and_last = false;  // true if the first and the last stage have the same piece (of the embedding)
 };
 
-/// A group of ranks because of which exchanges in two levels are impossible.
+/// Group of ranks that makes exchanges in two levels impossible.
 struct UnfitGroup {
   std::vector<int> ranks;
   // True if the group has two levels (comm::NodeGrid::two_levels()) and the groups before it have one, or the reverse.
@@ -36,8 +36,8 @@ struct UnfitGroup {
 enum class Posting : uint8_t { rank, lanes };
 
 /// Groups in which only one lane posts collectives, so that their order is the same on all ranks. They have the ranks
-/// of Axis::ep, of Mesh::experts(), and of Axis::tp, in whose groups the rank's thread posts meanwhile. There are none
-/// for Axis::etp and for NodeGroups, because the rank's thread posts nothing there while lanes may post.
+/// of Axis::ep, of Mesh::experts(), and of Axis::tp, in whose groups the rank's thread posts at the same time. There
+/// are none for Axis::etp and for NodeGroups, because the rank's thread posts nothing there while lanes may post.
 struct LaneGroups {
   std::unique_ptr<ProcessGroup> ep, experts, tp;
 };

@@ -24,7 +24,7 @@ class CheckedSchedules {
  public:
   /// Returns make_schedule(config, ranks, micro_batches), whose pairs are merged if config.overlap is micro_batches.
   /// The first call with these values makes and checks the schedule, and throws like make_schedule() and check(). The
-  /// reference is valid as long as this object.
+  /// reference is valid while this object exists.
   const CheckedSchedule& of(const PipelineConfig& config, int ranks, int micro_batches);
 
  private:

@@ -1,5 +1,5 @@
-// Numbers of tensors that a pipeline rank holds at each of its actions. They compare the memory of ranks that run equal
-// chunks.
+// Numbers of tensors that a pipeline rank holds at each of its actions. Used to compare the memory of ranks that run
+// equal chunks.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ class HeldTensors {
 
   /// True if, for each action of `other`, this rank has a similar action at which it holds at least as many tensors of
   /// each sort. Similar actions have the same kind and chunk. Both belong to the first micro-batch, to the last one, or
-  /// to others. Both have inputs from, and results for, either no rank, their own rank or another one. This rank then
-  /// needs at least as much memory as the other one, if each chunk has the same layers on both ranks, all passes of
-  /// micro-batches are equal, and passes leave no other tensors in memory.
+  /// to any other. Both have inputs from, and results for, either no rank, their own rank or another one. This rank
+  /// then needs at least as much memory as the other one, if each chunk has the same layers on both ranks, all passes
+  /// of micro-batches are equal, and passes leave no other tensors in memory.
   bool cover(const HeldTensors& other) const;
 
  private:
@@ -35,7 +35,7 @@ class HeldTensors {
 
   void add(const Similar& action, Counts counts);
 
-  std::map<Similar, std::vector<Counts>> most_;  // without counts that are nowhere above others of the same list
+  std::map<Similar, std::vector<Counts>> most_;  // excludes counts that other counts of the same list cover
 };
 
 }  // namespace hexad::pp

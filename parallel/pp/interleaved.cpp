@@ -14,7 +14,7 @@ std::vector<Action> interleaved(const Position& at) {
   const int total = groups * at.ranks * at.chunks;
   // Number of forwards before this rank begins to alternate between a forward and a backward: `ranks` forwards of each
   // chunk except the last one, and two more for each later rank. The first gradient returns while further micro-batches
-  // travel to the last rank.
+  // are in flight to the last rank.
   const int ahead = std::min(total, (at.chunks - 1) * at.ranks + 2 * at.after());
   const auto chunk = [&](int i) { return i / at.ranks % at.chunks; };
   Program p;

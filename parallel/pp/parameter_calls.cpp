@@ -60,7 +60,7 @@ void ParameterCalls::end_use(size_t number) {
   });
 }
 
-// only_contribution() may request memory itself. It does so again in a repetition.
+// Records no call inside only_contribution(), which requests the memory again in a repetition.
 void ParameterCalls::allocate_gradient(ParameterStorage& gradients, Parameter& p) {
   const IssueLog::InnerCall inner(log_);
   if (inner.recorded())

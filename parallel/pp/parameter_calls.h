@@ -25,7 +25,7 @@ class ParameterRecorder;
 
 /// Calls of a recorded part to the storage of its parameters (parallel/dp): uses of weights, which the storage may
 /// gather, requests for memory of gradients, and contributions to gradients, which the storage may then reduce. The
-/// operations of such a call depend on the uses and contributions of other parts. A repetition of the part therefore
+/// operations of such a call depend on the uses and contributions of other parts. Therefore a repetition of the part
 /// makes the call again (IssueLog::InnerCall).
 class ParameterCalls {
  public:
@@ -35,9 +35,9 @@ class ParameterCalls {
   ParameterCalls(const ParameterCalls&) = delete;
   ParameterCalls& operator=(const ParameterCalls&) = delete;
 
-  /// Records ParameterStorage::gather_weights(), and the end of the use, when the result's `stay` is destroyed. This
-  /// object must outlive `stay`. If the weights have arrived, the result has an event all the same, so that the part
-  /// contains the waits for it: in a repetition, they may be in flight.
+  /// Records ParameterStorage::gather_weights() and, when the result's `stay` is destroyed, the end of the use. This
+  /// object must outlive `stay`. The result has an event even if the weights have arrived, so that the part contains
+  /// the waits for it: in a repetition, the weights may be in flight.
   GatheredWeights use(ParameterStorage& weights, Parameter& p, Stream& stream);
   /// Record ParameterStorage::allocate_gradient() and only_contribution() of `gradients`.
   void allocate_gradient(ParameterStorage& gradients, Parameter& p);
@@ -49,11 +49,11 @@ class ParameterCalls {
 
   /// True if a repetition of the part can make the calls again: weights were only in use during the part.
   bool repeatable() const { return repeatable_; }
-  /// Returns the parameter of a repetition that corresponds to a parameter of the part. Empty: the same parameter.
+  /// Function that returns the parameter of a repetition for a parameter of the part. Empty: they are the same.
   using Counterpart = std::function<Parameter&(Parameter&)>;
-  /// Returns the first parameter with a contribution in the part whose gradient has contributions of earlier parts,
-  /// although it had none in the recorded part, or the reverse. The kernels that contribute would then add to the
-  /// gradient instead of replacing it, or the reverse. Null: there is no such parameter.
+  /// Returns the first parameter with a contribution in the part whose gradient now has contributions of earlier parts,
+  /// but had none in the recorded part, or vice versa. The part's kernels would then add to the gradient instead of
+  /// replacing it, or vice versa. Returns null if there is no such parameter.
   const Parameter* other_gradient(const Counterpart& counterpart = {}) const;
   /// Makes call `number` of a repetition and returns the event for which the part may wait. Calls go to `recorder`,
   /// which records them if the repetition belongs to another part. `report` is called for each contribution, in place
@@ -62,8 +62,8 @@ class ParameterCalls {
                const Counterpart& counterpart = {}) const {
     return calls_[number]({recorder, report, counterpart});
   }
-  /// Ends a repetition: marks gradients to which the part contributed without reporting it, as it does if it delays
-  /// other contributions to them.
+  /// Ends a repetition. Marks gradients to which the part contributed without reporting it, as it does if it delays
+  /// other contributions to the same gradients.
   void end_repetition(const Counterpart& counterpart = {}) const;
 
  private:

@@ -45,11 +45,11 @@ Price price(const Schedule& schedule, std::span<const StageTimes> times, const P
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options = {});
 
 /// Returns the idle seconds of a rank in a step, for virtual stages that all take `times` and messages that take no
-/// time; nullopt if no formula applies. F, I and W are the times of forward, input gradient and weight gradient. There
-/// are p ranks and m micro-batches.
+/// time; nullopt if no formula applies. F, I and W are the times of forward, input gradient and weight gradient of a
+/// virtual stage. There are p ranks and m micro-batches.
 ///   kind                idle seconds                       valid for
 ///   gpipe, 1f1b         (p - 1) (F + I + W)                any m; also for merged pairs
-///   interleaved         (p - 1) (F + I + W)                m a multiple of p; its virtual stages are smaller
+///   interleaved         (p - 1) (F + I + W)                m a multiple of p
 ///   zb_h1               (p - 1) max(F + max(I - W, 0), I)  m >= p
 ///   zb_v                (p - 1) I                          F <= I, W <= I <= 2 W, m >= 2 p
 ///   dualpipe_v          (p - 1) (F + max(I - W, 0))        I <= F <= I + W, m >= 2 p

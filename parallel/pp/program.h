@@ -25,7 +25,7 @@ class Program {
     actions_.push_back({Kind::backward_input, chunk, backwards_[chunk]++});
     left_.push_back(actions_.back());
   }
-  /// Append the oldest delayed weight gradients: of any chunk, or of chunk `chunk`.
+  /// Append the computation of the oldest delayed weight gradients: of any chunk, or of chunk `chunk`.
   void weights();
   void weights(int chunk);
   int weights_left() const { return static_cast<int>(left_.size()); }
@@ -47,7 +47,7 @@ void repeat(int times, F&& f) {
   for (int i = 0; i < times; ++i) f();
 }
 
-/// Position of a rank in the pipeline, and the sizes of the schedule. They determine the list of the rank.
+/// Position of a rank in the pipeline, and the sizes of the schedule. They determine the rank's list of actions.
 struct Position {
   int rank, ranks, chunks, micro_batches;
   int after() const { return ranks - 1 - rank; }  // number of ranks after this rank

@@ -66,7 +66,7 @@ void check(const Schedule& schedule) {
   for (int rank = 0; rank < schedule.stages.ranks; ++rank) check_list(schedule, rank);
   // Sends do not block, and messages arrive in order. The schedule is therefore legal if every list can run to its end.
   for (const bool merge : {false, true}) {
-    if (merge && !has_pairs(schedule)) return;  // both ways to run the schedule are the same
+    if (merge && !has_pairs(schedule)) return;  // without pairs, merging changes nothing
     price(schedule, StageTimes{}, {.merge = merge});
     check(schedule, transfers(schedule, merge), merge);
   }

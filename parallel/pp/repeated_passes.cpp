@@ -47,8 +47,8 @@ void RepeatedPasses::repeat(Kind kind, int chunk, int micro, const std::function
 
 void RepeatedPasses::start(Kind kind, int chunk) {
   Recorded& recorded = recorded_[{chunk, kind}];
-  // A forward may contribute to gradients, too: the loss does, if its logits are computed in several blocks. Which
-  // parameters the chunk uses is known only after the forward.
+  // A forward may contribute to gradients, too: the loss does, if its logits are computed in several blocks. The
+  // parameters that the chunk uses are known only after its forward.
   recorder_.open(recorded.parameters.emplace(log_, kind == Kind::forward ? recorder_.parameters() : used(chunk)));
   log_.start_part(recorded.part);
 }

@@ -18,25 +18,26 @@ namespace hexad::pp {
 /// Recorded passes of a rank's chunks. The first step of the rank, with several micro-batches, records the passes of
 /// the last micro-batch. In later steps, the log repeats these passes for all micro-batches except the first, whose
 /// contributions to a gradient replace its old value. Calls to the storage of parameters (ParameterCalls) are made
-/// again in each repetition, so weights are gathered and gradients are reduced where the whole step does this.
+/// again in each repetition, so weights are gathered and gradients are reduced as in a step that runs all passes.
 ///
-/// The log of a step with repeated passes equals that of the whole step if the passes of all micro-batches except the
-/// first make the same other calls to the log. These calls differ in three cases, of which only the last is checked:
+/// The log of a step with repeated passes equals that of a step that runs all passes if the passes of all micro-batches
+/// except the first make the same other calls to the log. These calls differ in three cases, of which only the last is
+/// checked:
 /// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
 /// - Two passes run as fibers.
 /// - Gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch
 ///   before it has completed those of another one. Some contributions are then added to others before a reduction. The
 ///   repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
 ///
-/// All passes run in three cases:
+/// All passes run, so that none is repeated, in three cases:
 /// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end.
 /// - A chunk has passes of a kind that was not recorded. dualpipe_v, for example, delays weight gradients only in some
 ///   passes.
-/// - In some chunk, another micro-batch than 0 comes first.
+/// - In a chunk, a micro-batch other than 0 comes first.
 class RepeatedPasses {
  public:
   using Kind = Action::Kind;
-  /// Least number of micro-batches of the step that records passes.
+  /// Minimum number of micro-batches of the step that records passes.
   static constexpr int recorded_micro_batches = 2;
 
   /// `log` and `recorder` must outlive the object. `recorder` must get the contributions of all passes to gradients.

@@ -114,8 +114,8 @@ class Devices {
     first_piece_.push_back(static_cast<int>(pieces_.size()));
   }
 
-  // Messages between two ranks are matched only by their order. Therefore all earlier receives from the same sender are
-  // posted before a receive.
+  // Posts a receive after all earlier receives from the same sender, because messages between two ranks are matched
+  // only by their order.
   void post_receives(int rank) {
     const std::vector<Action>& actions = schedule_.ranks[rank];
     const int count = static_cast<int>(actions.size());

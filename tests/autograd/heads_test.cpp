@@ -1,4 +1,4 @@
-// Ops that join, extend and cut heads, and the rotation of a single tensor.
+// Ops that join, extend and slice heads, and the rotation of a single tensor.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -33,7 +33,7 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
 // Initial values must be the same whether gate and up projections are two parameters or one.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
-  constexpr int64_t experts = 3, width = 50, hidden = 100;  // large enough to be drawn in several pieces
+  constexpr int64_t experts = 3, width = 50, hidden = 100;  // so large that values are drawn in several pieces
   const auto alone = [&](const std::string& name) {
     auto p = std::make_unique<Parameter>(spec(name, {experts, width, hidden}), lab.context);
     p->initialize(seed);
@@ -79,7 +79,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// Draws the weights in several pieces. The pieces of a shard begin at other elements than the pieces of the whole.
+// The weights are drawn in several pieces. In a shard, pieces begin at other elements than in the whole parameter.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};

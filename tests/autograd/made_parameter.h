@@ -1,4 +1,4 @@
-// Parameters of a lab with initial values.
+// Functions that create parameters with initial values.
 #pragma once
 
 #include <cstdint>

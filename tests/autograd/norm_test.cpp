@@ -43,7 +43,7 @@ TEST(UnitRmsNorm, DividesEachRowByItsRootMeanSquare) {
   EXPECT_EQ(values_of(unit_rms_norm(tape, {x}, 3.5).data), (std::vector<double>{0.75, 1, 0, -1.25}));
 }
 
-// A gradient that ignores eps would be visibly wrong here.
+// With this large eps, a gradient that ignores eps fails the test.
 TEST(RmsNorm, GradientsWithALargeEpsilonMatchFiniteDifferences) {
   Lab lab;
   Parameter& gain = lab.parameter({5});

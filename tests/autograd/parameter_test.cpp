@@ -96,7 +96,8 @@ TEST(Parameter, ErrorsNameTheParameter) {
         made(lab, "w", Dtype::f32, {{Axis::tp, -1, 2, 0}});
       }),
       "[parameter] w [4, 6, 8]: piece 0 of 2 of dimension -1; expected a piece in 0 .. 1 and a dimension in 0 .. 2");
-  EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
+  EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }),
+            "[initialize] does not support i32; supported: f32, bf16, f64");
 }
 
 // Data parallelism assigns shares (see tests/dp).
@@ -118,7 +119,7 @@ TEST(Parameter, OwnsAllOfItsWeightsUnlessItOwnsItsShareOnly) {
             "[parameter] w [4, 6, 8]: share [100, 193); expected a range in [0, 192]");
 }
 
-// Binds weights to `memory`. `holders` expires once no holder is left.
+// Storage that binds weights to `memory`. `holders` expires once no holder is left.
 class Gatherer final : public ParameterStorage {
  public:
   explicit Gatherer(Tensor weights, device::Event event = {}) : memory(std::move(weights)), arrived(std::move(event)) {}
@@ -183,8 +184,8 @@ TEST(Parameter, HoldingWeightsDoesNotWait) {
   reader->synchronize();
 }
 
-// Storage that keeps the gradients of `all` in the rows of `memory`, and the only contribution to a gradient in
-// `single`.
+// Storage that keeps the gradients of `all` in the rows of `memory`. If a gradient has only one contribution, this
+// contribution is written to `single`.
 class SharedGradients final : public ParameterStorage {
  public:
   SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)
@@ -247,8 +248,9 @@ TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesDuplicateNames) {
   for (const auto& p : set) names.push_back(p->name());
   EXPECT_EQ(names, (std::vector<std::string>{"b", "a"}));
   EXPECT_EQ(&set.find("a"), (*(set.begin() + 1)).get());
-  EXPECT_EQ(message_of([&] { set.add(spec("a", {1})); }), "[parameters] two parameters are named a");
-  EXPECT_EQ(message_of([&] { set.find("c"); }), "[parameters] no parameter is named c");
+  EXPECT_EQ(message_of([&] { set.add(spec("a", {1})); }),
+            "[parameters] two parameters are named a; expected unique names");
+  EXPECT_EQ(message_of([&] { set.find("c"); }), "[parameters] no parameter is named c; expected a name in the set");
 }
 
 }  // namespace

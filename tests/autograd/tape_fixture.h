@@ -1,4 +1,4 @@
-// A tape on a lab, and a small network.
+// Test fixture with a tape, and a small network.
 #pragma once
 
 #include <gtest/gtest.h>

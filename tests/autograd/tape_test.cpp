@@ -94,7 +94,8 @@ TEST_F(TapeTest, ReadingAnotherNumberOfSavedTensorsThrows) {
   const Value x = tape.leaf(lab.randn({4}));
   const Value y = tape.record("wrong", copy_of(x.data), {x}, save(x.data),
                               [&](Backward&, const Tensor&, const Saved& s) { s.get<2>(); });
-  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }), "[tape] 1 tensors were saved but 2 are read");
+  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
+            "[tape] an op reads 2 saved tensors; expected 1, as many as it saved");
 }
 
 TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
@@ -103,7 +104,7 @@ TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
   EXPECT_EQ(message_of([&] {
               replay.take_gradient({lab.randn({4}), -1});
             }),
-            "[tape] take_gradient() was called for a value that needs no gradient");
+            "[tape] take_gradient() was called for a value that needs no gradient; expected a leaf that needs one");
 }
 
 TEST_F(TapeTest, ConstantInputDoesNotStopOtherGradients) {

@@ -1,4 +1,4 @@
-// Texts of messages.
+// Texts of error messages.
 #include "framework/base/error.h"
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-constexpr uint8_t finite_codes = 0x7f;  // number of the codes 0x00 .. 0x7e, which have no sign bit
+constexpr uint8_t finite_codes = 0x7f;  // number of finite codes without a sign bit: 0x00 .. 0x7e
 
 static_assert(e4m3(1.0f).bits == 0x38 && static_cast<float>(e4m3::from_bits(0x38)) == 1.0f,
               "e4m3 must be usable in constant expressions");

@@ -51,10 +51,10 @@ TEST(Shape, DiffersByRankAndBySizes) {
 
 TEST(Shape, ErrorsNameTheDimensionAndTheShape) {
   const Shape s{2, 3};
-  EXPECT_EQ(message_of([&] { (void)s[2]; }), "[shape] dimension 2 of [2, 3] does not exist");
-  EXPECT_EQ(message_of([&] { (void)s[-3]; }), "[shape] dimension -3 of [2, 3] does not exist");
-  EXPECT_EQ(message_of([&] { (void)(Shape{2, -3}).numel(); }), "[shape] negative size in [2, -3]");
-  EXPECT_EQ(message_of([] { Shape s7{1, 2, 3, 4, 5, 6, 7}; }), "[shape] rank 7 exceeds 6");
+  EXPECT_EQ(message_of([&] { (void)s[2]; }), "[shape] dimension 2 of [2, 3] does not exist; expected -2 to 1");
+  EXPECT_EQ(message_of([&] { (void)s[-3]; }), "[shape] dimension -3 of [2, 3] does not exist; expected -2 to 1");
+  EXPECT_EQ(message_of([&] { (void)(Shape{2, -3}).numel(); }), "[shape] negative size in [2, -3]; expected at least 0");
+  EXPECT_EQ(message_of([] { Shape s7{1, 2, 3, 4, 5, 6, 7}; }), "[shape] the rank is 7; expected at most 6");
 }
 
 TEST(Shape, OverflowOfTheElementCountIsAnError) {
@@ -69,7 +69,7 @@ TEST(Shape, WithoutElementsMayHaveSizesWhoseProductOverflows) {
   constexpr int64_t large = int64_t{1} << 40;
   for (const Shape& shape : {Shape{large, large, 0}, Shape{0, large, large}, Shape{large, 0, large}})
     EXPECT_EQ(shape.numel(), 0) << shape;
-  EXPECT_EQ(message_of([] { (void)(Shape{0, -3}).numel(); }), "[shape] negative size in [0, -3]");
+  EXPECT_EQ(message_of([] { (void)(Shape{0, -3}).numel(); }), "[shape] negative size in [0, -3]; expected at least 0");
   EXPECT_EQ((Shape{large, large, 0}).row_major_strides(), (Shape{large, 1, 1}));
   EXPECT_EQ(message_of([&] {
               (void)(Shape{0, large, large}).row_major_strides();

@@ -78,7 +78,7 @@ TEST(MeasureCluster, UnequalNodesAndSingleRanksAreMeasured) {
   EXPECT_EQ(reports[1].links.size(), 1u);
   EXPECT_EQ(reports[2].links.size(), 1u);
   EXPECT_FALSE(reports[0].folder);
-  // The node of rank 2 has no other rank, and unequal nodes have no inter groups. Only the group of all ranks is left.
+  // The node of rank 2 has no other rank, and unequal nodes have no inter groups. Only the group of all ranks remains.
   EXPECT_EQ(reports[2].collectives.size(), 4u);
   const auto alone = checked({0}, "");
   ASSERT_EQ(alone.size(), 1u);
@@ -101,7 +101,7 @@ TEST(MeasureCardRate, RanksWithoutACardWaitForTheOthers) {
   EXPECT_EQ(reports[1].facts.card_error, "");
 }
 
-// Returns the folder figures of ranks on different nodes.
+// Checks a folder with one rank on each node. Returns the figures of the ranks.
 std::vector<std::optional<FolderFigure>> folder_checked(int nodes, const std::string& folder) {
   std::vector<std::optional<FolderFigure>> figures(nodes);
   std::vector<int> node_of_rank;

@@ -228,7 +228,7 @@ TEST(Judge, DifferentCardsAreNamed) {
   expect_finding(ranks, ExitCode::done, "gpu", {"a card for rank 0; a slower card for rank 1"});
 }
 
-// Returns a healthy cluster whose ranks have GPUs of their own.
+// Returns a healthy cluster with one GPU per rank.
 std::vector<RankReport> cluster_with_cards(int nodes, int ranks_of_node) {
   auto ranks = healthy_cluster(nodes, ranks_of_node);
   for (RankReport& rank : ranks) {

@@ -8,7 +8,7 @@
 
 namespace hexad::check_cluster {
 
-/// Returns reports of a cluster whose nodes "a", "b", ... are identical, except for slightly different speeds and
+/// Returns the reports, by rank, of a cluster whose nodes "a", "b", ... differ only slightly in their speeds and
 /// clocks.
 inline std::vector<RankReport> healthy_cluster(int nodes, int ranks_of_node) {
   std::vector<int> node_of_rank;

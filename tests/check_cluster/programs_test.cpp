@@ -10,8 +10,8 @@
 namespace hexad::check_cluster {
 namespace {
 
-// Compares these programs of ranks. Expects all ranks to find the same, and returns it: the message of the finding, or
-// an empty text.
+// Compares the programs of ranks, one program per rank. Expects at most one finding, with the same message on all
+// ranks. Returns this message, or an empty text.
 std::string compared(const std::vector<Program>& programs) {
   std::vector<std::string> messages(programs.size());
   comm::with_ranks(static_cast<int>(programs.size()), [&](const comm::ProcessGroup& world) {

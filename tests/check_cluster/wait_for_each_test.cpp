@@ -32,7 +32,7 @@ TEST(WaitForEach, MeasuresTheTimeOfEachCondition) {
   const auto seconds = wait_for_each(2, 1e9, [&](size_t i) { return ++looks[i] == (i == 0 ? 4 : 2); });
   ASSERT_TRUE(seconds[0].has_value() && seconds[1].has_value());
   EXPECT_LT(*seconds[1], *seconds[0]);
-  EXPECT_EQ(looks, (std::vector<int>{4, 2})) << "a condition that has held is not looked at again";
+  EXPECT_EQ(looks, (std::vector<int>{4, 2})) << "conditions that have held are not evaluated again";
 }
 
 }  // namespace

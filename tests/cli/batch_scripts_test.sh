@@ -23,6 +23,35 @@ submit() {
   HEXAD=$HEXAD "$scripts/$1.sbatch" "${variants[@]}" tiny.yaml checkpoint.resume=none
 }
 
+# `end_elastic SIGNAL...`: starts elastic.sbatch with a fake elastic.sh that ends with 75 on SIGUSR1, sends the signals to
+# the script, and prints its exit code.
+end_elastic() {
+  printf '#!/bin/bash\ntrap "sleep 0.5; exit 75" USR1\ntouch started\nwhile :; do sleep 0.1; done\n' >elastic.sh
+  chmod +x elastic.sh
+  rm -f started
+  ELASTIC=$PWD/elastic.sh SLURM_NTASKS_PER_NODE=2 SLURM_JOB_NUM_NODES=2 "$scripts/elastic.sbatch" tiny.yaml >out 2>&1 &
+  local script=$! signal code=0
+  until [ -e started ]; do sleep 0.05; done
+  for signal in "$@"; do
+    kill -"$signal" $script
+    sleep 0.2
+  done
+  wait $script || code=$?
+  echo $code
+}
+
+test_elastic_job_is_requeued_unless_it_is_cancelled() {
+  fake_slurm 0
+  expect_equal "$(end_elastic USR1)" 75
+  expect_equal "$(cat requeued)" "requeue 5"
+  fake_slurm 0
+  expect_equal "$(end_elastic TERM)" 143
+  expect_nothing_at requeued
+  fake_slurm 0
+  expect_equal "$(end_elastic USR1 TERM)" 75
+  expect_equal "$(cat requeued)" "requeue 5"
+}
+
 test_job_is_requeued_after_75_only() {
   local script
   for script in one-node many-nodes gpus array; do

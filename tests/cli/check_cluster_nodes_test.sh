@@ -10,7 +10,7 @@ test_slow_link_of_a_node_is_named_within_a_minute() {
 case $(hostname) in *n2) tc qdisc change dev eth0 root tbf rate 20mbit burst 128kb latency 50ms || exit 9 ;; esac
 exec "$@"
 S
-  local began=$SECONDS  # of the shell; check-cluster has its default duration
+  local began=$SECONDS
   expect 0 "$nodes" --nodes 4 --ranks 1 --rate 200mbit bash "$PWD/slow_link.sh" "$HEXAD" check-cluster --svg "$PWD/links.svg"
   local took=$((SECONDS - began))
   [ "$took" -lt 60 ] || failed "the check of 4 nodes took $took s, expected less than 60 s"
@@ -20,7 +20,7 @@ S
   expect_text links.svg 'bandwidth, from row to column' 'latency, from row to column'
 }
 
-# Makes the folder `shared`, and a script that gives the second node a folder of its own there.
+# Makes the folder `shared`, and a script that mounts another folder on it on the second node.
 make_folder_of_one_node() {
   cat >not_shared.sh <<'S'
 case $(hostname) in *n1) mount -t tmpfs tmpfs "$1" || exit 9 ;; esac

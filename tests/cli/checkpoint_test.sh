@@ -122,7 +122,7 @@ test_run_does_not_start_over_if_all_checkpoints_are_bad() {
 test_requested_step_must_exist() {
   trained_to_4
   expect 3 go_on checkpoint.resume=3
-  expect_text err "no checkpoint of step 3; there are: 2, 4"
+  expect_text err "no checkpoint of step 3, expected one of the steps 2, 4"
   expect 0 go_on checkpoint.resume=2
   expect_text err "resumed from run/checkpoints/step-00000002"
   expect 2 go_on checkpoint.resume=soon

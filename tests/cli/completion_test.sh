@@ -40,7 +40,7 @@ test_commands_options_and_keys_are_completed() {
   completes help ge -- generate
   completes help bench "" -- fused gemm predict prefill
   completes help train t --
-  # The program offers no words here. The shell then completes file names.
+  # The program offers no words here, so that the shell completes file names.
   completes generate run --prompt t --
   completes train tiny.yaml train.steps = 3 --
   completes simulate --paper monta input.yaml t --
@@ -94,8 +94,8 @@ validate_words() {
   done >problems
 }
 
-# `refused KEY WORD`: true if validate_words() found that the key's own type or names refuse the word. Messages of rules
-# between keys name another key, after such a word as "for"; they do not count.
+# `refused KEY WORD`: true if validate_words() found that the word is illegal for the key itself. Messages about rules
+# between keys do not count. These messages name another key after a word such as "for".
 refused() {
   grep -E "$1 \($2\) (must be|is not a registered|has an axis)" problems | grep -vE ' (for|with|if|where|because|of) ' |
     grep . >/dev/null || grep -qE "$1 \($2\) must be (one of|a number of bytes|a list of)" problems
@@ -111,7 +111,7 @@ test_every_listed_value_is_legal() {
   while read -r key _; do
     grep -qxF "$key" keys || failed "values are listed for the unknown key $key"
     validate_words "$key=nonsense"
-    refused "$key" nonsense || failed "$key=nonsense is not refused, or in other words than refused() expects"
+    refused "$key" nonsense || failed "$key=nonsense is not refused, or refused() does not recognise the message"
   done <values
   for n in {0..99}; do  # the n-th listed word of every key
     overrides=()

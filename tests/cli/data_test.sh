@@ -108,7 +108,7 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 3 train train.steps=8
 }
 
-# A run keeps its order of data to the end. With `data.shuffle: auto`, the default, a resumed run continues in its order.
+# The order of data of a run cannot change. With `data.shuffle: auto`, the default, a resumed run keeps its earlier order.
 test_run_keeps_the_order_of_its_data() {
   prepared
   expect 0 train run.dir=whole optim.schedule=constant data.shuffle=documents
@@ -173,7 +173,7 @@ test_bytes_that_are_not_text_are_refused_with_file_and_byte() {
   expect 0 prepare 0.1 bytes --binary
 }
 
-# `expect_bytes_in_dataset FILE`: expects the ids of the dataset, whose only document is the file, to be the file's bytes.
+# `expect_bytes_in_dataset FILE`: expects the ids of the dataset to be the bytes of FILE, its only document.
 expect_bytes_in_dataset() {
   local tokens
   # The header of a dataset has 96 bytes, with the number of tokens from byte 16 on. Ids of two bytes follow.
@@ -207,7 +207,7 @@ test_jsonl_files_are_read_line_by_line() {
   expect 3 prepare 0 bytes --text-key body
   expect_text err 'texts/a.jsonl:1: has no key "body" (--text-key), expected an object such as {"body": "..."}; keys with strings: text'
   expect 3 prepare 0 bytes --text-key id
-  expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--text-key); keys with strings: text'
+  expect_text err 'texts/a.jsonl:1: "id" is a number, expected a string (--text-key); keys with strings: text'
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err "texts/a.jsonl:4: is not JSON: column 21: " \

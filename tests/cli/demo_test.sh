@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/demo.sh is skipped without root, and refuses options. The demonstration itself is not tested here, because it takes
-# minutes on two idle cores.
+# tools/demo.sh exits with 77 (skipped) without root, and refuses options. The demonstration itself is not tested here,
+# because it takes minutes on two idle cores.
 . "$(dirname "$0")/cli.sh"
 
 demo=$CLI_TESTS/../../tools/demo.sh

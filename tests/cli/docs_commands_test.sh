@@ -32,8 +32,8 @@ lines_of_blocks() {
     block == "terminal" { if (sub(/^\$ /, "", text)) commands_of(text); else print "output\t" text }'
 }
 
-# Writes what the pages expect in the current folder: links to the sources and to the built program, texts, recipes and
-# datasets.
+# Writes the files that the pages expect in the current folder: links to the sources and to the built program, texts,
+# recipes and datasets.
 make_desk() {
   local text
   ln -s "$source_folder/recipes" "$source_folder/tools" .
@@ -83,7 +83,7 @@ follow() {
   run) type_in "$command" "$wanted" "$@" ;;
   "run + "*) type_in "$command ${how#run + }" "$wanted" "$@" ;;
   "run s/"*) type_in "$(sed "${how#run }" <<<"$command")" "$wanted" "$@" ;;
-  *) failed "docs_commands.txt: '$how' is none of: run, run + ARGUMENTS, run s/A/B/, exit N ..., not run: REASON" ;;
+  *) failed "docs_commands.txt: '$how', expected run, run + ARGUMENTS, run s/A/B/, exit N ... or not run: REASON" ;;
   esac
 }
 
@@ -95,12 +95,12 @@ test_commands_of_the_pages_work() {
     "" | "# "*) ;;
     "["*"]") page=${line:1:-1} ;;
     *" => "*) listed["$page ${line%% => *}"]=${line#* => } ;;
-    *) failed "docs_commands.txt: neither [PAGE] nor COMMAND => HOW: $line" ;;
+    *) failed "docs_commands.txt: '$line', expected [PAGE] or COMMAND => HOW" ;;
     esac
   done <"$table"
 
   make_desk
-  unset "${!OMPI_@}" OMP_NUM_THREADS  # only the pages set these
+  unset "${!OMPI_@}" OMP_NUM_THREADS  # the pages set the variables that their commands need
   PATH=$PWD/build/release/bin:$PATH
   # The README comes first, because its exports apply to the other pages. docs/profile.md precedes the other pages in docs,
   # because it writes the cluster.yaml that they read.
@@ -114,7 +114,7 @@ test_commands_of_the_pages_work() {
       [ "$kind" == output ] || text=$(sed -E 's/^ +| +$//g; s/ +/ /g' <<<"$text")
       [ "$kind" != output ] || continue
       how=${listed["$page $text"]-}
-      [ -n "$how" ] || failed "$page: a line that docs_commands.txt does not list: $text"
+      [ -n "$how" ] || failed "$page: docs_commands.txt does not list this line, expected an entry: $text"
       seen["$page $text"]=1
       [ "$how" != "no command" ] || continue
       local shown=()

@@ -8,7 +8,7 @@ elastic=$CLI_TESTS/../../tools/elastic.sh
 
 # `passes STEP`: true once the run has passed the step.
 passes() { [ -f run/metrics.jsonl ] && [ "$(losses run | tail -1 | cut -d' ' -f1)" -gt "$1" ] 2>/dev/null; }
-# `starts TEXT`: true once the script has started the run with this text, and the run has continued.
+# `starts TEXT`: true once the script has printed TEXT and the run has then resumed.
 starts() { grep -qF -- "$1" err && grep -qF "resumed from run/checkpoints" <(sed -n "/$1/,\$p" err); }
 last_step() { losses run | tail -1 | cut -d' ' -f1; }
 
@@ -33,7 +33,7 @@ test_run_survives_the_loss_of_a_node_twice_and_uses_it_when_it_returns() {
   code=0
   wait "$script" || code=$?
   expect_equal "$code" 0
-  expect_text err "start 1: 3 of 3 ranks" "${nodes[2]}: '$testbed reach HOST true' fails; goes on without" \
+  expect_text err "start 1: 3 of 3 ranks" "${nodes[2]}: '$testbed reach HOST true' fails; continuing on the other hosts" \
     "3 ranks are available: the run saves, to continue on 3" "exit code 75 of start 2"
   expect_text out "step 120/120"
   expect_same_losses whole run

@@ -38,8 +38,8 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# The old job is suspended, and the new job does not see its lock, as after a network partition. The new job has ended
-# when the old job continues, so no lock protects the run directory.
+# The old job is suspended, and the new job does not see the old job's lock, as after a network partition. The old job
+# continues after the end of the new job, so no lock protects the run directory.
 test_stale_job_that_returns_writes_nothing() {
   local old=()
   "${launch[@]}" -np 2 "$HEXAD" train tiny.yaml parallel.ep=2 train.steps=1000000 checkpoint.every=0 >old.out 2>old.err &
@@ -119,7 +119,7 @@ test_unreachable_hosts_are_omitted() {
     expect_text log "${host#*:} $HEXAD train tiny.yaml"
     [ "${host%%:*}" != c ] || expect_count 1 err "elastic.sh: a, b: './reach.sh HOST true' fails"
   done
-  echo 'a slots=0' >>hosts # answers, and is excluded
+  echo 'a slots=0' >>hosts # answers, but is excluded because it has no slots
   printf '%s\n' a b c >up
   expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 4 bash -c "$(fake 0)" - '{ranks}' '{nodes}' '{hosts}' \
     "$HEXAD" train tiny.yaml
@@ -197,9 +197,10 @@ S
   expect_text err "exit code 7 of start 1; 4 ranks are left: going on from the beginning"
 }
 
-# `write_program BODY`: writes program.sh, which handles `validate RECIPE --world RANKS --nearest --at-least MIN`, and
-# `train RECIPE`: it counts its starts in $start, records each in `log`, and runs BODY. BODY may call `save STEP`, and
-# `wait_for_signal STEP CODE`, which saves when SIGUSR1 arrives.
+# `write_program BODY`: writes program.sh. Its `validate RECIPE --world RANKS ...` accepts any number of ranks. Its
+# `train RECIPE` appends a line to `log`, sets $start to the number of starts so far, and runs BODY. BODY may call
+# `save STEP`, and `wait_for_signal STEP CODE`, which on SIGUSR1 saves and exits with CODE; with 99 after 30 s without
+# the signal.
 write_program() {
   cat >program.sh <<S
 #!/usr/bin/env bash
@@ -236,7 +237,7 @@ test_start_is_repeated_while_ranks_of_an_earlier_one_hold_the_run_directory() {
     1) save 2; echo 3 >run/generation; exit 137 ;;
     *) echo 4 >run/generation; exit 2 ;;
   esac'
-  expect 2 "$elastic" --every 1 1 2 "${fake_run[@]}"  # another error, with the lock
+  expect 2 "$elastic" --every 1 1 2 "${fake_run[@]}"  # start 2 fails after it has taken the lock
   expect_text err "exit code 2 of start 2, which a new start would not fix"
 }
 
@@ -260,7 +261,7 @@ test_ranks_on_which_a_start_fails_are_left_out_for_a_time() {
   esac'
   echo 2 >left
   expect 0 "$elastic" --available 'cat left' --every 1 1 4 "${fake_run[@]}"
-  expect_text err "exit code 4 of start 2, before a checkpoint; leaves out more than 2 ranks for 2 s"
+  expect_text err "exit code 4 of start 2, before a checkpoint; leaving out more than 2 ranks for 2 s"
   expect_equal "$(cut -d' ' -f1 log | xargs)" "2 4 2"
 }
 
@@ -280,7 +281,7 @@ test_hosts_on_which_a_start_fails_are_left_out_for_a_time() {
 4 a:1,b:2,c:1
 2 a:1,c:1
 4 a:1,b:2,c:1"
-  expect_text err "exit code 4 of start 2, before a checkpoint; leaves out b for 2 s" "going on from step-00000002"
+  expect_text err "exit code 4 of start 2, before a checkpoint; leaving out b for 2 s" "going on from step-00000002"
 }
 
 # MPICH's launcher returns 0 after a run that has saved because of a signal.
@@ -357,7 +358,7 @@ test_signal_is_answered_while_hosts_are_probed() {
   code=0
   wait "$script" || code=$?
   expect_equal "$code" 75
-  [ $((SECONDS - began)) -lt 10 ] || failed "the script ended after $((SECONDS - began)) s, expected the time before the probes end"
+  [ $((SECONDS - began)) -lt 10 ] || failed "the script ended after $((SECONDS - began)) s, expected less than 10 s"
   expect_nothing_at log
 }
 

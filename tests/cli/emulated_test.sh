@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Training on the emulated device gives bitwise the CPU's results, although the device's queues are delayed at random.
+# Training on the emulated device and on the CPU gives bitwise equal results, although the device's queues are delayed at
+# random.
 . "$(dirname "$0")/cli.sh"
 
 # `on DEVICE NAME key=value...`: trains three steps on DEVICE, and writes their losses and norms to NAME.DEVICE.txt.
@@ -42,8 +43,8 @@ test_unsupported_requests_are_refused_with_the_reason() {
 test_environments_device_overrides_the_recipes_device() {
   local card="device=cuda distributed.reserve_multiprocessors=8 distributed.device_collectives=nccl"
   HEXAD_DEVICE=emulated expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.worker_lanes=true
-  # The exit code 2 comes from the data, which have no held-out part. By then, the recipe was read and its device was
-  # replaced.
+  # The command fails only because the data have no held-out part. By then, it has read the recipe and replaced the
+  # device.
   # shellcheck disable=SC2086  # several words
   HEXAD_DEVICE=cpu expect 2 "$HEXAD" eval run $card
   expect_text err "no held-out part"

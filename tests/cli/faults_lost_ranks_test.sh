@@ -79,7 +79,7 @@ test_crash_leaves_rank_step_and_backtrace() {
   local signal
   for signal in segv:SIGSEGV abort:SIGABRT; do
     rm -rf run
-    # handle_segv=0 prevents a sanitizer from reporting the fault in its own way.
+    # With handle_segv=0, the address sanitizer leaves the report of SIGSEGV to the program.
     ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0" HEXAD_FAULT="${signal%:*}@1,4" run ranks 2 "${job[@]}"
     [ "$code" -gt 128 ] || failed "exit code $code, expected that of a signal (above 128)"
     expect_text run/log/rank-0001.log "rank 1 crashed in step 4: ${signal#*:}" "backtrace:" inject_fault

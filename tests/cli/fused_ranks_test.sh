@@ -27,7 +27,7 @@ test_trial_that_cannot_run_means_off() {
   expect_no_text run/log/rank-0000.log " contests"
 }
 
-# The limit of the trial is a third of watchdog_seconds. A run of one rank has no watchdog.
+# The time limit of the trial is a third of watchdog_seconds. A run of one rank has no watchdog that could end it.
 test_trial_that_does_not_end_means_off() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.moe.fused=auto distributed.watchdog_seconds=0.003
   expect_equal "$(decision 0)" off

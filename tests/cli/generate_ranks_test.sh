@@ -80,7 +80,7 @@ test_ranks_use_the_checkpoint_of_rank_0() {
   expect 0 ranks 2 eval run --step 4 --json
   expect_text out '"heldout_loss": '
   loss=$(grep heldout_loss out)
-  # Rank 1 finds a newer checkpoint, as if the run had saved it meanwhile.
+  # Rank 1 finds a newer checkpoint, as if the run had saved it after rank 0 looked.
   expect 0 pair "eval earlier --json" "eval run --json"
   expect_equal "$(grep heldout_loss out)" "$loss"
 }
@@ -113,7 +113,7 @@ test_prompts_of_a_file_are_continued_in_order() {
   expect_equal "$(cat out)" "$first"
   printf '{"prompt": "x"}\n{"text": "y"}\n' >prompts.jsonl
   expect 3 "$HEXAD" generate run --prompt-file prompts.jsonl
-  expect_text err 'prompts.jsonl:2: has no key "prompt", expected an object with a text under "prompt"'
+  expect_text err 'prompts.jsonl:2: has no key "prompt", expected an object with a string under "prompt"'
   printf 'x\n%s\n' "$(seq -s ' ' 100)" >prompts.txt
   expect 3 "$HEXAD" generate run --prompt-file prompts.txt
   expect_text err "prompts.txt:2: the prompt has " " tokens; expected at most 63, because the model's context"
@@ -146,7 +146,8 @@ test_an_answer_ends_with_the_turn() {
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0
   expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data train.steps=100 \
     checkpoint.every=0 optim.schedule=constant
-  # The same ids as those of the chat below. The model goes on after the end of a line, which ends a turn of this form.
+  # The prompt has the same ids as the chat below. Without a chat form, the model continues after the end of a line, which
+  # ends a turn in the form `plain`.
   expect 0 "$HEXAD" generate run --prompt $'user: user\nassistant: ' --max-tokens 30 --temperature 0 --json
   expect_text out '"stop": "max_tokens"'
   text=$(text_of_result)

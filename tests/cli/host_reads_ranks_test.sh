@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# In a step, the host reads from a device only what docs/devices.md lists.
+# In a step, the host reads from a device only the data that docs/devices.md lists.
 . "$(dirname "$0")/cli.sh"
 
 root=$CLI_TESTS/../..

@@ -46,7 +46,8 @@ test_windows_between_processes_are_refused() {
     "the ranks of group ep are neither cards that NCCL connects nor threads of one process"
 }
 
-# Sets the variables of the other library's launcher. Without the refusal, each rank would be a job of its own.
+# Sets the variables of the other library's launcher. If the program did not refuse them, each rank would be a separate
+# job.
 test_the_launcher_of_another_library_is_refused_by_name() {
   case $library in
   Open*)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Scripts of tools/bench/papers that measure single mechanisms: they keep their rows, a later call measures only what is
-# missing, and their tables follow from the rows. Programs that measure are replaced by fake ones.
+# Scripts of tools/bench/papers that measure single mechanisms. They keep their rows, and a later call measures only the
+# missing rows. Their tables follow from the rows. Programs that measure are replaced by fake ones.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -72,7 +72,7 @@ test_mpmoe_compares_exchanges_alone() {
   expect_text out "measured:  1 layers before" "M=1024,H=64,B=32,E=4,ep=4"
   expect_equal "$(starts)" " 1 profiled 2 started "
   expect_equal "$(wc -l <kept/rows)" 45
-  # 1 MB in 0.16 s are 6.25 MB/s; FasterMoE takes twice as long, and is predicted to take 2.5 times as long.
+  # 1 MB in 0.16 s is 6.25 MB/s. FasterMoE takes twice as long, and is predicted to take 2.5 times as long.
   expect_equal "$(grep -cE '^ +65536 n1 +0\.1600 +6\.25 +2\.000 +2\.500 +\+25%$' out)" 1
   expect_equal "$(grep -cE '^ +262144 n2 +0\.2000 +5\.00 +1\.600 +2\.500 +\+56%$' out)" 1
   expect_text out "FasterMoE's seconds over MPMoE's: median 1.800, 1.600 to 2.000" "is not communication: 20%"
@@ -97,11 +97,13 @@ test_mpmoe_prints_memory_by_part() {
   expect 0 memory
   expect_equal "$(starts)" " 2 started "
   expect_equal "$(grep -c '^memory' kept/rows)" 4
-  # States: three times the parameters, and the gradients. Equations 1 to 3 have 75.5, 12.6 and 7.9 MB with 512 tokens.
+  # The states are three times the parameters, plus the gradients. Equations 1 to 3 give 75.5, 12.6 and 7.9 MB for 512
+  # tokens.
   expect_equal "$(awk '$1 == "GPT-S" { print $2, $4, $5, $6, $7, $9, $10, $11, $13, $14, $15, $17, $18 }' out)" \
     "512 5.0 30.0 4.0 0.5 12.7 75.9 11.4 78.7 13.1 8.2 50% 25%
 1024 5.0 30.0 4.0 0.5 12.7 75.9 11.4 64.9 21.6 13.5 50% 50%"
-  # 34.5 MB instead of 20.4 MB with 512 tokens. 12 x 1024 x 768 x 3072 FLOPs in 0.5 s.
+  # With 512 tokens, 34.5 MB exceed the 20.4 MB of equations 2 and 3 by 69%. The speed is 12 x 1024 x 768 x 3072 FLOPs in
+  # 0.5 s.
   expect_text out "largest deviation from equations 2 and 3 69%" "58.0 GFLOP/s"
   sed -i '/B=1024/d' kept/rows
   expect 0 memory
@@ -149,7 +151,7 @@ STAND_IN
   cp out before
   expect 0 choice
   expect_equal "$(starts)" " 2 profiled 5 started "
-  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give other tables"
+  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give different tables"
   expect 2 choice --trials 8
   expect_text err "has rows of other settings"
 }
@@ -180,7 +182,7 @@ test_eps_shows_where_groups_pay() {
   expect 0 range
   expect_equal "$(starts)" " 1 products 1 profiled 2 started "
   expect_equal "$(wc -l <kept/rows)" 24
-  # Products of 20 experts with 16 rows each: 0.2 s undivided, 0.25 s by experts, 0.5 s by columns.
+  # Products of 20 experts with 16 rows each take 0.2 s undivided, 0.25 s divided by experts and 0.5 s divided by columns.
   expect_equal "$(awk '$1 == 2 && $2 == 16 && NF == 10 { print $3, $4, $5, $7, $8, $10 }' out)" "0.20000 0.25000 0.50000 0.800 2.000 1.030"
   expect_equal "$(awk '$1 == 2 && NF == 15 { print $2, $3, $4, $9, $10, $12, $13, $15 }' out)" \
     "8 0.20 0.10 no no +20.0% +20.0% 12%
@@ -192,7 +194,7 @@ test_eps_shows_where_groups_pay() {
   cp out before
   expect 0 range
   expect_equal "$(starts)" " 1 products 1 profiled 2 started "
-  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give other tables"
+  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give different tables"
   expect 2 range --groups 5
   expect_text err "has rows of other settings"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tables of tools/bench. awk must be able to read every combination of programs that a script names. The rows of stored
-# outputs must give the stored tables again. Programs that measure are replaced by fake ones.
+# Tables of tools/bench. awk must be able to read every combination of awk programs that a script names. The rows of
+# stored outputs must give the stored tables again. Programs that measure are replaced by fake ones.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -30,7 +30,7 @@ tables() {
 }
 
 test_programs_of_tables_can_be_read() {
-  echo 'END { exit 0 }' >end.awk  # ends awk before other END blocks divide by the number of rows, zero
+  echo 'END { exit 0 }' >end.awk  # ends awk before other END blocks divide by the number of rows, which is zero
   programs >all
   [ "$(wc -l <all)" -ge 12 ] || failed "found $(wc -l <all) programs, expected at least 12"
   local options end=$PWD/end.awk
@@ -67,8 +67,8 @@ test_parm_prints_its_stored_rows() {
   [ "$(layers_of_figure 'Fig. 7,')" -eq 20 ] || failed "the layers of Fig. 7 do not add up to 20: $(grep ' layers' out)"
 }
 
-# The points of the first collective are on the line 1e-3 s + 4e-9 s per element, those of the second one are not on a line,
-# and the third one has a single point.
+# The points of the first collective are on the line 1e-3 s + 4e-9 s per element. Those of the second collective are not on
+# a line. The third collective has a single point.
 test_alpha_and_beta_are_fitted_with_their_errors() {
   cat >cluster.yaml <<'YAML'
 links:
@@ -161,7 +161,7 @@ STAND_IN
 
 # Makes a copy of the scripts, with fake versions of the testbeds and the programs. The measuring program fails at its
 # fourth start, which is the second one that measures, in the middle of its second layer. O1 takes half of the baseline's
-# time, chunks take a quarter more or less than that.
+# time. Chunks take a quarter more or less than O1.
 test_monta_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
@@ -234,7 +234,7 @@ STAND_IN
   cp out before
   expect 0 monta
   expect_equal "$(grep -c started starts)" 5
-  cmp <(sed 1,/sha256/d before) <(sed 1,/sha256/d out) || failed "stored rows give other tables"
+  cmp <(sed 1,/sha256/d before) <(sed 1,/sha256/d out) || failed "stored rows give different tables"
   expect 2 monta --rounds 3
   expect_text err "has rows of other settings"
   expect 2 monta --ranks '1 8'
@@ -329,7 +329,7 @@ STAND_IN
   cp out before
   expect 0 prefill
   expect_equal "$(wc -l <starts)" 10
-  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give other tables"
+  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give different tables"
   expect 2 prefill --rounds 5
   expect_text err "has rows of other settings"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests tools/bench/predicted_steps.sh and exhaustive_plans.sh: their predictions, their tables of made-up measurements, the
 # seconds and peaks that they read from a run, and their refusals of wrong options. Also tests that papers/parm.sh and
-# papers/parm_placements.sh refuse more layers than the paper's Table III has.
+# papers/parm_placements.sh refuse to measure more layers than the paper's Table III has.
 . "$(dirname "$0")/cli.sh"
 export HEXAD
 
@@ -24,7 +24,7 @@ test_predictions_are_hashed_and_kept() {
   expect_text err "was made with other settings" "seed 2, 2 cases" "choose another --output"
   rm -r steps
   expect 0 predict
-  cmp first.tsv steps/predictions.tsv || failed "the same seed gave other predictions"
+  cmp first.tsv steps/predictions.tsv || failed "the same seed gave different predictions"
 }
 
 test_parm_refuses_more_layers_than_table_iii_has() {

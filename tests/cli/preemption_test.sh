@@ -61,7 +61,7 @@ test_sigusr1_may_come_again_and_be_followed_by_one_sigterm() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# Slurm sends SIGTERM twice within milliseconds, and users press Ctrl-C twice. The save takes longer.
+# Slurm sends SIGTERM twice within milliseconds, and users press Ctrl-C twice. The second signal arrives during the save.
 test_second_signal_within_a_second_belongs_to_the_first() {
   local first second
   for first in INT TERM; do
@@ -105,7 +105,7 @@ test_later_second_signal_ends_the_run_and_the_next_start_continues() {
   done
 }
 
-# Drawing millions of weights takes longer than the test needs to see the lock and to send the signal.
+# Drawing millions of initial weights takes longer than the test needs to see the lock and to send the signal.
 test_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
   local signal
   for signal in USR1 TERM INT; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Wrong, hostile and unrelated files in place of recipes, for which the program ends with code 2 and names the mistake. Also
-# what `validate` prints about recipes.
+# tests the output of `validate`.
 . "$(dirname "$0")/cli.sh"
 
 # `refused TEXT...`: expects `hexad validate` to refuse the recipe on standard input with these texts.
@@ -180,7 +180,7 @@ test_validate_warns_of_windows_that_processes_cannot_have() {
   expect_no_text out "is window"
 }
 
-# Products of larger sizes exceed 64 bits, and token ids have 32 bits.
+# The limits exist because products of larger sizes exceed 64 bits, and because token ids have 32 bits.
 test_sizes_of_models_have_upper_limits() {
   local size
   for size in layers:16384 hidden:1048576 vocab:1073741824 context:1073741824 mlp_hidden:16777216 moe.experts:65536 \
@@ -200,9 +200,9 @@ test_warmup_longer_than_the_run_is_refused() {
   expect_no_text out "warning"
 }
 
-# Short trial runs of long recipes are common. So if train.steps, but not optim.warmup, is given on the command line, a
-# long warm-up causes a warning instead of an error. `hexad eval` does not refuse the warm-up either: it fails only
-# because the run has no held-out data.
+# Short trial runs of long recipes are common. Therefore, a long warm-up causes a warning instead of an error if train.steps,
+# but not optim.warmup, is given on the command line. `hexad eval` does not refuse the warm-up either: it fails only because
+# the run has no held-out data.
 test_short_trial_with_a_long_warmup_causes_a_warning() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml

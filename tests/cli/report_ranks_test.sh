@@ -11,7 +11,7 @@ train_cut() {
   ranks 2 train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 model.hidden=64 parallel.tp=2 \
     train.steps=2 'run.prompts=["the quick"]' "$@"
 }
-# Prints the peak memory of the last step's tensors, in bytes, as the sum over categories. `total` and `held` are no
+# Prints the peak memory of the last step's tensors, in bytes, as the sum over categories. `total` and `held` are not
 # categories.
 peak_bytes() {
   sed -nE 's/.*"memory_peak_bytes":\{([^}]*)\}.*/\1/p' run/metrics.jsonl | tail -n 1 | tr ',' '\n' | grep -vE '"(total|held)"' |

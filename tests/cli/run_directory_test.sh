@@ -47,7 +47,7 @@ test_lock_of_a_dead_host_is_taken_over() {
   expect_nothing_at run/lock
 }
 
-# The job was suspended. Meanwhile, another job regarded it as dead and took over its lock.
+# While the job was suspended, another job regarded it as dead and took over its lock.
 test_job_that_lost_its_lock_ends_without_saving() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &

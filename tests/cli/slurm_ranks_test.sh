@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Slurm on two emulated nodes: signals, time limits, requeued jobs, incomplete launchers, a lost node. Skipped (77) if
-# Slurm or network namespaces are missing: tools/install-dependencies.sh --slurm.
+# Slurm on two emulated nodes: signals, time limits, requeued jobs, srun without PMIx, a lost node. Skipped (77) if Slurm
+# (tools/install-dependencies.sh --slurm) or network namespaces are missing.
 . "$(dirname "$0")/cli.sh"
 
 if [ -z "${SLURM_TESTBED_STATE:-}" ]; then
@@ -16,7 +16,7 @@ is_over() { ! grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)' <<<"$(scontrol sh
 # `says FILE TEXT`: true if the file contains the text.
 says() { grep -qF -- "$2" "$1" 2>/dev/null; }
 says_three_times() { [ "$(grep -cF -- "$2" "$1")" -eq 3 ]; }
-# Prints the names of the nodes, which are those of their network namespaces.
+# Prints the names of the nodes, which are also the names of their network namespaces.
 nodes() { sinfo --noheader --Node --format %N | sort -u; }
 # `ranks_on NODE...`: prints the process ids of the ranks on the nodes.
 ranks_on() {
@@ -59,7 +59,8 @@ test_signal_before_the_end_saves_and_the_requeued_job_continues() {
   scancel --signal=USR1 "$job"
   wait_until is "$job" PENDING
   expect_text run.out "preempted after step" "saved: start the run again to continue"
-  # Slurm would wait for two minutes. An immediate start fails, because the old step still has its PMIx socket.
+  # Without this time, Slurm would start the job again after two minutes. An immediate start fails, because the old step
+  # still has its PMIx socket.
   scontrol update JobId="$job" StartTime=now+6
   wait_until is "$job" RUNNING
   wait_until has_steps run 100
@@ -110,7 +111,7 @@ test_srun_without_pmix_is_refused_before_mpi_starts() {
     "start with srun --mpi=pmix --kill-on-bad-exit=1"
   expect_no_text err "OMPI was not built with SLURM"
   run srun --mpi=pmi2 -N 2 -n 4 "$HEXAD" train tiny.yaml
-  expect_text err "if MPI_Init fails now: srun started 4 tasks without PMIx"
+  expect_text err "MPI_Init may fail now: srun started 4 tasks without PMIx"
   expect 0 srun -n 1 "$HEXAD" train tiny.yaml
 }
 
@@ -124,7 +125,8 @@ test_variables_of_mpirun_in_one_tasks_environment_have_no_effect() {
 }
 
 test_rank_that_ends_before_mpi_has_started_ends_the_job() {
-  # The rank ends after all tasks have started: Slurm does not tell tasks that it starts later to end, but kills them.
+  # The rank ends only after all tasks have started. If a task starts after another one has ended, Slurm kills it without
+  # first sending SIGTERM.
   expect 7 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c \
     '[ $SLURM_PROCID -ne 2 ] || { sleep 3; exit 3; }; exec "$0" train tiny.yaml' "$HEXAD"
   expect_text err "task 2: Exited with exit code 3"
@@ -149,7 +151,7 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "start it here with: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --overcommit hexad train"
   expect 2 salloc --quiet --nodes 1 "$HEXAD" train tiny.yaml parallel.tp=2
   expect_text err "the layout needs 2 ranks or more: srun --mpi=pmix --kill-on-bad-exit=1 -n 2"
-  # The suggested command works.
+  # Runs the suggested command.
   expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 bash -c \
     '$("$0" validate tiny.yaml --world 4 | sed -n "s/^start it here with: //p" | sed "s,hexad train,$0 train,")' "$HEXAD"
   expect_text out "step 6/6"
@@ -226,6 +228,16 @@ test_elastic_script_trains_and_saves_on_the_signal_for_the_script() {
   wait_until is "$job" PENDING
   scancel "$job"
   expect_text elastic.out "start 1: 4 of 4 ranks" "asked to end: exit code 75"
+  expect_equal "$(saves run)" 1
+}
+
+test_cancelled_elastic_job_saves_and_ends() {
+  export ELASTIC=$CLI_TESTS/../../tools/elastic.sh
+  submit_script elastic --nodes=2 -- tiny.yaml run.dir=run "${endless[@]}" batch.global=256
+  wait_until has_steps run 3
+  scancel "$job"
+  wait_until says elastic.out "asked to end: exit code 75"
+  wait_until is "$job" CANCELLED
   expect_equal "$(saves run)" 1
 }
 

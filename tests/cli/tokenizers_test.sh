@@ -2,7 +2,8 @@
 # Tokenizers of other programs, from the text to the model.
 . "$(dirname "$0")/cli.sh"
 
-# Writes a tokenizer.json: ids 0 to 255 are the bytes as <0x00> to <0xFF>, then <s>, </s>, t, h, e, th and the.
+# Writes a tokenizer.json: ids 0 to 255 are the bytes as <0x00> to <0xFF>, followed by `<s>`, `</s>`, `t`, `h`, `e`, `th`
+# and `the`.
 make_tokenizer() {
   local b vocab=""
   for b in $(seq 0 255); do vocab+="\"$(printf '<0x%02X>' "$b")\": $b, "; done
@@ -54,14 +55,14 @@ E
   mkdir again
   cp data/tokenizer.json again
   expect 0 "$HEXAD" prepare --input texts --output other --tokenizer again --heldout 0.2
-  cmp -s data/train.hxd other/train.hxd || failed "the copy of the tokenizer gives other ids"
+  cmp -s data/train.hxd other/train.hxd || failed "the copy of the tokenizer gives different ids"
 }
 
 test_continuations_keep_the_space_after_the_prompt() {
   local streamed rules='' name
   texts
   make_tokenizer model
-  # Each token begins with a space. Decoding removes the first one, as if encoding had inserted it.
+  # Each token begins with a space. Decoding removes the first space, as if encoding had inserted it.
   for name in '<0x' t h e; do
     rules+='{"type": "Replace", "pattern": {"String": "'$name'"}, "content": " '$name'"}, '
   done
@@ -88,7 +89,7 @@ test_tokenize_prints_ids_and_text() {
   expect 0 "$HEXAD" tokenize text --tokenizer model/tokenizer.json --ids --special
   expect_equal "$(tr '\n' ' ' <out)" "262 32 257 255 "
   expect 0 "$HEXAD" tokenize text --tokenizer model --decode
-  cmp -s out text || failed "decoding gives another text"
+  cmp -s out text || failed "decoding does not give the original text"
   expect 0 "$HEXAD" tokenize text --tokenizer model
   expect_text out "tokenizer huggingface, vocabulary 263, end of document 257, beginning of document 256" "MB/s"
   expect 2 "$HEXAD" tokenize text --tokenizer model --ids --decode

@@ -44,12 +44,12 @@ test_help_is_a_command_too() {
     cp out option
     # shellcheck disable=SC2086
     expect 0 "$HEXAD" help $command
-    cmp -s out option || failed "hexad help $command prints another text than hexad $command --help"
+    cmp -s out option || failed "hexad help $command and hexad $command --help print different texts"
   done
   expect 0 "$HEXAD" --help
   cp out option
   expect 0 "$HEXAD" help
-  cmp -s out option || failed "hexad help prints another text than hexad --help"
+  cmp -s out option || failed "hexad help and hexad --help print different texts"
   expect_text out "help " "Show the help of a command"
   expect 2 "$HEXAD" help trian
   expect_text err "unknown command 'hexad trian'; did you mean 'train'?"

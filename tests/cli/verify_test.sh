@@ -130,7 +130,7 @@ test_oracle_that_is_not_finite_is_named() {
 is_empty() { [ -z "$(ls -A "$1")" ]; }
 has_folder() { ls -d "$1"/hexad-verify-* >/dev/null 2>&1; }
 
-# However the program or one of its runs ends, no scratch folder remains.
+# No scratch folder remains, regardless of how the program or one of its runs ends.
 test_no_scratch_folder_is_left_behind() {
   local signal
   mkdir scratch

@@ -41,13 +41,13 @@ test_commands_of_the_quickstart_work() {
   expect_text out "step 20: held-out loss $heldout nats per token" "bits per byte" "forward only:"
   expect 0 "$HEXAD" eval run --step 20 --sequences 2
   expect 3 "$HEXAD" eval run --step 5
-  expect_text err "no checkpoint of step 5; there are:"
+  expect_text err "no checkpoint of step 5, expected one of the steps"
 
   expect 0 "$HEXAD" generate run --prompt "the quick" --max-tokens 10 --seed 3
   expect_text out "the quick"
   cp out first
   expect 0 "$HEXAD" generate run --prompt "the quick" --max-tokens 10 --seed 3
-  cmp -s out first || failed "the same seed gave another text, expected the same"
+  cmp -s out first || failed "the same seed gave a different text, expected the same text"
   expect 0 "$HEXAD" generate run --prompt "" --max-tokens 3
 
   expect 0 "$HEXAD" inspect run
@@ -69,7 +69,7 @@ test_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect_no_text err "warning"
   expect 0 "$HEXAD" generate run --prompt "the quick"
   expect_text err "context (model.context: 32) is full after " " of 200 tokens"
-  # Prompts of the report are also cut at the context.
+  # Prompts of the report are also cut to fit the context.
   expect 0 "$HEXAD" train recipe.yaml run.dir=long "run.prompts=[\"$(seq -s ' ' 500)\"]"
   expect_text err "sample '1 2 3 " "the prompt has " " bytes of text) are cut off"
 }
@@ -164,7 +164,12 @@ test_synthetic_runs_and_encoders_do_not_generate() {
   expect_text err "synthetic"
   expect 0 "$HEXAD" train tiny.yaml model.kind=encoder run.dir=encoder
   expect 2 "$HEXAD" generate encoder --prompt x
-  expect_text err "encoder"
+  expect_text err "'encoder' is a run of an encoder, which does not generate text; expected model.kind: decoder"
+  expect_no_text err "expert_choice"
+  expect 0 "$HEXAD" train tiny.yaml model.kind=encoder model.moe.router=expert_choice model.moe.capacity_factor=1 \
+    model.moe.aux_loss.coefficient=0 run.dir=choosing
+  expect 2 "$HEXAD" generate choosing --prompt x
+  expect_text err "expected model.kind: decoder and a router other than expert_choice"
   expect 2 "$HEXAD" eval run
   expect_text err "held-out"
 }

@@ -1,4 +1,4 @@
-// Collectives over transports that accept memory of the card, and through host memory.
+// Collectives on card tensors: over transports that accept card memory, and through host memory.
 #include "parallel/comm/card_messages.h"
 
 #include <gtest/gtest.h>
@@ -22,10 +22,12 @@ using device::DeviceContext;
 
 const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
-// Numbers of transfers so far whose data begin in a card's memory: those whose data also end there, and the others.
+// Numbers of transfers so far that begin in card memory: `on_cards` counts those that also end in it, `elsewhere` the
+// rest.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;
 
-// Makes a plan. Expects that this does not write to the card's memory of `op.out`, although the double would allow it.
+// Makes a plan. Expects that planning does not write to `op.out`, whose card memory the host cannot access without the
+// CUDA test double.
 MessagePlan without_writing(const Operation& op, int rank, int size, int64_t round_bytes) {
   auto* const begin = static_cast<std::byte*>(op.out.raw());
   const std::vector<std::byte> before(begin, begin + op.out.bytes());
@@ -36,7 +38,7 @@ MessagePlan without_writing(const Operation& op, int rank, int size, int64_t rou
   return plan;
 }
 
-// Makes a plan, and counts its transfers in on_cards and elsewhere.
+// Makes a plan, and counts its transfers of card memory in `on_cards` and `elsewhere`.
 MessagePlan looked_at(const Operation& op, int rank, int size, int64_t round_bytes) {
   const bool on_card = op.out.defined() && cuda_double::kind_of(op.out.raw()) == cuda_double::Memory::device;
   MessagePlan plan = (on_card ? without_writing : make_message_plan)(op, rank, size, round_bytes);

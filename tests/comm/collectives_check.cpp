@@ -76,7 +76,7 @@ void check_dtype(const ProcessGroup& g, int64_t n, const Place& place) {
   }
 }
 
-// Pattern of an all-to-all: returns the number of rows that `from` sends to `to`.
+// Returns the number of rows that rank `from` sends to rank `to` in an all-to-all.
 using Pattern = int64_t (*)(int from, int to);
 
 void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width, const Place& place) {
@@ -132,9 +132,9 @@ void check_uneven_splits(const ProcessGroup& g, const Place& place) {
   const Pattern patterns[] = {
       [](int, int) -> int64_t { return 3; },
       [](int from, int to) -> int64_t { return from + 2 * to; },
-      [](int from, int to) -> int64_t { return from == 0 ? 5 * to : 0; },      // only the first rank sends
-      [](int, int to) -> int64_t { return to == 0 ? 4 : 0; },                  // all rows go to one rank
-      [](int from, int to) -> int64_t { return from && to ? from * to : 0; },  // the first rank takes no part
+      [](int from, int to) -> int64_t { return from == 0 ? 5 * to : 0; },      // only rank 0 sends
+      [](int, int to) -> int64_t { return to == 0 ? 4 : 0; },                  // all rows go to rank 0
+      [](int from, int to) -> int64_t { return from && to ? from * to : 0; },  // rank 0 sends and receives nothing
       [](int, int) -> int64_t { return 0; },
   };
   for (int64_t width : {1, 65, 20000})
@@ -148,8 +148,8 @@ void check_ring(const ProcessGroup& g, const Place& place) {
   const int next = (g.rank() + 1) % g.size(), before = (g.rank() + g.size() - 1) % g.size();
   constexpr int64_t n = 500000;
   const Tensor forth = Tensor::empty({n}, Dtype::f32, context), back = Tensor::like(forth);
-  // Sends precede receives and are waited for last. Neither may block the other.
-  // Keeps the sent tensors until the receives are posted: work that reused their memory would wait for the other rank.
+  // Sends are started before receives and awaited after them, so a send must not block a receive. `outgoing` keeps the
+  // sent tensors until the receives are posted: work that reused their memory would wait for the peer.
   std::vector<Event> sent;
   std::vector<Tensor> outgoing;
   for (int to : {next, before}) {
@@ -176,8 +176,8 @@ void check_groups_in_flight_together(const ProcessGroup& world, const Place& pla
   for (int repeat = 0; repeat < 3; ++repeat) {
     std::vector<Event> events;
     std::vector<Tensor> sums;
-    // Every group gets its operations in the same order on all ranks, but neighbouring ranks take the groups in
-    // different orders.
+    // All ranks call the operations of a group in the same order, but neighbouring ranks use the groups in different
+    // orders.
     std::vector<const ProcessGroup*> order{dp.get(), ep.get(), pairs.get()};
     std::rotate(order.begin(), order.begin() + (world.rank() + repeat) % 3, order.end());
     for (int i = 0; i < 2; ++i)
@@ -207,12 +207,12 @@ void check_split(const ProcessGroup& world) {
   EXPECT_EQ(expected[parity->rank()], world.rank());
   EXPECT_EQ(parity->traffic(), TrafficClass::ep);
   EXPECT_EQ(parity->name(), "parity");
-  // A group of the same ranks for urgent operations.
+  // An urgent group has the same ranks.
   const auto urgent = parity->urgent("urgent");
   EXPECT_EQ(urgent->all_gather_values(mine, context), expected);
   EXPECT_EQ(urgent->traffic(), TrafficClass::ep);
   EXPECT_EQ(urgent->name(), "urgent");
-  // A group split from a group that was itself made by a split.
+  // split() of a group that split() returned.
   const auto alone = parity->split(world.rank(), 0, TrafficClass::tp, "alone");
   EXPECT_EQ(alone->size(), 1);
   EXPECT_EQ(alone->all_gather_values(mine, context), std::vector<int64_t>{world.rank()});

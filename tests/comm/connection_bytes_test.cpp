@@ -1,4 +1,4 @@
-// The estimate of NCCL's memory for the ranks of a communicator, and the kinds of operations for which ranks connect.
+// Estimates of the memory that NCCL takes to connect the ranks of a communicator, by kind of operation.
 #include "parallel/comm/nccl/connection_bytes.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@ constexpr CommunicatorShape on_a_node{.ranks = 8, .ranks_here = 8, .channels = 1
 constexpr CommunicatorShape on_two_nodes{.ranks = 16, .ranks_here = 8, .channels = 8};
 
 TEST(ConnectionBytes, GrowWithPeersAndChannelsOfAnExchange) {
-  // Per peer and channel, receiving needs 10 MiB and sending 2 MiB: 9,637,888 and 4,096 bytes, rounded up to whole
-  // pages.
+  // Per peer and channel, receiving takes 9,637,888 bytes and sending 4,096 bytes. Pages of 2 MiB make this 10 MiB and
+  // 2 MiB.
   EXPECT_EQ(connection_bytes(on_a_node, Use::exchanges), 16 * 7 * 12 * mib);
   CommunicatorShape fewer = on_a_node;
   fewer.channels = 8;

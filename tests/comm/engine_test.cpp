@@ -1,5 +1,4 @@
-// The engine over a transport inside this process. The thread sanitizer supports this transport, and tests may delay
-// it.
+// Communication engine over a transport inside this process, which the thread sanitizer supports and tests can delay.
 #include "parallel/comm/engine.h"
 
 #include <gtest/gtest.h>
@@ -43,9 +42,9 @@ TEST(CommEngine, GroupsWorkWithLateMessagesAndComparedCalls) {
       options);
 }
 
-// Each rank makes the calls of a step in its own order and then waits for one call of the previous step. In every
-// fourth step, it also waits for all calls of this step. Therefore, a rank may wait for a class that is delayed on
-// another rank. If a wait never ends, the watchdog ends the test.
+// Ranks make the calls of a step in different orders. Each rank then waits for one call of the previous step and, in
+// every fourth step, for all calls of this step. Therefore, a rank may wait for a class that is delayed on another
+// rank. If a wait never ends, the watchdog ends the test.
 TEST(CommEngine, DifferentOrdersOfCallsCauseNoDeadlock) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 18, .low_window_bytes = 1 << 16};
@@ -95,8 +94,8 @@ TEST(CommEngine, DifferentOrdersOfCallsCauseNoDeadlock) {
   with_engines(ranks, body, options);
 }
 
-// In the all-to-all, ranks 0 and 2 exchange nothing with each other. Rank 2 calls it only after the sum of its
-// gradients. Rank 0, which exchanges rows with rank 1, must not delay this sum in favour of the all-to-all.
+// In the all-to-all, ranks 0 and 2 exchange nothing with each other. Rank 2 calls the all-to-all only after its sum of
+// gradients is done. Rank 0, which exchanges rows with rank 1, must not delay this sum in favour of the all-to-all.
 TEST(CommEngine, ExchangeWithoutRowsDoesNotDelayASum) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 16, .low_window_bytes = 1 << 15};
@@ -200,7 +199,7 @@ TEST(CommEngine, EndWaitsForStreamOrderedOperations) {
     world.all_reduce(x, Reduce::sum, lane);
     if (world.rank() == 0)
       later = std::thread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // an engine that does not wait ends in this time
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // an engine that did not wait would end by then
         gate.pass();
       });
   });
@@ -208,7 +207,7 @@ TEST(CommEngine, EndWaitsForStreamOrderedOperations) {
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
 }
 
-// A stream reaches an operation after the engine of the operation has failed and has been destroyed.
+// A stream reaches an operation after the operation's engine has failed and been destroyed.
 TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   DeviceContext context;
   std::array<std::unique_ptr<Stream>, 2> lanes;

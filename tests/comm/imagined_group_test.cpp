@@ -106,7 +106,7 @@ TEST(ImaginedGroup, HasTheSubgroupsOfAMesh) {
   EXPECT_EQ(split_by_node(*group), nullptr);
 }
 
-// As in a real group, a collective in flight holds its tensor. A message releases its tensor immediately.
+// A collective in flight holds its tensor, as in a real group. A message releases its tensor immediately.
 TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilTheWait) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});

@@ -56,7 +56,7 @@ TEST(Inquiry, BlamesTheRankAtTheEndOfTheChain) {
 TEST(Inquiry, RankBusyWithItsOwnWorkBlamesItself) {
   const auto nobody_else = find(0, {}, {{0, works}});
   EXPECT_NE(nobody_else.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << nobody_else.text;
-  // Rank 0's operation is in flight, but its own thread does not wait for it. Rank 1 waits for rank 0.
+  // Rank 0's operation is in flight, but the thread of rank 0 does not wait for it. Rank 1 waits for rank 0.
   const auto both = find(0, {1}, {{0, works}, {1, waits_for({0})}});
   EXPECT_NE(both.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << both.text;
 }

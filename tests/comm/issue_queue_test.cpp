@@ -102,7 +102,8 @@ TEST_F(Queue, MissingPeerDelaysNoOtherRequest) {
   EXPECT_EQ(starts(), "ep1.1 dp2.1 dp2.2");
 }
 
-// Some ranks send each other nothing. Rank 1 may have to wait for rank 2, and this rank gets no message from rank 2.
+// In the all-to-all, this rank exchanges nothing with rank 2. But rank 1 may wait there for rank 2, which may wait for
+// the dp message.
 TEST_F(Queue, ExchangeWithoutRowsForARankDelaysNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
@@ -241,7 +242,7 @@ TEST_F(Queue, ByArrivalIgnoresClassesAndWaiting) {
 
 TEST_F(Queue, OperationsOfAChannelStartInOrder) {
   const RequestPtr first = post(TrafficClass::ep, 1, 1, false), second = post(TrafficClass::ep, 1, 1);
-  EXPECT_EQ(starts(), "");  // the second request is ready, but the first precedes it
+  EXPECT_EQ(starts(), "");  // the second request is ready, but must not overtake the first
   first->ready = true;
   EXPECT_EQ(starts(), "ep1.0 ep1.0");
   EXPECT_EQ(in_flight[0].request, first);

@@ -1,4 +1,4 @@
-// Facts about the launcher that a process finds in its environment.
+// Detection of the launcher from environment variables.
 #include "parallel/comm/launcher.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Engines of several ranks over a network inside this process.
+// Engines of several ranks, connected by a network inside this process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -97,8 +97,8 @@ class LoopbackTransport final : public Transport {
   }
   void abort(int code) override { aborted = code; }
 
-  static constexpr int64_t broken_size = 13;
-  static constexpr int64_t costly_size = 23;  // bytes of a receive that lacks memory
+  static constexpr int64_t broken_size = 13;  // size of receives that fail
+  static constexpr int64_t costly_size = 23;  // size of receives that throw std::bad_alloc
   static inline std::atomic<int> aborted = 0;
   static inline std::atomic<int> deaf = -1;  // rank whose engine does not answer, as if it were stopped
 
@@ -123,7 +123,7 @@ class LoopbackTransport final : public Transport {
 /// Limits under which an operation of more than 256 KiB has several rounds.
 inline const CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
 
-/// Runs `body` on ranks that are threads, each with an engine. Two ranks form a node.
+/// Runs `body` on ranks that are threads, each with an engine. Ranks 2 k and 2 k + 1 form a node.
 inline void with_engines(int ranks,
                          const std::function<void(const ProcessGroup& world, const base::FileWork& work)>& body,
                          CommEngine::Options options = small_rounds) {
@@ -143,7 +143,7 @@ inline void with_engines(int ranks, const std::function<void(const ProcessGroup&
       ranks, [&](const ProcessGroup& world, const base::FileWork&) { body(world); }, options);
 }
 
-/// Runs `body` on all ranks with these guards. Returns the error that rank 0 got, or "no failure".
+/// Runs `body` on all ranks with these guards. Returns the text of the error on rank 0, or "no failure".
 inline std::string failure_on_rank_0(int ranks, const Guards& guards,
                                      const std::function<void(const ProcessGroup&)>& body) {
   CommEngine::Options options = small_rounds;

@@ -1,5 +1,5 @@
-// Behaviour of NCCL that groups rely on, and that the double of NCCL must therefore have. Also tests mistakes that only
-// the double reports.
+// Behaviour of NCCL on which groups rely, and which the NCCL test double must therefore have. Also tests mistakes that
+// only this double reports.
 #include "tests/support/cuda_double/nccl.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ void copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
   EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-// One rank with its device, a stream and some memory.
+// A rank with its device, a stream and device memory.
 struct Rank {
   int rank, ranks;
   ncclUniqueId id;
@@ -53,7 +53,7 @@ struct Rank {
     copy(values.data(), memory, n * sizeof(float), stream);
     return values;
   }
-  // True if the work of the stream ends within the time `in`.
+  // True if the work on `which`, by default on the rank's stream, ends within the time `in`.
   bool ends(std::chrono::milliseconds in, cudaStream_t which = nullptr) const {
     const auto until = std::chrono::steady_clock::now() + in;
     while (cudaStreamQuery(which ? which : stream) == cudaErrorNotReady) {
@@ -113,8 +113,8 @@ TEST(NcclDouble, RoundsSumsOfBf16AtEveryStep) {
   });
 }
 
-// Expects the calls of `launch` to hang on both ranks, and an abort to end the hang. The ranks connect first, so that
-// only the streams hang, and not the host.
+// Expects the streams of both ranks to hang after `launch`, and an abort to end the hang. The ranks connect first, so
+// that only the streams hang, and not the host.
 void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
   on_ranks(2, [&](Rank& r) {
     const ncclComm_t comm = r.make();
@@ -130,7 +130,7 @@ void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
     launch(r, comm);
     EXPECT_FALSE(r.ends(50ms));
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
-    EXPECT_TRUE(r.ends(10s)) << "an abort frees the stream";
+    EXPECT_TRUE(r.ends(10s)) << "an abort ends the work on the stream";
     EXPECT_EQ(ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream), ncclInvalidUsage);
   });
 }
@@ -176,7 +176,8 @@ TEST(NcclDouble, HangsIfBothRanksSendBeforeTheyReceive) {
   });
 }
 
-// Calls two communicators, each on its own stream, in a different order on each rank.
+// Launches sums of two communicators on separate streams, in opposite orders on the two ranks. Each sum needs `ctas`
+// multiprocessors. Expects a hang if `hangs`.
 void cross(int ctas, bool hangs) {
   on_ranks(2, [&](Rank& r) {
     const ncclComm_t root = r.make();

@@ -1,4 +1,4 @@
-// Failures between ranks with cards are found and reported. A late rank is no failure.
+// Detection and reports of failures between ranks with cards. A late rank is no failure.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,11 +21,11 @@ constexpr double watchdog = 1;
 
 Tensor floats(const CardWorld& w, int64_t n) { return Tensor::zeros({n}, Dtype::f32, w.context); }
 
-// Exception with which a rank ends while its peers still need the rank.
+// Thrown by a rank that ends while its peers still need it.
 struct Leaves {};
 
-// Runs `body`, whose operations hang or fail, on the ranks. On each rank that does not leave with Leaves, expects the
-// watchdog to find a failure, and later launches to fail. Returns the failures found.
+// Runs `body`, whose operations hang or fail, on n ranks. On each rank that does not throw Leaves, expects the watchdog
+// to find a failure, and later launches to fail. Returns all failures.
 std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&, Failures&)>& body) {
   Failures failures;
   const auto begin = std::chrono::steady_clock::now();
@@ -46,7 +46,7 @@ std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&,
   return failures.all();
 }
 
-// Expects at least one failure. Expects every failure to have the code and to contain all of the texts.
+// Expects at least one failure, and every failure to have this code and to contain all `parts`.
 void expect_texts(const std::vector<Error>& failures, ExitCode code, const std::vector<std::string>& parts) {
   ASSERT_FALSE(failures.empty());
   for (const Error& e : failures) {
@@ -150,7 +150,7 @@ TEST(NcclFailures, FirstMessageWithoutItsPeerIsReported) {
   expect_texts(failures, ExitCode::communication, {"hang: 1 s in splitting tp up from communicator tp"});
 }
 
-// Lets rank 0 hang in a sum that rank 1 never calls. There is no on_failure, as in a user's program.
+// Makes rank 0 hang in a sum that rank 1 never calls. on_failure is not set, as in a user's program.
 void hang_in_a_sum() {
   with_ranks(2, [](const ProcessGroup& threads) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda, .place = threads.rank()});

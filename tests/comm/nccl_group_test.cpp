@@ -1,4 +1,5 @@
-// NcclGroup on the doubles of CUDA's runtime and of NCCL: properties of every group, and properties of NcclGroup alone.
+// NcclGroup on the CUDA test double and the NCCL test double: properties of all groups, and properties of NcclGroup
+// alone.
 #include "parallel/comm/nccl/nccl_group.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,7 @@ TEST_P(NcclGroups, CutLongTransfersWithoutChangingTheResult) {
   with_cards(GetParam(), body, {.piece_bytes = 4096});
 }
 
-// Appends the CPU's sum to the stream, like the launch of a kernel.
+// Appends a sum to the stream, like the launch of a kernel. The CPU computes the sum.
 void sum_on_double(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   std::vector<const void*> pointers;
   for (const Tensor& a : addends) pointers.push_back(tensor::device_raw(a));
@@ -155,7 +156,7 @@ TEST(NcclGroup, BlocksStreamsAndNotTheHost) {
 }
 
 // The stream of the memory's next owner waits until the operation has read the memory. The event does not keep the
-// memory. If it did, a pipeline would hold all tensors that it sends in a step.
+// memory: otherwise, a pipeline would keep all tensors that it sends in a step.
 TEST(NcclGroup, ReadsMemoryFreedInFlight) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor out = Tensor::empty({2 * n}, Dtype::f32, w.context);
@@ -167,7 +168,7 @@ TEST(NcclGroup, ReadsMemoryFreedInFlight) {
     const Event done = w.world.all_gather(out, in, stream);
     in = {};
     const Tensor next = Tensor::empty({n}, Dtype::f32, w.context);
-    EXPECT_EQ(next.address(), place) << "this test needs the same memory again";
+    EXPECT_EQ(next.address(), place) << "the allocator must return the same memory again for this test";
     next.fill_bytes(0, stream);
     stream.wait(w.world.all_gather(Tensor::empty({2 * n}, Dtype::f32, w.context), next, stream));
     EXPECT_EQ(out.to_vector<float>(), std::vector<float>(2 * n, 1.0f));
@@ -224,7 +225,7 @@ TEST(NcclGroup, HasFewerThreadBlocksIfItsLayoutHasManyGroups) {
              {.groups = groups});
 }
 
-// Each rank waits until its message is received, so neither rank may wait for its card before it receives.
+// A send ends only when the peer receives. If both ranks waited for their cards before they receive, they would hang.
 TEST(NcclGroup, UploadsAndFirstLaunchesDoNotWaitForMessagesInFlight) {
   with_cards(2,
              [](const CardWorld& w) {

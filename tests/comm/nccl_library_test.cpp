@@ -1,4 +1,4 @@
-// NVIDIA's own NCCL: the functions that need no card.
+// Functions of NVIDIA's NCCL library that need no card.
 #include "parallel/comm/nccl/library.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Device memory that NCCL takes to connect ranks: its estimate, its accounting, twin groups that share it, and failures
-// for lack of it. The double of NCCL takes the memory connection by connection.
+// for lack of it. The NCCL test double takes memory for each connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t mib = 1 << 20;
 
-// Returns the bytes of this rank's device that the double of NCCL has taken.
+// Returns the bytes of this rank's device that the NCCL double has taken.
 int64_t taken(const CardWorld& w) { return cuda_double::nccl_bytes(w.place.place); }
 
 // Returns the bytes that the rank's allocator counts for NCCL.

@@ -62,7 +62,7 @@ TEST(StreamPriorities, FollowThePrioritiesOfTheClasses) {
   EXPECT_EQ(of({.traffic = TrafficClass::dp, .urgency = Urgency::urgent}), -1);
   EXPECT_EQ(of({.traffic = TrafficClass::tp}, Priorities::by_arrival()), 0);
   EXPECT_EQ(of({.traffic = TrafficClass::dp, .urgency = Urgency::urgent}, Priorities::by_arrival()), 0);
-  EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "cards may have only two priorities";
+  EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "a card may have only two priorities";
 }
 
 // Returns the traffic of a pipeline stage that spans several nodes, under ZeRO-3. Its experts are placed inside nodes

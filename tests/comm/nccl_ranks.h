@@ -1,4 +1,5 @@
-// Ranks that are threads of one process, each with a device of the CUDA double, and their groups on NCCL's double.
+// Ranks that are threads of one process, each with a device of the CUDA test double, and their groups on the NCCL test
+// double.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +15,7 @@ namespace hexad::comm {
 class Failures {
  public:
   void add(const Error& e);
-  /// Waits for a failure of `rank`, or of any rank. Returns false if there is none within 20 s.
+  /// Waits for a failure of `rank`, or of any rank. Returns false if none is reported within 20 s.
   bool wait(std::optional<int> rank = {});
   /// Returns all failures so far.
   std::vector<Error> all();
@@ -25,7 +26,8 @@ class Failures {
   std::vector<Error> failures_;
 };
 
-/// Objects of a rank: its device's context and place, and the group `world`, which accepts tensors of the device.
+/// Objects of a rank: the context and location of its device, and the group `world`, which accepts tensors of this
+/// device.
 struct CardWorld {
   const ProcessGroup& world;
   device::DeviceContext& context;

@@ -1,4 +1,4 @@
-// Buffers that groups register with NCCL's double. The double counts registrations that last too long.
+// Buffers that groups register with the NCCL test double. The double counts registrations that last too long.
 #include "parallel/comm/nccl/registered.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST_F(NcclRegistered, BufferIsRegisteredOnceWithEachUsingCommunicator) {
         meet(w);
         EXPECT_EQ(cuda_double::nccl_registrations(), 0);
         meet(w);
-        const Tensor again = ones(w);  // may have the same addresses, but is other memory
+        const Tensor again = ones(w);  // another tensor, possibly at the same addresses
         sum(w, w.world, again);
         EXPECT_EQ(again.to_vector<float>(), std::vector<float>(n, 2.0f));
       },

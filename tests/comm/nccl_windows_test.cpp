@@ -1,4 +1,4 @@
-// Windows of ranks with a card each, on NCCL's double: kernels of each card write to and read from the memory of all.
+// Windows of ranks with a card each, on the NCCL test double: the kernels of each card access the memory of all cards.
 #include <gtest/gtest.h>
 
 #include "framework/kernels/kernel_table.h"
@@ -72,7 +72,7 @@ TEST(NcclWindows, AreRefusedIfNcclCannotMapThem) {
     Windows windows(w.world);
     try {
       windows.hold(1000, w.context);
-      ADD_FAILURE() << "not refused";
+      ADD_FAILURE() << "no error is thrown";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::resource);
       EXPECT_STREQ(e.what(),

@@ -81,7 +81,7 @@ TEST(Plan, CutsMessagesAtRoundBytesDividedByPeers) {
   DeviceContext context;
   const Tensor in = Tensor::zeros({300000}, Dtype::f32, context), out = Tensor::zeros({900000}, Dtype::f32, context);
   const MessagePlan plan = make_message_plan({.kind = Kind::all_gather, .out = out, .in = in}, 1, 3, 399999);
-  ASSERT_EQ(plan.rounds.size(), 7u);  // 1,200,000 bytes in pieces of 199,936: half of a round, a multiple of 64
+  ASSERT_EQ(plan.rounds.size(), 7u);  // 1,200,000 bytes / 199,936 (half a round, rounded down to a multiple of 64)
   for (const Round& r : plan.rounds) {
     EXPECT_EQ(r.sends.size(), 2u);
     EXPECT_EQ(r.receives.size(), 2u);

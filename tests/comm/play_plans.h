@@ -18,9 +18,9 @@ namespace hexad::comm {
 using base::Philox;
 using base::Purpose;
 
-/// Executes the plans of all ranks without a network. `seed` chooses the rank that continues. Each rank executes one
-/// round at a time, and receives a round only once all of its messages have arrived. Therefore, the test fails if a
-/// plan needs several rounds in flight.
+/// Executes the plans of all ranks without a network. `seed` determines the order in which ranks continue. Each rank
+/// executes one round at a time, and receives a round only once all of its messages have arrived. Therefore, the test
+/// fails if a plan needs several rounds in flight.
 inline void play(std::vector<MessagePlan>& plans, uint64_t seed) {
   const Philox random(seed, Purpose::shuffle, "plan");
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> wires;  // by (sender, receiver)
@@ -58,7 +58,8 @@ inline void play(std::vector<MessagePlan>& plans, uint64_t seed) {
     if (round.finish) round.finish();
     ++next[me];
   }
-  for (size_t r = 0; r < plans.size(); ++r) ASSERT_EQ(next[r], plans[r].rounds.size()) << "rank " << r << " is stuck";
+  for (size_t r = 0; r < plans.size(); ++r)
+    ASSERT_EQ(next[r], plans[r].rounds.size()) << "rank " << r << " waits for a message that no rank sends";
   for (const auto& [pair, wire] : wires)
     ASSERT_TRUE(wire.empty()) << "rank " << pair.first << " sent more messages than expected to rank " << pair.second;
 }

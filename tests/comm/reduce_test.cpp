@@ -24,7 +24,7 @@ TEST(Reduce, ReducesFloatsAndIntegersBySumMaxAndMin) {
   EXPECT_EQ(reduced<double>({{1, -2}, {3, 5}, {-9, 1}}, Reduce::max), (std::vector<double>{3, 5}));
   EXPECT_EQ(reduced<int32_t>({{1, -2}, {3, 5}, {-9, 1}}, Reduce::min), (std::vector<int32_t>{-9, -2}));
   EXPECT_EQ(reduced<uint8_t>({{1, 2}, {3, 5}}, Reduce::sum), (std::vector<uint8_t>{4, 7}));
-  constexpr int64_t big = int64_t{1} << 53;  // the next odd number is not a double
+  constexpr int64_t big = int64_t{1} << 53;  // f64 cannot represent big + 1
   EXPECT_EQ(reduced<int64_t>({{big}, {1}}, Reduce::sum), (std::vector<int64_t>{big + 1}));
 }
 

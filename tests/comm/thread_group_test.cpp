@@ -126,7 +126,7 @@ TEST(ThreadGroup, DisagreeingRanksAreNamedWithTheirCalls) {
   EXPECT_EQ(without_places(both),
             "[world] ranks disagree about operation 0: rank 0 calls all_reduce of f32 [4], rank 1 calls broadcast of "
             "f32 [4] from 0; expected matching calls in the same order on all ranks");
-  EXPECT_NE(without_places(both), both) << "both calls have a place";
+  EXPECT_NE(without_places(both), both) << "both calls have a source position";
   EXPECT_EQ(without_places(disagreement([](auto& world, auto d, auto& s) {
               return world.all_reduce(Tensor::zeros({4 + world.rank()}, Dtype::f32, d), Reduce::sum, s);
             })),
@@ -195,7 +195,7 @@ TEST(ThreadGroup, WatchdogNamesAllMissingRanks) {
 TEST(ThreadGroup, WatchdogBlamesTheRankAtTheEndOfTheChain) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
-    const int r = world.rank();  // rank 0 waits for rank 1, rank 1 for rank 2, which never comes
+    const int r = world.rank();  // rank 0 waits for rank 1, and rank 1 for rank 2, which never calls
     const auto low = world.split(r < 2, 0, TrafficClass::dp, "low"),
                high = world.split(r > 0, 0, TrafficClass::tp, "high");
     if (r == 2) return over.wait(false);

@@ -145,7 +145,7 @@ TEST(AdversaryNetwork, MessagesMoveOnlyIfEveryProgramIsBlocked) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(net.tokens(0), Tokens{});
     EXPECT_EQ(net.tokens(1), Tokens{});
-    EXPECT_EQ(net.tokens(2, false), Tokens{}) << "rank 2 computes, so nothing moves";
+    EXPECT_EQ(net.tokens(2, false), Tokens{}) << "no message arrives while rank 2 computes";
   }
   EXPECT_TRUE(std::isnan(got));
   net.poll(2, true);

@@ -1,4 +1,4 @@
-// Collectives on device tensors in groups that move only host memory.
+// Collectives on device tensors in groups that accept only host memory.
 #include "parallel/comm/through_host.h"
 
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TEST(ThroughHost, SentTensorsMayBeFreedImmediately) {
     context.compute().synchronize();
     world.send(sent, other, context.stream(Lane::inter));
     sent = {};
-    const Tensor next = Tensor::empty({n}, Dtype::f32, context);  // may have the same memory or other memory
+    const Tensor next = Tensor::empty({n}, Dtype::f32, context);  // possibly the memory of `sent`
     next.fill_bytes(0, context.compute());
     gate.let_go();
     world.receive(got, other, context.compute()).wait();

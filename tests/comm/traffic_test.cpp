@@ -56,7 +56,7 @@ TEST(Flight, BlockedTimeIsExposed) {
   EXPECT_GE(meter->take(TrafficClass::tp).exposed_seconds, 0.002);
 }
 
-// A lane waits for an operation while the rank's thread computes, and then while this thread waits for the lane.
+// A lane waits for an operation, first while the rank's thread computes, and then while this thread is blocked, too.
 TEST(RankThread, WaitsOfLanesCountOnlyWhileTheRanksThreadIsBlocked) {
   const auto meter = std::make_shared<TrafficMeter>();
   {
@@ -77,7 +77,8 @@ TEST(RankThread, WaitsOfLanesCountOnlyWhileTheRanksThreadIsBlocked) {
     flight->complete(0);
     const device::BlockedThread blocked;
     std::this_thread::sleep_for(moment);
-    EXPECT_EQ(meter->take(TrafficClass::ep).exposed_seconds, 0) << "no thread waits for this class any more";
+    EXPECT_EQ(meter->take(TrafficClass::ep).exposed_seconds, 0)
+        << "the operation is done, so no thread waits for this class";
   }
   const auto flight = Flight::make(meter, TrafficClass::ep);
   flight->begin();
@@ -93,7 +94,7 @@ TEST(RankThread, OwnWaitsCount) {
   const auto flight = Flight::make(meter, TrafficClass::pp);
   flight->begin();
   double exposed = 0;
-  std::thread peer([&] {  // ends the operation once time counts, which needs a blocked waiter
+  std::thread peer([&] {  // ends the operation once exposed time is counted, so the waiter is blocked
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (exposed == 0 && std::chrono::steady_clock::now() < patience)
       exposed = meter->take(TrafficClass::pp).exposed_seconds;

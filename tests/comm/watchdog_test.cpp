@@ -1,4 +1,4 @@
-// Reports of an engine on operations that do not end: the rank for which it waits, and the reason.
+// Reports of an engine on operations that do not end: the rank to blame, and the reason.
 #include <gtest/gtest.h>
 
 #include "tests/comm/loopback.h"
@@ -57,7 +57,7 @@ void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& ran
   if (r < 2) low->barrier(stream).wait();
 }
 
-// Returns rank 0's report on this chain while rank 2 executes its own code.
+// Runs wait_in_a_chain() while rank 2 hangs outside of operations. Returns the report of rank 0.
 std::string failure_in_a_chain() {
   std::atomic<bool> over = false;
   return failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {

@@ -1,5 +1,5 @@
-// Windows: ranks that are threads of one process read and write each other's memory, in exchanges with a beginning and
-// an end on all ranks.
+// Windows of ranks that are threads of one process. In an exchange, each rank writes to the windows of all ranks, and
+// then reads its own window.
 #include "parallel/comm/windows.h"
 
 #include <gtest/gtest.h>
@@ -17,12 +17,12 @@ namespace {
 using device::DeviceContext;
 using device::InlineStream;
 
-// Returns the window of rank `rank`, on a CPU.
+// Returns the window of rank `rank`, which is host memory.
 int64_t* window_of(const Windows& windows, int rank) {
   return reinterpret_cast<int64_t*>(windows.own().data<uint8_t>() + windows.distances().data<int64_t>()[rank]);
 }
 
-// In every round, each rank writes a number to each window, and reads what all ranks wrote to its own.
+// In each of 20 exchanges, each rank writes a number to each window, and reads what all ranks wrote to its own window.
 void exchange_numbers(const ProcessGroup& world, Windows& windows) {
   InlineStream stream;
   for (int64_t round = 0; round < 20; ++round) {

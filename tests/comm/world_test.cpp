@@ -15,7 +15,7 @@ namespace hexad::comm {
 using namespace base;
 namespace {
 
-// Sets the variables of launchers for a test, and restores them at the end.
+// Sets the environment variables of launchers for a test, and restores them at its end.
 class Environment {
  public:
   using Values = std::vector<std::pair<std::string, std::string>>;
@@ -68,8 +68,8 @@ TEST(World, ReadsTheNumberOfRanksFromTheLauncher) {
 
 bool has_open_mpi() { return mpi_library().family == MpiFamily::open_mpi; }
 
-// Runs three ranks. HEXAD_MPIEXEC is the launcher with its options. Returns their exit status, which is 124 or 137 if
-// they do not end within ten seconds. Stores all their output in `text`.
+// Runs `program` on three ranks. HEXAD_MPIEXEC is the launcher with its options. Returns the exit status, which is 124
+// or 137 if the job does not end within ten seconds. Appends all output to `text`.
 int status_of(const std::string& program, std::string& text) {
   const std::string command = cat("timeout -k 2 10 ", HEXAD_MPIEXEC, " -np 3 ", program, " 2>&1");
   FILE* pipe = popen(command.c_str(), "r");
@@ -106,8 +106,8 @@ TEST_P(DyingRank, EndsTheJobWithinTenSeconds) {
   const Environment environment(Environment::Values{});
   std::string text;
   const bool killed = GetParam().status == 137;
-  // MPICH's launcher ends with the number of the signal if a rank was killed. Ranks that fail otherwise call MPI_Abort,
-  // whose code is that of the job.
+  // If a rank was killed, MPICH's launcher returns the number of the signal. Ranks that fail in another way call
+  // MPI_Abort, whose code becomes that of the job.
   const int status_with_mpich = killed ? SIGKILL : GetParam().status;
   const std::string said_with_mpich = killed ? "(signal 9)" : "MPI_Abort is called";
   EXPECT_EQ(status_when_rank_1_ends_by(GetParam().way, text), has_open_mpi() ? GetParam().status : status_with_mpich)

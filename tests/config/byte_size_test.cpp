@@ -47,7 +47,7 @@ TEST(ByteSize, IsAnIntegerOrHasAUnit) {
   EXPECT_EQ(limit_of("2TiB"), int64_t{2} << 40);
   EXPECT_EQ(limit_of("9223372036854775807"), INT64_MAX);
   EXPECT_EQ(limit_of("8388607.5TiB"), 9223371487098961920) << "the product must not overflow";
-  EXPECT_EQ(limit_of("1.50000000000000000000GB"), 1500000000) << "more decimals than an integer of 64 bits holds";
+  EXPECT_EQ(limit_of("1.50000000000000000000GB"), 1500000000) << "the number has more digits than a 64-bit integer";
   EXPECT_EQ(limit_of("0.0000000000009094947017729282379150390625TiB"), 1) << "all 40 decimals count";
   EXPECT_EQ(*memory_of("buffers: 64KiB\n").buffers, 65536);
   EXPECT_FALSE(memory_of("buffers: none\n").buffers.has_value());

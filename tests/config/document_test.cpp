@@ -143,9 +143,10 @@ TEST_F(Fault32, FilesThatAreNotRecipesAreRefused) {
             "huge.yaml: has more than 262144 bytes; a recipe and its includes may have at most 262144 bytes");
   put("rest.yaml", "b: " + std::string(200, 'x') + "\n");
   put("long.yaml", "include: rest.yaml\n#" + std::string((256 << 10) - 120, 'x'));
-  EXPECT_EQ(refused("long.yaml"),
-            "rest.yaml: has more than 100 bytes; a recipe and its includes may have at most 262144 bytes, of which the "
-            "files read before have 262044");
+  EXPECT_EQ(
+      refused("long.yaml"),
+      "rest.yaml: has more than 100 bytes; a recipe and its includes may have at most 262144 bytes, and the files "
+      "read before have 262044");
   EXPECT_EQ(refused("missing.yaml"), "missing.yaml: no such file");
   EXPECT_EQ(refused("no/such/folder.yaml"), "no/such/folder.yaml: no such file");
   EXPECT_EQ(refused("in"), "in: is a directory; expected a YAML file");
@@ -180,7 +181,7 @@ TEST_F(Fault33, CyclesAreRefused) {
 TEST_F(Fault33, IncludesOutsideTheRecipesFolderAreRefused) {
   put("out.yaml", minimal);
   const std::string outside = ": is outside the recipe's folder " + fs::canonical(root_ / "in").string() +
-                              "; use an absolute path, or name a folder that contains both with --include-root";
+                              "; use an absolute path, or --include-root with a folder that contains the included file";
   put("in/up.yaml", "name: a\ninclude: ../out.yaml\n");
   EXPECT_EQ(refused("in/up.yaml"), "in/up.yaml:2: include ../out.yaml" + outside);
   fs::create_symlink(root_ / "out.yaml", root_ / "in/link.yaml");

@@ -1,4 +1,4 @@
-// Small recipe with members of every kind except ByteSize and Curve, and shorthands for the tests.
+// Small recipe with members of every kind except ByteSize and Curve, and helpers for tests.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// Damaged recipes are read or refused, but never crash. The debug preset runs these tests under the address sanitizer.
+// Damaged recipes are read or refused, but never cause a crash. The debug preset runs these tests under the address
+// sanitizer.
 #include <gtest/gtest.h>
 
 #include "framework/base/philox.h"

@@ -1,4 +1,4 @@
-// Options that a recipe gives to a component that it chooses by name.
+// Options of a component that a recipe chooses by name.
 #include "framework/config/options.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Messages about wrong keys and values (Fault30). They contain the place (file:line or the override), the key, the
-// value of a legal key, and what was expected. Some also contain the likely meaning or the nearest legal values.
+// value if the key is legal, and what was expected. Some also suggest the likely key or the nearest legal values.
 #include "framework/config/problems.h"
 
 #include <gtest/gtest.h>

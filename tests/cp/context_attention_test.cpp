@@ -44,7 +44,7 @@ std::vector<Case> all_cases() {
 INSTANTIATE_TEST_SUITE_P(L3, ContextAttentionOf, testing::ValuesIn(all_cases()),
                          [](const auto& test) { return test.param.name; });
 
-// Returns the root mean square of the difference.
+// Returns the root mean square of a - b.
 double distance(const Tensor& a, const Tensor& b) {
   const auto x = values_of(a), y = values_of(b);
   double squares = 0;
@@ -83,7 +83,7 @@ struct ResultsWithSinks {
   Tensor dsinks;
 };
 
-// Runs forward and backward of `attend`, which gets the sinks of four heads.
+// Runs forward and backward of `attend`, which receives the sinks of four heads.
 ResultsWithSinks with_sinks(Lab& lab, const Given& in,
                             const std::function<Value(Tape&, Value, Value, Value, const AttentionSinks&)>& attend) {
   Parameter& logits = lab.parameter({4});
@@ -168,7 +168,7 @@ TEST(ContextAttention, O1_DelayedRanksNeitherDeadlockNorChangeABit) {
         Lab lab;
         DelayingStream delays(world.rank());
         Stream& late_stream =
-            lab.context.on_host() ? static_cast<Stream&>(delays) : lab.stream();  // a device has its own delays
+            lab.context.on_host() ? static_cast<Stream&>(delays) : lab.stream();  // DelayingStream runs host work only
         const Results prompt = context_results(lab, lab.stream(), c, whole, world);
         for (int layer = 0; layer < 3; ++layer) {  // consecutive layers, without a barrier between them
           const Results late = context_results(lab, late_stream, c, whole, world);
@@ -274,7 +274,7 @@ TEST(RingAttention, HoldsUpToTwoBlocksInForwardAndFiveInBackward) {
         allocator->reset_peaks();
         const Value out = context_attention(tape, q, k, v, a);
         EXPECT_EQ(allocator->stats().peak_in(Category::communication), 2 * block);
-        world.barrier(lab.stream()).wait();  // a peer's thread may hold this rank's last message slightly longer
+        world.barrier(lab.stream()).wait();  // until then, a peer's thread may hold this rank's last message
         allocator->reset_peaks();
         return out;
       });
@@ -304,7 +304,7 @@ TEST(RingAttention, GivesEveryRankTheSameWorkAndComputesNothingTwice) {
   }
 }
 
-TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in a step would delay the others
+TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in a step would delay all ranks
   for (int ranks : {2, 3, 4})
     for (int rank = 0; rank < ranks; ++rank)
       for (int owner = 0; owner < ranks; ++owner) {
@@ -382,7 +382,8 @@ TEST(ContextAttentionErrors, RefuseBoundsOfTheWrongLength) {
     context_attention(tape, x, x, x, c);
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[cp] first and last must have one i32 entry for each of 4 local rows, not i32 [3]");
+    EXPECT_STREQ(e.what(),
+                 "[cp] first or last is i32 [3]; expected one i32 entry, contiguous, for each of 4 local rows");
   }
 }
 

@@ -1,5 +1,5 @@
-// Compares attention over whole sequences with attention over ranks that share the sequences, for threads and
-// processes.
+// Compares attention over whole sequences with attention over ranks that share the sequences. The ranks may be threads
+// or processes.
 #pragma once
 
 #include <functional>
@@ -28,8 +28,8 @@ struct Case {
   int ranks;
   int64_t sequences, length, heads, groups, size;
   bool causal;
-  /// Lengths of the packed documents. Sequence s begins with entry s of this list and goes on from there, cyclically.
-  /// The end of a sequence cuts its last document. Empty: no documents.
+  /// Lengths of the packed documents; empty: no documents. Sequence s takes its documents from entry s on, cyclically.
+  /// The end of a sequence cuts its last document.
   std::vector<int64_t> documents = {};
   int64_t padding = 0;  // number of last tokens of every sequence that attend to nothing
   Dtype dtype = Dtype::f64;
@@ -39,10 +39,10 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out);
 /// Returns the cases for a group of `ranks` ranks: masks, grouped queries, packed documents that cross chunks, padding,
-/// windows, odd sizes, f32. Ulysses has only those whose heads it can divide.
+/// windows, odd sizes, f32. Cases of Ulysses have heads that the ranks can divide.
 std::vector<Case> context_cases(int ranks);
 
-// Inputs of attention and gradient of its output, for the whole micro-batch or for a rank's rows.
+/// Inputs of attention, and the gradient of its output, for the whole micro-batch or for a rank's rows.
 struct Given {
   Tensor q, k, v, dout;
 };
@@ -56,7 +56,7 @@ Results full_attention(Lab& lab, const Case& c, const Given& whole);
 
 /// Returns the ContextAttention of this rank.
 ContextAttention context_of(Lab& lab, const Case& c, const ProcessGroup& group);
-/// Returns the rows of these tokens, on the lab's device.
+/// Returns the rows of `tokens` on the lab's device.
 Tensor rows_of(Lab& lab, const Tensor& whole, const std::vector<int64_t>& tokens);
 Given rows_of(Lab& lab, const Given& whole, const std::vector<int64_t>& tokens);
 Results results_of(Tape& tape, const Given& in, const std::function<Value(Value q, Value k, Value v)>& f);

@@ -63,7 +63,7 @@ TEST(ContextSplit, RefusesSequencesThatDoNotDivideEvenly) {
   EXPECT_EQ(message([] { return ContextSplit{.length = 10, .ranks = 2}.tokens(); }),
             "[cp] sequences of 10 tokens cannot be divided into 2 x 2 equal chunks; expected a multiple of 4");
   EXPECT_EQ(message([] { return ContextSplit{.length = 7}.rows(); }), "no error")
-      << "a single rank does not cut its sequences";
+      << "a single rank does not divide sequences";
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2, .rank = 2}.rows(); }),
             "[cp] the rank is 2, expected at least 0 and less than 2");
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.tokens(2); }),

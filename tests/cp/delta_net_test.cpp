@@ -95,7 +95,7 @@ std::vector<Tensor> results(Lab& lab, const Whole& whole, const DeltaRows& rows)
   return all;
 }
 
-// Returns `t` with three dimensions.
+// Returns `t` with three dimensions, as rows_of() requires.
 Tensor as_rows(const Tensor& t) { return t.rank() == 3 ? t : t.reshape({t.dim(0), 1, t.dim(1)}); }
 
 class DeltaNetOverRanks : public testing::TestWithParam<Layout> {};
@@ -108,7 +108,7 @@ TEST_P(DeltaNetOverRanks, L3_EqualsOneRankInOutputsAndGradients) {
   const std::vector<Tensor> expected = results(one, whole, rows_on(one, l, self));
   comm::with_ranks(l.ranks, [&](const ProcessGroup& world) {
     Lab lab;
-    random_whole(lab, l.length);  // draws as many numbers as `one` did, so that the filter is the same
+    random_whole(lab, l.length);  // draws the same numbers as `one` did, so that the filters agree
     const DeltaRows rows = rows_on(lab, l, world);
     std::vector<Tensor> mine = results(lab, whole, rows);
     const double allowed = tolerance(Dtype::f64, 64 * l.length);

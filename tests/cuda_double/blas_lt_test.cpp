@@ -1,4 +1,4 @@
-// The double of cuBLASLt multiplies as its descriptors specify, and rejects calls that the library would reject.
+// The CUDA test double of cuBLASLt multiplies as descriptors specify, and rejects calls that cuBLASLt would reject.
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace hexad::cuda_double {
 namespace {
 
-/// Product of f32 matrices [m, k] and [k, n] in the library's column-major order.
+/// Product of f32 matrices [m, k] and [k, n], column-major as in cuBLASLt.
 struct Product {
   int64_t m = 3, n = 5, k = 4, a_leading = 0, b_leading = 0, d_leading = 0;
   bool a_transposed = false, b_transposed = false;
@@ -138,7 +138,7 @@ TEST_F(BlasLt, RefusesLessWorkspaceThanItRequested) {
   EXPECT_EQ(chosen.workspaceSize, 0u);
 }
 
-// Detects streams that use one workspace at the same time, even if they write the same values.
+// A product fails if another stream is using its workspace, even if both streams write the same values.
 TEST_F(BlasLt, WorkspaceInUseBreaksTheOtherStream) {
   describe({.m = 9, .n = 6, .k = 300});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);

@@ -1,4 +1,4 @@
-// Users of reused memory wait for its previous users, but for no other queue.
+// Queues that use reused memory wait for the previous users of this memory, but for no other work.
 #include "framework/device/cuda/device_blocks.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Allocator of the card: its limits, the NaNs with which it fills new memory, and its unused memory.
+// Allocator of card memory: limits, NaNs in new memory, and the amount of unused memory.
 #include "framework/device/cuda/card_allocator.h"
 #include "framework/base/units.h"
 
@@ -119,8 +119,8 @@ TEST(CardAllocator, NewBlocksAreNanForTheirFirstUser) {
   }
 }
 
-// Steps of a rank that allocate and free memory for the rows of its experts under Zipf-skewed routing. The numbers of
-// rows differ by step and layer.
+// Step of a rank that allocates and frees memory for the rows of its experts under Zipf-skewed routing. The number of
+// rows differs by step and layer.
 class RoutedStep {
  public:
   RoutedStep(CardAllocator& allocator, uint64_t seed) : allocator_(allocator), random_(seed) {}
@@ -154,8 +154,8 @@ class RoutedStep {
   static constexpr int layer_count = 12;
   static constexpr int64_t tokens = 16384, experts_each = 4, width = 2048, inner = 1024;
 
-  // Draws the number of rows of this rank, which has an eighth of the experts on average. Its experts and their load
-  // vary.
+  // Draws the number of rows of this rank, which has an eighth of the 64 experts on average. Its experts and their
+  // loads are random.
   int64_t draw_rows() {
     double mine = 0, all = 0;
     for (int e = 0; e < 64; ++e) {
@@ -191,8 +191,8 @@ TEST(CardAllocator, TwoThousandRoutedStepsFragmentLessThanThreePercent) {
     for (int i = 0; i < 2000; ++i) step.run();
     peak = allocator.stats().peak_total;
     std::cout << "without a limit: " << base::human_bytes(static_cast<double>(allocator.stats().peak_held))
-              << " held for " << base::human_bytes(static_cast<double>(peak)) << ", "
-              << 100 * allocator.stats().fragmentation() << "% of it unused\n";
+              << " held for a peak use of " << base::human_bytes(static_cast<double>(peak)) << ", "
+              << 100 * allocator.stats().fragmentation() << "% of the held memory unused\n";
   }
   CardAllocator tight(std::make_shared<Blocks>(), options(peak + peak / 34));
   RoutedStep step(tight, seed);

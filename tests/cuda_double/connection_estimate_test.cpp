@@ -1,5 +1,5 @@
-// Compares the estimate of NCCL's memory with the memory that the double of NCCL takes, for whole layouts. The double
-// counts connections. The estimate follows from a formula, on the meta device.
+// Compares the estimate of NCCL's memory with the memory that the NCCL test double takes, for training runs in several
+// layouts. The double counts connections. The estimate comes from a formula, on the meta device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ TEST_P(ConnectionEstimate, IsWithinOnePercentOfTheMemoryCountedByTheDouble) {
     const auto all = cuda_double::nccl_communicators();
     EXPECT_TRUE(std::none_of(all.begin(), all.end(), [&](const auto& c) {
       return layout.size(Axis::etp) == 1 && c.name == "ep x etp";
-    })) << "the group of ep and etp has the ranks of ep";
+    })) << "with etp 1, group ep x etp must have no communicator besides that of ep";
     world.any(false, run.instance.context);  // waits until all ranks have read the count
   });
 }

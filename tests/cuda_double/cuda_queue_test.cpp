@@ -1,5 +1,5 @@
-// Marks in a queue, for which other queues can wait. Marks recorded without new work in between are one mark, unless a
-// thread has a handle of the queue.
+// Marks in a queue, for which other queues can wait. record() returns the previous mark if no work was appended since,
+// unless a thread has a handle of the queue.
 #include "framework/device/cuda/queue.h"
 
 #include <gtest/gtest.h>

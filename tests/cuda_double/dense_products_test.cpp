@@ -1,5 +1,4 @@
-// Requests of dense products to cuBLASLt: the number of multiprocessors, and choices of kernels. Offsets of grouped
-// products.
+// Multiprocessors and kernels that dense products request from cuBLASLt, and offsets of grouped products.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -158,7 +157,7 @@ TEST(GroupedProducts, NameAWrongOffsetAndItsRange) {
   const std::vector<int64_t> wrong{0, 2, 1, 3};
   try {
     kernels(context).grouped_matmul.forward(context.compute(), y, x, w, GroupOffsets::on_host(wrong), Write::replace);
-    FAIL() << "nothing thrown";
+    FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[grouped matmul] offset 2 is 1; expected 2 .. 3");
   }

@@ -1,4 +1,4 @@
-// Lengths and offsets of packed documents, which are computed on the card for cuDNN.
+// Lengths and offsets of packed documents, which the card computes for cuDNN.
 #include <gtest/gtest.h>
 
 #include "framework/kernels/cuda/attention/calls.h"
@@ -13,7 +13,7 @@ struct Found {
   std::vector<int64_t> offsets;
 };
 
-/// Finds the documents of sequences with the given document lengths, at most `most` documents. Returns their lengths,
+/// Finds at most `most` documents of sequences with the given document lengths. Returns the lengths of these documents,
 /// and their offsets in two tensors of three and ten elements per token.
 Found find(const std::vector<std::vector<int32_t>>& sequences, int64_t most) {
   device::DeviceContext context({.kind = device::DeviceKind::cuda});

@@ -1,4 +1,5 @@
-// Cards and drivers that lack a property of mapped pages, and drivers that fail to map pages.
+// Cards and drivers without virtual memory management, exportable handles or RDMA to mapped pages, and drivers that
+// fail to map pages.
 #include "framework/device/cuda/driver.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@
 namespace hexad::device::cuda {
 namespace {
 
-// Removes an attribute from the cards during its lifetime.
+// Removes an attribute from the cards for the lifetime of this object.
 class Without {
  public:
   explicit Without(CUdevice_attribute attribute) : attribute_(attribute) {

@@ -1,5 +1,5 @@
-// Waits of the host for the device in a training step. Every wait is a named read (read_to_host), and there are few of
-// them.
+// Waits of the host for the device in a training step. Every wait must be a named read (read_to_host) that the manual
+// lists.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -54,7 +54,7 @@ StepCounts second_step(int ranks, std::vector<std::string> overrides) {
   else
     on_ranks(ranks, on_rank);
   cuda_double::name_host_waits_by(nullptr);
-  counts.waits.erase("thread of a host's queue");  // the rank's thread does not wait for that thread
+  counts.waits.erase("thread of a host's queue");  // these are waits of another thread, not of the rank's
   return counts;
 }
 
@@ -65,7 +65,7 @@ Counts once_a_rank(int64_t ranks) {
 
 void expect_reads(const StepCounts& counts, const Counts& expected) {
   EXPECT_EQ(counts.reads, expected);
-  EXPECT_EQ(counts.waits, expected) << "the host waits exactly once for each read";
+  EXPECT_EQ(counts.waits, expected) << "the host must wait exactly once for each read";
 }
 
 TEST(HostWaits, StepOfOneRankReadsNoRoutingCounts) { expect_reads(second_step(1, {}), once_a_rank(1)); }

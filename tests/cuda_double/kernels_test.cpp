@@ -1,4 +1,5 @@
-// Kernels whose threads are fibers. Threads synchronise as on a card, and errors that would occur on a card are found.
+// Kernels on the CUDA test double, which runs threads as fibers. Threads synchronise as on a card, and errors that
+// would occur on a card are found.
 #include <cuda_fp8.h>
 #include <gtest/gtest.h>
 
@@ -44,8 +45,8 @@ __global__ void reverse(int* values, bool synchronised) {
   values[threadIdx.x] = all[blockDim.x - 1 - threadIdx.x];
 }
 
-/// Returns the number of runs that correctly reverse 256 values. Each run has another order of threads. It also has
-/// other values, because shared memory keeps the values of the previous run, as on a card.
+/// Returns the number of runs, out of four, that correctly reverse 256 values. The order of threads differs between
+/// runs. The values differ, too, because shared memory keeps those of the previous run, as on a card.
 int runs_that_reverse(bool synchronised) {
   int right = 0;
   for (uint64_t order = 0; order < 4; ++order) {
@@ -164,7 +165,7 @@ TEST(CudaDoubleKernels, AtomicsLoseNoUpdate) {
   EXPECT_EQ(sum, 4u * 4950);
 }
 
-// A copy completes at the wait for it, and not earlier.
+// A copy is complete after the wait for it, and not before.
 TEST(CudaDoubleKernels, CopiesArriveAtTheWait) {
   const std::vector<float> from{1, 2, 3, 4};
   std::vector<float> early(2), late(2);
@@ -181,7 +182,7 @@ TEST(CudaDoubleKernels, CopiesArriveAtTheWait) {
                   "an address that is no multiple of that"));
 }
 
-// NVIDIA's own conversion, which kernels call, gives the same codes as the CPU's conversion.
+// NVIDIA's conversion, which kernels call, gives the same codes as the CPU's conversion.
 TEST(CudaDoubleKernels, Fp8CodesEqualTheCpus) {
   for (int i = -2000; i <= 2000; ++i) {
     const float x = static_cast<float>(i) * 0.2237f;

@@ -1,4 +1,5 @@
-// Number of launches of a layer on a card. Each launch costs some microseconds, even if its work is small.
+// Numbers of launches of layers, counted by the CUDA test double. On a card, each launch takes microseconds, even for
+// little work.
 #include "tests/support/cuda_double/launches.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +92,7 @@ LaunchCounts without_products(LaunchCounts counts) {
   return counts;
 }
 
-// Counts the launches of an MoE layer, without its products. `duel` decides a schedule.fused that is unset.
+// Counts the launches of an MoE layer, without its products. If schedule.fused is unset, `duel` decides.
 Launches::Counts count_moe_layer(const std::vector<std::string>& overrides, const moe::MoeSchedule& schedule = {},
                                  kernels::Duel* duel = nullptr, Dtype dtype = Dtype::f32) {
   Launches l(overrides, dtype);

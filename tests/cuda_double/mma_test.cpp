@@ -1,4 +1,4 @@
-// Compares the twins of the tensor cores' instructions with plain products.
+// Compares the CUDA test double's tensor core instructions with plain products.
 #include "framework/kernels/cuda/attention/mma.cuh"
 
 #include <gtest/gtest.h>

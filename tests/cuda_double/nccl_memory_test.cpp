@@ -1,5 +1,5 @@
-// Peaks of a device's memory under NCCL. Memory is freed at its last use in the order of issue, although the device
-// reaches this use much later.
+// Peaks of device memory with NCCL. Memory is freed once its last use is issued, although the device reaches this use
+// much later.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -31,8 +31,8 @@ int64_t peak_since(const device::MemoryStats& before, device::DeviceContext& con
   return context.allocator()->stats().peak_total - before.total;
 }
 
-// Stages that pass on tensors whose elements are all equal, and that sum all inputs of a rank. Each action also
-// allocates memory of the size of a message, as a model does.
+// Stages that send tensors of equal elements, and add up all inputs of a rank. Each action allocates a tensor of the
+// size of a message, as a model does.
 class OneValue final : public pp::StageWork {
  public:
   explicit OneValue(Device device)
@@ -65,8 +65,8 @@ class OneValue final : public pp::StageWork {
   const Tensor received_;
 };
 
-// Returns the peaks of the ranks of a pipeline. Checks that every tensor that arrives is whole, although its sender's
-// memory is in use again.
+// Returns the peaks of the ranks of a pipeline. Expects every received tensor to be correct, although its sender has
+// reused the memory.
 std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int micro_batches) {
   std::vector<int64_t> peaks(ranks);
   const auto body = [&](const CardWorld& w) {
@@ -138,7 +138,7 @@ TEST(NcclMemory, BoundedPassInEightChunksNeedsAtMostTwoEighthsOfTheMemory) {
   for (int rank : {0, 1}) EXPECT_LE(8 * cut[rank], 2 * whole[rank]) << "rank " << rank;
 }
 
-// No event owns the rows that a rank sends, and a tape overwrites a gradient of which it is the sole owner. Rank 1
+// No event owns the rows that a rank sends, and a tape may overwrite a gradient that only the tape owns. Rank 1
 // receives late, because a lane that waits for `gate` still uses the memory of its gathered rows.
 TEST(NcclMemory, RowsMayBeOverwrittenOnceTheyAreGathered) {
   constexpr int64_t rows = 8, width = 64;
@@ -152,7 +152,7 @@ TEST(NcclMemory, RowsMayBeOverwrittenOnceTheyAreGathered) {
       fill(stream, mine, 1);
       return tp::RowGather(mine, w.world, stream);
     };
-    send_ones().all(stream);  // makes the channels
+    send_ones().all(stream);  // connects the ranks
     stream.synchronize();
     uintptr_t place = 0;
     if (w.world.rank() == 1) {
@@ -166,7 +166,7 @@ TEST(NcclMemory, RowsMayBeOverwrittenOnceTheyAreGathered) {
     const Tensor all = gather.all(stream);
     fill(stream, mine, 2);
     if (w.world.rank() == 1) {
-      EXPECT_EQ(all.address(), place) << "this test needs the same memory again";
+      EXPECT_EQ(all.address(), place) << "the allocator must return the same memory again for this test";
     } else {
       const device::Event overwritten = stream.record();
       for (int i = 0; i < 100 && !overwritten.done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));

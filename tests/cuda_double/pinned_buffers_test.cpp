@@ -145,13 +145,13 @@ TEST_F(CudaPinned, OffloadedBlocksAreReusedAndCounted) {
   EXPECT_EQ(a, b);
   EXPECT_EQ(allocator.stats().used_in(Category::offload), 8000);
   allocator.deallocate(b, 8000, Category::offload);
-  void* c = allocator.allocate(9000, Category::offload);  // frees the cached buffer to make room
+  void* c = allocator.allocate(9000, Category::offload);  // frees the cached buffer first
   EXPECT_EQ(memory->held(), limit);
   EXPECT_THROW(static_cast<void>(allocator.allocate(1, Category::offload)), base::Error);
   allocator.deallocate(c, 9000, Category::offload);
 }
 
-// Sizes of routed rows differ in every step, but few sizes need an allocation.
+// Sizes of routed rows differ in every step, but only few of them may need an allocation.
 TEST_F(CudaPinned, OffloadedBlocksOfSimilarSizesAreReused) {
   const auto unlimited = std::make_shared<PinnedMemory>(0, 0);
   PinnedAllocator allocator(blocks, unlimited);

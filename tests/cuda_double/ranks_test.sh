@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Ranks under mpirun that use cards of the double. Their losses must equal those on the CPU.
+# Ranks under mpirun on cards of the CUDA test double. Their losses must equal those on the CPU.
 . "$(dirname "$0")/../cli/cli.sh"
 
 small=(train.steps=2 batch.global=4 batch.micro=1 model.context=8)
 
-# `same_losses NAME key=value...` expects that two ranks on the double, with these overrides, have the losses of one rank
-# on the CPU without these overrides.
+# `same_losses NAME key=value...` expects two ranks on the double, with these overrides, to have the same losses as one
+# rank on the CPU without them.
 same_losses() {
   HEXAD_DEVICE=cpu expect 0 "$HEXAD" train tiny.yaml "${small[@]}" run.dir="$1.one"
   expect 0 ranks 2 train tiny.yaml device=cuda "${small[@]}" run.dir="$1" "${@:2}"

@@ -1,4 +1,4 @@
-// The double of CUDA's runtime must behave like CUDA wherever the backend relies on it.
+// Behaviour of CUDA's runtime on which the backend relies, and which the CUDA test double must therefore have.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -155,7 +155,7 @@ TEST_F(CudaDouble, CallsOfThreadsWithoutADeviceFail) {
   EXPECT_EQ(take_calls_without_device(), 3);
 }
 
-// True if `call` waits for a busy stream. Runs `call` on a thread of device 0.
+// Runs `call` on a thread of device 0 while a stream is busy. Returns true if `call` waits for this stream.
 template <class F>
 bool waits_for_the_device(const F& call) {
   using namespace std::chrono_literals;
@@ -183,7 +183,7 @@ TEST_F(CudaDouble, AllocationsAndFreesWaitForTheDevice) {
   EXPECT_TRUE(waits_for_the_device([&] { return cudaFreeHost(pinned); }));
 }
 
-// With as many further streams as the device has connections, one of them shares the first stream's connection.
+// There are as many other streams as connections, so one of them shares the connection of the first stream.
 TEST_F(CudaDouble, StreamWaitsForBlockedWorkOfItsConnection) {
   const int count = settings().connections;
   std::vector<cudaStream_t> others(count);

@@ -1,4 +1,4 @@
-// Segment of the card's memory, which joins free ranges, grows, and gives pages back.
+// Segment of card memory: joins free ranges, grows, and gives pages back.
 #include "framework/device/cuda/segment.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct CudaSegment : ::testing::Test {
       taken = segment.take(bytes);
     }
     EXPECT_TRUE(taken.has_value());
-    std::memset(taken->begin, 1, bytes);  // the double's pages exist and are writable
+    std::memset(taken->begin, 1, bytes);  // pages of the CUDA test double exist and are writable
     return taken->begin;
   }
   void give(void* p, int64_t bytes) { segment.give(p, bytes, {}); }

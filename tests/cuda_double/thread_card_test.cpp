@@ -1,4 +1,4 @@
-// Threads that use a card without having chosen one, and threads of another card.
+// Threads that use a card before they choose one, and threads that use objects of another card.
 #include "framework/device/cuda/thread_card.h"
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// Ranges of bytes in a text.
+// Sets of byte ranges of a text.
 #include "framework/data/byte_ranges.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Contents of plain and compressed files, and damage in them.
+// Reading of plain and compressed files, and detection of damage.
 #include "framework/data/byte_stream.h"
 
 #include <gtest/gtest.h>
@@ -116,8 +116,8 @@ TEST(ByteStream, TruncatedStreamIsAnErrorAtEveryLength) {
 TEST(ByteStream, DamageIsNamedByFileAndByte) {
   const ScratchFolder folder;
   std::string gz = gzip(long_text()), zst = zstd(long_text());
-  gz[gz.size() - 6] ^= 1;  // the checksum
-  zst[1] ^= 1;             // the magic number
+  gz[gz.size() - 6] ^= 1;  // damages the checksum
+  zst[1] ^= 1;             // damages the magic number
   const auto message = [&](const std::string& path) { return message_of(ExitCode::data, [&] { contents(path); }); };
   expect_contains(message(folder.write("a.gz", gz)), "a.gz: damaged gzip stream after byte ");
   expect_contains(message(folder.write("a.zst", zst)), "a.zst: damaged zstd stream after byte ");

@@ -1,4 +1,4 @@
-// Parser of the JSON of conversations.
+// JSON parser for conversations.
 #include "framework/data/chat_json.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace hexad::data {
 using base::cat;
 namespace {
 
-// Returns the JSON in one line. A text that is not JSON gives its problem.
+// Parses `text`. Returns its JSON in one line, or the problem if it is not JSON.
 std::string parsed(std::string_view text) {
   ChatJson json = 1;
   const std::string problem = parse_chat_json(text, json);
@@ -46,7 +46,7 @@ TEST(ChatJson, ProblemsAreThoseOfTheParser) {
   }
 }
 
-// A parser that compares each key with all keys before it would take minutes.
+// Comparing each key with all earlier keys would take minutes.
 TEST(ChatJson, ObjectsMayHaveManyKeys) {
   constexpr int count = 300'000;
   std::string text = "{";

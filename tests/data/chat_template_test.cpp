@@ -1,4 +1,4 @@
-// Chat templates in the folders of models.
+// Reading of chat templates from model folders.
 #include "framework/data/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST(ChatTemplate, ThatIsMissingOrDamagedIsRefused) {
                   ": has no chat template (chat_template.jinja, or chat_template in "
                   "tokenizer_config.json), which --chat-form model needs; choose a named form");
   folder.write("tokenizer_config.json", R"({"chat_template": 1})");
-  expect_contains(message(folder.path()), "'chat_template' is number, expected a string");
+  expect_contains(message(folder.path()), "'chat_template' is a number, expected a string");
   folder.write("tokenizer_config.json", "[]");
   expect_contains(message(folder.path()), "tokenizer_config.json: is not a JSON object");
   folder.write("tokenizer_config.json", "{}");

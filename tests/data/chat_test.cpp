@@ -1,5 +1,5 @@
-// Records in JSON lines: paths of text keys, the shapes of conversations, their written forms, and the parts that
-// models learn.
+// Records in JSON lines: paths of text keys, shapes of conversations, their text in each form, and the parts that are
+// learned.
 #include "framework/data/chat_form.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ Document one(const std::string& line, std::string_view form) {
   return result.documents.empty() ? Document{} : result.documents.front();
 }
 
-// Returns the text with angle quotes around the parts that are learned.
+// Returns the text with angle quotes around its learned parts.
 std::string with_answers(const Document& document) {
   std::string text;
   size_t begin = 0;
@@ -136,7 +136,7 @@ TEST(ChatForm, OtherKeysOfTurnsAreRefusedUnlessTheyAreEmpty) {
                             "other keys with strings for --chat-form model"});
   EXPECT_EQ(problems(R"("weight": 0.5)"), Problems{turn + "a \"weight\" that is 0.5, expected 0 (not learned) or 1"});
   EXPECT_EQ(problems(R"("weight": "0")"),
-            Problems{turn + "a \"weight\" that is string, expected 0 (not learned) or 1"});
+            Problems{turn + "a \"weight\" that is a string, expected 0 (not learned) or 1"});
 }
 
 TEST(ChatForm, ProblemsAreNamedByLine) {
@@ -154,7 +154,7 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"system": "S", "prompt": "A", "instruction": "B", "output": "C"})", "gemma"),
                   "a.jsonl:2: the key \"system\" has role \"system\", expected user, assistant");
   expect_contains(problem(R"({"system": 1, "prompt": "A", "completion": "C"})", "chatml"),
-                  "a.jsonl:2: \"system\" is number, expected a string");
+                  "a.jsonl:2: \"system\" is a number, expected a string");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": "Hi"}]})", "chatml"),
                   "a.jsonl:2: has no answer to train on");
   expect_contains(problem(R"({"messages": [{"role": "user"}]})", "chatml"),
@@ -167,15 +167,15 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
       problem(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "x": 1}]}]})", "chatml"),
       "\"content\" has a part that has the key \"x\", which is not supported; supported: type, text");
   expect_contains(problem(R"({"prompt": "A", "completion": "B", "history": "Q"})", "chatml"),
-                  "a.jsonl:2: \"history\" is string, expected a list of pairs");
+                  "a.jsonl:2: \"history\" is a string, expected a list of pairs");
   expect_contains(problem(R"({"instruction": "A", "output": "B", "history": [["Q", "R"], ["Q"]]})", "chatml"),
                   "a.jsonl:2: element 2 of \"history\" is not two strings, expected a list of pairs");
   expect_contains(problem(R"({"messages": [{"role": "assistant", "content": "Hi", "weight": 0}]})", "chatml"),
                   "has no answer to train on: expected an assistant turn with text or calls of tools, whose \"weight\" "
                   "is not 0");
-  expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
+  expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is a string, expected a list of turns");
   expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"),
-                  "turn 1 of \"messages\": is string, expected an object");
+                  "turn 1 of \"messages\": is a string, expected an object");
   expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is not a conversation: expected \"messages\"");
   const std::string unclosed = problem(base::cat("{\"prompt\": \"", std::string(100'000, 'x')), "chatml");
   expect_contains(unclosed, "a.jsonl:2: is not JSON: column ");

@@ -1,4 +1,4 @@
-// Temporary folder of a test, and checks of error messages.
+// Temporary folder for tests, and checks of error messages.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class ScratchFolder {
 
   std::string operator/(std::string_view name) const { return (path_ / name).string(); }
   std::string path() const { return path_.string(); }
-  /// Writes `contents` to `name`, makes its folders, and returns the path.
+  /// Writes `contents` to the file `name`, creates its parent folders, and returns its path.
   std::string write(std::string_view name, std::string_view contents) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

@@ -1,4 +1,4 @@
-// Small datasets whose tokens show their position.
+// Small datasets in which each token id is its position in the file.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ using Ids = std::vector<int32_t>;
 /// Returns a dataset of documents with the given lengths. Ids count up from 0, so a token's id is its position in the
 /// file. With `mask_odd_ids`, odd ids are not targets.
 inline std::shared_ptr<const TokenDataset> dataset_of(const std::vector<int>& lengths, bool mask_odd_ids = false) {
-  const ScratchFolder folder;  // the open file survives the removal of its name
+  const ScratchFolder folder;  // the dataset keeps its file open after the folder is removed
   TokenDatasetWriter writer(folder / "x.hxd", 65536, {}, mask_odd_ids);
   int32_t next = 0;
   for (int length : lengths) {

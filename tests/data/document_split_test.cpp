@@ -1,4 +1,4 @@
-// Cutting of texts into documents.
+// Division of texts into documents.
 #include "framework/data/documents.h"
 
 #include <gtest/gtest.h>

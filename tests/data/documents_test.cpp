@@ -1,4 +1,4 @@
-// Documents and checks of text that arrives in blocks.
+// Text that arrives in blocks: its division into documents, and its checks.
 #include "framework/data/documents.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(DocumentSplitter, WhiteSpaceBeforeALongTextIsKeptAndWhiteSpaceAloneIsEmpty)
   EXPECT_EQ(joined, spaces + "words");
 }
 
-// 257 MiB of zeros, which take no memory unless they are copied.
+// 257 MiB of zeros. The mapping takes almost no memory unless the zeros are copied.
 struct Zeros {
   size_t size = size_t{257} << 20;
   void* bytes = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

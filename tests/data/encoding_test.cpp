@@ -40,7 +40,7 @@ TEST(EncodeDocument, MaskCoversAnswersAndTheEndAfterALastAnswer) {
   EXPECT_EQ(encode_document(*tokenizer, document, true).loss_mask, std::vector<uint8_t>(10, 0));
 }
 
-// Byte tokenizer with one special token "<s>", which begins documents.
+// Byte tokenizer with one special token "<s>" at the beginning of each document.
 class SpecialTokenizer final : public Tokenizer {
  public:
   std::vector<int32_t> encode(std::string_view text) const override { return bytes_->encode(text); }
@@ -110,7 +110,7 @@ std::unique_ptr<Tokenizer> loaded(const nlohmann::json& json) {
   return load_tokenizer(folder.write("tokenizer.json", json.dump()));
 }
 
-// Returns a conversation in the form of a model's template.
+// Builder of a conversation in the form of a model's template.
 class ModelChat {
  public:
   ModelChat() { document_.of_model = true; }
@@ -166,8 +166,8 @@ TEST(EncodeConversation, EndOfAnAnswerHasTheIdsThatFollowAnAnswer) {
   EXPECT_EQ(ids_after_answer(*t, ""), Ids{});
 }
 
-// Returns a tokenizer whose token 259 is two ends of lines, 260 is x with the first byte of an e with an acute accent,
-// 261 is <|im_start|> and 262 is <|im_end|>.
+// Returns the JSON of a tokenizer with the tokens 259 ("\n\n"), 260 (x and the first UTF-8 byte of e with acute
+// accent), 261 (<|im_start|>) and 262 (<|im_end|>).
 nlohmann::json chat_json() {
   nlohmann::json json = byte_level_json();
   json["pre_tokenizer"]["use_regex"] = false;
@@ -217,7 +217,8 @@ TEST(EncodeConversation, PartsAreConvertedOneByOneIfTheTokenizerChangesTheText) 
   const EncodedDocument encoded = encode_document(*t, chat.document(), true);
   EXPECT_EQ(encoded.ids, (Ids{261, '\n', '\n', 0xc3, 0xa9, 262, 258}));
   EXPECT_EQ(encoded.loss_mask, (Mask{0, 0, 1, 1, 1, 1, 1}));
-  EXPECT_EQ(encode_document(*t, chat.document(), false).ids, encoded.ids) << "a prompt is converted alike";
+  EXPECT_EQ(encode_document(*t, chat.document(), false).ids, encoded.ids)
+      << "prompts and training texts give the same ids";
 }
 
 TEST(EncodeConversation, NoTokenJoinsAnAnswerWithTheNextTurn) {

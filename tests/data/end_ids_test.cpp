@@ -1,4 +1,4 @@
-// Ids that end the texts of a model.
+// Ids of the tokens that end a model's text.
 #include "framework/data/end_ids.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// Returns a tokenizer whose documents end with 258, with the special token <|user|> (259), and with <|observation|>
-// (260), which is not special.
+// Returns a tokenizer whose documents end with 258. It also has the special token <|user|> (259), and the token
+// <|observation|> (260), which is not special.
 std::unique_ptr<Tokenizer> tokenizer_of_a_model() {
   const ScratchFolder folder;
   nlohmann::json json = byte_level_json();
@@ -50,7 +50,7 @@ TEST(EndIds, IdsOutsideOfTheVocabularyAndTextAreIgnoredWithAWarning) {
   const std::string ignored = path + ": eos_token_id is ignored where it is ";
   EXPECT_EQ(found.warnings[0], ignored + "9999, expected an id of the tokenizer, 0 to 260");
   EXPECT_EQ(found.warnings[1], ignored + "-1, expected an id of the tokenizer, 0 to 260");
-  EXPECT_EQ(found.warnings[2], ignored + "string, expected an id of the tokenizer, 0 to 260");
+  EXPECT_EQ(found.warnings[2], ignored + "a string, expected an id of the tokenizer, 0 to 260");
   EXPECT_EQ(found.warnings[3], ignored + "97, which is the text 'a', expected a special token of the tokenizer");
 }
 

@@ -256,7 +256,7 @@ TEST_F(Inputs, UnlistableFolderIsNamed) {
   fs::permissions(folder_ / "in/private", fs::perms::owner_all);
 }
 
-// Nests more folders than a path may name.
+// Nests folders until their path exceeds the maximum length of a path.
 TEST_F(Inputs, FoldersTooDeepToBeNamedAreRefused) {
   folder_.write("in/a.txt", "text");
   const std::string name(200, 'd');

@@ -22,13 +22,13 @@ void append(std::string& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// The parts of a dataset, which a test may change before it is written.
+// Parts of a dataset. Tests may change them before the dataset is written.
 struct Parts {
   std::vector<Ids> sequences = {{1, 2, 3}, {4}, {}, {5, 6}};
   std::vector<int64_t> documents = {0, 2, 4};
   uint64_t version = 1;
   uint64_t dtype = 8;
-  int64_t moved = 0;  // added to the position of the last sequence, in tokens
+  int64_t moved = 0;  // shift of the last sequence in the index, in tokens
 };
 
 template <class T>

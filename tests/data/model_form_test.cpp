@@ -24,7 +24,7 @@ namespace {
 
 using Turns = std::vector<ChatTurn>;
 
-// A template that writes the same text as a named form.
+// Template that writes the same text as the named form `form`.
 struct Twin {
   std::string_view form, source;
   std::string bos = {}, eos = {};
@@ -65,7 +65,7 @@ ModelForm form_of(std::string_view source, const std::string& bos = "", const st
       {.source = std::string(source), .path = "t.jinja", .tokens = {{"bos_token", bos}, {"eos_token", eos}}});
 }
 
-// A tokenizer with the special tokens of all named forms.
+// Returns a tokenizer with the special tokens of all named forms.
 std::unique_ptr<Tokenizer> tokenizer_of_forms() {
   const ScratchFolder folder;
   nlohmann::json json = byte_level_json();
@@ -201,21 +201,21 @@ TEST(ModelForm, AnswerThatIsNotLearnedIsNoTarget) {
 TEST(ModelForm, TemplateThatChangesEarlierTextIsRefused) {
   const Turns turns = conversation(false);
   const std::string end = ", so the tokens of the answer cannot be found; choose a named --chat-form";
-  // Earlier answers lose a mark.
+  // The mark ! follows only the last answer, so it disappears from earlier answers.
   EXPECT_EQ(
       problem_of(
           form_of("{% for m in messages %}{{ m.role }}:{{ m.content }}{% if loop.last and m.role == 'assistant' %}"
                   "!{% endif %}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"),
           turns),
       base::cat("turn 2: t.jinja: later turns change the text of this turn or of earlier turns", end));
-  // The beginning of an answer has a mark that a whole answer does not have.
+  // The beginning of an answer has the mark <think>, which complete answers lack.
   EXPECT_EQ(problem_of(form_of("{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}"
                                "{% if add_generation_prompt %}assistant:<think>{% endif %}"),
                        turns),
-            base::cat("turn 2: t.jinja: the text with the answer does not begin with the text before it, up to where a "
-                      "model would answer (add_generation_prompt)",
+            base::cat("turn 2: t.jinja: the text with the answer does not begin with the text before it and the "
+                      "beginning of an answer (add_generation_prompt)",
                       end));
-  // Whole answers have no mark, and an answer with the text of the mark does not stand for it.
+  // Complete answers lack the mark A:, and the same text in an answer does not replace it.
   expect_contains(problem_of(form_of("{% for m in messages %}{{ m.content }}\n{% endfor %}"
                                      "{% if add_generation_prompt %}A:{% endif %}"),
                              Turns{{"user", "a", 1}, {"assistant", "A:b", 2}}),
@@ -227,7 +227,7 @@ TEST(ModelForm, TemplateThatWritesNoAnswersIsRefused) {
       "has no answer to train on: t.jinja writes no text of its assistant turns; choose a named --chat-form";
   for (const char* source : {"", "Hello", "{% for m in messages %}{{ m.role }}: {{ m.contents }}\n{% endfor %}"})
     EXPECT_EQ(problem_of(form_of(source), conversation(false)), refusal) << source;
-  // A conversation without answers is refused for another reason, so the template is not blamed.
+  // A conversation without answers is refused for another reason, so the template is not refused.
   EXPECT_EQ(problem_of(form_of("Hello"), Turns{{"user", "a", 1}, {"assistant", "", 2}}), "");
 }
 

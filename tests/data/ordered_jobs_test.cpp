@@ -1,4 +1,4 @@
-// Conversion of items on several threads.
+// Conversion of items on several threads, in order.
 #include "framework/data/ordered_jobs.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using Jobs = OrderedJobs<int, int>;
 
-// Returns the item. Takes longer if it is a multiple of seven.
+// Returns the item, for multiples of seven after a delay.
 int slow_copy(int item) {
   if (item % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
   return item;
@@ -53,7 +53,7 @@ TEST(OrderedJobs, ItemsWithoutBytesFillBatches) {
   int taken = 0;
   Jobs jobs(workers, 100, slow_copy, [&](int) { ++taken; });
   for (int i = 0; i < 10'000; ++i) jobs.add(int{i}, 0);
-  EXPECT_GT(taken, 9'000) << "only few items may wait in memory";
+  EXPECT_GT(taken, 9'000) << "only a few items may wait in memory";
   jobs.finish();
   EXPECT_EQ(taken, 10'000);
 }
@@ -111,7 +111,7 @@ TEST(Workers, RunCallsEveryIndexOnceAndRethrowsTheFirstError) {
   } catch (const base::Error& error) {
     EXPECT_EQ(std::string(error.what()), "index 7");
   }
-  EXPECT_EQ(calls, std::vector<int>(50, 2)) << "the other calls are made";
+  EXPECT_EQ(calls, std::vector<int>(50, 2)) << "calls after a failed call are still made";
 }
 
 // Sets the default stack size of new threads. The destructor restores it.

@@ -41,13 +41,13 @@ Source source_of(const std::vector<int>& lengths, int64_t context, uint64_t seed
   return {dataset_of(lengths), context, packing, seed};
 }
 
-// Tests of properties that both orders of data have.
+// Tests that hold for both orders of data.
 template <class T>
 class Shuffled : public testing::Test {};
 using Sources = testing::Types<ShuffledSequences, ShuffledDocuments>;
 TYPED_TEST_SUITE(Shuffled, Sources);
 
-// Returns how often each token is an input in sequences [begin, end).
+// Returns, for each token, the number of times that it is an input in sequences [begin, end).
 std::vector<int> visits(const Source& source, int tokens, int64_t begin, int64_t end) {
   std::vector<int> seen(tokens, 0);
   for (int32_t id : source.batch(begin, end - begin).ids) ++seen.at(id);
@@ -63,7 +63,7 @@ TYPED_TEST(Shuffled, EpochOfWholeSequencesHasEveryTokenOnce) {
     EXPECT_EQ(visits(source, n, epoch * n / 16, (epoch + 1) * n / 16), std::vector<int>(n, 1)) << "epoch " << epoch;
 }
 
-// A sequence that contains the end of an epoch is neither lost nor seen twice.
+// A sequence that spans two epochs is neither lost nor repeated.
 TYPED_TEST(Shuffled, SequencesAcrossEpochsHaveEveryTokenOncePerEpoch) {
   const int n = total(many_lengths());
   for (int64_t context : {1, 7, 16, 48, 1000}) {
@@ -159,8 +159,8 @@ TYPED_TEST(Shuffled, WithoutTokensIsADataError) {
   }
 }
 
-// Returns the share of pairs of neighbours, among the first `sequences` sequences of `source`, that begin in the same
-// document.
+// Returns the share of adjacent pairs, among the first `sequences` sequences of `source`, whose two sequences begin in
+// the same document.
 double share_of_neighbours_in_one_document(const Source& source, const std::vector<int>& lengths, int64_t sequences) {
   const std::vector<int> document_of = document_of_token(lengths);
   const auto document = [&](int64_t s) { return document_of[source.batch(s, 1).ids[0]]; };
@@ -180,7 +180,7 @@ TEST(ShuffledSequences, NeighboursShareALongDocumentOnlyByChance) {
   EXPECT_GT(share_of_neighbours_in_one_document(source_of<ShuffledDocuments>(lengths, 8), lengths, sequences), 0.99);
 }
 
-// One document of ten tokens is cut into five pieces over two epochs. Three of the pieces begin in the first epoch.
+// One document of ten tokens is divided into five pieces over two epochs. Three of the pieces begin in the first epoch.
 TEST(ShuffledSequences, PieceAcrossEpochsBelongsToTheEpochInWhichItBegins) {
   const auto source = source_of<ShuffledSequences>({10}, 4);
   const auto pieces = [&](int64_t begin, int64_t end) {
@@ -204,7 +204,7 @@ TEST(ShuffledSequences, PieceAcrossEpochsBelongsToTheEpochInWhichItBegins) {
 
 TEST(ShuffledSequences, EpochsDifferInOrderAndSequenceBounds) {
   auto lengths = many_lengths();
-  lengths.push_back(16 - total(lengths) % 16);  // otherwise sequences would begin elsewhere in each epoch anyway
+  lengths.push_back(16 - total(lengths) % 16);  // epochs of whole sequences, so only shuffling moves their bounds
   const int64_t sequences = total(lengths) / 16;
   const auto source = source_of<ShuffledSequences>(lengths, 16);
   std::vector<Ids> firsts(2);
@@ -263,7 +263,7 @@ TEST(ShuffledDocuments, DocumentLongerThanTheContextContinues) {
   EXPECT_EQ(source.epoch(3), 1);
 }
 
-// Resumed runs rely on these values, which are the first tokens of the first sequences and of some distant sequences.
+// Resumed runs rely on these values, which are the first tokens of the first sequences and of distant sequences.
 TEST(DataOrder, NeverChanges) {
   const auto firsts = [](const Source& source) {
     Ids out;

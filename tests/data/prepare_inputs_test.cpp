@@ -1,4 +1,4 @@
-// Texts and JSON that preparation reads, and inputs that it refuses.
+// Texts and JSON that `hexad prepare` reads, and inputs that it refuses.
 #include "framework/data/prepare.h"
 
 #include <gtest/gtest.h>
@@ -149,7 +149,7 @@ TEST(Prepare, JsonWithoutTheTextKeyThatTheUserNamesIsAnError) {
   expect_contains(refusal("{\n  \"content\": \"alpha\"\n}\n"), "a.json: object 1: has no key \"contents.text\"");
   expect_contains(refusal("{\"content\": \"alpha\"}"), "a.json:1: has no key \"contents.text\"");
   f.options.inputs = {f.folder.write("a.json", "[1, 2]"), f.folder.write("b.json", "[]"), f.folder / "text"};
-  EXPECT_EQ(prepare(f.options).files, 4) << "other lists are text";
+  EXPECT_EQ(prepare(f.options).files, 4) << "JSON lists without objects are read as text";
 }
 
 TEST(Prepare, ListIsJsonIfAnyOfItsObjectsHasAText) {
@@ -183,7 +183,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
                   "with strings: body\n");
   expect_contains(two,
                   "\ncorrect or remove the object, because no option skips single objects; --exclude PATTERN skips");
-  expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");
+  expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is a number");
   expect_contains(refusal("d.ndjson", "{\"text\": \"a\\u0000b\"}"),
                   "d.ndjson:1: \"text\" is not text: it has a zero byte");
   std::string many;
@@ -224,7 +224,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.output.clear(); }), "no output folder");
   expect_contains(message(usage, [](auto& o) { o.heldout = 1; }), "held-out fraction is 1, expected 0 to below 1");
   expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "held-out fraction is nan");
-  expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "at most 3 bytes");
+  expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "--split-bytes 3, expected 0");
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
                   "--split separator needs --separator, the line between documents, but it is empty");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),

@@ -14,7 +14,7 @@
 namespace hexad::data {
 namespace {
 
-// Error of every exclusive lock; 0: none.
+// errno of every exclusive lock, or 0 if exclusive locks succeed.
 int& lock_error() {
   static int error = 0;
   return error;
@@ -65,7 +65,7 @@ TEST_F(PrepareLocks, OtherErrorsAreNamed) {
   expect_contains(message_of(ExitCode::resource, [&] { prepare(corpus.options); }),
                   "; this file system locks only files that this process may write");
   lock_error() = 0;
-  EXPECT_FALSE(prepare(corpus.options).skipped) << "the lock file that is left does not disturb";
+  EXPECT_FALSE(prepare(corpus.options).skipped) << "a lock file left behind does not prevent preparation";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Preparation on several threads, after interruptions, and of conversations.
+// Preparation on several threads, preparation after interruptions, and preparation of conversations.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -32,7 +32,7 @@ TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
   }
 }
 
-// Returns an object that has a text, which may be empty, and a conversation.
+// Returns a JSON object with a text and a conversation. The text is empty if i is a multiple of ten.
 std::string json_object(int i) {
   return cat("{\"text\": \"", i % 10 == 0 ? "" : cat("text ", i, " of ", i * 7 % 13), "\", \"prompt\": \"What is ", i,
              "?\", \"completion\": \"It is ", i, ".\"}");

@@ -71,7 +71,7 @@ TEST(Batch, CountsDocumentsOnlyIfTheyDivideTheSequences) {
     (other.*bounds)[t] = to;
     return other.document_count();
   };
-  EXPECT_EQ(changed(&Batch::first, 4, 1), 0);  // no document has the first token
+  EXPECT_EQ(changed(&Batch::first, 4, 1), 0);  // the first token of sequence 1 belongs to no document
   EXPECT_EQ(changed(&Batch::last, 1, 2), 0);   // rows of one document have different bounds
   EXPECT_EQ(changed(&Batch::first, 2, 2), 0);  // one document begins before the previous one ends
   EXPECT_EQ(changed(&Batch::last, 3, 5), 0);   // the document ends after its sequence
@@ -99,7 +99,7 @@ TEST(Mixture, ProportionsFollowTheWeightsAtEveryLength) {
     ASSERT_EQ(at.index, counts[at.part]) << "sequence " << i;  // each part is read in order and without gaps
     ++counts[at.part];
     for (size_t p = 0; p < weights.size(); ++p) {
-      // The error may be 1e-5 per sequence, because weights are rounded to 1/65536.
+      // Allows 1e-5 per sequence, because weights are rounded to 1/65536.
       ASSERT_NEAR(static_cast<double>(counts[p]), weights[p] * static_cast<double>(i + 1),
                   1 + 1e-5 * static_cast<double>(i));
     }

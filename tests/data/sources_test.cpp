@@ -10,7 +10,7 @@ namespace {
 
 using namespace data;
 
-// Source whose sequence i holds the ids first + i, first + i + 1, ..., as changed by `spoil`.
+// Source whose sequence i has the ids first + i, first + i + 1, ... Then `spoil` changes them.
 class Counting final : public Source {
  public:
   using Spoil = std::function<void(int64_t index, const Row& row)>;

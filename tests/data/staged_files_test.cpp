@@ -53,8 +53,8 @@ TEST(StagedFiles, AreRemovedWithoutCommit) {
   EXPECT_EQ(entries(folder), 1u);
 }
 
-// A move fails if its destination folder does not exist. In the first case this is the move of the old file sub/old,
-// and in the second case that of the new file sub/new.
+// A move fails if its destination folder does not exist. The first case makes the move of the old file sub/old fail,
+// and the second case that of the new file sub/new.
 TEST(StagedFiles, FailedCommitRestoresTheOldFiles) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {
@@ -73,7 +73,7 @@ TEST(StagedFiles, FailedCommitRestoresTheOldFiles) {
   }
 }
 
-// The leftovers carry the number of a running process, because another process may have reused the number.
+// The names of leftover files contain a process id. A running process may have this id, because ids are reused.
 TEST(StagedFiles, LeftoversAreRecognisedWhileAnotherProcessHasTheirNumber) {
   const ScratchFolder folder;
   for (const int pid : {::getppid(), ::getpid()}) {

@@ -98,7 +98,7 @@ TEST(TokenDataset, ChangeSinceTheCheckpointIsNamed) {
   expect_contains(message, "the checkpoint was trained on " + before.to_string());
 }
 
-// Damages the bytes of the sample file, and returns the message of opening it.
+// Applies `damage` to the bytes of the sample file. Returns the error message of opening it.
 std::string opening_damaged(const std::function<void(std::string&)>& damage,
                             DatasetCheck check = DatasetCheck::everything) {
   const ScratchFolder folder;
@@ -111,8 +111,8 @@ std::string opening_damaged(const std::function<void(std::string&)>& damage,
   return message;
 }
 
-// Changes header fields and computes the header's digest again, like a buggy or hostile writer. Returns the message of
-// opening the file.
+// Changes header fields and computes the header's digest again, like a buggy or hostile writer. Returns the error
+// message of opening the file.
 std::string opening_forged(const std::function<void(DatasetHeader&)>& forge) {
   return opening_damaged([&](std::string& bytes) {
     DatasetHeader header;
@@ -123,7 +123,7 @@ std::string opening_forged(const std::function<void(DatasetHeader&)>& forge) {
   });
 }
 
-// Changes the contents and computes both digests again. Returns the message of opening the file.
+// Changes the contents and computes both digests again. Returns the error message of opening the file.
 std::string opening_resigned(const std::function<void(std::string&)>& damage,
                              DatasetCheck check = DatasetCheck::everything) {
   return opening_damaged(

@@ -163,7 +163,7 @@ TEST(Bpe, OrderOfDocumentsDoesNotMatter) {
   EXPECT_EQ(forward.train(300, workers)->fingerprint(), backward.train(300, workers)->fingerprint());
 }
 
-// Returns a text of distinct words. Pairs of their letters occur in enough words for several threads.
+// Returns a text of distinct words. Pairs of letters occur in so many words that several threads merge them.
 std::string many_words() {
   std::string text;
   for (int i = 0; i < 20000; ++i) {
@@ -227,7 +227,7 @@ TEST(TokenizerFile, BytesPerIdCountText) {
   EXPECT_EQ(bytes[bpe->end_of_document()], 0);
 }
 
-// Returns the message of loading a tokenizer file after `damage` changed its JSON.
+// Returns the error message of loading a tokenizer file whose JSON `damage` has changed.
 template <class F>
 std::string damaged(F&& damage) {
   const ScratchFolder folder;
@@ -248,7 +248,7 @@ TEST(TokenizerFile, DamageIsNamed) {
                   }),
                   "no 'format', expected a JSON object with \"format\" (a tokenizer of `hexad prepare`), \"model\" ");
   expect_contains(damaged([](auto& j) { j["format"] = "other"; }), "format is 'other', expected 'hexad-tokenizer'");
-  expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is number, expected a string");
+  expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is a number, expected a string");
   expect_contains(damaged([](auto& j) { j["version"] = 2; }), "version is 2, expected 1");
   expect_contains(damaged([](auto& j) { j["version"] = nlohmann::json::array(); }), "version is not a number");
   expect_contains(damaged([](auto& j) { j["kind"] = "unigram"; }),

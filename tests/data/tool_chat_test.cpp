@@ -53,7 +53,7 @@ Document written(const std::string& json, const ConversationForm& form) {
   return document;
 }
 
-// Returns the text with angle quotes around the parts that are learned.
+// Returns the text with angle quotes around its learned parts.
 std::string with_answers(const Document& document) {
   std::string text;
   size_t begin = 0;
@@ -143,7 +143,7 @@ std::string learned(const Tokenizer& tokenizer, const Document& document) {
   return text;
 }
 
-// Returns a tokenizer of bytes, of the token 258, which ends documents, and of special tokens from 259 on.
+// Returns a byte-level tokenizer whose token 258 ends documents. The ids of the given special tokens begin at 259.
 std::unique_ptr<Tokenizer> tokenizer_with(std::initializer_list<const char*> special) {
   const ScratchFolder folder;
   nlohmann::json json = byte_level_json();
@@ -188,7 +188,7 @@ TEST(ToolChat, TextOfToolsNeverBecomesASpecialToken) {
   }
 }
 
-// Returns the problem of the second line of a file.
+// Returns the problem of the JSON `json`, read as line 2 of a file.
 std::string problem_of(std::string_view json, std::shared_ptr<const ConversationForm> form) {
   std::string found;
   const RecordRules rules{.text_key = "text", .chat = std::move(form)};
@@ -198,7 +198,7 @@ std::string problem_of(std::string_view json, std::shared_ptr<const Conversation
   return found;
 }
 
-// Returns a conversation whose answer has this list of calls.
+// Returns a conversation whose answer has the list `calls`.
 std::string with_calls(std::string_view calls) {
   return cat(R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": )", calls, "}]}");
 }
@@ -221,10 +221,10 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
     EXPECT_EQ(problem_of(with_calls(calls), conversation_form("chatml", "")), cat("a.jsonl:2: turn 2", wanted));
   };
   const std::string in_call = " of \"messages\": has a problem in call 1 of \"tool_calls\": it ";
-  expect_problem(R"({"name": "f"})", " of \"messages\": \"tool_calls\" is object, expected a list of objects");
+  expect_problem(R"({"name": "f"})", " of \"messages\": \"tool_calls\" is an object, expected a list of objects");
   expect_problem(R"(["f"])",
                  in_call +
-                     "is string, expected an object such as {\"type\": \"function\", \"function\": {\"name\": "
+                     "is a string, expected an object such as {\"type\": \"function\", \"function\": {\"name\": "
                      "\"...\", \"arguments\": {...}}}");
   expect_problem(R"([{"name": "f", "arguments": {}}])",
                  in_call +
@@ -239,9 +239,9 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
   expect_problem(R"([{"type": "search", "function": {"name": "f", "arguments": {}}}])",
                  in_call + "has the type \"search\", expected \"function\"");
   expect_problem(R"([{"type": [], "function": {"name": "f", "arguments": {}}}])",
-                 in_call + "has a \"type\" that is array, expected \"function\"");
+                 in_call + "has a \"type\" that is an array, expected \"function\"");
   expect_problem(R"([{"id": 7, "function": {"name": "f", "arguments": {}}}])",
-                 in_call + "has an \"id\" that is number, expected a string");
+                 in_call + "has an \"id\" that is a number, expected a string");
   expect_problem(R"([{"function": {"name": "", "arguments": {}}}])",
                  in_call + "has no name under \"function\", expected a string under \"name\"");
   expect_problem(R"([{"function": {"name": "f", "arguments": [1]}}])",
@@ -262,7 +262,7 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
                   "calls a tool under \"function_call\", which is not supported; write \"tool_calls\": [{");
   expect_contains(problem_of(R"({"messages": [{"role": "tool", "content": "a", "tool_call_id": 7}]})",
                              conversation_form("chatml", "")),
-                  "a.jsonl:2: turn 1 of \"messages\": \"tool_call_id\" is number, expected a string");
+                  "a.jsonl:2: turn 1 of \"messages\": \"tool_call_id\" is a number, expected a string");
 }
 
 TEST(ToolChat, DeeplyNestedJsonIsRefused) {
@@ -274,7 +274,7 @@ TEST(ToolChat, DeeplyNestedJsonIsRefused) {
   expect_contains(problem(cat(R"([{"function": {"name": "f", "arguments": {"a": )", deep, "}}}]")),
                   "it nests objects and lists more than 32 times, the maximum");
   expect_contains(problem(cat(R"([{"type": )", deep, R"(, "function": {"name": "f", "arguments": {}}}])")),
-                  "it has a \"type\" that is array");
+                  "it has a \"type\" that is an array");
   expect_contains(problem(cat(R"([{"x": )", deep, R"(, "function": {"name": "f", "arguments": {}}}])")),
                   "it has the key \"x\", which is not supported");
   expect_contains(problem_of(cat(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"name": "f", "x": )", deep, "}]}"),
@@ -297,11 +297,11 @@ TEST(ToolChat, WrongToolsAreNamedByLine) {
     return problem_of(cat(R"({"prompt": "Hi", "completion": "Yo", "tools": )", tools, "}"),
                       conversation_form("chatml", ""));
   };
-  EXPECT_EQ(problem(R"("[]")"), "a.jsonl:2: \"tools\" is string, expected a list of objects");
+  EXPECT_EQ(problem(R"("[]")"), "a.jsonl:2: \"tools\" is a string, expected a list of objects");
   expect_contains(problem(R"([{"name": "f"}, {"type": "function"}])"),
                   "a.jsonl:2: has a problem in tool 2 of \"tools\": it has no name, expected an object such as");
   expect_contains(problem(R"([{"type": "web_search", "name": "f"}])"), "it has the type \"web_search\", expected");
-  expect_contains(problem(R"([{"function": "f"}])"), "it has a \"function\" that is string, expected an object");
+  expect_contains(problem(R"([{"function": "f"}])"), "it has a \"function\" that is a string, expected an object");
   expect_contains(problem_of(R"({"prompt": "Hi", "completion": "Yo", "functions": [{"name": "f"}]})",
                              conversation_form("chatml", "")),
                   "a.jsonl:2: lists tools under \"functions\", which is not supported; write \"tools\": [{");
@@ -332,7 +332,7 @@ TEST(ToolChat, TemplateOfToolsWritesConversationsThatListTools) {
   EXPECT_EQ(written(plain, ModelForm(source)).text, "Hi;Yo;");
   EXPECT_EQ(written(with_tools, ModelForm(source)).text, "f:Hi,Yo,");
   source.tool_source = "\n{% include 'a' %}";
-  EXPECT_EQ(written(plain, ModelForm(source)).text, "Hi;Yo;") << "the other template is not needed";
+  EXPECT_EQ(written(plain, ModelForm(source)).text, "Hi;Yo;") << "the template for tools is not needed";
   expect_contains(problem_of(with_tools, std::make_shared<ModelForm>(source)),
                   "a.jsonl:2: tools.jinja:2: the tag {% include %} is not supported");
 }
@@ -344,7 +344,7 @@ TEST(ToolChat, RefusalsOfATemplateAreNamedByLine) {
   const std::string found = problem_of(two, form);
   EXPECT_TRUE(found.starts_with("a.jsonl:2: t.jinja:")) << found;
   expect_contains(found, "the template refuses the conversation: one call only");
-  // The template of this family joins the arguments to other texts.
+  // The deepseek template concatenates the arguments with other texts.
   expect_contains(problem_of(line, std::make_shared<ModelForm>(form_of(deepseek))),
                   "'+' is given a text and an object");
 }
@@ -356,7 +356,7 @@ TEST(ToolChat, CallsThatATemplateLeavesOutAreRefusedByLine) {
   const std::string found = problem_of(with_calls(call), ignores);
   EXPECT_TRUE(found.starts_with(start)) << found;
   EXPECT_TRUE(found.ends_with("; choose a named --chat-form")) << found;
-  // The template of this family writes either the text or the calls.
+  // The deepseek template writes either the text or the calls.
   const auto either = std::make_shared<ModelForm>(form_of(deepseek));
   for (const char* text : {"", "Wait."}) {
     const std::string both =

@@ -1,4 +1,4 @@
-// Chat templates that treat tools as those of four families of models do.
+// Chat templates that write tools and calls like those of four model families.
 #pragma once
 
 #include <string_view>

@@ -61,7 +61,7 @@ TEST_F(EmulatedDevice, LanesDoNotWaitForEachOtherByDefault) {
   Gate gate;
   lane(Lane::compute).launch({}, [&] { gate.wait(); });
   const Event computed = device.compute().record();
-  device.stream(Lane::inter).synchronize();  // returns without a delay from the busy lane
+  device.stream(Lane::inter).synchronize();  // does not wait for the busy lane
   EXPECT_FALSE(computed.done());
   bool before = false;
   device.stream(Lane::copy).wait(computed);
@@ -120,7 +120,7 @@ TEST(EmulatedMemory, NamesTheSizeThatTheSystemRefuses) {
   const auto before = files();
   EXPECT_EQ(message_of([] { const emulated::MirroredMemory memory(-1); }),
             "[emulated device] sizing its memory of -1 bytes failed: Invalid argument");
-  EXPECT_EQ(files(), before) << "the file is closed";
+  EXPECT_EQ(files(), before) << "the memory's file must be closed";
 }
 
 TEST_F(EmulatedDevice, FreshMemoryIsNan) {
@@ -192,7 +192,7 @@ TEST_F(EmulatedDevice, CopiesFromPinnedMemoryReadItWhenTheQueueReachesThem) {
   const auto buffer = device.host_buffer(bytes);
   std::memset(buffer.get(), 0, bytes);
   device.copy(device.compute(), block, buffer.get(), bytes);
-  std::memset(buffer.get(), 0xff, bytes);  // too early
+  std::memset(buffer.get(), 0xff, bytes);  // too early: the copy has not read it yet
   gate.let_go();
   EXPECT_TRUE(std::isnan(read(Lane::compute, block)));
   free(block);

@@ -1,4 +1,4 @@
-// Dependencies between the operations of a log.
+// Dependencies between operations in an IssueLog.
 #include "framework/device/meta/issue_log.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(IssueLog, MarksOfLanesThatWaitForEachOtherStayShort) {
   const int32_t one = add_exchange(log, Lane::inter), two = add_exchange(log, Lane::inter);
   log.wait(Lane::copy, one), log.wait(Lane::intra, two);
   size_t longest = 0;
-  for (int i = 0; i < 40; ++i) {  // doubled marks would have 2^40 entries
+  for (int i = 0; i < 40; ++i) {  // if each wait doubled the marks, they would have 2^40 entries
     const auto copied = log.mark_of(Lane::copy), reduced = log.mark_of(Lane::intra);
     log.wait(Lane::intra, *copied), log.wait(Lane::copy, *reduced);
     longest = std::max({longest, copied->issues().size(), reduced->issues().size()});

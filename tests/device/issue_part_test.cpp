@@ -1,4 +1,4 @@
-// Repeated parts of a log, compared with parts that run again.
+// Repetitions of parts of an IssueLog must add the same operations as running these parts again.
 #include "framework/device/meta/issue_part.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST(IssuePart, RepetitionWaitsForTheRepetitionOfAnEarlierPart) {
   backward(repeats, copied);
   repeats.log.end_part();
   const IssuePart* const earlier = &parts[0];
-  EXPECT_FALSE(parts[1].repeatable_after({})) << "its mark belongs to the other part";
+  EXPECT_FALSE(parts[1].repeatable_after({})) << "it waits for a mark of the other part";
   EXPECT_TRUE(parts[1].repeatable_after({&earlier, 1}));
 
   const RepeatedPart repeated = repeats.log.repeat(parts[0], {});
@@ -103,8 +103,8 @@ TEST(IssuePart, RepetitionWaitsForTheRepetitionOfAnEarlierPart) {
   EXPECT_TRUE(runs.log.issues() == repeats.log.issues());
 }
 
-// Calls of the program. Every call but the first issues a kernel. Every odd call then issues an exchange. Each call
-// returns the event of the last exchange.
+// Stand-in for calls of the program within a part. Every call but the first issues a kernel. Every odd call then issues
+// an exchange. Each call returns the event of the last exchange.
 class Buckets {
  public:
   explicit Buckets(Rank& rank) : rank_(rank) {}
@@ -218,7 +218,8 @@ TEST(IssuePart, RepetitionsCountMemory) {
   allocator.deallocate(kept, 1000, Category::activation);
 }
 
-// Records kernels on two lanes, of which the second waits for the first, or for the event of a call of the program.
+// Records a kernel on lane compute and one on lane copy. Lane copy waits for lane compute or, if `waits_for_call`, for
+// the event of a call of the program.
 IssuePart recorded(Rank& r, int64_t bytes, bool waits_for_call) {
   IssuePart part;
   r.log.start_part(part);
@@ -243,7 +244,7 @@ TEST(IssuePart, PartsHaveTheSameCallsIfOnlyTheirMarksDiffer) {
     EXPECT_TRUE(part.same_calls(recorded(r, 1, waits_for_call)));
     EXPECT_FALSE(part.same_calls(recorded(r, 2, waits_for_call))) << "a kernel has another size";
     EXPECT_FALSE(part.same_calls(recorded(r, 1, !waits_for_call))) << "a lane waits for another event";
-    EXPECT_FALSE(part.same_calls(IssuePart())) << "there are no calls";
+    EXPECT_FALSE(part.same_calls(IssuePart())) << "an empty part has no calls";
   }
 }
 

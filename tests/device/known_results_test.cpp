@@ -1,4 +1,4 @@
-// Results of computations on known values, and when they are computed again.
+// Reuse of results of computations on known values, and cases in which they are computed again.
 #include "framework/device/meta/known_results.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST(KnownResults, BelongToTheOperandThatAResultReplaces) {
   EXPECT_EQ(values, reversed(bytes(1)));
   write_reversed(results, values, values);
   EXPECT_EQ(values, bytes(1));
-  EXPECT_EQ(results.computed(), 2) << "the operands differ";
+  EXPECT_EQ(results.computed(), 2) << "the second operand differs from the first";
   write_reversed(results, values, values);
   EXPECT_EQ(values, reversed(bytes(1)));
   EXPECT_EQ(results.computed(), 2);

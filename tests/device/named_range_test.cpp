@@ -1,4 +1,4 @@
-// Named ranges, observed by a double of a profiler. NVTX loads the double at its first call.
+// Named ranges, observed by a test double of a profiler. NVTX loads the double at NVTX's first call.
 #define NVTX_STATIC_INJECTION_IMPL  // this file defines the injection
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>

@@ -74,8 +74,8 @@ TEST(OffloadArena, ForeignBlockIsRefused) {
 
 constexpr int layers = 6, experts = 64, held = 8, tokens = 512, top_k = 2, row_bytes = 512, tensors = 3;
 
-// Rows of this rank's experts if tokens choose by Zipf's law. The popular experts differ by layer and change during
-// training.
+// Numbers of rows of this rank's experts if tokens choose experts by Zipf's law. The popular experts differ by layer
+// and change during training.
 class ZipfRows {
  public:
   ZipfRows() {
@@ -98,7 +98,7 @@ class ZipfRows {
   std::array<double, experts> reached_{};
 };
 
-// Like memory_reuse s1: each layer's rows, gate and up are offloaded in forward and restored in backward.
+// Each layer's rows, gate and up are offloaded in forward and restored in backward, as with `memory_reuse: s1`.
 TEST(OffloadArena, StopsGrowingAlthoughSizesChangeInEveryStep) {
   constexpr int steps = 2000;
   OffloadArena arena(testing::TempDir());
@@ -121,7 +121,7 @@ TEST(OffloadArena, StopsGrowingAlthoughSizesChangeInEveryStep) {
   EXPECT_LE(file.back(), file[steps / 2] + rounding) << "the file grew in the second half of the steps";
 }
 
-// Frees blocks in random order, which fragments the free memory. An example is a pipeline with micro-batches in flight.
+// Frees blocks in random order, as a pipeline with micro-batches in flight does. This fragments the free memory.
 TEST(OffloadArena, StaysNearItsPeakWhenBlocksAreFreedInRandomOrder) {
   OffloadArena arena(testing::TempDir());
   const base::Philox random(3, base::Purpose::route);

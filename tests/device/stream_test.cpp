@@ -233,7 +233,7 @@ TEST(WorkerStream, FreesTheClosureOfFinishedWork) {
   auto owner = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = owner;
   s->run([owner = std::move(owner)] {});
-  s->run([] {});  // its event comes after the destruction of the first closure
+  s->run([] {});  // is done only after the first closure is destroyed
   s->synchronize();
   EXPECT_TRUE(watch.expired());
 }

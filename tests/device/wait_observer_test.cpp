@@ -1,4 +1,4 @@
-// Observers receive the blocked waits of their thread.
+// Observers are called when their thread blocks in a wait, and when it resumes.
 #include "framework/device/wait_observer.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 # links.awk FILE.md...: prints TAB-separated lines for each page:
 #   anchor FILE ANCHOR          a heading, as GitHub names it
-#   link FILE LINE TARGET       a link that is not to another host
+#   link FILE LINE TARGET       a link within the sources, not to another host
 #   name FILE LINE PATH         a file that the text names in backquotes: folder/file.extension
 function slug(text) {
   gsub(/\[|\]\([^)]*\)/, "", text)  # keeps the text of a link

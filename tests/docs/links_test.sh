@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # links_test.sh [FOLDER]: checks the pages of the sources (or of FOLDER):
 #   - the target of every relative link exists, with the heading that the link names;
-#   - every file that a page names as `folder/file.h` exists, by the end of its path. Exceptions are CHANGELOG.md and the
+#   - for every `folder/file.h` in a page, the path of a file ends with this name. Exceptions are CHANGELOG.md and the
 #     folders docs/reports and docs/adr, which describe older trees, docs/plan.md, and docs/adding-*.md and
 #     docs/embedding.md, whose files the reader makes;
 #   - a page of docs/ has at most 250 lines, not counting diffs, so that people read it. recipe-reference.md, which the
@@ -47,5 +47,5 @@ for page in docs/*.md; do
   lines=$(sed '/^```diff$/,/^```$/d' "$page" | wc -l)  # diffs do not count, because tests apply them whole
   [ "$lines" -le 250 ] || complain "$page has $lines lines, expected at most 250; move tables of measurements to docs/reports"
 done
-echo "${#pages[@]} pages, $links links, $names names of files"
+echo "checked ${#pages[@]} pages, $links links, $names names of files"
 exit $bad

@@ -47,7 +47,7 @@ TEST(BucketPlan, SharesOfAParameterTileItOverTheRanksOfItsGroup) {
   }
 }
 
-// Equal shares give bitwise identical norms and updates.
+// Shares are equal at all levels of ZeRO, so that norms and updates are bitwise identical.
 TEST(BucketPlan, OnlyOwnershipDependsOnTheZeroLevel) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};
@@ -75,7 +75,7 @@ TEST(BucketPlan, BucketHasOneGroupAndOneDtype) {
     add(set, "experts", {4, 8}, {MeshView::expert, {{Axis::ep, 0, 2, mesh.coordinate(Axis::ep)}}}, Dtype::bf16);
     const dp::BucketPlan plan(set, mesh, {.zero = Zero::states});
     ASSERT_EQ(plan.buckets().size(), 3u);
-    EXPECT_EQ(plan.buckets()[0].group->size(), 2) << "experts are summed over their two replicas";
+    EXPECT_EQ(plan.buckets()[0].group->size(), 2) << "gradients of experts are summed over two replicas";
     EXPECT_EQ(plan.buckets()[1].dtype, Dtype::f32);
     EXPECT_EQ(plan.buckets()[2].dtype, Dtype::bf16);
     for (const auto& b : plan.buckets()) EXPECT_EQ(b.unit, 0u) << "all parameters belong to one unit";

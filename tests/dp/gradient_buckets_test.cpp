@@ -21,7 +21,7 @@ using dp::Zero;
 constexpr Zero every_zero[] = {Zero::nothing, Zero::states, Zero::gradients, Zero::weights};
 constexpr int64_t sizes[] = {3, 1, 8, 5};
 
-// Model with the dense parameters "p0" .. "p3", and with "p4", whose experts are divided over ep.
+// Model with the dense parameters "p0" .. "p3", and with the expert parameter "p4", which is divided over ep.
 struct Model {
   Model(const comm::ProcessGroup& world, int ep, int64_t unit_bytes = 1 << 20, Zero zero = Zero::nothing,
         Dtype weights = Dtype::f64)
@@ -174,7 +174,7 @@ TEST(GradientBuckets, UnitSizeDeterminesTheirNumber) {
   });
 }
 
-// The collectives of the ranks match, although the ranks finish their parameters in opposite orders.
+// Ranks that finish their parameters in opposite orders must still call collectives in the same order.
 TEST(GradientBuckets, RanksMayFinishTheirParametersInOppositeOrders) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {

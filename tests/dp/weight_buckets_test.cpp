@@ -1,4 +1,4 @@
-// Weights of replicas, held whole or gathered for each use.
+// Weights of replicas: whole on every rank, or gathered for each use.
 #include "parallel/dp/weight_buckets.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ constexpr Zero sharded[] = {Zero::states, Zero::gradients, Zero::weights};
 constexpr uint64_t seed = 11;
 constexpr int64_t layer_elements = 64, layers = 6;
 
-// Model of six layers, each of which is one unit. The parameter made first is in the last unit.
+// Model of six layers. Each layer is a unit. The first parameter is in the last unit.
 struct Model {
   Model(const comm::ProcessGroup& world, Zero zero, Dtype dtype = Dtype::f32) : mesh(world, {.dp = world.size()}) {
     for (int64_t l = 0; l < layers; ++l)
@@ -141,7 +141,7 @@ TEST(WeightBuckets, CompletedWeightsNeedNoUse) {
     });
 }
 
-// An update waits for the gathers of the previous update, because they read the weights that the new update writes.
+// An update waits for the gathers of the previous update, which read the weights that the new update writes.
 TEST(WeightBuckets, UpdatesInARowDoNotMix) {
   for (const Zero zero : {Zero::states, Zero::gradients})
     for (const uint64_t seed_of_delays : {1, 2})
@@ -179,7 +179,7 @@ TEST(WeightBuckets, NextUnitIsGatheredAheadInAKnownOrder) {
     Model m(world, Zero::weights);
     for (int64_t l = 0; l < layers; ++l) {
       m.use(l);
-      EXPECT_EQ(m.layers_in_memory(), Layers{l}) << "the next layer is not known yet";
+      EXPECT_EQ(m.layers_in_memory(), Layers{l}) << "in the first pass, the next layer is unknown";
     }
     for (int64_t l = layers; l-- > 0;) m.use(l);
     m.weights->update(m.stream(), [] {});
@@ -196,8 +196,8 @@ TEST(WeightBuckets, NextUnitIsGatheredAheadInAKnownOrder) {
   });
 }
 
-// Operations of one communicator keep the order of their calls. If weights and gradients shared a communicator, weights
-// could not be sent before gradients.
+// The ranks call the two operations in opposite orders. They would disagree if weights and gradients shared a
+// communicator.
 TEST(WeightBuckets, WeightsAreNotOrderedAgainstGradientsUnderZero3) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
@@ -212,7 +212,7 @@ TEST(WeightBuckets, WeightsAreNotOrderedAgainstGradientsUnderZero3) {
   });
 }
 
-// A pass in another order is correct, too. Only the weights gathered ahead are wasted.
+// A pass in another order is correct, too, but wastes the weights that were gathered ahead.
 TEST(WeightBuckets, UnexpectedOrderChangesNoWeight) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
@@ -241,7 +241,7 @@ TEST(WeightBuckets, HeldWeightsRemainDuringOtherUsesAndAreFreedAtTheNextUse) {
       EXPECT_EQ(m.layers_in_memory(), (Layers{0, 1, 4}));
       expect_bitwise(whole.use(1), second.on(m.stream()));
       expect_bitwise(whole.use(0), first.on(m.stream()));
-      EXPECT_EQ(m.layers_in_memory(), (Layers{0, 1, 4})) << "reading gathers nothing";
+      EXPECT_EQ(m.layers_in_memory(), (Layers{0, 1, 4})) << "reading held weights must gather nothing";
       const HeldWeight once_more = m.hold(0);
       m.use(4);
     }
@@ -254,7 +254,7 @@ TEST(WeightBuckets, HeldWeightsRemainDuringOtherUsesAndAreFreedAtTheNextUse) {
   });
 }
 
-// Rank 0 reads no held weights. Rank 1 reads its held weights more often in each pass.
+// Rank 0 does not read the weights that it holds. Rank 1 reads them more often in each pass.
 TEST(WeightBuckets, RanksMayReadHeldWeightsDifferentlyOften) {
   comm::with_ranks(2,
                    [&](const comm::ProcessGroup& world) {
@@ -275,7 +275,7 @@ TEST(WeightBuckets, UpdateOfHeldWeightsIsRefused) {
     const HeldWeight held = m.hold(2);
     try {
       m.weights->update(m.stream(), [] {});
-      ADD_FAILURE() << "the update was not refused";
+      ADD_FAILURE() << "no error was thrown";
     } catch (const std::logic_error& e) {
       EXPECT_STREQ(e.what(),
                    "[buckets] layer2 or another parameter of its bucket is held while weights are updated; expected no "
@@ -284,7 +284,7 @@ TEST(WeightBuckets, UpdateOfHeldWeightsIsRefused) {
   });
 }
 
-// An op holds its tensors until it ends.
+// An operation keeps its tensors alive until it ends.
 TEST(WeightBuckets, TensorInUseOutlivesItsUnit) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);

@@ -1,4 +1,4 @@
-// Gathers of matrices whose elements are cut over tp and divided among the owners of ZeRO.
+// Gathers of matrices that are cut over tp, and whose elements are divided among owners by ZeRO.
 #include "parallel/dp/whole_matrices.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using dp::Zero;
 
 const Shape global{2, 6, 5};
 
-// Returns the index in the global tensor, counted from 1, of each element of `region`.
+// Returns, for each element of `region`, its index in the global tensor, counted from 1.
 std::vector<double> numbers_of(const Placement::Region& region) {
   std::vector<double> out;
   for (int64_t m = 0; m < region.size[0]; ++m)

@@ -1,4 +1,4 @@
-// Delivery of rows to their experts and back, in every way of cutting them into chunks.
+// Delivery of rows to their experts and back, for every division into chunks.
 #include "parallel/ep/exchange.h"
 
 #include <gtest/gtest.h>

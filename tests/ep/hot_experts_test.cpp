@@ -39,7 +39,7 @@ TEST(HotExperts, HaveTheHighestLoadsAndAreAtMostAsManyAsTheExpertsOfARank) {
   EXPECT_EQ(ep::hottest(loads, 4, {1}).list(), (List{1, 4}));
   EXPECT_EQ(ep::hottest(loads, 2, {1}).list(), (List{1, 3, 4, 7}));
   EXPECT_EQ(ep::hottest(List{3, 3, 3, 3}, 2, {1}).list(), (List{0, 1}))
-      << "of equal loads, those with the lowest ids are hot";
+      << "among experts of equal load, those with the lowest ids are hot";
 }
 
 TEST(HotExperts, NumbersCountOwnExpertsThenShadows) {

@@ -43,7 +43,8 @@ Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
   return random_choices(rank, load, rank % 3 != 0, experts, lab.context);
 }
 
-// Returns slot rows in the order of sending. Each row contains its rank, its number, and a small integer made of both.
+// Returns slot rows in the order of sending. Each row contains its rank, its index, and a small integer computed from
+// both.
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, int rank) {
   std::vector<double> names;
   for (int64_t r = 0; r < plan.counts.slots(); ++r)

@@ -5,7 +5,8 @@
 
 namespace hexad::tests {
 
-/// Makes the plan of ids [T, K] i32, with entries in [0, experts) or -1 for a dropped slot. Collective over `groups`.
+/// Returns the plan for ids [T, K] i32, with entries in [0, experts) or -1 for a dropped slot. Collective over
+/// `groups`.
 inline ep::RoutingPlan plan_for_ids(const tensor::Tensor& ids, int64_t experts, const ep::ExpertGroups& groups,
                                     const ep::PlanOptions& options, device::Stream& stream) {
   const ep::Ordering ordering{experts, groups.ep->size(), options.chunking, options.row_of};

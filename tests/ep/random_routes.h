@@ -1,4 +1,4 @@
-// Random choices of experts, their plans, and rows that name their source.
+// Random choices of experts, their plans, and rows that contain their source.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ using ep::EspExchange;
 using ep::RoutingPlan;
 using ep::RowOf;
 
-/// Returns the plan for `world` as the ep group and etp groups of one rank.
+/// Returns the plan with `world` as the ep group and with etp groups of one rank.
 inline RoutingPlan plan_over(const comm::ProcessGroup& world, const Tensor& ids, int64_t experts,
                              const ep::PlanOptions& options = {}) {
   static const comm::SelfGroup self;
@@ -75,7 +75,7 @@ inline Tensor placed(Lab& lab, const Tensor& rows, const Tensor& place, const Te
   return out;
 }
 
-/// Cutting of the rows into chunks.
+/// Division of rows into chunks.
 struct Way {
   Chunking::By by;
   int chunks;

@@ -1,4 +1,4 @@
-// Wrong numbers from another rank cause an error that names the sender. They never cause a crash.
+// Wrong numbers from another rank cause an error that names the sender, never a crash.
 #include "parallel/ep/received.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ using comm::ProcessGroup;
 using ep::RowOf;
 using Kind = Operation::Kind;
 
-// Sets element `at` of the data that rank 0 receives to `value`, in operations of this kind and type.
+// Returns a fault that sets element `at` of the data that rank 0 receives to `value`, in operations of this kind and
+// dtype.
 Wrong wrong_number(Kind kind, Dtype dtype, int64_t at, int64_t value) {
   return [=](const ProcessGroup& right, const Operation& op, device::Stream& stream) {
     std::optional<device::Event> done;
@@ -38,7 +39,7 @@ Wrong wrong_number(Kind kind, Dtype dtype, int64_t at, int64_t value) {
   };
 }
 
-// Returns the error of rank 0, which receives the wrong number `value` at `at`.
+// Returns the error of rank 0, which receives the wrong number `value` at element `at`.
 std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
   return message_of(ExitCode::communication, [&] {
     comm::with_ranks(2, [&](const ProcessGroup& world) {

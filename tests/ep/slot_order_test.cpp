@@ -1,4 +1,4 @@
-// Order of the slots of tokens, which are sent as rows of slots or of tokens.
+// Order in which slots are sent, as rows of slots or as rows of tokens.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/thread_group.h"

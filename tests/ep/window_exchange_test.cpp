@@ -1,4 +1,4 @@
-// Rows that are exchanged through windows arrive where rows that are sent are placed, and return to the same places.
+// Rows exchanged through windows arrive and return at the same positions as rows sent as messages.
 #include "parallel/ep/window_exchange.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
   return random_choices(rank, load, rank % 2 == 1, experts, lab.context);
 }
 
-// Returns the rows of a chunk, sent and then placed.
+// Sends the rows of a chunk as messages. Returns them in their final positions.
 Tensor sent_and_placed(Lab& lab, const RoutingPlan& plan, size_t chunk, const Tensor& tokens,
                        const comm::ProcessGroup& world) {
   const ep::ChunkCounts& counts = plan.counts.chunks[chunk];
@@ -115,13 +115,13 @@ TEST(WindowExchange, IsRefusedIfRowsDoNotArrive) {
     EXPECT_TRUE(windows.take_fresh());
     EXPECT_FALSE(windows.take_fresh());
     EXPECT_NO_THROW(ep::check_windows(windows, lab.context, lab.stream()));
-    // Each row goes to the rank after its own.
+    // Redirects each row to the rank after its destination.
     std::vector<int64_t> others = windows.distances().to_vector<int64_t>();
     std::ranges::rotate(others, others.begin() + 1);
     windows.distances().upload(others.data());
     try {
       ep::check_windows(windows, lab.context, lab.stream());
-      ADD_FAILURE() << "not refused";
+      ADD_FAILURE() << "windows that lose rows were accepted";
     } catch (const base::Error& e) {
       EXPECT_EQ(e.code(), base::ExitCode::communication);
       EXPECT_STREQ(e.what(),

@@ -23,7 +23,7 @@ const std::vector<int64_t>& offsets() {
   return all;
 }
 
-// Returns the result tensor of a product in `type`. With Write::add, it starts as normal values. Otherwise, it starts
+// Returns the result tensor of a product in `type`. With Write::add, it starts with normal values. Otherwise, it starts
 // poisoned.
 Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
   const Tensor t = r.output(shape, type, terms, layout);
@@ -45,8 +45,8 @@ void dense(K k, Trial& r) {
     }
 }
 
-// Computes the product, and its gradients, of an x of the trial's dtype and the weight of a router or of a gate (one
-// output). The weight's dtype is acc().
+// Computes the product of x and the weight of a router or of a gate (one output), and its gradients. The dtype of x is
+// that of the trial, and the weight's is acc().
 void router_product(K k, Trial& r, int64_t outputs) {
   const Tensor w = r.normal({outputs, hidden}, r.acc()), x = r.normal({tokens, hidden});
   k.matmul.forward(r.stream, r.output({tokens, outputs}, r.acc(), hidden), x, w, Write::replace);
@@ -107,13 +107,13 @@ struct Heads {
   int64_t queries, keys, size;
 };
 
-// Returns the measure of errors. Products of bf16 matrices need probabilities P and their gradients dS in bf16, too.
-// Therefore, every addend P dO, dS K, dS Q of a gradient is rounded, by 2^-9.2 of itself in the root mean square. Each
-// head's part may be rounded again if several heads share the result. These errors are as independent as the addends.
-// The root sum of squares of the addends is the root mean square of the row, because the elements of a row share P and
-// dS. Therefore, the deviation is 2^-8.7 of that value, and the tolerance of 2^-6 is 6.5 deviations for rows of any
-// size. In units of the whole tensor, the tolerance would be less than one deviation for the first key of a causal
-// sequence.
+// Returns the yardstick for the errors of attention's gradients. Products of bf16 matrices need probabilities P and
+// their gradients dS in bf16, too. Therefore, every addend P dO, dS K, dS Q of a gradient is rounded, by 2^-9.2 of
+// itself in the root mean square. Each head's part may be rounded again if several heads share the result. These errors
+// are as independent as the addends. The root sum of squares of the addends is the root mean square of the row, because
+// the elements of a row share P and dS. Therefore, the deviation is 2^-8.7 of that value, and the tolerance of 2^-6 is
+// 6.5 deviations for rows of any size. In units of the whole tensor, the tolerance would be less than one deviation for
+// the first key of a causal sequence.
 Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row : Yardstick::tensor; }
 
 // With `counted`, the kernels receive the number of documents.

@@ -9,7 +9,7 @@ namespace hexad::tests {
 /// Returns cases with fixed shapes, which ignore the trial's size.
 std::vector<Case> aligned_cases();
 
-/// Returns more sizes for the cases of tests/kernels: widths that are multiples of 16 bytes, enough rows for several
+/// Returns more sizes for the cases of tests/kernels: widths that are multiples of 16 bytes, and rows for several
 /// blocks.
 const std::vector<Size>& aligned_sizes();
 

@@ -5,8 +5,8 @@
 
 namespace hexad::tests {
 
-/// Returns a context of the GPU. Tests share it, because libraries make their handles and plans once per context. New
-/// memory is NaN.
+/// Returns the context of the GPU. Tests share it, because libraries make handles and plans once per context. New
+/// memory is filled with NaN.
 device::DeviceContext& card();
 
 }  // namespace hexad::tests

@@ -1,4 +1,4 @@
-// CUDA backend below the kernels: memory, copies, events.
+// Parts of the CUDA backend that kernels use: memory, copies, events.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Compares every entry of the CUDA table with the naive implementation, over dtypes, odd sizes, and the sizes of the
-// fast paths.
+// Compares every entry of the CUDA table with the reference, for several dtypes, odd sizes, and the sizes of fast
+// paths.
 #include <gtest/gtest.h>
 
 #include "framework/kernels/cuda/launches.h"
@@ -22,7 +22,8 @@ void expect_parity(const Case& c, Dtype dtype, const Size& size) {
   EXPECT_EQ(difference(expected, actual), "");
 }
 
-// Returns the CUDA table, but with deterministic backward attention. Its results are bitwise identical in every call.
+// Returns the CUDA table, but with deterministic backward attention, so that all results are bitwise identical in every
+// call.
 const KernelTable& repeatable_kernels() {
   static const KernelTable table = [] {
     KernelTable t = cuda_kernels();

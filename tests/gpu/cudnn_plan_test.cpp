@@ -1,5 +1,5 @@
 // Plans of cuDNN's attention for an H100: the calls that have a plan, and the workspace of each plan. No H100 is
-// needed. Compiling a plan's kernels needs a driver, so a double replaces the driver.
+// needed. Compiling a plan's kernels needs a driver, which a test double replaces.
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <dlfcn.h>

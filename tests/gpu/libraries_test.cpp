@@ -26,8 +26,7 @@ class LibrariesTest : public testing::Test {
     ::unsetenv("HEXAD_CUDA_LIBRARIES");
     std::filesystem::remove_all(folder);
   }
-  // Loads `library`, which is searched only in the folder, and looks up `function`. Returns the message of the error;
-  // "none" if there is none.
+  // Loads `library`, searched only in `folder`, and looks up `function`. Returns the message of the error, or "none".
   std::string message(const std::string& library, const char* function = "cudnnCreate") {
     ::setenv("HEXAD_CUDA_LIBRARIES", folder.c_str(), 1);
     try {
@@ -42,7 +41,7 @@ class LibrariesTest : public testing::Test {
 };
 
 constexpr const char* way_out =
-    "; install CUDA 13 and cuDNN 9, or name the folder that has them in HEXAD_CUDA_LIBRARIES; or use device: cpu";
+    "; install CUDA 13 and cuDNN 9, set HEXAD_CUDA_LIBRARIES to the folder that contains them, or use device: cpu";
 
 TEST_F(LibrariesTest, MissingLibraryIsNamed) {
   EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was requested, but libcudnn.so.9 cannot be loaded (" + folder +

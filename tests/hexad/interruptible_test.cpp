@@ -15,7 +15,7 @@ TEST(Interruptible, RemovesTheTemporaryFolderAndDiesOfTheSignal) {
   const Scratch scratch;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const auto write_folder = [&] {
-      std::signal(signal, SIG_DFL);  // a shell may have made the tests ignore it
+      std::signal(signal, SIG_DFL);  // a shell may have made the tests ignore the signal
       app::interruptible([&](const base::FileWork& work) {
         const interop::NewFolder folder(scratch / "target", work);
         folder.add_file("first", "text");

@@ -119,7 +119,7 @@ TEST(PathJson, NamesTheShortfallAndTheNearestFit) {
     return plan;
   };
   const std::vector<int64_t> lengths{64, 128};
-  // The points need 8 and 16 bytes; 10 fit.
+  // The points need 8 and 16 bytes. The plan has memory for 10 bytes.
   const std::vector<PathPoint> path = expansion_path(plan_at, {.lengths = lengths, .ranks = 8, .most_ranks = 8});
   const Json json = path_json(plan_at, path, 8);
   EXPECT_EQ(json["path"][0]["fits"], true);

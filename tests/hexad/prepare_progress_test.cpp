@@ -21,7 +21,7 @@ TEST(PrepareProgress, ShowsRateDocumentsAndRemainingTime) {
   EXPECT_EQ(progress_text(done, 10), "reading 100.0%, 10.0 MB/s, 5,000 documents");
 }
 
-// Shows each progress at its time in seconds, and returns the lines that a pipe gets.
+// Shows each progress at its time in seconds. Returns the lines that are written to a pipe.
 std::string piped(const std::vector<std::pair<data::PrepareProgress, double>>& calls) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);

@@ -95,7 +95,7 @@ TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {
   EXPECT_EQ(prompts[0].text, "p");
   std::ofstream(folder / "list.json") << R"([{"prompt": "p"}, {"prompt": "q"}])";
   const std::string message = tests::message_of(ExitCode::data, [&] { read_prompts(folder / "list.json", "", false); });
-  EXPECT_NE(message.find("list.json:1: is array, expected an object with a text under \"prompt\""), message.npos)
+  EXPECT_NE(message.find("list.json:1: is an array, expected an object with a string under \"prompt\""), message.npos)
       << message;
 }
 

@@ -357,7 +357,7 @@ TEST(ReadConfig, BadSectionsAreRefusedByName) {
   expect_contains(refusal(config), "attn_config is 5, expected an object");
 }
 
-// MiniMax-M2 and DeepSeek-V3 give the same format different names.
+// MiniMax-M2 and DeepSeek-V3 use different names for the same format.
 TEST(ReadConfig, BothNamesOfTheFp8FormatAreAccepted) {
   Json config = golden_config("minimax_m2");
   EXPECT_FALSE(read_config(config.dump(), "config.json").fp8_blocks);

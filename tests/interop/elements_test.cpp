@@ -38,8 +38,8 @@ TEST(Half, KnownValuesAreExact) {
 }
 
 TEST(Half, RoundsToTheNearestEvenValue) {
-  EXPECT_EQ(to_half(1.0f + 0x1p-11f), 0x3c00);             // half way: the even neighbour is below
-  EXPECT_EQ(to_half(1.0f + 3 * 0x1p-11f), 0x3c02);         // half way: the even neighbour is above
+  EXPECT_EQ(to_half(1.0f + 0x1p-11f), 0x3c00);             // halfway: the even neighbour is below
+  EXPECT_EQ(to_half(1.0f + 3 * 0x1p-11f), 0x3c02);         // halfway: the even neighbour is above
   EXPECT_EQ(to_half(1.0f + 0x1p-11f + 0x1p-20f), 0x3c01);  // above the middle
   EXPECT_EQ(to_half(65519.0f), 0x7bff);
   EXPECT_EQ(to_half(65520.0f), 0x7c00);   // becomes infinite
@@ -86,7 +86,7 @@ TEST(Mxfp4, ScaleOf255IsNotANumber) {
 
 TEST(Elements, ConversionToBf16RoundsToNearestEven) {
   const auto from =
-      bytes_of_floats({1.0f, 1.00390625f, -3.5f});  // the second value lies half way: the even neighbour is below
+      bytes_of_floats({1.0f, 1.00390625f, -3.5f});  // the second value is halfway: the even neighbour is below
   std::vector<std::byte> narrow(6), wide(12);
   convert(narrow.data(), Element::bf16, from.data(), Element::f32, 3);
   convert(wide.data(), Element::f32, narrow.data(), Element::bf16, 3);

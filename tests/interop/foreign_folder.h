@@ -1,4 +1,4 @@
-// Model folders of Hugging Face for tests: copies of golden models, whose files a test may change.
+// Hugging Face model folders for tests: copies of golden models whose files a test may change.
 #pragma once
 
 #include <functional>

@@ -23,7 +23,8 @@ namespace {
 
 constexpr int64_t layers = 2, hidden = 32, width = 32, experts = 4, vocab = 48, query_width = 32, key_width = 16;
 
-/// Makes numbers that are easy to distinguish and exact in bf16: multiples of 1/8 from -8 to 7.875, in a fixed order.
+/// Generator of numbers that are easy to distinguish and exact in bf16: multiples of 1/8 from -8 to 7.875, in a fixed
+/// order.
 class Numbers {
  public:
   float next() {

@@ -43,7 +43,7 @@ TEST(ImportRefuses, TruncatedShard) {
   const ForeignFolder model("mixtral");
   const std::string path = model.path() + "/model.safetensors";
   fs::resize_file(path, fs::file_size(path) - 100);
-  expect_refused(model, {path, "model.layers.1.self_attn.v_proj.weight"});  // the first tensor that is cut
+  expect_refused(model, {path, "model.layers.1.self_attn.v_proj.weight"});  // the first truncated tensor
 }
 
 TEST(ImportRefuses, HugeHeader) {

@@ -132,7 +132,7 @@ TEST(Import, NamesWithoutTheModelsPrefixAreFound) {
   model.change_tensors([](RawTensors& tensors) {
     RawTensors bare;
     for (const auto& [name, tensor] : tensors) bare[name.substr(std::string("transformer.").size())] = tensor;
-    bare["h.0.attn.bias"] = {"BOOL", {1, 1, 2, 2}, std::string(4, '\1')};  // a mask that older files hold
+    bare["h.0.attn.bias"] = {"BOOL", {1, 1, 2, 2}, std::string(4, '\1')};  // the attention mask in older files
     tensors = bare;
   });
   EXPECT_EQ(imported(model, "bare"), full);

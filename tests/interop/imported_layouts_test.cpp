@@ -1,4 +1,4 @@
-// Imported models train under a parallel layout as on one rank, and are exported again.
+// Imported models give the same results under a parallel layout as on one rank, and can be exported again.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -32,7 +32,7 @@ TEST(ModelKeys, RecipeNamesTheWidthOfSharedExpertsOnlyIfThereAreSome) {
   EXPECT_GT(without, 0);
 }
 
-// Imports once wrote the width of the shared experts into recipes of models without shared experts.
+// Earlier versions of the import wrote shared_hidden into recipes of models without shared experts.
 TEST(ModelKeys, WidthOfMissingSharedExpertsChangesNoModel) {
   const std::string yaml = "model: {layers: 2, moe: {experts: 4, expert_hidden: 32";
   const auto keys = [](const std::string& text) {
@@ -45,6 +45,21 @@ TEST(ModelKeys, WidthOfMissingSharedExpertsChangesNoModel) {
 TEST(ModelKeys, QkNormTrueOfOlderRecipesMeansTheNormOfHeads) {
   const auto keys = ModelKeys::of_recipe(config::parse("model: {qk_norm: true}", "recipe"), "recipe");
   EXPECT_EQ(keys.text("model.qk_norm"), "head");
+}
+
+TEST(ModelKeys, AnotherTypeIsRefusedWithItsText) {
+  const auto refusal = [](const std::string& text) -> std::string {
+    try {
+      ModelKeys::of_recipe(config::parse(text, "recipe"), "recipe");
+    } catch (const base::Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("model: {layers: [1, 2]}"), "recipe: model.layers is [1, 2], expected a whole number");
+  EXPECT_EQ(refusal("model: {layers: two}"), "recipe: model.layers is 'two', expected a whole number");
+  EXPECT_EQ(refusal("model: {rotary_scaling: {long_factors: [1, wide]}}"),
+            "recipe: model.rotary_scaling.long_factors is [1, wide], expected a list of numbers");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(WriteConfig, ChangedKeysAreWrittenIntoTheirSection) {
   EXPECT_EQ(nlohmann::json::parse(written), nlohmann::json::parse(expected.dump()));
 }
 
-// Without original_max_position_embeddings, the context is also the context before scaling.
+// Without original_max_position_embeddings, max_position_embeddings is also the context before scaling.
 TEST(WriteConfig, ImpliedOriginalContextIsWrittenIfTheContextChanges) {
   for (const char* family : {"qwen3", "llama", "phimoe", "deepseek_v3_released"}) {
     for (const bool old_form : {false, true}) {
@@ -73,7 +73,7 @@ TEST(WriteConfig, ImpliedOriginalContextIsWrittenIfTheContextChanges) {
 }
 
 TEST(WriteConfig, NtkScalingBecomesALargerBase) {
-  for (const char* family : {"mixtral", "glm4_moe"}) {  // all dimensions of a head rotate, and half of them
+  for (const char* family : {"mixtral", "glm4_moe"}) {  // with rotation of all dimensions, and of half of them
     const Json config = golden_config(family);
     ForeignConfig read = read_config(config.dump(), "config.json");
     read.keys.set("model.rotary_theta", 10000, "test");
@@ -116,7 +116,17 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
-// The message comes from reading the new config.json.
+// All families are decoders, so a model whose experts choose tokens (model.moe.router: expert_choice) is refused, too.
+TEST(WriteConfig, EncoderIsRefusedByKey) {
+  for (const Family& family : families()) {
+    ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
+    keys.set("model.kind", "encoder", "test");
+    expect_contains(message_of(ExitCode::data, [&] { write_config(family, keys, "", "float32"); }),
+                    "cannot express the model: model.kind: \"encoder\" -> \"decoder\"");
+  }
+}
+
+// The reader of config.json finds the problem when it checks the written config.
 TEST(WriteConfig, ModelThatTheFamilyDoesNotAcceptIsRefusedWithOtherFamilies) {
   const ForeignConfig read = read_config(golden_config("mixtral").dump(), "config.json");
   const std::string message =

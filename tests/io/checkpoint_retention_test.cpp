@@ -1,4 +1,4 @@
-// Checkpoints that retention and the cleaning of leftovers delete or keep.
+// Checkpoints that retention and the removal of leftovers delete or keep.
 #include "framework/io/manifest.h"
 #include "tests/io/checkpoint_testing.h"
 

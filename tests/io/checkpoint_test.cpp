@@ -1,5 +1,5 @@
-// Checkpoints: exactness, resharding, retention, contents of the manifest. Tests of faults: checkpoint_fault_test.cpp,
-// checkpoint_retention_test.cpp and save_fault_test.cpp.
+// Exactness, resharding and retention of checkpoints, and contents of the manifest. checkpoint_fault_test.cpp,
+// checkpoint_retention_test.cpp and save_fault_test.cpp test faults.
 #include "tests/io/checkpoint_testing.h"
 
 #include <algorithm>
@@ -104,7 +104,7 @@ TEST_F(Checkpoints, TensorNamesAreUniqueAcrossShards) {
   }
   const Model model = model_of(4, device);
   const auto all = merged_shards(store.path(4), device);
-  // Tensors are whole, or named after the slices that Python would take.
+  // The name of a split tensor ends with its slice in Python notation.
   expect_bitwise(all.at("main:embedding.weight[0:11,2:4]"),
                  slice(model.at({"embedding.weight", Kind::main}), {{0, 2}, {11, 2}}));
   expect_bitwise(all.at("experts.up[3:4,0:6,0:8]"),
@@ -223,7 +223,7 @@ TEST_F(Checkpoints, ResumeIsAutoNoneOrAStep) {
   EXPECT_FALSE(store.find(Resume::parse("none"), Check::full));
   EXPECT_EQ(store.find(Resume::parse("auto"), Check::full)->step(), 200);
   EXPECT_EQ(store.find(Resume::parse("100"), Check::full)->step(), 100);
-  expect_error(ExitCode::data, {"has no checkpoint of step 150; there are: 100, 200"},
+  expect_error(ExitCode::data, {"has no checkpoint of step 150, expected one of the steps 100, 200"},
                [&] { store.find(Resume::parse("150"), Check::full); });
   for (const char* text : {"", "Auto", "-1", "1e3", "10 ", "99999999999999999999"}) {
     expect_error(ExitCode::usage, {cat("resume is '", text, "', expected auto, none or a step")},

@@ -15,8 +15,8 @@ namespace {
 
 /// File system that flock() imitates.
 struct FileSystem {
-  bool exclusive_needs_writing = false;  // as NFS: an exclusive lock needs a descriptor that may write
-  int exclusive_error = 0;               // error of every exclusive lock; 0: none
+  bool exclusive_needs_writing = false;  // like NFS: exclusive locks need a writable descriptor
+  int exclusive_error = 0;               // errno of every exclusive lock, or 0 if they succeed
 };
 
 FileSystem& file_system() {

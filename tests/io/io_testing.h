@@ -1,4 +1,4 @@
-// Helpers of the io tests.
+// Helpers for the io tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,8 @@ using device::Device;
 
 namespace fs = std::filesystem;
 
-/// Temporary folder, removed at the end. It is in memory if possible, because these tests sync thousands of files.
+/// Temporary folder, which the destructor removes. It is in memory if possible, because these tests sync thousands of
+/// files.
 class TempFolder {
  public:
   TempFolder() {

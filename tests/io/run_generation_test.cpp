@@ -61,7 +61,7 @@ TEST_F(RunGenerationTest, StaleJobIsRefusedAtTheCommitOfAStartedSave) {
   expect_error(ExitCode::usage, refusal, [&] { writer.commit(state_of(100), parts); });
   EXPECT_FALSE(fs::exists(store.path(100)));
   EXPECT_FALSE(fs::exists(folder / "checkpoints/latest"));
-  // The newer job removes the folder, so the stale job leaves it.
+  // The stale job does not remove the folder, because the newer job will.
   writer.discard();
   EXPECT_TRUE(fs::exists(store.path(100) + ".1.tmp"));
   expect_warned({"is 2, expected 1"});
@@ -116,8 +116,8 @@ TEST_F(RunGenerationTest, StaleJobCannotReplaceACheckpointOfTheNewerJob) {
   const CheckpointStore current = store_of(newer);
   current.clean();
   save(current, 100, 2, device);
-  // commit() may fail because the shard is gone, or because the newer job has started. Both leave the checkpoint as it
-  // is.
+  // commit() may fail because the shard is gone, or because the newer job has started. Neither failure changes the
+  // checkpoint.
   EXPECT_THROW(writer.commit(state_of(100), parts), Error);
   writer.discard();
   expect_holds(store.open(100, Check::full), 100, device);
@@ -161,7 +161,7 @@ TEST_F(RunGenerationTest, JobsSaveAStepInDifferentFolders) {
   EXPECT_FALSE(fs::exists(old.unfinished_path(100)));
 }
 
-// The newer job starts during the first of several removals. The stale job then completes this one, at most.
+// The newer job starts during the first of several removals. The stale job may complete that removal, but no other.
 TEST_F(RunGenerationTest, StaleJobIsRefusedBetweenTheRemovalsOfARetention) {
   options.keep = 0;
   for (const int64_t step : {100, 200, 300, 400}) save(store_of(stale), step, 1, device);

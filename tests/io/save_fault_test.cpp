@@ -1,4 +1,4 @@
-// Saves that fail or are killed leave the old checkpoint or the new one.
+// Saves that fail or are killed leave a complete checkpoint, either the old or the new one.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -189,7 +189,7 @@ TEST_F(CheckpointFaults, UnreadableManifestIsNotWritten) {
   EXPECT_NO_THROW(require_accepted_size("page", "p", 4));
   expect_error(ExitCode::resource, {"p: would have 4 bytes, expected at most 3"},
                [&] { require_accepted_size("page", "p", 3); });
-  // The 63 levels are legal alone, but not inside the manifest, which adds two levels.
+  // Alone, 63 levels of nesting are legal, but the manifest adds two levels.
   RunState state = state_of(200);
   state.layout = std::string(63, '[') + std::string(63, ']');
   CheckpointWriter writer(store, 200);

@@ -9,7 +9,7 @@ using K = const KernelTable&;
 constexpr std::array kinds{GeluKind::exact, GeluKind::tanh};
 constexpr Layout strided = Layout::strided_rows;
 
-// Rotates all elements of each head, or all but the last `behind` ones.
+// Rotates the elements of each head except for the last `behind`.
 void rotary(K k, Trial& r, Direction direction, int64_t behind = 0) {
   constexpr int64_t context = 19;
   const int64_t t = r.size.rows, pairs = r.size.width, c = 2 * pairs + behind;
@@ -41,7 +41,7 @@ void swiglu_backward(K k, Trial& r) {
       }
 }
 
-// Puts results in place of operands, in seven legal combinations.
+// Writes results to the memory of operands, in seven legal combinations.
 void swiglu_backward_in_place(K k, Trial& r) {
   const Shape shape{r.size.rows, r.size.width};
   for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
@@ -92,10 +92,10 @@ void clamped_swiglu_backward(K k, Trial& r) {
                             0.75);
 }
 
-// Puts one result in place of an operand, in the four legal ways.
+// Writes one result to the memory of an operand, in the four legal combinations.
 void clamped_swiglu_backward_in_place(K k, Trial& r) {
   const Shape shape{r.size.rows, r.size.width};
-  r.expect_zeros();  // if there is one element, it may be beyond the limit
+  r.expect_zeros();  // a tensor's only element may be beyond the limit
   for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
     const auto backward = [&](const SwigluGradients& gradients, const Tensor& dout, const Tensor& gate,
                               const Tensor& up) {

@@ -14,7 +14,7 @@ struct Problem {
   AttentionShape shape;
   Tensor q, k, v, first, last;
 
-  // Makes random operands of shape s. Heads have size.width elements, but at most 65. With `documents`, divides the
+  // Makes random operands of shape s. Heads have size.width elements, but at most 65. If `documents`, divides the
   // sequences into documents.
   Problem(Trial& r, AttentionShape s, bool documents) : shape(s) {
     const int64_t c = std::min<int64_t>(r.size.width, 65);
@@ -43,7 +43,7 @@ void forward(K k, Trial& r, const AttentionShape& shape, bool documents) {
 }
 
 void backward(K k, Trial& r, const AttentionShape& shape, bool documents) {
-  if (shape.queries == 1) return;  // the only key has probability one, so the gradients of q and k are rounding errors
+  if (shape.queries == 1) return;  // a single key has probability one, so the gradients of q and k are rounding errors
   const Problem p(r, shape, documents);
   const Tensor out = r.scratch(p.q.shape(), r.dtype), log_sum_exp = r.scratch({p.q.dim(0), heads}, r.acc());
   reference_table.attention.forward(r.host_stream, out, log_sum_exp, p.q, p.k, p.v, p.first, p.last, p.shape);
@@ -70,8 +70,7 @@ AttentionShape cached(const Trial& r) {
   return {.sequences = 2, .queries = s, .keys = s + 9, .scale = 1, .query_offset = 9};
 }
 
-// Merges a block. Every fifth pair of row and head has no visible key before the block, and every third pair has none
-// in the block.
+// Merges a block. Every fifth pair of row and head has no visible key before the block, and every third has none in it.
 void merge(K k, Trial& r) {
   const auto [t, c] = r.size;
   const Tensor log_sum_exp = r.update({t, heads}, r.acc(), 2), block_log_sum_exp = r.normal({t, heads}, r.acc());
@@ -86,7 +85,7 @@ void merge(K k, Trial& r) {
                     block_log_sum_exp);
 }
 
-// Adds sinks. The first of the four heads of each row has seen no key, so the head's output becomes zero.
+// Adds sinks. The first of the four heads of each row has no visible key, so the head's output becomes zero.
 void sink_forward(K k, Trial& r) {
   const auto [t, c] = r.size;
   const Tensor log_sum_exp = r.update({t, heads}, r.acc(), 2);

@@ -1,4 +1,4 @@
-// Backends that a test program covers: the CPU's table and the reference, or the table of CUDA (tests/gpu).
+// Backends under test in a program: the CPU's table and the reference, or the CUDA table (tests/gpu).
 #pragma once
 
 #include <ostream>
@@ -9,7 +9,7 @@
 
 namespace hexad::tests {
 
-/// Kernel table, and the kind of device on which it works.
+/// Kernel table, and the kind of device whose tensors it accepts.
 struct Backend {
   std::string name;
   const kernels::KernelTable* table;

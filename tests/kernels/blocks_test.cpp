@@ -1,5 +1,5 @@
-// Kernels that process blocks, with operands of several blocks of the default sizes. Values are whole numbers, so every
-// sum is exact.
+// Kernels that process blocks, with operands of several blocks of the default sizes. All sums are exact, because values
+// are whole numbers.
 #include <gtest/gtest.h>
 
 #include "framework/base/block_sizes.h"

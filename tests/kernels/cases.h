@@ -24,7 +24,7 @@ struct Case {
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
-/// Returns the index of an entry. KernelTable contains only function pointers.
+/// Returns the index of an entry in KernelTable, which contains only function pointers.
 template <class Family, class Entry>
 size_t entry(Family KernelTable::*family, Entry Family::*member) {
   const KernelTable& t = reference_table;

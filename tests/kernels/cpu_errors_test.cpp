@@ -1,4 +1,4 @@
-// Messages of errors that the fast table of the CPU reports.
+// Error messages of the CPU's table.
 #include "tests/kernels/edge.h"
 
 namespace hexad::tests {
@@ -70,7 +70,7 @@ TEST_P(CpuErrors, NameTheUnsupportedDtype) {
     k.rms_norm.forward(stream, empty({2, 4}), {}, empty({2}), empty({2, 4}, Dtype::i32), {}, empty({4}), 1e-6);
     FAIL();
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[rms_norm] does not support i32");
+    EXPECT_STREQ(e.what(), "[rms_norm] does not support i32; supported: f32, bf16, f64");
   }
 }
 

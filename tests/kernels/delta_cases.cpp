@@ -11,13 +11,13 @@ namespace {
 using K = const KernelTable&;
 constexpr int64_t sequences = 2, taps = 4, key_heads = 2, heads = 4;
 
-// Returns the number of rows of each of the two sequences. The limit is low, because the reference is slow, but it is
-// more than the 64 rows of a chunk of the CPU.
+// Returns the number of rows of each of the two sequences. It is at most 70, because the reference is slow, but can
+// exceed the 64 rows of a chunk on the CPU.
 int64_t length(const Trial& r) { return std::min<int64_t>(r.size.rows, 70); }
 int64_t head_size(const Trial& r) { return std::min<int64_t>(r.size.width, 9); }
 
-// Returns the first positions of documents of five rows, for sequences whose rows begin at position `begin`. The first
-// document begins two positions earlier.
+// Returns the first position of each row's document, for sequences whose rows begin at position `begin`. Documents have
+// five rows. The first document begins at `begin` - 2.
 Tensor documents(Trial& r, int64_t begin) {
   std::vector<int32_t> first;
   for (int64_t b = 0; b < sequences; ++b)

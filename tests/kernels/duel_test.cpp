@@ -1,4 +1,4 @@
-// Duels between two ways to compute the same tensors.
+// Duels between two implementations that compute the same tensors.
 #include "framework/kernels/duel.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class DuelOn : public ::testing::TestWithParam<device::DeviceKind> {
   device::DeviceContext context_{{.kind = GetParam()}};
   Duel duel_;
 
-  // Returns a way that copies x, in which element `at` then differs by `by`; -1: none does.
+  // Returns an implementation that gives numbers(), with `by` added to element `at` (-1: to none).
   Way copy(int64_t at = -1, float by = 0) {
     std::vector<float> values = numbers();
     if (at >= 0) values[static_cast<size_t>(at)] += by;
@@ -104,7 +104,7 @@ TEST_P(DuelOn, NumberOfContestsIsBounded) {
   for (int64_t i = 0; i < Duel::most; ++i) contest(candidate);
   calls_ = 0;
   contest(candidate);
-  EXPECT_EQ(calls_, 1) << "only the plain way runs";
+  EXPECT_EQ(calls_, 1) << "only the plain implementation runs";
   EXPECT_EQ(duel_.score().contests, Duel::most);
 }
 

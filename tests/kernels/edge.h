@@ -1,4 +1,4 @@
-// Common parts of tests that run each kernel table of a test program on chosen inputs.
+// Common parts of tests that call each kernel table of a test program with chosen inputs.
 #pragma once
 
 #include <gtest/gtest.h>

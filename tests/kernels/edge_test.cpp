@@ -1,4 +1,4 @@
-// Edge cases of inputs for the kernel tables of the test program.
+// Edge cases of inputs, for each kernel table of the test program.
 #include <atomic>
 #include <cmath>
 #include <numeric>
@@ -61,7 +61,7 @@ TEST_P(Edge, CombineBackwardZeroesRowsAndWeightsOfDroppedSlots) {
   }
 }
 
-// For 1e8 + 1 - 1e8, the order of the sum decides whether 1 remains. The reference, in double, keeps it.
+// In f32, the order of the sum 1e8 + 1 - 1e8 decides if the 1 is lost. The reference sums in f64 and never loses it.
 TEST_P(Edge, CombineSumsInSlotOrderForAnyOrderOfRows) {
   const Tensor out = filled({1, 1}, nan), moved = filled({1, 1}, nan);
   k.permute.combine(stream, out, tensor<float>({1e8F, 1, -1e8F}, {3, 1}), tensor<int64_t>({0, 1, 2}, {1, 3}), {}, {});
@@ -70,8 +70,8 @@ TEST_P(Edge, CombineSumsInSlotOrderForAnyOrderOfRows) {
   EXPECT_EQ(moved.to_vector<float>(), out.to_vector<float>());
 }
 
-// combine is linear in rows and in weights, so <dout, combine> = <dy, y> = <dweights, weights>. Whole numbers are
-// exact.
+// combine is linear in rows and in weights, so <dout, combine> = <dy, y> = <dweights, weights>. All sums of whole
+// numbers are exact.
 TEST_P(Edge, CombineBackwardIsTheGradientOfCombine) {
   const Tensor y = tensor<float>({1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}),
                rows = tensor<int64_t>({3, 1, 0, -1, -1, 2}, {3, 2});
@@ -301,7 +301,7 @@ TEST_P(Edge, RowsWithoutADestinationAreNotScattered) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{6, 7, 5}));
 }
 
-// The vocabulary is a power of two. A sort by some bits of the ids must not mistake -1 for the last id.
+// The vocabulary is a power of two: a sort by the low bits of the ids must not mistake -1 for the last id.
 TEST_P(Edge, TokensWithoutIdAddNothingToTheEmbedding) {
   const Tensor dtable = filled({4, 1}, 1), dout = tensor<float>({nan, 2, nan, 4, 8}, {5, 1});
   k.embedding.backward(stream, dtable, dout, tensor<int32_t>({-1, 3, -1, 3, 0}, {5}));
@@ -339,7 +339,7 @@ TEST_P(Edge, NumbersInPartsSkipEmptyParts) {
   EXPECT_EQ(numbers(5, {0, 2, 2, 5, 5, 100, 10, 200, -2, 300}), (Rows{10, 11, 0, 1, 2}));
   EXPECT_EQ(numbers(1, {1, int64_t{1} << 40}), (Rows{int64_t{1} << 40}));
   EXPECT_EQ(numbers(0, {0, 7}), Rows{});
-  EXPECT_EQ(numbers(0, {}), Rows{}) << "zero parts contain no numbers";
+  EXPECT_EQ(numbers(0, {}), Rows{}) << "a list of no parts contains no numbers";
 }
 
 TEST_P(Edge, BlockWithoutKeysDoesNotChangeAttention) {
@@ -387,7 +387,7 @@ TEST_P(Edge, SplitSoftmaxMatchesTheSoftmaxOfAllColumns) {
   k.cross_entropy.forward(stream, expected, whole, whole, target, 2);
   for (int64_t rank : {0, 1})
     k.split_softmax.start(stream, statistics.slice(0, rank, rank + 1), parts[rank], target, rank);
-  EXPECT_EQ(statistics.to_vector<float>()[2], 0);  // the first rank does not hold the target's column
+  EXPECT_EQ(statistics.to_vector<float>()[2], 0);  // rank 0 does not hold the target's column
   EXPECT_EQ(statistics.to_vector<float>()[5], 3);
   Floats gradient;
   for (int64_t rank : {0, 1}) {

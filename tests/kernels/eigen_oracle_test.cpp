@@ -1,4 +1,4 @@
-// Compares products of the CPU's kernels with f64 products of Eigen, which is independent code.
+// Compares products of the CPU's kernels with f64 products of Eigen, which shares no code with them.
 #include <gtest/gtest.h>
 
 #include <Eigen/Core>
@@ -99,8 +99,7 @@ TEST_P(EigenOracle, AgreesWithEveryPassOfAProduct) {
   }
 }
 
-// Loads are like those of routing: no row, one row, many rows. The first two and the last three rows belong to no
-// expert.
+// Experts have no row, one row or many rows, as in routing. The first two and the last three rows belong to no expert.
 TEST_P(EigenOracle, AgreesWithEveryPassOfAGroupedProduct) {
   const std::vector<int64_t> offsets{2, 2, 3, 200, 200, 341, 360};
   const int64_t experts = static_cast<int64_t>(offsets.size()) - 1, rows = 363, outputs = 131, inputs = 275;

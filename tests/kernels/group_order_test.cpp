@@ -17,7 +17,7 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& rows, int64_t begin 
   return offsets;
 }
 
-/// Returns the groups in the order of a pass's list. An entry is -1 if no group has its position.
+/// Returns the groups in the order of a pass's list. An entry is -1 if no group has this position.
 std::vector<int64_t> listed(GroupedPass pass, const std::vector<int64_t>& rows, int64_t begin = 0) {
   const std::vector<int64_t> offsets = offsets_of(rows, begin);
   const auto groups = static_cast<int64_t>(rows.size());
@@ -48,8 +48,8 @@ TEST(GroupOrder, KeepsTheOrderOfPassesWhoseTilesAreEquallyLong) {
     EXPECT_EQ(listed(pass, {1, 5, 0, 3}), (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
-/// Returns the time of the busiest cluster relative to that of an even distribution. CUTLASS's static scheduler deals
-/// tiles to clusters in turn. The time of a tile is proportional to the rows of its group.
+/// Returns the time of the busiest cluster, divided by its time for an even distribution. CUTLASS's static scheduler
+/// deals tiles to clusters in turn. The time of a tile is proportional to the rows of its group.
 double makespan(const std::vector<int64_t>& rows, const std::vector<int64_t>& list, int tiles_per_group, int clusters) {
   std::vector<int64_t> busy(clusters);
   size_t next = 0;

@@ -1,5 +1,5 @@
-// Compares predicted times of grouped products with times measured on an H100 80GB HBM3, and tests the choices that
-// follow from the predictions.
+// Compares predicted times of grouped products with times measured on an H100 80GB HBM3, and tests choices based on the
+// predictions.
 #include "framework/kernels/cuda/products/grouped_seconds.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 namespace hexad::kernels::cuda {
 namespace {
 
-// Microseconds of balanced experts, as tools/bench/products_of_experts.cpp measured them: CUTLASS's kernel for all
-// experts, and a loop of cuBLASLt's products on one stream.
+// Times of products of balanced experts in microseconds, measured by tools/bench/products_of_experts.cpp: one CUTLASS
+// kernel for all experts, and a loop of cuBLASLt products on one stream.
 struct Times {
   double one_kernel, one_by_one;
 };

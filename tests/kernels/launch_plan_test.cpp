@@ -1,4 +1,4 @@
-// Plans of CUDA launches. Some sizes are too large for a test on a card.
+// Plans of CUDA launches, including sizes that are too large for a test on a card.
 #include "framework/kernels/cuda/launch_plan.h"
 
 #include <gtest/gtest.h>

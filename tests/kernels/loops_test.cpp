@@ -83,8 +83,7 @@ TEST(Loops, DerivativeOfTanhGeluKeepsItsPrecision) {
   }
 }
 
-// Tests that gelu_exact_backward gives the same bits for an element alone and inside a long array, on every instruction
-// set.
+// gelu_exact_backward gives the same bits for an element alone and inside a long array, on every instruction set.
 TEST(Loops, ElementDoesNotDependOnItsPosition) {
   const auto x = arguments(-6, 6);
   const std::vector<float> up(x.size(), 1.25f);

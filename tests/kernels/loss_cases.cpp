@@ -15,7 +15,7 @@ Tensor targets_for(Trial& r) {
   return r.values<int32_t>(targets, {t});
 }
 
-// Computes losses and gradients. A gradient in separate memory must leave the logits unchanged.
+// Computes losses and gradients. If the gradient has separate memory, the logits must remain unchanged.
 void cross_entropy(K k, Trial& r, double scale) {
   const Shape shape{r.size.rows, r.size.width};
   const int64_t vocabulary = shape[1];
@@ -23,7 +23,7 @@ void cross_entropy(K k, Trial& r, double scale) {
   const auto losses = [&] { return r.output({shape[0]}, r.acc(), vocabulary); };
   if (vocabulary == 1 || scale == 0) r.expect_zeros();  // with a vocabulary of one token, the loss is zero
   for (Dtype type : {Dtype::bf16, Dtype::f32, Dtype::f64}) {
-    if (size_of(type) > size_of(r.acc())) continue;  // the gradient would have more digits than the logits
+    if (size_of(type) > size_of(r.acc())) continue;  // gradients must not be wider than the logits
     k.cross_entropy.forward(r.stream, losses(), r.output(shape, type, vocabulary), r.update(shape, r.acc()), targets,
                             scale);
   }
@@ -31,7 +31,7 @@ void cross_entropy(K k, Trial& r, double scale) {
   k.cross_entropy.forward(r.stream, losses(), in_place, in_place, targets, scale);
 }
 
-// Columns of the second of three ranks that split a vocabulary. Targets are in the columns of all three ranks.
+// Columns of rank 1 of three ranks that split a vocabulary. Targets are in the columns of all three ranks, or -1.
 struct SplitVocabulary {
   static constexpr int64_t ranks = 3, rank = 1, count = SplitSoftmaxKernels::statistics_count;
   int64_t rows, columns, first;

@@ -116,7 +116,7 @@ TEST(MetaKernels, CountTheProductsOfTheDeltaRule) {
   EXPECT_EQ(m.run->product_flops, 9 * 2 * 16 * 6 * 4 * 5);
 }
 
-// The host receives the offsets of the experts' rows, as from any device.
+// The host can read the offsets of the experts' rows, as on other devices.
 TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     for (size_t i = 0; i < ids.size(); ++i)
@@ -133,7 +133,7 @@ TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   EXPECT_EQ(known.to_vector<int64_t>(), (std::vector<int64_t>{0, 4, 4, 4, 4, 8}));
 }
 
-// Layers and micro-batches with equal routing sort the same slots.
+// Layers and micro-batches with equal routing share the result of one sort.
 TEST(MetaKernels, SortEqualSlotsOnce) {
   Meta m;
   const auto sorted = [&](const std::vector<int32_t>& ids, int64_t chunks) {
@@ -203,7 +203,7 @@ TEST(MetaKernels, LetExpertsChooseEquallyManyTokens) {
   }
 }
 
-// Padding is in no row. The other tokens are in reverse order.
+// Token 1 is padding, which has no row. The other tokens have rows in reverse order.
 TEST(MetaKernels, LetExpertsChooseNoPadding) {
   Meta m;
   const Tensor ids = m.empty({4, 1}, Dtype::i32);
@@ -224,7 +224,7 @@ TEST(MetaKernels, ForgetOverwrittenValues) {
   const Tensor x = Tensor::from<int64_t>(std::vector<int64_t>{1, 2}, {2}, m.context);
   EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));
   m.k.pointwise.fill(m.stream, x, 3);
-  EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{0, 0})) << "the values are no longer known";
+  EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{0, 0})) << "the values must become unknown";
 }
 
 TEST(MetaKernels, ForgetEveryResult) {
@@ -268,7 +268,7 @@ TEST(MetaKernels, KeepValuesGivenInParts) {
   EXPECT_EQ(offsets.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 4}));
 }
 
-// Covers choices of experts that no kernel has made, and choices that the recipe gives.
+// Tests choices of experts that no kernel has made, and choices that are given.
 TEST(MetaKernels, UseTheRoutingModelInsteadOfTheRoutersChoice) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     if (choice.given) return;

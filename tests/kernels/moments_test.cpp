@@ -51,7 +51,8 @@ struct Numbers {
   }
 };
 
-// Expects the moments after a step of `halving`, rounded by the bits of `place` and `of_slice`.
+// Expects m and v after a step of `halving` from `before`, rounded by the random bits of `place` and of the key
+// `of_slice`.
 void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, const GlobalIndex& place,
                     uint32_t of_slice) {
   const auto got_m = m.to_vector<bf16>(), got_v = v.to_vector<bf16>();
@@ -65,8 +66,8 @@ void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, con
   }
 }
 
-// Contiguous runs of a cut parameter end inside vectors, and a slice may begin at an odd element. A card uses one block
-// for 16384 elements.
+// Tests runs of a cut parameter that end inside vectors, slices that begin at an odd element, and more elements than
+// the 16384 of a block on a card.
 TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
   const GlobalIndex whole{}, later{.begin = 5}, cut{.begin = 5, .first = 11, .run = 13, .stride = 40},
       far{.first = (int64_t{1} << 32) - 100};
@@ -89,11 +90,11 @@ TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
         EXPECT_GT(not_nearest, n / 10);
         const auto updated = main.to_vector<float>(), expected = exact_main.to_vector<float>();
         for (int64_t i = 0; i < n; ++i)
-          ASSERT_FLOAT_EQ(updated[i], expected[i]) << "the update uses moments before rounding";
+          ASSERT_FLOAT_EQ(updated[i], expected[i]) << "the update must use the moments before rounding";
       }
 }
 
-// A launch on a card takes 32 slices.
+// Tests more slices than the 32 of a launch on a card.
 TEST_P(Moments, AreRoundedByTheKeysOfTheirSlices) {
   for (const int count : {33, 70}) {
     std::vector<AdamwSlice> slices;

@@ -65,7 +65,7 @@ std::vector<Case> rms_norm_cases() {
          const Tensor in_place = r.update({t, d}, r.dtype, d);
          to(in_place, in_place);
        }},
-      // Backends choose the number of partial sums. Only the totals of these sums must agree.
+      // Backends choose the number of partial sums, so only the totals of these sums must agree.
       {"rms_norm_gain_gradient", backward,
        [](K k, Trial& r) {
          const auto [t, d] = r.size;

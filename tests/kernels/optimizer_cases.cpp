@@ -9,18 +9,17 @@ using K = const KernelTable&;
 constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array both{Write::replace, Write::add};
 
-// Returns a second moment, whose elements are 0.25.
+// Returns a second moment with all elements 0.25.
 Tensor squares(Trial& r, const Shape& shape, Dtype dtype) {
   const Tensor v = r.update(shape, dtype);
   reference_table.pointwise.fill(r.host_stream, v, 0.25);
   return v;
 }
 
-// Returns an undefined factor, a factor, and a factor that skips the step.
+// Returns gradient factors: undefined, 0.5, and -1, which skips the step.
 std::vector<Tensor> factors(Trial& r) { return {{}, r.values<double>({0.5}, {1}), r.values<double>({-1}, {1})}; }
 
-// Returns slices with separate weights for the model, slices without them, slices with bf16 gradients, and an empty
-// slice.
+// Returns slices with and without separate weights for the model, slices with bf16 gradients, and an empty slice.
 std::vector<AdamwSlice> slices(Trial& r) {
   const Shape shape{r.size.rows, r.size.width}, single{1}, none{0};
   const auto slice = [&](const Shape& s, bool copy, Dtype gradient, double weight_decay) {
@@ -36,7 +35,7 @@ std::vector<AdamwSlice> slices(Trial& r) {
           slice(shape, true, Dtype::bf16, 0.2), slice(single, false, Dtype::bf16, 0.1)};
 }
 
-// Returns slices with moments in bf16, of a parameter that is whole or cut. Some begin at an odd element.
+// Returns slices with moments in bf16, of whole and of cut parameters. Some slices begin at an odd element.
 std::vector<AdamwSlice> slices_with_bf16_moments(Trial& r) {
   const int64_t n = r.size.rows * r.size.width;
   const base::GlobalIndex whole{}, cut{.begin = 3, .first = 1000, .run = 21, .stride = 100};

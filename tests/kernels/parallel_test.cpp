@@ -1,4 +1,4 @@
-// Loops on threads. Exactly one thread computes each item, and cores are used only while there is work.
+// Loops on several threads: each item is computed exactly once, and threads use cores only while there is work.
 #include "framework/kernels/cpu/parallel.h"
 
 #include <gtest/gtest.h>
@@ -138,16 +138,16 @@ TEST(Parallel, HelpersSleepWhileTheirThreadHasOtherWork) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     spent += cpu_seconds() - before;
   }
-  EXPECT_LT(spent, 0.04);  // out of 0.2 s on each of three cores
+  EXPECT_LT(spent, 0.04);  // three helpers that did not sleep would use 0.2 s each
 }
 
-// If a helper received a signal, it would not interrupt the system call in which the rank's thread waits.
+// A signal that a helper received would not interrupt the system call in which the rank's thread waits.
 TEST(Parallel, HelpersTakeNoSignals) {
   const Threads two(2);
   const auto caller = std::this_thread::get_id();
   int looked = 0;
   std::mutex mutex;
-  while (looked < 1)  // repeats until a helper has taken an item in time
+  while (looked < 1)  // repeats until a helper has taken an item
     parallel_for(2, 1, [&](int64_t, int64_t) {
       if (std::this_thread::get_id() == caller) return std::this_thread::sleep_for(std::chrono::milliseconds(1));
       sigset_t blocked;

@@ -1,4 +1,4 @@
-// Compares every entry of the CPU table with the naive implementation, for several dtypes and sizes.
+// Compares every entry of the CPU table with the reference, for several dtypes and sizes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Parity, ::testing::ValuesIn(in_their_dtypes(al
   return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
 });
 
-// Returns an output filled with `value`. Tests use it to show that the comparison can fail.
+// Returns an output filled with `value`, for tests of the comparison itself.
 Tensor filled(Trial& r, double value) {
   const Tensor t = r.output({3, 5});
   reference_table.pointwise.fill(r.stream, t, value);

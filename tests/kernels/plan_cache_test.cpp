@@ -1,4 +1,4 @@
-// Rounding of numbers of rows, so that similar numbers share a choice of kernel, and the cache of plans.
+// Rounding of row counts, so that similar counts share a choice of kernel, and the cache of plans.
 #include "framework/kernels/cuda/products/plan_cache.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(PlanCache, MakesAValueOnce) {
 TEST(PlanCache, EvictsTheLeastRecentlyUsedHalf) {
   Counted c;
   for (const int key : {1, 2, 3, 4, 1}) c.get(key);
-  EXPECT_EQ(c.get(5), 50);  // 2 and 3 are forgotten
+  EXPECT_EQ(c.get(5), 50);  // evicts 2 and 3
   EXPECT_EQ(c.made, 5);
   for (const int key : {1, 4, 5}) c.get(key);
   EXPECT_EQ(c.made, 5);

@@ -10,7 +10,7 @@ constexpr int64_t experts = 5, features = 33;
 constexpr Layout strided = Layout::strided_rows;
 constexpr std::array both{Write::replace, Write::add};
 
-// Returns a result whose rows have `layout`, inside a larger tensor. With Write::add it starts as normal values.
+// Returns a result whose rows have `layout`, inside a larger tensor. With Write::add, it starts with normal values.
 Tensor result(Trial& r, const Shape& shape, Dtype type, int64_t terms, Write write, Layout layout) {
   const Tensor t = r.output(shape, type, terms, layout);
   if (write == Write::add) reference_table.pointwise.copy(r.host_stream, t, r.normal(shape, type));
@@ -26,10 +26,10 @@ std::vector<int64_t> offsets_for(int64_t rows) {
   return {begin, begin + n / 4, begin + n / 2, begin + n / 2, begin + n * 3 / 4, end};
 }
 
-// Returns offsets of five experts that have all rows. The third expert has none.
+// Returns offsets of five experts that together have all n rows. The third expert has no rows.
 std::vector<int64_t> offsets_of_all(int64_t n) { return {0, n / 4, n / 2, n / 2, n * 3 / 4, n}; }
 
-// Calls f(offsets) with offsets that are known only to the host, only to the device, and to both.
+// Calls f(offsets) with offsets only on the host, only on the device, and on both.
 template <class F>
 void for_each_side(Trial& r, const std::vector<int64_t>& offsets, const F& f) {
   GroupOffsets host = GroupOffsets::on_host(offsets), sides = host;
@@ -38,7 +38,7 @@ void for_each_side(Trial& r, const std::vector<int64_t>& offsets, const F& f) {
   device.host = {};
   ++device.max_rows;  // max_rows may be any upper bound
   for (const GroupOffsets& groups : {host, device, sides}) f(groups);
-  r.stream.synchronize();  // the host's copy must live until this point
+  r.stream.synchronize();  // the kernels end before the offsets are freed
 }
 
 std::vector<Case> dense_cases() {
@@ -123,7 +123,7 @@ std::vector<Case> grouped_cases() {
   };
 }
 
-// Experts with 33 features are computed in two launches on a card, those with 128 in one.
+// A card uses two launches for experts with 33 features, and one launch for those with 128.
 std::vector<Case> grouped_swiglu_cases() {
   return {
       {"grouped_swiglu_forward", entry(&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward),

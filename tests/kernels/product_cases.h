@@ -39,8 +39,7 @@ class Values {
   std::vector<double> values_;
 };
 
-/// Function that returns an element of a factor. plain(t)(i, j) is element (i, j) of t, and transposed(t)(i, j) is
-/// element (j, i).
+/// Returns an element of a factor: plain(t)(i, j) is element (i, j) of t, transposed(t)(i, j) is element (j, i).
 using Factor = std::function<double(int64_t, int64_t)>;
 inline Factor plain(const Tensor& t) { return Values(t); }
 inline Factor transposed(const Tensor& t) {
@@ -59,7 +58,7 @@ inline void copy(const Tensor& to, const Tensor& from) {
     for (int64_t j = 0; j < to.dim(1); ++j) set(to, i, j, values(i, j));
 }
 
-/// Fixture with random operands of one dtype. Compares results with double loops.
+/// Fixture with random operands of one dtype. Compares results with loops in double.
 class ProductTest : public testing::TestWithParam<Dtype> {
  protected:
   Dtype dtype() const { return GetParam(); }
@@ -76,7 +75,7 @@ class ProductTest : public testing::TestWithParam<Dtype> {
   }
   Tensor random(int64_t rows, int64_t columns) { return random(rows, columns, dtype()); }
 
-  /// Expects c to be `start` (zero if undefined) plus the product of a and b.
+  /// Expects c to be `start` (zero if undefined) plus a b, a sum of `depth` terms per element.
   void expect_product(const Tensor& c, int64_t depth, const Factor& a, const Factor& b, const Tensor& start = {}) {
     const Values got(c);
     const Factor first = start.defined() ? plain(start) : [](int64_t, int64_t) { return 0.0; };
@@ -103,13 +102,13 @@ class ProductTest : public testing::TestWithParam<Dtype> {
 struct Sizes {
   int64_t rows, outputs, inputs;
 };
-/// Sizes below and above the register blocks (14 x 32, 6 x 16) and the blocks of k (512, 256), of rows (84), of columns
-/// (512). Some sizes are exactly 14 x 32, and 256 terms.
+/// Sizes below and above those of register blocks (14 x 32, 6 x 16) and of blocks of k (512, 256), rows (84) and
+/// columns (512). One size has exactly 14 x 32 results, and one exactly 256 terms.
 inline constexpr Sizes sizes[] = {{1, 1, 1},    {1, 65, 7},    {7, 1, 65},      {14, 32, 16},
                                   {15, 33, 17}, {65, 7, 256},  {13, 131, 257},  {169, 61, 31},
                                   {3, 521, 64}, {29, 67, 613}, {127, 515, 259}, {64, 64, 64}};
 
-/// Returns the bytes of the first rows, including the gaps between them.
+/// Returns the bytes of the first `rows` rows, including the gaps between them.
 inline std::vector<unsigned char> bytes_of(const Tensor& t, int64_t rows) {
   const auto* p = static_cast<const unsigned char*>(t.raw());
   return {p, p + rows * t.strides()[0] * size_of(t.dtype())};

@@ -78,7 +78,7 @@ class PairUnits : public ProductTest {
   }
   void TearDown() override { set_thread_count(threads_); }
 
-  /// Multiplies copies of the operands that end at a fence. A read beyond the fence ends the test.
+  /// Multiplies copies of the operands that end at a fence. A read beyond the fence crashes the test.
   static void multiply(Unit unit, GemmTile product, const Tensor& a, const Tensor& b) {
     const tests::Fenced left(a), right(b);
     product.a.data = left.data(), product.b.data = right.data();
@@ -120,8 +120,8 @@ TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
 }
 
 TEST_P(PairUnits, AreBitwiseIdenticalForAnyCutAndThreads) {
-  // One thread keeps bf16 sums of many rows. With several threads, each keeps sums of fewer rows. Rows of the left
-  // operand are read in place, and rows of a transposed operand are packed.
+  // A single thread holds sums of bf16 results for many rows, and each of several threads holds them for fewer rows.
+  // Rows of a left operand are read in place, but packed if it is transposed.
   const int64_t rows = 800, outputs = 700, inputs = 1100;
   const Tensor x = random(rows, inputs), across = random(inputs, rows), w = random(outputs, inputs);
   for (const Unit unit : pair_units())

@@ -104,8 +104,8 @@ TEST_P(Products, SumOverNoTermsIsZeroOrUntouched) {
 
 using Offsets = std::vector<int64_t>;
 GroupOffsets on_host(const Offsets& offsets) { return GroupOffsets::on_host(offsets); }
-// Offsets of four experts: a usual case, empty experts, all rows to one expert, no rows, and unassigned rows before and
-// after.
+// Offsets of four experts. In this order: every expert has rows, two have none, one has all rows, none has rows, and
+// the first and last rows belong to no expert.
 const Offsets groups[] = {
     {0, 7, 20, 33, 65}, {0, 0, 41, 41, 65}, {0, 0, 65, 65, 65}, {0, 0, 0, 0, 0}, {3, 3, 40, 41, 60}};
 
@@ -202,10 +202,10 @@ std::string message_of(F&& f) {
 TEST_P(Products, ErrorsNameTheTensorAndTheExpectation) {
   const Tensor x = random(3, 4), w = random(5, 4), out = random(3, 6);
   EXPECT_EQ(message_of([&] { matmul_forward(stream_, out, x, w, Write::replace); }),
-            "[matmul] w has 5 rows of 4; expected 6 of 4");
+            "[matmul] w has 5 rows and 4 columns; expected 6 rows and 4 columns");
   EXPECT_EQ(
       message_of([&] { matmul_weight_gradient(stream_, random(6, 4, accumulator()), out, random(2, 4), Write::add); }),
-      "[matmul weight gradient] x has 2 rows of 4; expected 3 of 4");
+      "[matmul weight gradient] x has 2 rows and 4 columns; expected 3 rows and 4 columns");
   const Offsets wrong{0, 2, 1, 3}, few{0, 3};
   const Tensor stack = random(15, 4).reshape({3, 5, 4}), y = random(3, 5);
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(wrong), Write::replace); }),
@@ -225,14 +225,14 @@ TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
     return message_of([&] { grouped_matmul_forward(stream_, y, x, stack, offsets, Write::replace); });
   };
   EXPECT_EQ(message(given({0, 1, 3}, 2)), "nothing thrown");
-  EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected 1 at most");
+  EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected at most 1");
   EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offset 1 is 4; expected 0 .. 3");
   EXPECT_EQ(message({.groups = 2}),
             "[grouped matmul] neither host nor device has the offsets of 2 groups; expected offsets on the host or on "
             "the device");
 }
 
-// The kernels make no widened copy of the bf16 operand.
+// The kernels convert the bf16 operand without a copy in f32.
 TEST(ProductsOfMixedDtypes, EqualProductsOfWidenedOperandsBitwise) {
   device::DeviceContext context;
   Stream& stream = context.compute();

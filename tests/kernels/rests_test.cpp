@@ -54,7 +54,7 @@ class Rests : public EdgeTest {
             .place = {.begin = 5, .first = 11, .run = 13, .stride = 40},
             .rounding_key = 0x2545f491};
   }
-  /// Returns the same slice with rests.
+  /// Returns the slice of plain(), but with main weights stored as rests.
   AdamwSlice with_rests(const Floats& main, Dtype moments, Dtype gradient, int64_t skipped) {
     AdamwSlice s = plain(main, moments, gradient, skipped);
     const auto n = static_cast<int64_t>(main.size());
@@ -95,8 +95,8 @@ class Rests : public EdgeTest {
 INSTANTIATE_TEST_SUITE_P(Kernels, Rests, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
-// A learning rate of zero keeps the main weights, so ties remain ties. A card uses one block for 16384 elements, and
-// the CPU a buffer of 1024.
+// With a learning rate of zero, main weights do not change, so ties remain ties. Sizes exceed the 16384 elements of a
+// block on a card, and the 1024 of a buffer on the CPU.
 TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
   for (const int64_t n : {1, 1027, 40'003})
     for (const Dtype moments : {Dtype::f32, Dtype::bf16})
@@ -112,7 +112,7 @@ TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
               k.optimizer.adamw(stream, std::array{all, rests}, step_of(lr), factor);
             const int64_t marks = expect_same(all, rests);
             if (lr == 0 && n > 1) {
-              EXPECT_GT(marks, n / 16) << "there must be enough ties that were rounded up";
+              EXPECT_GT(marks, n / 16) << "too few ties are rounded up for this test";
             }
           }
 }
@@ -150,7 +150,7 @@ TEST_P(Rests, AreNotChangedInASkippedStep) {
   EXPECT_GT(expect_same(all, rests), 0);
 }
 
-// A launch on a card takes 32 or 48 slices.
+// Tests more slices than the 32 or 48 of a launch on a card.
 TEST_P(Rests, OfManySlicesAreUpdatedTogether) {
   std::vector<AdamwSlice> all, rests;
   for (int64_t s = 0; s < 70; ++s) {

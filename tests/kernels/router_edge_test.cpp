@@ -1,4 +1,4 @@
-// Edge cases of inputs for routers and their losses, for the kernel tables of the test program.
+// Edge cases of inputs of routers and their losses, for each kernel table of the test program.
 #include "tests/kernels/edge.h"
 
 namespace hexad::tests {
@@ -51,7 +51,7 @@ TEST_P(RouterEdge, BiasSelectsButDoesNotWeigh) {
 }
 
 TEST_P(RouterEdge, GroupsAreRankedByTheirTwoBest) {
-  // In groups {0, 1}, {2, 3}, {4, 5}, the best single expert (0) is in a weak group.
+  // Group {0, 1} has the best expert (0), but is not the best of the groups {0, 1}, {2, 3} and {4, 5}.
   const RouterRule rule{.score = RouterScore::sigmoid, .top_k = 2, .groups = 3, .top_groups = 1};
   EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{3, 2}));
 }

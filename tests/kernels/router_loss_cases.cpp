@@ -60,7 +60,7 @@ void count(K k, Trial& r) {
   }
 }
 
-// Computes fractions; the last scope has no counts.
+// Computes fractions. All counts of the last scope are zero.
 void fractions(K k, Trial& r) {
   const int64_t experts = r.size.width;
   std::vector<int64_t> values;

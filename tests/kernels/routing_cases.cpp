@@ -33,8 +33,8 @@ const std::vector<NamedRule>& rules() {
   return all;
 }
 
-// Permutation of rows for t tokens of two slots. The first slot of every fifth token is dropped. The rows of dropped
-// slots and two further rows are unused.
+// Permutation of rows for tokens with two slots each. The first slot of every fifth token is dropped. The rows of
+// dropped slots and two more rows are unused.
 struct Plan {
   static constexpr int64_t slots = 2;
   Tensor rows, tokens;
@@ -52,9 +52,9 @@ struct Plan {
   }
 };
 
-// Places of the rows of a trial in two windows, which are the halves of one tensor [2 rows, width].
+// Positions of a trial's rows in two windows, which are the halves of one tensor [2 rows, width].
 struct TwoWindows {
-  static constexpr int64_t multiple = 16;  // of rows, so that the distance is a multiple of 16 bytes
+  static constexpr int64_t multiple = 16;  // divides `rows`, so that distances are multiples of 16 bytes
   int64_t rows;
   Tensor distances, runs;
 
@@ -190,7 +190,7 @@ std::vector<Case> routing_cases() {
                        k.sparse_mixer.backward(r.stream, r.output({t, experts}, r.acc(), experts),
                                                r.normal({t, slots}, r.acc()), r.normal({t, experts}, r.acc()),
                                                ids_of(r), tolerance);
-                       r.expect_zeros();  // only near experts have a gradient
+                       r.expect_zeros();  // only near candidates have a gradient
                      }});
   }
   for (const auto& [name, experts, rule] : rules()) {

@@ -11,7 +11,7 @@ namespace {
 using K = const KernelTable&;
 using S = SlotKernels;
 
-// Returns ids of which `dropped` in every seven are missing.
+// Returns ids of experts. Of every seven consecutive ids, the first `dropped` are -1.
 Tensor ids_for(Trial& r, int64_t slots, int64_t experts, int64_t dropped) {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < slots * r.size.rows; ++i)
@@ -26,8 +26,8 @@ void sort(K k, Trial& r) {
       for (int64_t dropped : {0, 3, 7})
         k.slots.sort(r.stream, r.output({tokens * slots}, Dtype::i64), r.output({tokens, slots}, Dtype::i64),
                      r.output({experts + 1}, Dtype::i64), ids_for(r, slots, experts, dropped));
-  // On a card, these are more experts than it scans at a time (512), more than eight warps have counters for (1024),
-  // and numbers at and above the limit of a block's counters (8192).
+  // Limits on a card: 512 experts per scan, 1024 experts for which eight warps have counters, and 8192 counters of a
+  // block.
   for (int64_t experts : {600, 3000, 8192, 8193, 40000})
     k.slots.sort(r.stream, r.output({tokens * 2}, Dtype::i64), r.output({tokens, 2}, Dtype::i64),
                  r.output({experts + 1}, Dtype::i64), ids_for(r, 2, experts, 1));
@@ -69,7 +69,7 @@ void keys(K k, Trial& r) {
   for (int64_t chunks : {1, 3}) {
     std::vector<int32_t> chunk_of;
     for (int64_t e = 0; e < experts; ++e) chunk_of.push_back(static_cast<int32_t>(e * 5 % chunks));
-    // Ids of -1 are dropped, and 6, 7 and -2 name no expert.
+    // Id -1 is a dropped slot. Ids -2, 6 and 7 are not ids of experts.
     std::vector<int32_t> ids;
     for (int64_t i = 0; i < 2 * r.size.rows; ++i) ids.push_back(static_cast<int32_t>(i * 7 % 10) - 2);
     for (const Tensor& of : {Tensor{}, r.values<int32_t>(chunk_of, {experts})}) {
@@ -134,7 +134,7 @@ void inverse(K k, Trial& r) {
   }
 }
 
-// Returns scores with many ties, some NaN and -infinity.
+// Returns scores with many ties, NaNs and -infinities.
 Tensor tied_scores(Trial& r, int64_t tokens, int64_t experts) {
   const Tensor scores = r.scratch({tokens, experts}, r.acc());
   reference::Array a = reference::zeros(scores);
@@ -144,7 +144,7 @@ Tensor tied_scores(Trial& r, int64_t tokens, int64_t experts) {
   return scores;
 }
 
-// Drops slots by tied scores and by position, with rows in order and in reverse order.
+// Drops slots by scores with ties and by position, for rows in order and in reverse order.
 void drop_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
   const int64_t experts = 5, top_k = 2;
   std::vector<int32_t> ids;
@@ -170,7 +170,7 @@ void drop(K k, Trial& r) {
   if (r.size.rows == 1) drop_of(k, r, 1501, 1500);
 }
 
-// Lets experts choose tokens by tied scores, with rows in order, and in reverse order with padding.
+// Makes experts choose tokens by scores with ties, for rows in order, and for rows in reverse order with padding.
 void choose_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens, const std::vector<int64_t>& slots_of_token) {
   const int64_t experts = 5;
   std::vector<int64_t> backwards;

@@ -1,4 +1,4 @@
-// Numbers of threads, which change no bit of a result, and shares of a device for computation.
+// Numbers of threads, on which no bit of a result depends, and shares of a device that kernels may use.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -33,7 +33,7 @@ TEST(Threads, ChangeNoBit) {
   set_thread_count(before);
 }
 
-// A rank with lanes has several threads, of which only one may use its cores.
+// A rank with lanes has several threads, but only one of them may compute on several cores.
 TEST(Threads, AreOneByDefault) {
   using namespace kernels::cpu;
   const int before = thread_count();
@@ -71,7 +71,7 @@ TEST(ComputeShare, IsAShareOfTheLimitAroundIt) {
   set_thread_count(before);
 }
 
-// An H100 has 132 multiprocessors. EPS-MoE's table 6 divides them into eighths.
+// An H100 has 132 multiprocessors. EPS-MoE, Table 6, divides them into eighths.
 TEST(ComputeShare, IsAnEvenNumberOfMultiprocessors) {
   EXPECT_EQ(kernels::capped_multiprocessors(132, 1), 132);
   EXPECT_EQ(kernels::capped_multiprocessors(132, 0.5), 66);

@@ -35,7 +35,7 @@ std::string coordinate(const Shape& shape, int64_t i) {
 // -1.
 void poison(const Tensor& t) { t.fill_bytes(is_floating(t.dtype()) ? 0xff : 0x7f, t.device().context().compute()); }
 
-// Copies the elements of `t` between two images of the bytes of `whole`.
+// Copies the elements of `t` from one copy of the bytes of `whole` to another copy.
 void copy_members(std::byte* to, const std::byte* from, const Tensor& t, const Tensor& whole) {
   const auto first = static_cast<int64_t>(t.address() - whole.address());
   const int64_t row_bytes = t.dim(-1) * size_of(t.dtype()), rows = t.numel() ? t.numel() / t.dim(-1) : 0;
@@ -57,8 +57,8 @@ double root_mean_square(std::span<const double> values) {
   return count > 0 ? std::sqrt(squares / count) : 0;
 }
 
-// Returns, for every row, the unit of errors for its cancelled elements. In tensors of fewer than 16 elements, the
-// unit is at least one, because so few elements do not determine the unit, and inputs are standard normal.
+// Returns the magnitude of `yardstick` for every row. In tensors of fewer than 16 elements, it is at least one, because
+// so few elements may all be small by chance, and inputs are standard normal.
 std::vector<double> magnitudes(const Array& a, Yardstick yardstick) {
   constexpr int64_t handful = 16;
   const double typical = root_mean_square(a.values);

@@ -26,8 +26,8 @@ struct Size {
 /// 8 elements.
 enum class Layout : uint8_t { contiguous, strided_rows, aligned_rows };
 
-/// Smallest unit of the error of an element, for elements that are small because of cancellation. In tensors of fewer
-/// than 16 elements, it is at least one.
+/// Least magnitude relative to which the error of an element is measured, because cancellation may make the element
+/// itself too small. In tensors of fewer than 16 elements, this magnitude is at least one.
 ///   - tensor: the root mean square of the tensor
 ///   - row: the root mean square of the tensor or that of the element's row (the whole last dimension), whichever is
 ///     larger; for rows whose sums have addends of different sizes
@@ -62,13 +62,13 @@ class Trial {
   Tensor output(Shape shape, int64_t terms = 1, Layout layout = Layout::contiguous) {
     return output(shape, dtype, terms, layout);
   }
-  /// Returns an output that starts as normal values and is compared after the body, for kernels that add or work in
+  /// Returns an output that starts with normal values and is compared after the body, for kernels that add or work in
   /// place.
   Tensor update(Shape shape, Dtype type, int64_t terms = 1);
-  /// Returns uninitialised memory that is not compared, such as for values that a forward pass keeps for backward.
+  /// Returns uninitialised memory that is not compared, for example for values that forward keeps for backward.
   Tensor scratch(Shape shape, Dtype type) { return Tensor::empty(shape, type, device_); }
-  /// Accepts floating outputs in which more than half of the elements are zero. Otherwise, difference() reports them if
-  /// they have more than four elements.
+  /// Permits floating outputs of more than four elements in which more than half are zero. Otherwise, difference()
+  /// reports them.
   void expect_zeros() { zeros_expected_ = true; }
 
   Dtype acc() const { return accumulator_dtype(dtype); }
@@ -97,7 +97,7 @@ class Trial {
   }
   Tensor guarded(Shape shape, Dtype type, Layout layout, Tensor* whole);
   Tensor watch(const Tensor& t, const Tensor& whole, int64_t terms, Yardstick yardstick = Yardstick::tensor);
-  /// Returns the next normal values in the shape of `t`.
+  /// Draws normal values for a tensor of the shape of `t`.
   kernels::reference::Array drawn(const Tensor& t);
 
   std::unique_ptr<device::DeviceContext> own_;  // null on a shared device
@@ -111,7 +111,7 @@ class Trial {
 /// Returns a description of the first fault of `actual`; empty if there is none. Faults are a write outside the
 /// outputs, an element that differs by more than the tolerance, and an output of mostly zeros.
 std::string difference(const Trial& expected, const Trial& actual);
-/// Describes the first byte that differs in the outputs or their guard bands; empty if all bytes are equal.
+/// Returns a description of the first byte that differs in the outputs or their guard bands; empty if all are equal.
 std::string bitwise_difference(const Trial& expected, const Trial& actual);
 
 }  // namespace hexad::tests

@@ -12,7 +12,7 @@ Tensor row_weights_of(Trial& r, int64_t rows, int64_t row_weights) {
   return row_weights ? r.normal({rows, row_weights}, r.acc()) : Tensor();
 }
 
-// Packs rows. All bytes of the rows are compared: values or codes, scale, row weights and padding.
+// Packs rows. Tests compare all bytes of the rows: values or codes, scale, row weights and padding.
 void pack(K k, Trial& r, WireFormat format) {
   const auto [t, d] = r.size;
   for (int64_t row_weights : {0, 1, 2, 3})

@@ -1,5 +1,5 @@
-// Rows in the wire format: layout, error bounds, and invalid rows, which must remain recognisable. Except for errors,
-// kernels of the CPU's table and of the reference are tested.
+// Rows in wire formats: layout, error bounds, and rows with NaN or infinity, which must remain recognisable. Tests of
+// kernels, except for those of errors, call the CPU's table and the reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -82,8 +82,8 @@ TEST_P(Wire, LargestElementOfARowKeepsItsF32Precision) {
   }
 }
 
-// Each row has 64 magnitudes within 40 binades. The top binade rises from row to row, from the binade of the least
-// subnormal float to the binade of the largest float.
+// Each row has 64 magnitudes in 40 binades. The top binade of the rows rises from that of the least subnormal float to
+// that of the largest float.
 TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
   const Philox random(20240611, Purpose::synthetic);
   uint64_t drawn = 0;
@@ -201,7 +201,7 @@ TEST_P(Wire, AcceptsZeroRows) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Wire, ::testing::Values(&cpu_table, &reference_table),
                          [](const auto& p) { return p.param == &cpu_table ? "cpu" : "reference"; });
 
-// Messages of errors that the fast table of the CPU reports.
+// Error messages of the CPU's table.
 class WireErrors : public Wire {
  protected:
   template <class F>

@@ -53,7 +53,7 @@ struct Parts {
   }
 };
 
-// Returns the output and all gradients of the layer that `make` makes.
+// Returns the output and all gradients of the layer that `make` returns.
 TensorMap results_of(const ModelConfig& c, bool recompute_norms, const std::function<Layer(const Builder&)>& make) {
   Lab lab;
   const mesh::Mesh mesh(self, {.dp = 1});
@@ -65,7 +65,7 @@ TensorMap results_of(const ModelConfig& c, bool recompute_norms, const std::func
   batch.sequences = 3, batch.length = 5;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy, Tape::Mode::record, recompute_norms);
-  // With statistics, as in training, a layer makes its auxiliary losses in every pass.
+  // With statistics, as in training, a layer computes its auxiliary losses in every pass.
   ModelStatistics statistics(1, c.moe.experts, lab.context);
   const Value in = tape.leaf(x), y = layer(tape, in, {.batch = batch, .statistics = &statistics.layers});
   const std::vector<Replay::Root> roots{{y, dy}};

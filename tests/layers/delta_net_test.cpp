@@ -156,7 +156,7 @@ TEST_P(DeltaNetOf, EqualsItsFormula) {
 
 TEST_P(DeltaNetOf, GradientsMatchFiniteDifferences) {
   Overrides overrides = GetParam();
-  overrides.emplace_back("model.delta_net.norm_eps=0.5");  // with a smaller one, finite differences are not accurate
+  overrides.emplace_back("model.delta_net.norm_eps=0.5");  // a smaller eps makes finite differences inaccurate
   for (const bool documents : {false, true}) {
     Case n(model_with(overrides));
     if (documents) n.divide();

@@ -1,5 +1,5 @@
-// Compares with results of PyTorch (tests/golden/README.md): logits, losses, every gradient and the gradient norm of
-// the first step. For the decoder, also compares the losses and norms of ten steps of AdamW.
+// Compares results with those of PyTorch (tests/golden/README.md): logits, losses, every gradient and the gradient norm
+// of the first step. For the decoder, also compares the losses and norms of ten steps of AdamW.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -104,8 +104,8 @@ Tensor golden_tensor(const TensorMap& all, const Parameter& p) {
   return stack_of(entries, stack.dim);
 }
 
-// Run whose initial weights are the golden ones, rounded to the model's dtype. The optimizer is made from these
-// weights.
+// Run whose initial weights are the golden weights, rounded to the model's dtype. The optimizer is created after they
+// are set.
 struct GoldenRun {
   GoldenRun(Golden& g, const Recipe& r) : recipe(r), instance(recipe, Registry(), self) {
     const TensorMap weights = g.all("weights/");

@@ -1,4 +1,4 @@
-// Compares parameters and operations counted on a meta device with published numbers and counts by hand.
+// Compares parameters and operations counted on a meta device with published numbers and hand counts.
 #include "layers/model_size.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_P(PublishedModel, M1_HasThePublishedParameters) {
   EXPECT_NEAR(static_cast<double>(s.active_parameters - p.outside) / 1e9, p.active, p.digit);
 }
 
-// The recipes name the sources.
+// The recipes name the sources of these numbers.
 INSTANTIATE_TEST_SUITE_P(, PublishedModel,
                          testing::Values(Published{"mixtral-8x22b", 141, 39, 0.5}, Published{"olmoe", 6.9, 1.3, 0.05},
                                          Published{"qwen3-30b-a3b", 30.5, 3.3, 0.06},
@@ -135,8 +135,9 @@ TEST(ModelSize, ParametersOfQwen3NextEqualTheHandCount) {
 }
 
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
-  // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
-  // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
+  // In a layer, a token is multiplied by q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, the router of
+  // 4096 x 8, and two of the eight experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The
+  // embedding takes no operations, because it is a table lookup.
   const double layer = 2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 4096.0 * 8 + 2 * 3.0 * 4096 * 14336;
   const double products = 32 * layer + 4096.0 * 32000;
   // Causal attention: scores and values take 2 operations each for 4096 elements and half of 32768 keys. Forward does
@@ -207,7 +208,7 @@ TEST(ModelSize, CountsTheExpertsThatChooseAToken) {
   EXPECT_EQ(whole.parameters, half.parameters);
 }
 
-// Compares the count without memory with the parameters that the layers make.
+// Compares the count on a meta device with the parameters that the layers create.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(CountEqualsModel, ForThisRecipe) {

@@ -69,7 +69,7 @@ TEST(Registry, OptionsComeFromTheRecipe) {
   EXPECT_THROW(spec.option("third", 1), std::logic_error);
 }
 
-// The checks of options read only the recipe and make no layer.
+// The checks of options read only the recipe and create no layer.
 TEST(Registry, RefusesUndeclaredOptions) {
   const auto refusal = [](const std::string& layer, const std::string& options) {
     return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });

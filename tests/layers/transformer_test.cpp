@@ -1,4 +1,4 @@
-// Visibility of tokens to each other, positions, norms and limits of queries and keys, and gradients of whole models of
+// Visibility between tokens, positions, norms and limits of queries and keys, and gradients of whole models of
 // odd sizes.
 #include "layers/transformer.h"
 
@@ -153,7 +153,7 @@ TEST(QkNorm, RemovesTheScaleOfQueriesAndKeys) {
   }
 }
 
-// A norm of each head removes the scale of one head; a norm over all heads only removes a scale that all heads share.
+// A norm of each head removes the scale of one head; a norm over all heads removes only a scale that all heads share.
 TEST(QkNorm, OverAllHeadsKeepsTheRelativeScaleOfHeads) {
   for (const char* norm : {"head", "all_heads"}) {
     ModelInstance instance(small_recipe(dense_with({std::string("model.qk_norm=") + norm, "model.norm_eps=1e-14"})),
@@ -307,7 +307,8 @@ INSTANTIATE_TEST_SUITE_P(
              "model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.q_rank=6",
              "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
              "model.latent.value_size=4"}},
-        // With this weight, the gradient of each prediction loss equals the gradient of the loss, as the check expects.
+        // With prediction_weight = prediction_blocks, each prediction loss has the weight 1 in the gradient, as the
+        // check expects.
         Odd{"PredictionBlocks",
             {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=3",
              "model.moe.expert_hidden=5", "model.init_std=0.5", "model.prediction_blocks=2",

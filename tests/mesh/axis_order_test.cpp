@@ -1,4 +1,4 @@
-// Groups of ranks under orders of axes, and orders that are refused.
+// Groups of ranks for several orders of axes, and orders that are refused.
 #include "parallel/mesh/layout.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(Order, PpMayBeBetweenEqualFactors) {
   EXPECT_EQ(groups(m, Axis::etp), groups(m, Axis::tp));
 }
 
-// MoNTA, Table 1, first row: on two nodes of eight GPUs, experts across nodes and whole experts on each tp rank.
+// MoNTA, Table 1, first row: two nodes of eight GPUs, with ep across nodes and whole experts on each tp rank.
 TEST(Order, ExpertsLieAcrossNodesAsInMonta) {
   const Layout m({.tp = 8, .ep = 2, .etp = 1, .order = "tp-cp-dp-ep-pp"}, 16);
   EXPECT_EQ(groups(m, Axis::tp), (Groups{{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}}));

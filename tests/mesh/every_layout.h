@@ -53,7 +53,7 @@ void for_each_ordered_layout(int world, F f) {
   });
 }
 
-/// Returns the message with which a layout of these sizes is refused, or the text of the layout if it is legal.
+/// Returns the message that refuses a layout of these sizes, or the text of the layout if it is legal.
 inline std::string refusal(const Sizes& sizes, int world) {
   try {
     return Layout(sizes, world).to_string();

@@ -1,4 +1,4 @@
-// Groups of a layout compared with a scan of all ranks.
+// Compares the groups of a layout with groups found by a scan of all ranks.
 #include "parallel/mesh/layout.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace hexad::mesh {
 namespace {
 
-// Naive twin of Layout that scans all ranks' coordinates for each query.
+// Naive version of Layout, which scans the coordinates of all ranks for each query.
 class Scan {
  public:
   explicit Scan(const Layout& m) : m_(m), at_(static_cast<size_t>(m.world())) {
@@ -126,7 +126,7 @@ TEST(Layout, GroupsMatchAScanOfAllRanksUpTo48) {
     });
 }
 
-// If each query scanned all ranks, this test would be slow: it would read more than 10^9 coordinates.
+// If each query scanned all ranks, this test would read more than 10^9 coordinates.
 TEST(Layout, QueriesOf65536RanksGiveGroupsOfTheRightSizes) {
   const int world = 65536;
   for (const char* order : {"", "tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp"}) {

@@ -1,4 +1,4 @@
-// Schedules of MoE layers under which the layer gives the results of the plain schedule.
+// Schedules of MoE layers whose results must equal those of the plain schedule.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +24,11 @@ inline const Mesh4 meshes[] = {{"Ep1", {}},
                                {"Tp1Ep2Etp2", {"parallel.ep=2", "parallel.etp=2"}},
                                {"Tp2SpEp2Etp2", {"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"}}};
 
-/// Schedule, and the results that are bitwise identical to those of the plain schedule.
+/// Schedule, and the results that must be bitwise identical to those of the plain schedule.
 struct Schedule {
   std::string name;
   Words overrides;
-  enum class Bits : uint8_t { all, forward, none } same = Bits::all;  // results that must be bitwise identical
+  enum class Bits : uint8_t { all, forward, none } same = Bits::all;
   bool without_sp = false, needs_etp_in_tp = false;
 };
 inline constexpr auto forward_only = Schedule::Bits::forward, other_sums = Schedule::Bits::none;

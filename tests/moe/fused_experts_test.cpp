@@ -1,4 +1,4 @@
-// Experts whose first product and activation are one kernel call, and duels between this way and the plain one.
+// Experts that compute their first product and activation in one kernel call, and duels between fused and plain calls.
 #include <gtest/gtest.h>
 
 #include "framework/base/tolerance.h"
@@ -13,7 +13,7 @@ namespace {
 
 const Words on{"schedule.moe.fused=on"}, open{"schedule.moe.fused=auto"};
 
-// Expects equal bits; on a card, values that agree within rounding.
+// Expects bitwise identical values, or on a GPU, values that agree within rounding.
 void expect_alike(const Tensor& a, const Tensor& b, Dtype dtype) {
   if (test_device() != device::DeviceKind::cuda) return expect_bitwise(a, b, Zeros::expected);
   expect_close(a, b, 4 * base::tolerance(dtype, 256), Zeros::expected);
@@ -51,7 +51,7 @@ TEST(FusedExperts, EqualThePlainOnesUnderSeveralLayouts) {
   }
 }
 
-// A card computes experts of width 128 in one launch.
+// A GPU computes experts of width 128 in one launch.
 TEST(FusedExperts, EqualThePlainOnesInBf16) {
   const Words wide{"model.moe.expert_hidden=128", "train.precision=bf16"};
   comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
@@ -62,7 +62,7 @@ TEST(FusedExperts, EqualThePlainOnesInBf16) {
 
 TEST(FusedExperts, DuelUsesThePlainResultsAndFindsEqualOnes) {
   for (const Layout& l : layouts) {
-    if (l.name == "ByLoad") continue;  // there, most products are not grouped
+    if (l.name == "ByLoad") continue;  // most of its products are not grouped
     SCOPED_TRACE(l.name);
     comm::with_ranks(l.ranks, [&](const comm::ProcessGroup& world) {
       const auto expected = ScheduledLayer(world, l.overrides).run();

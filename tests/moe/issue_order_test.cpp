@@ -33,7 +33,7 @@ TEST(IssueOrder, BuiltInOrdersMatchTheirDocumentation) {
 TEST(IssueOrder, BuiltInOrdersAreLegalForOneToNineChunks) {
   for (const IssueOrder& order : built_in_orders())
     for (size_t chunks = 1; chunks <= 9; ++chunks) {
-      // With two buffers, at most two chunks may be in flight, but returns_last has all of them in flight.
+      // With two buffers, at most two chunks may be in flight, but returns_last puts all chunks in flight.
       const bool fits = order.name != "returns_last" || chunks <= 2;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, false), "") << order.name;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;
@@ -54,7 +54,7 @@ TEST(IssueOrder, ProblemNamesTheIllegalStep) {
             "step 2 is weight_gradients[0], but experts[0] must come before it");
   EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but an earlier step is the same");
   EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
-  // This order would add the sums of weight gradients in another order.
+  // Every order must add weight gradients in the order of the chunks, so that sums are bitwise identical.
   EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weight_gradients, 1}}, 2),
             "step 3 is weight_gradients[1], but weight_gradients[0] must come before it");
 }

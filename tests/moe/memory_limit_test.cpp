@@ -26,7 +26,7 @@ class PassMeter final : public schedule::GraphRunner {
     context.allocator()->reset_peaks();
     schedule::execute(graph, context);
     const auto after = context.allocator()->stats();
-    int64_t sum = 0;  // the first backward creates the gradients of parameters, which belong to no pass
+    int64_t sum = 0;  // without parameter gradients, which the first backward creates for all passes
     for (Category c : {Category::activation, Category::temporary, Category::communication})
       sum += after.peak_in(c) - before.used_in(c);
     bytes = std::max(bytes, sum);
@@ -169,7 +169,7 @@ TEST(MemoryLimitChunks, IncreaseWithTheLoadOfTheRouting) {
       PassMeter meter;
       layer.layer.run_passes_by(&meter);
       layer.run(sequences, length);
-      if (world.rank() == 0) chunks = meter.chunks;  // all ranks have as many, also those without a row
+      if (world.rank() == 0) chunks = meter.chunks;  // all ranks have the same number, even those without rows
     });
     return chunks;
   };

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/config/typed_recipe.h"
+#include "layers/moe/schedule/moe_choices.h"
 #include "layers/moe/schedule/schedule_rules.h"
 
 namespace hexad::tests {
@@ -143,7 +144,7 @@ TEST(MoeChoices, OpenGemmsAreGroupedOrByLoadWithItsThreshold) {
   for (const MoeSchedule& s : all) {
     MoeScheduleConfig chosen = c;
     chosen.choose_open(s);
-    EXPECT_EQ(chosen.settled(), s) << "the threshold goes with by_load only";
+    EXPECT_EQ(chosen.settled(), s) << "only by_load has the threshold";
   }
 }
 

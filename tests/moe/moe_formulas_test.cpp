@@ -20,6 +20,14 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
+// Returns overrides that let experts choose tokens.
+std::vector<std::string> experts_choose(std::initializer_list<const char*> more) {
+  std::vector<std::string> all{"model.kind=encoder", "model.moe.router=expert_choice", "model.moe.routing=model",
+                               "model.moe.aux_loss.coefficient=0"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 class MoeLayerEquals : public testing::TestWithParam<Case> {};
 
 TEST_P(MoeLayerEquals, ItsFormulas) {
@@ -48,17 +56,23 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"R1_CapacityByPosition", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
                     Case{"R1_CapacityOfSequences",
                          {"model.moe.capacity_factor=0.6", "model.moe.capacity_scope=sequence"}},
-                    Case{"A3_CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7}),
+                    Case{"A3_CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7},
+                    Case{"ExpertsChooseTokens", experts_choose({"model.moe.capacity_factor=0.7"})},
+                    Case{"ExpertsChooseTokensOfSequences",
+                         experts_choose({"model.moe.capacity_factor=0.4", "model.moe.top_k=4",
+                                         "model.moe.capacity_scope=sequence", "model.moe.shared_experts=1"})},
+                    Case{"A3_ExpertsChooseTokensWithPadding", experts_choose({"model.moe.capacity_factor=0.7"}), 7}),
     [](const auto& i) { return i.param.name; });
 
-// The choice of experts is overridden, because a finite difference may change it.
+// The choice of experts is overridden, because a finite difference could change it. If experts choose tokens, it cannot
+// be overridden.
 class MoeLayerGradients : public testing::TestWithParam<Case> {};
 
 void expect_gradients(MoeLab& lab, const MicroBatch& batch) {
   gradcheck(lab, {lab.randn({12, lab.config.hidden})},
             [&](Tape& t, const std::vector<Value>& x) {
               const auto out = lab.layer(t, x[0], {.batch = batch});
-              // An evaluation has no auxiliary losses, and gradcheck compares it with the training pass.
+              // Without statistics, the evaluations of gradcheck have no auxiliary losses, so only y is compared.
               return std::vector<Value>{out.y};
             },
             {.zeros = Zeros::expected, .of_layers = true});
@@ -102,7 +116,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"WeighedInput",
                          {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.weigh=input",
                           "model.moe.score=sigmoid", "model.moe.shared_experts=1"}},
-                    Case{"Gelu", {"model.moe.expert=gelu", "model.moe.top_k=1", "model.moe.normalize=false"}}),
+                    Case{"Gelu", {"model.moe.expert=gelu", "model.moe.top_k=1", "model.moe.normalize=false"}},
+                    // The scores differ by much more than a finite difference changes them.
+                    Case{"ExpertsChooseTokens", experts_choose({"model.moe.top_k=4", "model.moe.capacity_factor=0.5"})},
+                    Case{"ExpertsChooseTokensOfSequences",
+                         experts_choose({"model.moe.capacity_factor=0.5", "model.moe.capacity_scope=sequence"}), 7}),
     [](const auto& i) { return i.param.name; });
 
 TEST(MoeLayer, R5_SecondBiasIsWeightedByTheRouterProbability) {

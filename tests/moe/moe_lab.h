@@ -33,14 +33,14 @@ class MoeLab : public Lab {
         statistics(1, config.moe.experts, context) {
     for (const auto& p : parameters) {
       p->initialize(default_seed);
-      // Biases start as zero, which would hide an error in their addition.
+      // Biases of zero would hide an error in their addition.
       if (p->spec().init.kind == Init::Kind::constant) fill_counting(p->local());
     }
   }
   explicit MoeLab(const std::vector<std::string>& overrides = {}) : MoeLab(overrides, alone()) {}
 
-  /// Returns `sequences` sequences of `length` tokens. Tokens from `valid` on are padding; if it is negative, there is
-  /// none.
+  /// Returns `sequences` sequences of `length` tokens. Tokens from index `valid` on are padding. A negative `valid`
+  /// means no padding.
   MicroBatch batch(int64_t sequences, int64_t length, int64_t valid = -1) {
     MicroBatch b;
     b.sequences = sequences, b.length = length;

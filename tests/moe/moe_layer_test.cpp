@@ -71,7 +71,7 @@ TEST(MoeLayer, A4_EvaluationHasNoCountsAndNoAuxiliaryLosses) {
   EXPECT_EQ(lab.observed().assignments, 0);
 }
 
-// The difference of the logits is below the resolution of bf16.
+// The logits differ by less than the resolution of bf16.
 TEST(MoeLayer, A5_RouterResolvesWeightsFinerThanBf16) {
   comm::SelfGroup self;
   MoeLab lab({"model.moe.top_k=1", "model.moe.aux_loss.coefficient=0"}, self, 1, Dtype::bf16);

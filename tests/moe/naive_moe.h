@@ -32,7 +32,7 @@ class Naive {
  public:
   explicit Naive(MoeLab& lab) : lab_(lab), c_(lab.config.moe) {}
 
-  // Computes the MLP under `prefix`, or that of `expert` if the prefix has several experts.
+  // Computes the MLP whose parameters begin with `prefix`. If they stack several experts, `expert` is computed.
   Row mlp(const std::string& prefix, const Row& x, int64_t expert) const {
     Row activations = affine(prefix + ".up", x, expert);
     const bool gated = c_.expert == moe::ExpertKind::swiglu;
@@ -51,6 +51,8 @@ class Naive {
       scores.push_back(score(weights("router").times(row)));
       chosen.push_back(top_k(scores.back()));
     }
+    const bool experts_choose = c_.experts_choose();
+    if (experts_choose) chosen = chosen_by_experts(scores, batch, valid);
     std::vector<double> y;
     for (int64_t t = 0; t < tokens; ++t) {
       Row sum(lab_.config.hidden, 0.0);
@@ -58,8 +60,9 @@ class Naive {
       double total = 0;
       for (int64_t e : chosen[ti]) total += scores[ti][e];
       for (int64_t e : chosen[ti]) {
-        if (t >= valid || !kept(t, e, scores, chosen, batch, valid)) continue;
-        const double w = c_.scale * scores[ti][e] / (c_.normalize ? std::max(total, c_.normalize_floor) : 1.0);
+        if (t >= valid || (!experts_choose && !kept(t, e, scores, chosen, batch, valid))) continue;
+        const bool normalizes = c_.normalize && !experts_choose;
+        const double w = c_.scale * scores[ti][e] / (normalizes ? std::max(total, c_.normalize_floor) : 1.0);
         const bool weighs_input = c_.weigh == moe::Weighing::input;
         Row in = x[ti];
         for (double& v : in) v *= weighs_input ? w : 1;
@@ -111,11 +114,36 @@ class Naive {
     order.resize(c_.top_k);
     return order;
   }
+  int64_t scope_tokens(const MicroBatch& batch) const {
+    return c_.capacity_scope == moe::CapacityScope::sequence ? batch.length : batch.tokens();
+  }
+  // Returns the experts that each token keeps among those that choose it (Zhou et al. 2022).
+  std::vector<std::vector<int64_t>> chosen_by_experts(const std::vector<Row>& scores, const MicroBatch& batch,
+                                                      int64_t valid) const {
+    std::vector<std::vector<int64_t>> chosen(scores.size());
+    for (int64_t begin = 0; begin < valid; begin += scope_tokens(batch)) {
+      std::vector<int64_t> tokens(std::min(scope_tokens(batch), valid - begin));
+      const double mean = static_cast<double>(std::ssize(tokens) * c_.top_k) / static_cast<double>(c_.experts);
+      const auto most = static_cast<int64_t>(std::ceil(*c_.capacity_factor * mean));
+      for (int64_t e = 0; e < c_.experts; ++e) {
+        std::iota(tokens.begin(), tokens.end(), begin);
+        std::stable_sort(tokens.begin(), tokens.end(),
+                         [&](int64_t a, int64_t b) { return scores[a][e] > scores[b][e]; });
+        for (int64_t i = 0; i < most; ++i) chosen[tokens[i]].push_back(e);
+      }
+    }
+    for (size_t t = 0; t < chosen.size(); ++t) {
+      std::stable_sort(chosen[t].begin(), chosen[t].end(),
+                       [&](int64_t a, int64_t b) { return scores[t][a] > scores[t][b]; });
+      chosen[t].resize(std::min<size_t>(chosen[t].size(), c_.top_k));
+    }
+    return chosen;
+  }
   // True if fewer tokens of the scope precede token t at expert e than the expert's capacity.
   bool kept(int64_t t, int64_t e, const std::vector<Row>& scores, const std::vector<std::vector<int64_t>>& chosen,
             const MicroBatch& batch, int64_t valid) const {
     if (!c_.capacity_factor) return true;
-    const int64_t scope = c_.capacity_scope == moe::CapacityScope::sequence ? batch.length : batch.tokens();
+    const int64_t scope = scope_tokens(batch);
     const int64_t begin = t / scope * scope, end = std::min(begin + scope, valid);
     const double mean = static_cast<double>((end - begin) * c_.top_k) / static_cast<double>(c_.experts);
     const auto at = [&](int64_t u) { return scores[u][e]; };

@@ -1,5 +1,5 @@
-// Compares the papers' closed forms with the simulator on this program's graphs. On an ideal machine they agree if both
-// describe about the same schedule. Otherwise a test states the difference and its reason.
+// Compares the papers' closed forms with the simulator on this program's graphs. On an ideal machine, they agree if
+// both describe nearly the same schedule. Where they differ, the test states the difference and its reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Passes {
   Timeline forward, backward;
 };
 
-// Returns the passes of rank 0 of four. Experts are as wide as a token, and all get the same number of rows.
+// Returns the passes of rank 0 of four ranks. Experts are as wide as a token, and all get the same number of rows.
 Passes simulated(const Words& overrides, const Rates& rates) {
   Passes passes;
   on_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -163,7 +163,7 @@ TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
         return begin_of(t, n == 1 ? "experts[0]" : "experts") - begin_of(t, "dispatch.a2a[0]");
       };
       const std::string what = cat("gathering at ", gather, ", copies at ", copies);
-      // Here the experts' rows are also copied to their places in O1, while MoNTA's O1 has no copy.
+      // This program's O1 copies the rows to their positions, while MoNTA's O1 has no copy.
       const monta::Chunk one = monta::chunk(slot_bytes, network, 1);
       const double o1 = took("sequential", 1);
       expect_near(o1, monta::seconds(monta::Strategy::o1, one, 1) + one.copy.seconds, 0.05, "O1, " + what);

@@ -1,5 +1,5 @@
-// Graphs of passes in single letters, so that a test can write a whole graph in one line. Most letters are those of
-// docs/moe-layer.md.
+// Graphs of passes with one letter for each task, so that a whole graph fits in one line of a test. Most letters are
+// those of docs/moe-layer.md.
 #pragma once
 
 #include <regex>
@@ -34,7 +34,7 @@ inline std::string in_letters(std::string text) {
                                                          {"combine\\.tokens", "T"},
                                                          {"combine\\.gather_weights", "Y"},
                                                          {"shares\\.all_gather", "Z"},
-                                                         {"dispatch", "S"},  // steps of an order
+                                                         {"dispatch", "S"},  // steps of an issue order
                                                          {"combine", "R"}};
   for (const auto& [name, letter] : letters) {
     text = std::regex_replace(text, std::regex(std::string(name) + "\\[(\\d+)\\]"),

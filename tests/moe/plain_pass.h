@@ -17,14 +17,14 @@ class PlainPass {
   Tensor like;  // its rows have the dtype and width of the pass
   std::function<moe::RowSource(Stream&, size_t)> rows;
   std::function<moe::Rows(Stream&, size_t, moe::Rows)> compute = [](Stream&, size_t, moe::Rows r) { return r; };
-  std::function<void(size_t)> weight_gradients{};  // empty: no weight gradients
+  std::function<void(size_t)> weight_gradients{};  // empty if there are none
   moe::SharedWork shared{};
   int64_t weights_out = 0, weights_back = 0;  // number of weights sent with each slot of a row, and returned with it
   bool weighs = false, bounded = false;
 
   PlainPass(moe::Routes r, Tensor rows_like) : routes(std::move(r)), like(std::move(rows_like)) {}
 
-  /// Makes a new graph, which lives until the next call or until this object is destroyed.
+  /// Returns a new graph, which is valid until the next call or until this object is destroyed.
   const schedule::TaskGraph& graph() {
     graph_ = std::make_unique<moe::PassGraph>(routes, like, bounded);
     moe::PassGraph& g = *graph_;

@@ -1,4 +1,4 @@
-// Log of the experts of a run's tokens, read under other row numbers.
+// Log of the experts that a run's tokens chose, read with other row numbers than at recording.
 #include "layers/moe/router/routing_log.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ constexpr int64_t layer = 1;
 
 class RoutingLogTest : public Lab, public testing::Test {
  protected:
-  // Makes two sequences of two tokens, from global token 4 on, and logs the experts of these tokens.
+  // Makes two sequences of two tokens, from global token 4 on, and logs the experts that they chose.
   RoutingLogTest() {
     batch.sequences = 2, batch.length = 2;
     batch.first_token = 4;

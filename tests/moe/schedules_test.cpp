@@ -103,8 +103,8 @@ TEST(Schedules, WithDenseGemmsEqualThoseWithGroupedGemmsBitwise) {
   });
 }
 
-// EPS-MoE's LocalReduce over expert groups: a rank adds up a token's results in the order of the token's slots, also if
-// the experts are in groups.
+// EPS-MoE's LocalReduce over expert groups: a rank adds up a token's results in the order of the token's slots, even
+// if the experts are in groups.
 TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
   const Words of_tokens{"schedule.moe.rows=token"}, groups{"schedule.moe.chunk_by=experts", "schedule.moe.chunks=2"};
   for (const Mesh4& m : meshes) {
@@ -118,7 +118,7 @@ TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
   }
 }
 
-// DeepSpeed-MoE's padding increases the bytes and changes no result.
+// DeepSpeed-MoE's padding sends more bytes but does not change results.
 TEST(Schedules, WithPaddingEqualThoseWithout) {
   const std::string moe = "schedule.moe.";
   const Words padded{moe + "capacity_padding=full"},
@@ -167,7 +167,7 @@ TEST(Schedules, ByLoadUseDenseGemmsFromAMeanRowCountPerActiveExpert) {
     s.gemms = gemms, s.dense_rows = rows;
     return s.is_dense(offsets);
   };
-  EXPECT_TRUE(is_dense(Gemms::by_load, 4, {0, 7, 7, 8}));  // 8 rows of two experts
+  EXPECT_TRUE(is_dense(Gemms::by_load, 4, {0, 7, 7, 8}));  // 8 rows for two active experts
   EXPECT_FALSE(is_dense(Gemms::by_load, 4, {0, 6, 6, 7}));
   EXPECT_FALSE(is_dense(Gemms::by_load, {}, {0, 7, 7, 8}));
   EXPECT_FALSE(is_dense(Gemms::by_load, 1, {0, 0, 0}));

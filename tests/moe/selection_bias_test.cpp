@@ -1,4 +1,4 @@
-// Bias of the experts that routers without auxiliary losses move by the load.
+// Selection bias of experts, which routers without auxiliary losses adjust to the load.
 #include <gtest/gtest.h>
 
 #include <cmath>

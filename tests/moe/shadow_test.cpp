@@ -157,7 +157,7 @@ std::vector<LayerRun> runs_under(const Words& words) {
   return all;
 }
 
-// Returns the index of a task; -1 if there is none.
+// Returns the index of the task `name`, or -1 if there is none.
 int index_of(const TaskGraph& g, const std::string& name) {
   const auto at = std::ranges::find_if(g.tasks(), [&](const Task& t) { return t.spec.name == name; });
   return at == g.tasks().end() ? -1 : static_cast<int>(at - g.tasks().begin());
@@ -207,7 +207,7 @@ TEST(HotExpertsOfALayer, AreCountedInTheStatistics) {
   for (size_t r = 0; r < 4; ++r) {
     EXPECT_EQ(hot[r].statistics.passes, 1);
     EXPECT_GE(hot[r].statistics.shadowed, 1);
-    EXPECT_LE(hot[r].statistics.shadowed, 2);  // as many as a rank has
+    EXPECT_LE(hot[r].statistics.shadowed, 2);  // the number of experts of a rank
     EXPECT_EQ(hot[r].statistics.shadowed, hot[0].statistics.shadowed);
     EXPECT_EQ(cold[r].statistics.shadowed, 0);
   }

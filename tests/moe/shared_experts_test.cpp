@@ -26,7 +26,7 @@ struct Layout {
   std::string name;
   int ranks;
   Words overrides;
-  bool sequence = false;  // if true, tp ranks hold different tokens, which some schedules do not allow
+  bool sequence = false;  // true if tp ranks hold different tokens, which `alike` choices do not allow
 };
 const Layout layouts[] = {{"Alone", 1, {}},
                           {"Ep2", 2, {"parallel.ep=2"}},
@@ -37,7 +37,7 @@ const Layout layouts[] = {{"Alone", 1, {}},
 struct Choice {
   std::string name;
   Words settings;
-  bool alike = false;  // needs the same tokens on all tp ranks
+  bool alike = false;  // true if all tp ranks must hold the same tokens
 };
 const Choice choices[] = {{"Plain", {}},
                           {"Drop", {"duplicates=drop"}},
@@ -276,7 +276,7 @@ class Holders final : public autograd::ParameterStorage {
   int held_ = 0;
 };
 
-// Under ZeRO-3, held weights are gathered weights.
+// Under ZeRO-3, weights are gathered while they are held.
 TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
   const auto most_held = [](const Words& overrides) {
     int most = 0;
@@ -291,7 +291,7 @@ TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
   };
   EXPECT_EQ(most_held({}), 0);
   EXPECT_EQ(most_held(in_moe({"memory_reuse=s4", "chunk_by=tokens", "chunks=3"})), 0);
-  EXPECT_EQ(most_held(beside), 2) << "this test needs two held sets of weights";
+  EXPECT_EQ(most_held(beside), 2) << "beside the all-to-all, two sets of weights must be held";
 }
 
 // Returns the cost of the task shared_experts in forward, for a block with these overrides.

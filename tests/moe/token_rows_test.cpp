@@ -56,7 +56,7 @@ struct Way {
   std::string name;
   Chunking chunking{};
   Overlap overlap = Overlap::sequential;  // if not sequential, chunks are computed together
-  int return_phases = 1;                  // if more than 1, the only chunk returns in phases
+  int return_phases = 1;                  // if more than 1, the pass has one chunk, which returns in phases
   bool merged() const { return overlap != Overlap::sequential && return_phases == 1; }
 };
 
@@ -195,7 +195,7 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
   });
 }
 
-// As in backward, experts return rows and a number for each slot, and results are not weighted.
+// Experts return rows and a number for each slot, as in backward. Results are not weighted.
 TEST_P(TokenRows, AlsoReturnANumberForEachSlot) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
     FactorPass t(world, etp, esp_exchange, way, GetParam());

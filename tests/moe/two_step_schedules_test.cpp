@@ -34,7 +34,7 @@ TEST(Schedules, GiveTheSameBitsWhenRowsAreSentInTwoSteps) {
     }
 }
 
-// fp8 rounds rows before they are sent, and not again in transit.
+// Under fp8, rows are rounded once before they are sent, and not again between the two steps.
 TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
   const std::vector<int> topologies[] = {{0, 0, 0, 0, 1, 1, 1, 1},
                                          {0, 0, 1, 1, 2, 2, 3, 3},

@@ -1,4 +1,4 @@
-// Compares Muon with a naive twin in double.
+// Compares Muon with a naive implementation in double.
 #include "optim/muon.h"
 
 #include <gtest/gtest.h>

@@ -68,7 +68,7 @@ TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
     oracle.emplace_back();
     for (double w : values_of(p->local())) oracle.back().push_back({w});
   }
-  const double scale = 0.25;  // factor of clipped gradients
+  const double scale = 0.25;  // scale of clipped gradients
   for (int64_t t = 1; t <= 5; ++t) {
     const double lr = 0.1 / static_cast<double>(t);
     for (size_t i = 0; i < 2; ++i) {

@@ -1,4 +1,4 @@
-// Update rules registered by a program.
+// Update rules that a program registers.
 #include "optim/update_rule.h"
 
 #include <gtest/gtest.h>
@@ -148,7 +148,7 @@ TEST(UpdateRules, IllegalStateNamesAreRefused) {
             "not main, "
             "parameter or state");
   EXPECT_NE(refusal({"a/b"}).find("'a/b' is not a legal name of a state"), std::string::npos);
-  EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two states have the name v");
+  EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two states have the name v; expected unique names");
 }
 
 TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {

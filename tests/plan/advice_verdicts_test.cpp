@@ -19,7 +19,7 @@ namespace {
 
 using namespace plan;
 
-// Calls `check` on 4 ranks with the comparison of a choice that the prediction alone makes for `keys`.
+// Chooses a schedule for `keys` on 4 ranks from predictions alone, and calls `check` with the comparison of the choice.
 void compare_choice(std::vector<std::string> keys, const std::function<void(const telemetry::ChoiceMetrics&)>& check) {
   const Scratch folder;
   std::ofstream(folder / "cluster.yaml") << to_yaml(default_cluster(1, 4));

@@ -75,7 +75,7 @@ TEST(Advisers, MontaPipelinesLargeExchangesAndNotSmallOnes) {
   const MoeSchedule even = advised(layer(), rates(sampled(1e-6, 1e9), sampled(1e-6, 1.4e9)), "MoNTA");
   EXPECT_EQ(even.overlap, Overlap::a2a_allgather_copy) << "all-gather and copy together would take longest";
   const MoeSchedule costly = advised(layer(), rates(sampled(1, 1e9), sampled(1e-6, 2e9)), "MoNTA");
-  EXPECT_EQ(costly.overlap, Overlap::sequential) << "a second of latency forbids a second chunk";
+  EXPECT_EQ(costly.overlap, Overlap::sequential) << "a latency of 1 s costs more than a second chunk gains";
   EXPECT_EQ(costly.chunks, 1);
 }
 
@@ -128,7 +128,7 @@ TEST(Advisers, MpmoePipelinesIfCommunicationAndProductsAreBalanced) {
 TEST(Advisers, AreSilentWithoutTheirCurvesOrTheirParallelism) {
   Rates r = rates(sampled(1e-5, 1e9), sampled(1e-6, 1e10));
   r.links.pop_back();
-  r.other_links = {sampled(1e-5, 1e9), sampled(1e-5, 1e9)};  // assumed links do not count
+  r.other_links = {sampled(1e-5, 1e9), sampled(1e-5, 1e9)};  // assumed links are ignored
   const auto without_gather = advice(layer(), r, {}, {moe::ReuseStrategy::none});
   EXPECT_EQ(without_gather[0].silence, "the profile has no all_gather of group tp (2 ranks)");
   EXPECT_EQ(without_gather[1].silence, without_gather[0].silence);
@@ -138,7 +138,7 @@ TEST(Advisers, AreSilentWithoutTheirCurvesOrTheirParallelism) {
   for (const Advice& a : advice(alone, r, {}, {moe::ReuseStrategy::none})) {
     EXPECT_FALSE(a.schedule) << a.adviser;
     EXPECT_NE(a.silence.find("needs "), std::string::npos) << a.adviser << ": " << a.silence;
-    EXPECT_FALSE(a.keys.empty()) << a.adviser << " decides the same keys on a rank with other rates";
+    EXPECT_FALSE(a.keys.empty()) << a.adviser << " must list its keys, which are the same on ranks with other rates";
   }
 }
 

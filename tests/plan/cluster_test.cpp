@@ -43,7 +43,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error message for `text` with `was` replaced by `is`, without the folder; "accepted" without an error.
+// Returns the error message for `text` with `was` replaced by `is`, without the folder, or "accepted" without error.
 std::string refusal(const std::string& was, const std::string& is) {
   std::string changed = text;
   const size_t at = changed.find(was);
@@ -115,13 +115,13 @@ TEST(Cluster, HasSpeedsOnFewerThreads) {
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter}, true), 0.98);
   EXPECT_EQ(rates_of(load_text(with_threads("[]")), {.groups = {}}).speed_of_threads,
             (std::vector{0.25, 0.5, 0.75, 1.0}))
-      << "without measurements, the speed is proportional to the threads";
+      << "without measurements, the speed is proportional to the number of threads";
   for (const char* bad : {"[{threads: 4, speed: 0.9}]", "[{threads: 2, speed: 0.5}, {threads: 2, speed: 0.6}]"})
     EXPECT_THROW(load_text(with_threads(bad)), base::Error) << bad;
 }
 
 TEST(Cluster, HasTheCoresThatRanksShare) {
-  EXPECT_FALSE(rates_of(load_text(text), {.groups = {}}).cores) << "nothing is known of the cores";
+  EXPECT_FALSE(rates_of(load_text(text), {.groups = {}}).cores) << "the profile does not have the number of cores";
   std::string changed = text;
   const std::string ranks = "ranks_per_node: 4";
   changed.insert(changed.find(ranks) + ranks.size(), ", threads: 2, node_cores: 3, by: one_rank, waiting: 0.25");
@@ -196,7 +196,7 @@ TEST(NearestLink, MayBeOfTheOtherKindBetweenNodesOnly) {
   cluster.links = {all};
   EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 2, 2}), &cluster.links[0]);
   EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 2, 1}), nullptr)
-      << "a network does not replace shared memory";
+      << "a link between nodes is no substitute for a link inside a node";
   cluster.links = {inter};
   EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 8, 2}), &cluster.links[0]);
 }
@@ -210,16 +210,15 @@ TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
     }
   const schedule::Rates rates =
       rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 4, 1}, {"dp", 1, 1}}, .inputs = 10, .outputs = 40});
-  EXPECT_EQ(rates.links.size(), 10u)
-      << "there are five kinds for ep and five for tp; a group of one rank sends nothing";
+  EXPECT_EQ(rates.links.size(), 10u) << "five operations each for ep and tp; a group of one rank sends nothing";
   const auto* ep = rates.find(TaskKind::all_to_all, "ep", 2, true);
   ASSERT_TRUE(ep);
   EXPECT_EQ(ep->curve.seconds(4096), 0.003);
   const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time is that of the measured 10 x 50 weights,
-  // scaled by the size.
+  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time is
+  // proportional to that of the measured 10 x 50 weights.
   const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);
@@ -246,7 +245,8 @@ TEST(Rates, OfLinksDoNotFallBelowTheirLastPoint) {
     return changed.replace(changed.find(was), was.size(), points);
   };
   EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.0015]]"), 16384), 0.0025) << "the latency is added only once";
-  EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 16384), 0.006) << "not 0.007";
+  EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 16384), 0.006)
+      << "beyond the last point, the time is proportional to the size; the line through both points would give 0.007";
   EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 8192), 0.003);
 }
 
@@ -258,7 +258,8 @@ TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
     return rates_of(cluster, {.groups = {}}).compute.front().seconds(40000);
   };
   EXPECT_DOUBLE_EQ(seconds(6e-6), 2.5e-6) << "a quarter of the time of 16 rows, on the line through both points";
-  EXPECT_DOUBLE_EQ(seconds(12e-6), 6e-6) << "not 7e-6";
+  EXPECT_DOUBLE_EQ(seconds(12e-6), 6e-6) << "the last point's rate; the line through both points would give 7e-6";
+  EXPECT_DOUBLE_EQ(seconds(4e-6), 2e-6) << "the last point's rate; the line through both points would give 1e-6";
 }
 
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {

@@ -112,7 +112,7 @@ TEST(ConnectionsOfARank, HaveARowInTheReport) {
   EXPECT_EQ(MemoryReport(small_recipe({"parallel.ep=2"}), none, 2).table().find("connections"), std::string::npos);
 }
 
-// Eight ranks of a node exchange over all channels, and ranks of several nodes over the network.
+// Ranks of one node exchange data over all channels, and ranks of different nodes over the network.
 TEST(ConnectionsOfARank, FollowTheNodes) {
   const Recipe node = on_cards({"parallel.ep=8", "model.moe.experts=16", "batch.global=32"});
   const Recipe nodes = on_cards({"parallel.ep=16", "model.moe.experts=16", "batch.global=32"});

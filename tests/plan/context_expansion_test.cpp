@@ -14,8 +14,8 @@ using Kind = ContextExpansion::Kind;
 using mesh::Layout;
 using Nodes = std::vector<std::vector<int>>;
 
-// Expects each of 64 ranks, 8 n + t, to be in the group of the ranks 8 m + t, for all m in the list of `nodes` that
-// contains n.
+// Expects rank 8 n + t (n, t < 8) to be in the group of the ranks 8 m + t, where m are the members of the list in
+// `nodes` that contains n.
 void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   int ranks = 0;
   for (const std::vector<int>& group : nodes)
@@ -29,7 +29,7 @@ void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
 }
 
 // MoNTA, Fig. 12, as its text describes it. The order is [TP/SP, EP, CP, PP, DP], and tp 8 is inside nodes of 8 GPUs.
-// Each expert is split over a node. An EP group has the GPUs with one position in their nodes.
+// Each expert is split over a node. The GPUs of an EP group have the same position in their nodes.
 TEST(ContextExpansion, HorizontalGroupsOf64RanksMatchMontaFig12a) {
   const Layout layout({.cp = 2, .tp = 8, .ep = 4}, 64);
   expect_groups(layout, Axis::ep, {{0, 1, 2, 3}, {4, 5, 6, 7}});
@@ -69,7 +69,7 @@ TEST(ContextExpansion, VerticalSwitchesTheLargerOfEpAndCp) {
   expect_expansion(Layout({.cp = 8, .tp = 8, .ep = 8}, 128), Kind::vertical, 8, 64, 1);
   expect_expansion(Layout({.cp = 32, .tp = 8, .ep = 8}, 256), Kind::vertical, 32, 256, 1);
   expect_expansion(Layout({.pp = 2, .cp = 8, .tp = 8, .ep = 8}, 256), Kind::vertical, 8, 128, 1);
-  // If experts do not fit along dp, they lie along cp although cp < ep.
+  // If dp has too few ranks for ep, experts are placed along cp although cp < ep.
   expect_expansion(Layout({.cp = 2, .ep = 4}, 4), Kind::vertical, 4, 4, 2);
 }
 
@@ -78,7 +78,7 @@ TEST(ContextExpansion, ExpertsFoldedOverTensorRanksNeedFewerRanks) {
   expect_expansion(Layout({.cp = 2, .tp = 4, .ep = 8, .etp = 1}, 32), Kind::horizontal, 4, 16, 2);
 }
 
-// A job can grow by the smallest step and keep the sizes of its groups. A job of fewer ranks than the step is illegal.
+// A job can grow by the smallest step and keep the sizes of its groups. A job with fewer ranks than this is illegal.
 TEST(ContextExpansion, SmallestStepIsTheLeastLegalNumberOfRanks) {
   for (const mesh::Sizes& sizes : {mesh::Sizes{.cp = 2, .tp = 2, .ep = 4}, mesh::Sizes{.cp = 4, .tp = 2, .ep = 4},
                                    mesh::Sizes{.pp = 2, .cp = 4, .ep = 2}, mesh::Sizes{.tp = 2, .ep = 4, .etp = 1}}) {

@@ -59,7 +59,7 @@ TEST(FitOfACurve, IsExactForALinkWithLatencyAndRate) {
 }
 
 TEST(FitOfACurve, ShowsTheErrorOfALineForABurst) {
-  // A shaper passes 128 KB immediately, then 25 MB/s. No straight line fits these times.
+  // A shaper passes 128 KB immediately, and the rest at 25 MB/s. No straight line fits these times.
   Points times;
   for (double bytes = 16384; bytes <= 1 << 20; bytes *= 2)
     times.push_back({bytes, 1e-4 + std::max(0.0, bytes - 131072) / 25e6});

@@ -1,4 +1,4 @@
-// Threshold of schedule.moe.gemms: by_load from a measured cluster.
+// Threshold for schedule.moe.gemms=by_load, from a measured cluster.
 #include "tools/plan/dense_rows.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(DenseRows, AreThoseOfTheNearestShapeOfTheElement) {
   EXPECT_EQ(measured_dense_rows(both, Element::bf16, 64, 64), std::nullopt);
   both.products.clear();
   EXPECT_EQ(measured_dense_rows(both, Element::f32, 64, 64), std::nullopt)
-      << "there are no grouped products to compare with";
+      << "no grouped products were measured for comparison";
 }
 
 TEST(DenseRows, AreTakenFromTheProfileOfTheRecipe) {
@@ -104,7 +104,7 @@ TEST(DenseRows, DenseProductsHaveRatesOfTheirOwn) {
   const Cluster measured = cluster_with({4, 4, 6, 15}, {2, 3, 8, 30});
   cluster.products.push_back(measured.products[0]), cluster.dense_products = measured.dense_products;
   const schedule::Rates with_dense = rates();
-  const double flops = 2.0 * 128 * 64 * 64;  // 128 rows of one expert, of 1024 rows of 8 experts
+  const double flops = 2.0 * 128 * 64 * 64;  // one expert's 128 of the 1024 rows of 8 experts
   for (size_t pass = 0; pass < with_dense.dense.size(); ++pass)
     EXPECT_DOUBLE_EQ(with_dense.dense[pass].seconds(flops), with_dense.compute[pass].seconds(flops) / 2);
 }

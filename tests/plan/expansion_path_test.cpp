@@ -1,4 +1,4 @@
-// Paths of context lengths, planned with a fake search. The layouts of this search need a known number of bytes.
+// Paths of context lengths, planned with a fake search whose layouts need a known number of bytes.
 #include "tools/plan/expansion_path.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,7 @@
 namespace hexad::plan {
 namespace {
 
-// Fake searches of a model with one layout, which needs (100 + context / 1000) / ranks bytes on each rank. A rank has
-// 10 bytes.
+// Fake searches of a model with one layout, which needs (100 + context / 1000) / ranks of the 10 bytes of each rank.
 class Searches {
  public:
   PlanAt plan_at() {

@@ -76,7 +76,7 @@ TEST(FewLayers, AreExtrapolatedToDistantLengths) {
     EXPECT_NEAR(near_times.dp_traffic, far_times.dp_traffic, 0.01 * far_times.dp_traffic);
     const FewLayersMemory near_memory = near.memory(1, 4096), far_memory = far.memory(1, 4096);
     EXPECT_NEAR(near_memory.activations, far_memory.activations, 0.03 * far_memory.activations);
-    // Weights include rotary tables of all positions.
+    // The weights include rotary tables, whose size is proportional to the length.
     EXPECT_NEAR(near_memory.weights, far_memory.weights, 1e-9 * far_memory.weights);
   }
 }
@@ -104,7 +104,7 @@ TEST(LossBlock, HasTheRowsOfTheKernel) {
     r.model.vocab = 131072;
     return tokens_of_loss_block(r, 1024, 32768);
   };
-  EXPECT_EQ(tokens({}), 4096) << "kernels::cuda::chunk_rows()";
+  EXPECT_EQ(tokens({}), 4096) << "a block has kernels::cuda::chunk_rows() rows";
   EXPECT_EQ(tokens({"parallel.cp=2"}), 2 * 4096);
   // Two blocks of f32 logits and a bf16 gradient take 10 bytes for each row and vocabulary entry, instead of 6.
   EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true"}).value(), 4096.0 * 10 / 6);

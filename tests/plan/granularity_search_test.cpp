@@ -157,7 +157,7 @@ TEST(GranularitySearch, SmallestOfIndistinctNumbersWins) {
   GranularitySearch close({2, 4}, 3), apart({2, 4}, 3);
   for (const double s : {5.05, 5.0, 5.1}) close.record(100, 2, s);
   for (const double s : {5.0, 4.9, 5.1}) close.record(100, 4, s);
-  EXPECT_EQ(close.propose(100).n, 2) << "5.05 and 5.0 are indistinct with a deviation of 0.1";
+  EXPECT_EQ(close.propose(100).n, 2) << "5.05 and 5.0 are indistinguishable with a deviation of 0.1";
   for (const double s : {6.0, 5.9, 6.1}) apart.record(100, 2, s);
   for (const double s : {5.0, 4.9, 5.1}) apart.record(100, 4, s);
   EXPECT_EQ(apart.propose(100).n, 4);
@@ -190,7 +190,7 @@ TEST(GranularitySearch, ProposesOnlyItsNumbers) {
 TEST(GranularitySearch, UsesMeasurementsOutsideOfItsProposals) {
   const auto seconds = [](int64_t, int64_t n) { return n == 7 ? 0.5 : std::abs(static_cast<double>(n) - 3) + 1; };
   GranularitySearch alone(2, 16), knowing(2, 16);
-  EXPECT_EQ(alone.best(100, seconds), 3) << "7 parts contradict a single minimum, so they are not proposed";
+  EXPECT_EQ(alone.best(100, seconds), 3) << "the search assumes a single minimum, so it does not propose 7 parts";
   knowing.record(100, 7, seconds(100, 7));
   EXPECT_EQ(knowing.best(100, seconds), 7);
 }
@@ -204,7 +204,7 @@ TEST(GranularitySearch, EndsWithTheFastestSoFar) {
   search.record(1000, second.n, 1);
   EXPECT_EQ(search.conclude(1000, 2), second.n);
   EXPECT_TRUE(search.propose(1000).settled);
-  EXPECT_LE(search.conclude(10, 16), second.n) << "an unmeasured batch takes at most the parts of a larger one";
+  EXPECT_LE(search.conclude(10, 16), second.n) << "an unmeasured batch has at most as many parts as a larger one";
 }
 
 }  // namespace

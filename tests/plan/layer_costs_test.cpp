@@ -104,7 +104,7 @@ TEST(LayerCosts, HaveTheLogitsOfOneBlock) {
   EXPECT_NEAR(composed, estimated, 0.3 * estimated);
 }
 
-// The models of few layers have the first layers of the recipe's model, but another share of frozen layers.
+// The models with few layers have the first layers of the recipe's model, but another fraction of frozen layers.
 TEST(LayerCosts, CountTheFrozenLayersOfTheWholeModel) {
   const train::Extensions extensions;
   const Cluster cluster = two_nodes();

@@ -143,7 +143,7 @@ TEST(LayerGraphs, AreSharedByRanksOfAClass) {
   EXPECT_EQ(classes({0, 0, 0, 1}), (std::vector<size_t>{0, 0, 1, 1}));
 }
 
-// The ranks' shares of the slots are 0.1, 0.2, 0.6 and 0.1. Rank 3 has the median share, and stands for all ranks but
+// The ranks' shares of the slots are 0.1, 0.2, 0.6 and 0.1. Rank 3 has the median share, so it represents all ranks but
 // rank 2.
 TEST(LayerGraphs, SeparateTheBusiestRankOfAGivenLoad) {
   const Recipe recipe = recipe_with({"parallel.ep=4"});
@@ -170,7 +170,7 @@ TEST(LayerGraphs, AreEmptyForAStageWithoutMoeLayer) {
   EXPECT_EQ(graphs[1].size(), 2u);
 }
 
-// Ranks of one class have the collectives that the simulator matches within each group.
+// Ranks of one group have the same collectives, which the simulator requires.
 TEST(LayerGraphs, CanBeSimulatedTogether) {
   const Recipe recipe = recipe_with(in_chunks({"parallel.tp=2", "parallel.ep=2"}));
   const mesh::Layout layout = layout_of(recipe, 8);

@@ -25,8 +25,7 @@ std::string error_of(const std::function<void()>& f) {
 }
 
 TEST(LeastSquares, FindsTheCoefficientsOfASum) {
-  // Values of 3 - 2 x + 0.5 x^2 at sizes that span six decades. The lengths of the columns differ by a factor of up to
-  // 1e12.
+  // y = 3 - 2 x + 0.5 x^2 at sizes that span six decades. The norms of the columns differ by a factor of up to 1e12.
   std::vector<double> x, square, y;
   for (double v = 1; v <= 1e6; v *= 10) x.push_back(v), square.push_back(v * v), y.push_back(3 - 2 * v + 0.5 * v * v);
   const FitTerm terms[] = {{"one", std::vector<double>(x.size(), 1)}, {"x", x}, {"x^2", square}};
@@ -73,26 +72,32 @@ TEST(LeastSquares, NamesAnUndeterminedTerm) {
   const double y[] = {1, 2, 3, 4};
   const FitTerm sum[] = {bytes, messages, both};
   EXPECT_EQ(error_of([&] { least_squares(sum, y); }),
-            "[least_squares] 4 samples do not distinguish 'both' from 'bytes', 'messages'");
+            "[least_squares] 4 samples do not distinguish 'both' from 'bytes', 'messages'; expected samples with "
+            "linearly independent terms");
   const FitTerm zero[] = {bytes, none};
   EXPECT_EQ(error_of([&] { least_squares(zero, y); }),
-            "[least_squares] 4 samples do not distinguish 'none' from 'bytes'");
+            "[least_squares] 4 samples do not distinguish 'none' from 'bytes'; expected samples with linearly "
+            "independent terms");
   const FitTerm nothing[] = {none};
   EXPECT_EQ(error_of([&] { least_squares(nothing, y); }),
-            "[least_squares] 4 samples do not distinguish 'none' from zero");
+            "[least_squares] 4 samples do not distinguish 'none' from zero; expected samples with linearly independent "
+            "terms");
   const FitTerm more[] = {{"a", {1}}, {"b", {2}}};
-  EXPECT_EQ(error_of([&] { least_squares(more, std::span(y, 1)); }),
-            "[least_squares] 1 samples do not distinguish 'b' from 'a'");
+  EXPECT_EQ(
+      error_of([&] { least_squares(more, std::span(y, 1)); }),
+      "[least_squares] 1 samples do not distinguish 'b' from 'a'; expected samples with linearly independent terms");
 }
 
 TEST(LeastSquares, RefusesMismatchedAndNonFiniteSamples) {
   const FitTerm terms[] = {{"bytes", {1, 2}}};
   const double three[] = {1, 2, 3}, nan[] = {1, std::numeric_limits<double>::quiet_NaN()};
-  EXPECT_EQ(error_of([&] { least_squares(terms, three); }), "[least_squares] 'bytes' has 2 values for 3 samples");
-  EXPECT_EQ(error_of([&] { least_squares(terms, nan); }), "[least_squares] a sample is not finite");
+  EXPECT_EQ(error_of([&] { least_squares(terms, three); }),
+            "[least_squares] 'bytes' has 2 values; expected 3, one for each sample");
+  EXPECT_EQ(error_of([&] { least_squares(terms, nan); }),
+            "[least_squares] a sample is infinite or NaN; expected finite samples");
   const FitTerm infinite[] = {{"bytes", {1, std::numeric_limits<double>::infinity()}}};
   EXPECT_EQ(error_of([&] { least_squares(infinite, std::span(three, 2)); }),
-            "[least_squares] 'bytes' has a value that is not finite");
+            "[least_squares] 'bytes' has infinite or NaN values; expected finite values");
 }
 
 TEST(FitAlphaBeta, FindsTheLineThroughTheSamples) {
@@ -139,7 +144,7 @@ TEST(FitAlphaBeta, NamesTheWorstSample) {
 }
 
 TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
-  // Times of a link with 50 us and 1 GB/s. The largest message takes twice as long as on this link, as in shared memory
+  // Times of a link with 50 us and 1 GB/s. The largest message takes twice its time, like a message in shared memory
   // that exceeds the cache.
   Points samples;
   for (double x = 4096; x <= 1 << 24; x *= 4) samples.push_back({x, 5e-5 + x / 1e9});
@@ -154,14 +159,15 @@ TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
   EXPECT_EQ(error_of([] {
               fit_alpha_beta(Points{{1, 0}, {2, 1}}, Least::relative_residuals);
             }),
-            "[fit_alpha_beta] 0 seconds for 1, expected more than 0 seconds");
+            "[fit_alpha_beta] the time for size 1 is 0 seconds, expected more than 0");
 }
 
 TEST(FitAlphaBeta, NeedsTwoSizes) {
   EXPECT_EQ(error_of([] {
               fit_alpha_beta(Points{{3, 1}, {3, 2}});
             }),
-            "[least_squares] 2 samples do not distinguish 'seconds per unit' from 'seconds to start'");
+            "[least_squares] 2 samples do not distinguish 'seconds per unit' from 'seconds to start'; expected samples "
+            "with linearly independent terms");
   EXPECT_THROW(fit_alpha_beta(Points{}), std::logic_error);
 }
 

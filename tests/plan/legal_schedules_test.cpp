@@ -28,8 +28,8 @@ TEST(LegalSchedules, AreTheChunkingsIfNoTokenIsHeldTwice) {
             std::set<Duplicates>{Duplicates::pause_before_gate});
   std::set<std::string> texts = distinct(all, [](const MoeSchedule& s) { return to_string(s); });
   EXPECT_EQ(texts.size(), all.size());
-  // The schedules have no chunks; 2, 4, 8 or 16 chunks of tokens; 2 chunks of nodes, because there are two ranks; or 2
-  // chunks of experts, because each rank has two.
+  // One schedule has no chunks, four have 2, 4, 8 or 16 chunks of tokens, one has a chunk of nodes for each of the two
+  // ranks, and one has a chunk for each of the two experts of a rank.
   EXPECT_EQ(all.size(), 1u + 4 + 1 + 1);
 }
 
@@ -73,7 +73,7 @@ TEST(LegalSchedules, VaryRowsOnlyIfRowsAreSent) {
   EXPECT_EQ(rows(small_recipe({"parallel.ep=2", "schedule.moe.rows=auto", "schedule.moe.memory_reuse=s4",
                                "schedule.moe.memory_limit=100000000"})),
             std::set<ep::RowOf>{ep::RowOf::slot})
-      << "a memory limit counts rows of slots";
+      << "a memory limit requires rows of slots";
 }
 
 TEST(LegalSchedules, VaryGemmsOnlyWithAThreshold) {
@@ -93,8 +93,8 @@ TEST(LegalSchedules, VaryTheEspExchangeOnlyWithOtherChoices) {
     return std::ranges::count(all, std::optional(ep::EspExchange::direct), &MoeSchedule::esp_exchange);
   };
   EXPECT_EQ(direct(small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto"})), 3)
-      << "three treatments of duplicates divide the tokens";
-  EXPECT_EQ(direct(open_recipe({"parallel.ep=2"})), 0) << "no rank shares an expert";
+      << "three values of duplicates divide the tokens among ranks";
+  EXPECT_EQ(direct(open_recipe({"parallel.ep=2"})), 0) << "no expert is split over ranks";
   EXPECT_EQ(direct(open_recipe({"parallel.tp=2", "schedule.moe.esp_exchange=gather"})), 0);
 }
 

@@ -38,7 +38,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error message for `changed` with `was` replaced by `is`, without the folder; "accepted" without an error.
+// Returns the error message for `changed` with `was` replaced by `is`, without the folder, or "accepted" without error.
 std::string refusal(const std::string& was, const std::string& is, std::string changed = text) {
   const size_t at = changed.find(was);
   if (at == changed.npos) return "the test's own text has no " + was;

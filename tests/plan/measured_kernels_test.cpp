@@ -16,7 +16,8 @@ namespace {
 using base::Dtype;
 using telemetry::TemporaryFolder;
 
-// Attention of 8 heads and of one head of 64, and of 8 heads of 128. 512 x 128^2 x 2 FLOPs in 1 ms are 16.8 GFLOP/s.
+// Attention with 8 heads or one head of size 64, and with 8 heads of size 128. The first point is 16.8 GFLOP/s:
+// 8 x 64 x 128^2 x 2 FLOPs in 1 ms.
 const std::string text = R"(measured: {nodes: 1, ranks_per_node: 2}
 products:
   - {element: f32, pass: forward, experts: 1, inputs: 20, outputs: 50, points: [[16, 1e-4], [32, 2e-4]]}

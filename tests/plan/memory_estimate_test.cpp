@@ -85,7 +85,8 @@ constexpr double close_share = 0.01, peak_share = 0.03;
 
 class MemoryEstimate : public testing::TestWithParam<Case> {};
 
-// Compares each rank: persistent memory, memory kept for backward, and the total peak.
+// Compares the estimate of persistent memory, of memory kept for backward, and of the total peak of each rank with the
+// allocator's.
 TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = small_recipe(measured(overrides));
@@ -101,7 +102,7 @@ TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
     expect_near(counted, Category::parameter, estimate.weights, close_share);
     expect_near(counted, Category::gradient, estimate.gradients, close_share);
     expect_near(counted, Category::optimizer, estimate.optimizer, close_share);
-    // If a device delays kernels, more of the offloaded memory has been freed than the estimate assumes.
+    // If the kernels of a device are late, more offloaded memory has already been freed than the estimate assumes.
     if (recipe.offload.activations && test_device() != device::DeviceKind::cpu)
       EXPECT_LE(static_cast<double>(counted.peak_in(Category::activation)), (1 + peak_share) * estimate.activations);
     else
@@ -113,7 +114,7 @@ TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
   }
 }
 
-// Two of four experts are on each rank.
+// Each rank has two of the four experts.
 TEST(MemoryOfTheNeediest, IsOnTheRankOfTheExpertsInTheTrace) {
   const Scratch scratch;
   std::ofstream(scratch / "routes") << "2 3\n";

@@ -21,7 +21,7 @@ namespace {
 struct Case {
   std::string name;
   int ranks;
-  size_t neediest;  // number of stages that are estimated on a CPU, of all eight
+  size_t neediest;  // number of the eight stages that are estimated on a CPU
   std::vector<std::string> overrides;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -60,7 +60,7 @@ TEST_P(NeediestRanks, AreInFewStages) {
   const auto shared = std::make_shared<SharedByRuns>();
   EXPECT_EQ(neediest_ranks(r, layout, RoutingLoad::even, *shared).size(), GetParam().neediest);
   estimate_memory(r, {}, GetParam().ranks, RoutingLoad::even, shared);
-  EXPECT_EQ(shared->runs, static_cast<int64_t>(GetParam().neediest)) << "a run for each stage";
+  EXPECT_EQ(shared->runs, static_cast<int64_t>(GetParam().neediest)) << "each of these stages must be run once";
 }
 
 const std::string equal = "schedule.pipeline.split=[2, 2, 2, 2, 2, 2, 2, 2]";
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ZeroBubbleBf16", 8, 4, {equal, "schedule.pipeline.kind=zb_h1", "train.precision=bf16"}},
         Case{"ZeroBubbleExperts", 32, 4, {equal, "schedule.pipeline.kind=zb_h1", "parallel.ep=4", "batch.global=64"}},
         Case{"UnequalSplit", 8, 5, {"schedule.pipeline.split=[1, 1, 3, 3, 2, 2, 2, 2]"}},
-        // These keep all stages.
+        // All stages of the following cases are estimated.
         Case{"Zero3", 16, 8, {equal, "parallel.zero=3"}}, Case{"Gpipe", 8, 8, {equal, "schedule.pipeline.kind=gpipe"}},
         Case{"ZeroBubbleOfFew", 8, 8, {equal, "schedule.pipeline.kind=zb_h1", "batch.global=15"}},
         Case{"Frozen", 8, 8, {equal, "optim.freeze=[layers.5.*]"}},

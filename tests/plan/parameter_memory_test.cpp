@@ -26,7 +26,7 @@ TEST(ParameterMemory, DividesMemoryByTheZeroLevel) {
   EXPECT_EQ(kept_bytes(f32_gradients, 2, 4).total(), 2 + 16 / 4.0);
   EXPECT_EQ(kept_bytes(f32_gradients, 3, 4).total(), 18 / 4.0);
   for (const int64_t level : {0, 1, 2, 3})
-    EXPECT_EQ(kept_bytes(f32_gradients, level, 1).total(), 18) << "a rank without replicas divides nothing";
+    EXPECT_EQ(kept_bytes(f32_gradients, level, 1).total(), 18) << "a parameter without replicas is not divided";
   EXPECT_THROW(kept_bytes(f32_gradients, 4, 1), std::logic_error);
 }
 
@@ -60,7 +60,7 @@ std::vector<Held> held_by(const ModelInstance& instance) {
 
 class HeldParameters : public testing::TestWithParam<Case> {};
 
-// Compares a rank with real peers and a rank with imagined ones.
+// Compares a rank of a group with a rank of the same number on the meta device, without peers.
 TEST_P(HeldParameters, AreTheSameOnAMetaDevice) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   on_ranks(GetParam().ranks, [&](const comm::ProcessGroup& world) {

@@ -90,7 +90,7 @@ TEST(PlanPicture, EscapesTextAndHasNoScript) {
   EXPECT_EQ(count(svg, "a &lt;b&gt; &amp; &quot;c&quot;\xef\xbf\xbd"), 2) << "in the title and in the first line";
   EXPECT_EQ(count(svg, "&lt;dp&gt;"), 1);
   EXPECT_EQ(count(svg, "<script"), 0);
-  EXPECT_EQ(count(svg, "http"), 1);  // the only URL is that of the namespace of SVG
+  EXPECT_EQ(count(svg, "http"), 1);  // the only URL is that of SVG's namespace
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ config::Document document_of(const std::string& yaml, const std::vector<std::str
   return config::parse(yaml, "plan.yaml", overrides);
 }
 
-// A recipe's layout before and after its refinement.
+// Layout of a recipe before and after its refinement.
 class Refined {
  public:
   Refined(const std::string& yaml, const std::vector<std::string>& overrides, const Cluster& cluster,
@@ -74,7 +74,7 @@ class Refined {
     for (const auto& [key, value] : after.candidate.settings()) overrides.push_back(key + "=" + value);
     const Recipe read = recipe_of(yaml_, overrides, request_.world);
     EXPECT_EQ(PlanCandidate{read}.settings(), after.candidate.settings());
-    // These share nothing with the runs of the refinement.
+    // Unlike the refinement, these calls use no shared results.
     const mesh::Layout layout(read.parallel.sizes(), static_cast<int>(request_.world));
     EXPECT_EQ(forecast_step(read, extensions_, layout, prices_).seconds, after.step.seconds);
     EXPECT_EQ(estimate_memory(read, extensions_, request_.world).total, after.memory.total);

@@ -12,7 +12,7 @@ namespace {
 
 using namespace plan;
 
-// Returns the percentages in the first group of all lines that match `pattern`, as shares.
+// Returns, as fractions, the percentages that the first group of `pattern` captures in the lines of `report`.
 std::vector<double> errors_in(const std::string& report, const std::string& pattern) {
   std::ifstream in(HEXAD_SOURCE_DIR "/" + report);
   EXPECT_TRUE(in) << report;

@@ -105,8 +105,8 @@ TEST(PricesOfH100, DenseProductsRunNearTheirMeasuredRate) {
   EXPECT_EQ(rate, tflops(Prices(shipped("one-h100")), {.rows = 8192, .inputs = 8192, .outputs = 8192}));
 }
 
-// Compares the prices with 0.93 of the measured rates of grouped products in one kernel. The rates are from
-// docs/reports/gpu-h100.md and other measurements of that H100.
+// Compares the prices, which include the factor `sustained` of 0.93, with measured TFLOP/s of grouped products in one
+// kernel. The rates are from docs/reports/gpu-h100.md and other measurements of that H100.
 TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   const Prices prices(shipped("h100-dgx"));
   struct Case {
@@ -124,8 +124,8 @@ TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   }
 }
 
-// The products alone must be faster than the whole layer, which also gathers, weights and combines rows, but by less
-// than half. The TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
+// The products alone must be 1 to 1.5 times as fast as the whole layer, which also gathers, weights and combines rows.
+// The TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
 TEST(PricesOfH100, ProductsOfALayerAreLessThanHalfFasterThanSonicMoe) {
   const Prices prices(shipped("h100-dgx"));
   struct Layer {
@@ -155,7 +155,7 @@ TEST(PricesOfH100, SkewCostsAFewPercent) {
   const Prices prices(shipped("h100-dgx"));
   const Product p{.rows = 65536, .inputs = 2048, .outputs = 2048, .groups = 32};
   EXPECT_EQ(prices.product(p, 2048), prices.product(p))
-      << "equal groups cost the same with and without a largest group";
+      << "if all groups are equal, the largest one must not change the price";
   EXPECT_NEAR(prices.product(p, 6 * 2048) / prices.product(p), 1.08, 0.01);
 }
 
@@ -302,9 +302,9 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 8, 50, 4), 4e-5) << "half as many experts take half the time";
   EXPECT_DOUBLE_EQ(product(GemmPass::weight_gradient, 16, 50, 8), 24e-5);
   EXPECT_DOUBLE_EQ(product(GemmPass::input_gradient, 16, 50, 8), 8e-5)
-      << "an unmeasured pass takes the time of another pass";
+      << "an unmeasured pass takes the time of a measured one";
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 1), 0.5e-4)
-      << "a dense product has the rate of the product measured with one expert, of twice the weight";
+      << "a dense product takes half the time of that measured with one expert, which has twice the weight";
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 25, 8), 4e-5) << "half the weight takes half the time";
   EXPECT_DOUBLE_EQ(prices.memory_bound(131072), 1e-5) << "a copy reads and writes its bytes";
   EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5);

@@ -86,8 +86,8 @@ TEST(Exchange, SendsTheReportedBytes) {
     });
 }
 
-// Profiles every part on two nodes of two ranks. The ranks are threads. The measured values depend on the machine, but
-// their form does not.
+// Profiles every part on two simulated nodes with two ranks each, which are threads. Checks only the form of the
+// results, because the values depend on the machine.
 TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   comm::ThreadOptions nodes;
   nodes.node_of_rank = {0, 0, 1, 1};
@@ -141,7 +141,8 @@ TEST(WaitingCores, FollowFromTheSpeedOfRanksBesideWaitingOnes) {
   Origin four_on_a_core;
   four_on_a_core.ranks_per_node = 4, four_on_a_core.node_cores = 1;
   EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 1), 0) << "one rank is four times as fast as four";
-  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 4), 1) << "ranks that wait use as much as ranks that compute";
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 4), 1)
+      << "a waiting rank uses as much of a core as a computing rank";
   EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 2), 1.0 / 3);
   EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 0.5), 0) << "noise";
   EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 9), 1) << "noise";
@@ -156,7 +157,7 @@ TEST(Measure, RanksThatShareCoresMeasureHowMuchAWaitingRankUses) {
     comm::with_ranks(2, [&](const ProcessGroup& world) {
       ProfileOptions options = quick_profile();
       options.seconds = 0.5, options.largest_bytes = 64 << 10, options.largest_rows = 32, options.longest_sequence = 64;
-      options.node_cores = node_cores + world.rank();  // the smallest number counts
+      options.node_cores = node_cores + world.rank();  // the smallest value of all ranks is used
       const Cluster mine = measure(world, options, [](const std::string&) {});
       if (world.rank() == 0) cluster = mine;
     });
@@ -168,7 +169,7 @@ TEST(Measure, RanksThatShareCoresMeasureHowMuchAWaitingRankUses) {
     const bool listed = profile_table(cluster).find("the ranks of a node share 1 core;") != std::string::npos;
     EXPECT_EQ(listed, node_cores == 1);
     if (node_cores == 2) {
-      EXPECT_EQ(cluster.measured.waiting, 0) << "ranks with a core each are not measured";
+      EXPECT_EQ(cluster.measured.waiting, 0) << "waiting is not measured if each rank has its own core";
     }
   }
 }
@@ -192,6 +193,34 @@ TEST(Timer, MeasuresASizeAgainThatIsSlowerForEachByte) {
     ASSERT_EQ(curve.points.size(), 2u);
     EXPECT_GT(runs, 4);
     EXPECT_LT(curve.points[1].y, disturbance);
+  });
+}
+
+TEST(Timer, MeasuresTheSmallestAndTheLargestSizeInLittleTime) {
+  comm::with_ranks(1, [](const ProcessGroup& world) {
+    device::DeviceContext context;
+    const Timer timer(world, context);
+    std::vector<int64_t> sizes;
+    for (int64_t size = 1; size <= 256; size *= 2) sizes.push_back(size);
+    // Batches of all sizes take equally long, much longer than 256 runs.
+    const auto prepare = [](int64_t size) -> Timer::Work { return {static_cast<double>(size), [] {}, 1e-3}; };
+    const Curve few = timer.curve(sizes, 1e-4, prepare);
+    ASSERT_EQ(few.points.size(), 2u);
+    EXPECT_EQ(few.points.front().x, 1);
+    EXPECT_EQ(few.points.back().x, 256);
+    EXPECT_EQ(timer.curve(sizes, 60, prepare).points.size(), sizes.size());
+  });
+}
+
+TEST(Timer, OmitsSizesThatAreRoundedToTheSameSize) {
+  comm::with_ranks(1, [](const ProcessGroup& world) {
+    device::DeviceContext context;
+    const Timer timer(world, context);
+    const auto prepare = [](int64_t size) -> Timer::Work { return {static_cast<double>(size / 4 * 4), [] {}}; };
+    const Curve curve = timer.curve(std::vector<int64_t>{4, 5, 6, 7, 8, 9}, 60, prepare);
+    ASSERT_EQ(curve.points.size(), 2u);
+    EXPECT_EQ(curve.points.front().x, 4);
+    EXPECT_EQ(curve.points.back().x, 8);
   });
 }
 

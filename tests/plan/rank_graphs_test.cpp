@@ -97,7 +97,7 @@ TEST(RankGroups, TheFullestNodeGivesTheRanksOfANode) {
   EXPECT_EQ(most_ranks_of_node(std::vector{0}), 1);
 }
 
-// Returns the meeting of rank 0 in a layout of `ranks` ranks. Checks the meetings of all ranks.
+// Returns the ranks of rank 0's Meeting in a layout of `ranks` ranks. Checks the Meeting of every rank.
 std::vector<int> meeting_of_rank_0(int ranks, const mesh::Sizes& sizes) {
   std::vector<int> found;
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {

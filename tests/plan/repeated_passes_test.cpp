@@ -1,6 +1,6 @@
 // Records of steps that run the first micro-batch and repeat all others, compared with records of steps that run all
-// micro-batches. All is equal: the operations with their sizes, lanes, dependencies and order, the groups, and the
-// spans.
+// micro-batches. Records are equal if their operations are equal (sizes, lanes, dependencies and order), and so are
+// their groups and spans.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -26,8 +26,8 @@ Recipe recipe_with(const std::vector<std::string>& overrides) {
 }
 
 // Returns the record of a step that runs all micro-batches. Runs two steps before it: one of one micro-batch, and one
-// like the recorded step. Under ZeRO-1 and 2, the recorded step hides the gathers of weights of the step before it.
-// Under ZeRO-3, that step determines which weights are gathered ahead.
+// like the recorded step. Under ZeRO-1 and 2, the recorded step hides the gathers of weights of the previous step.
+// Under ZeRO-3, the previous step determines which weights are gathered ahead.
 StepRecord run_all(const Recipe& r, int world, int rank, const RoutingLoad& load) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, mesh::Layout(r.parallel.sizes(), world), rank, load, RunOnMeta::Record::issues);
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"RoundedGradients", 4, {stages, "train.precision=bf16", "optim.grad_dtype=bf16"}}),
     [](const auto& c) { return c.param.name; });
 
-// Small buckets, so that a layer's weights and gradients are in several of them.
+// Returns a case with small buckets, so that a layer's weights and gradients are in several of them.
 Case divided(const char* name, int ranks, const char* zero, std::vector<std::string> overrides) {
   overrides.push_back(base::cat("parallel.zero=", zero));
   overrides.push_back("distributed.bucket_bytes=8192");
@@ -145,7 +145,7 @@ TEST(RepeatedPassesOfRecords, GiveTheRecordsOfWholeSteps) {
   EXPECT_LT(records[1].issues.size(), records[0].issues.size());
 }
 
-// On a CPU, no equal step runs before each recorded step.
+// On a CPU, record_steps() runs one step before all recorded steps, instead of an equal step before each.
 TEST(RecordsUnderZero1And2, EqualRecordsAfterAnEqualStep) {
   for (const device::DeviceKind device : {device::DeviceKind::cpu, device::DeviceKind::cuda})
     for (const char* pipeline : {"parallel.pp=1", "parallel.pp=2"})

@@ -20,8 +20,8 @@ std::vector<int32_t> chosen(RoutingLoad load, int rank, int ranks, int64_t token
   return ids;
 }
 
-// Returns the rows of each expert for `tokens` tokens. Fails if a token chooses an expert twice or one that does not
-// exist.
+// Returns the rows of each expert for `tokens` tokens. Fails if a token chooses an expert twice, or an expert that
+// does not exist.
 std::vector<int64_t> rows(RoutingLoad load, int rank, int ranks, int64_t tokens, int64_t top_k, int64_t experts) {
   const std::vector<int32_t> ids = chosen(load, rank, ranks, tokens, {top_k, experts});
   std::vector<int64_t> counts(experts, 0);
@@ -105,7 +105,7 @@ TEST(RoutingModel, TokenChoosesOnlyExpertsOfItsGroups) {
 }
 
 TEST(RoutingModel, TokensGroupsBoundTheShareOfARank) {
-  // Groups have two experts. A token chooses from two groups, but from one group in the last case.
+  // Groups have two experts. A token chooses from two groups, or from one group in the last case.
   const Choice choice{.top_k = 4, .experts = 16, .groups = 8, .top_groups = 2};
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 4, choice), 1);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, choice), 0.5);

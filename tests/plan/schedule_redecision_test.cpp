@@ -1,4 +1,4 @@
-// Choices that are made anew when the load of the experts changes.
+// Choices of a schedule that are repeated when the load of the experts changes.
 #include <gtest/gtest.h>
 
 #include "tests/plan/schedule_choices.h"
@@ -49,7 +49,7 @@ TEST(ScheduleChoice, IsMadeAnewWhenTheLoadDrifts) {
     EXPECT_TRUE(skewed->same_bits) << "grouped and dense products are bitwise identical on a CPU";
     EXPECT_EQ(choice.current().schedule.gemms, moe::Gemms::by_load);
     EXPECT_EQ(moe::to_string(choice.current().schedule), skewed->fastest);
-    EXPECT_FALSE(choice.redecide(30, {})) << "a step without tokens decides nothing";
+    EXPECT_FALSE(choice.redecide(30, {})) << "without loads, nothing is decided";
     EXPECT_FALSE(choice.redecide(40, skewed_load)->switched);
   });
 }

@@ -65,7 +65,7 @@ TEST(ScheduleTrace, FileHasMeasuredAndPredictedRowsOfEveryRank) {
   const Scratch folder;
   telemetry::write_trace(folder / "trace.json.gz", {trace_of_two(traced_recipe()).events, {}});
   std::map<int, std::set<std::string>> rows;
-  std::map<int, std::map<std::string, int>> tasks;  // numbers of tasks by kind of row
+  std::map<int, std::map<std::string, int>> tasks;  // number of tasks, by rank and kind of row
   const nlohmann::json trace = read_trace(folder / "trace.json.gz");
   for (const auto& e : trace.at("traceEvents")) {
     const int rank = e.at("pid");

@@ -165,7 +165,7 @@ TEST(ScheduleChoice, SearchesOnlyMicroBatchesOutsideTheKnownRange) {
     const auto [text, state] = chosen(cut_recipe({"schedule.moe.trial_share=0.5"}), {}, {}, trials);
     EXPECT_GT(trials, 3u);
     const auto same = chosen(cut_recipe({"schedule.moe.trial_share=0.5"}), text, state, trials);
-    EXPECT_EQ(trials, 0u) << "the times of this micro-batch are known";
+    EXPECT_EQ(trials, 0u) << "the times of this micro-batch were measured already";
     EXPECT_EQ(same.first, text);
     const auto larger = chosen(cut_recipe({"schedule.moe.trial_share=0.5", "batch.micro=4"}), text, state, trials);
     EXPECT_GT(trials, 0u);

@@ -22,8 +22,8 @@ const std::string yaml =
     "train: {steps: 10, precision: bf16}\n"
     "data: {synthetic: true}\n";
 
-// Bytes that a rank would need for main weights of the routers, which are stored in f32 and have none:
-// layers x experts x hidden x 4 bytes, divided over all ranks.
+// Bytes per rank that main weights of the routers would need. Routers are stored in f32, so they have none.
+// layers x experts x hidden x 4 bytes, divided among all ranks.
 constexpr double main_weights_of_routers = 8. * 8 * 512 * 4 / ranks;
 
 Cluster without_offload() {

@@ -47,8 +47,8 @@ INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
-// The last stage reduces the gradient of the embedding first, the first stage last. Other reductions of the last stage,
-// for which its backward waits, must not wait for the embedding.
+// The last stage reduces the embedding's gradient first, and the first stage reduces it last. Other reductions of the
+// last stage, for which its backward waits, must not wait for the embedding's.
 TEST(StepForecast, StagesThatShareTheEmbeddingDoNotWaitForEachOther) {
   for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}) {
     SCOPED_TRACE(zero);
@@ -86,7 +86,7 @@ TEST(StepForecast, CountsTheUpdateOnceAndByShares) {
   EXPECT_GT(longer.busy, 1.5 * whole.busy);
 }
 
-// The profile of two ranks that shared a core, for a job with one of them.
+// If the profile was measured with two ranks that shared a core, the only rank of this job is twice as fast.
 TEST(StepForecast, AJobWithFewerRanksThanTheProfileHasMoreCores) {
   const auto seconds = [](std::optional<int64_t> cores) {
     const Recipe r = recipe_of(
@@ -101,6 +101,21 @@ TEST(StepForecast, AJobWithFewerRanksThanTheProfileHasMoreCores) {
   };
   EXPECT_NEAR(seconds(1), seconds({}) / 2, 1e-6 * seconds({}));
   EXPECT_DOUBLE_EQ(seconds(2), seconds({}));
+}
+
+// A profile of four ranks that shared two cores has half of a core's rate.
+TEST(Throughput, HasThePeakOfTheCoresThatARankOfTheJobHas) {
+  Cluster cluster = default_cluster(1, 4);
+  const Recipe r = recipe_of("model: {vocab: 64}\ndata: {synthetic: true}", {}, 1);
+  const auto peak = [&](int64_t ranks) {
+    return throughput(1.0, r, {}, Prices(cluster), ranks).peak_flops_per_second / static_cast<double>(ranks);
+  };
+  const double alone = peak(4);
+  EXPECT_DOUBLE_EQ(peak(1), alone) << "the cores are not known";
+  cluster.measured.node_cores = 2;
+  EXPECT_DOUBLE_EQ(peak(4), alone);
+  EXPECT_DOUBLE_EQ(peak(2), 2 * alone);
+  EXPECT_DOUBLE_EQ(peak(1), 2 * alone);
 }
 
 TEST(ExtrapolatedStepInPairs, IsWithin2PercentOfAllMicroBatches) {

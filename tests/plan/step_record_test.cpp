@@ -173,7 +173,7 @@ std::pair<StepRecord, std::array<int64_t, 2>> record_and_owned(const Recipe& rec
   return {record_step(run, 1, 0), owned};
 }
 
-constexpr int64_t clip_factor = 8;  // bytes of the gradients' factor, which an update reads
+constexpr int64_t clip_factor = 8;  // bytes of the factor that clips gradients, which each update reads
 
 TEST(StepRecord, ContainsTheUpdateOfOwnedWeights) {
   int64_t whole = 0;
@@ -184,7 +184,7 @@ TEST(StepRecord, ContainsTheUpdateOfOwnedWeights) {
           recipe_with({std::string("parallel.zero=") + zero, std::string("train.precision=") + precision}));
       const auto [wide, narrow] = owned;
       EXPECT_EQ(narrow > 0, precision == std::string("bf16"));
-      // main and two moments are read and written, the gradient is read; bf16 weights are written, too.
+      // Main weights and two moments are read and written, the gradient is read, and bf16 weights are written.
       EXPECT_EQ(bytes_by_name(record, "optimizer"),
                 (std::map<std::string, int64_t>{{"adamw", 28 * wide + 30 * narrow + clip_factor}}));
       if (zero == std::string("0"))
@@ -213,7 +213,7 @@ TEST(StepRecord, ContainsTheGradientNormAndTheGatherOfWeights) {
     EXPECT_GT(found[name], 0) << name << " is not among " << testing::PrintToString(found);
 }
 
-// The step before has left the gathers in flight, and this step leaves its own gathers to the next step.
+// The previous step left its gathers in flight, and this step leaves its own gathers to the next step.
 TEST(StepRecord, BeginsWithTheGathersThatItHides) {
   for (const char* zero : {"parallel.zero=1", "parallel.zero=2"})
     for (const device::DeviceKind kind : {device::DeviceKind::cpu, device::DeviceKind::emulated}) {
@@ -262,7 +262,7 @@ TEST(StepRecord, ContainsTheCopiesOfOffloadedStates) {
   EXPECT_EQ(bytes.at("restore"), states);
 }
 
-// Rule that accesses its tensors itself, so it cannot run without memory.
+// Rule that accesses tensors on the host, so it cannot run on the meta device.
 class Direct final : public optim::UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"velocity"}; }
@@ -278,7 +278,7 @@ TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
   recipe.optim.name = "direct";
   const auto [record, owned] = record_and_owned(recipe, extensions);
   EXPECT_EQ(bytes_by_name(record, "optimizer"), (std::map<std::string, int64_t>{{"update", 20 * owned[0]}}))
-      << "main and velocity are read and written, and the gradient is read";
+      << "main weights and velocity are read and written, and the gradient is read";
 }
 
 // On a CPU, lanes of memory reuse copy while the rank's thread computes, unless they run inline.

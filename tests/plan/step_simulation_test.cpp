@@ -99,8 +99,9 @@ TEST(StepSimulation, StagesOfANodeShareItsCores) {
     return std::vector{step.ranks[0].times[0].end, step.ranks[1].times[0].end};
   };
   schedule::SharedCores cores{.cores = 1, .ranks = 2, .measured_ranks = 2};
-  EXPECT_EQ(ends({0, 0}, cores), (std::vector{2.0, 2.5})) << "the second stage has the core alone for its last second";
-  EXPECT_EQ(ends({0, 1}, cores), (std::vector{2.0, 3.0})) << "the other ranks of a node do the same";
+  EXPECT_EQ(ends({0, 0}, cores), (std::vector{2.0, 2.5})) << "after 2 s, the second stage has the core alone";
+  EXPECT_EQ(ends({0, 1}, cores), (std::vector{2.0, 3.0}))
+      << "each stage shares the core with a rank that is not simulated";
   cores.by = schedule::MeasuredBy::one_rank;
   EXPECT_EQ(ends({0, 0}, cores), (std::vector{4.0, 5.0}));
   cores.waiting = 1;
@@ -115,7 +116,8 @@ TEST(StepSimulation, CopiesNeedOneCoreBesideTheThreadsOfKernels) {
   s.kernel(4, {}, Lane::copy);
   schedule::SharedCores cores{
       .cores = 3, .ranks = 2, .measured_ranks = 2, .threads = 2, .by = schedule::MeasuredBy::one_rank};
-  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.cores = cores}).seconds, 8) << "two ranks need 6 cores, one rank needs 3";
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.cores = cores}).seconds, 8)
+      << "each of the two ranks needs 3 cores, but the node has 3";
   cores.cores = 4;
   EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.cores = cores}).seconds, 6)
       << "a core for each thread leaves none to copies";
@@ -210,7 +212,7 @@ TEST(StepSimulation, ExchangesMessagesWithSevenRanks) {
 }
 
 TEST(StepSimulation, PassesMessagesAlongManyStages) {
-  constexpr int count = 80;  // more stages than a rank may have queues
+  constexpr int count = 80;  // more stages than the 64 queues of a rank
   std::vector<int> stages(count), nodes(count, 0);
   std::iota(stages.begin(), stages.end(), 0);
   std::vector<Step> steps;

@@ -1,4 +1,4 @@
-// A described cluster of two nodes with eight H100 each.
+// Description of a cluster of two nodes with eight H100 each.
 #pragma once
 
 #include "tools/plan/cluster.h"

@@ -56,7 +56,7 @@ TEST(AllowedSchedules, ReuseMemoryOnlyWhenKeepingExceedsTheLimit) {
   EXPECT_FALSE(restores(0.5 * m.least).contains(moe::ReuseStrategy::none));
 }
 
-// The limit fits evenly spread tokens, but not tokens that all choose the experts of one rank.
+// The limit suffices for evenly spread tokens, but not if all tokens choose the experts of one rank.
 TEST(AllowedSchedules, StayWithinTheLimitForSkewedRouting) {
   const Scratch scratch;
   const auto recipe = [&](const Overrides& more) {

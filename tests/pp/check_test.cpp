@@ -80,7 +80,7 @@ TEST(Check, FindsAWrongMerger) {
             "[pp] rank 1 action 0 F0.0: it is merged, but no backward of another micro-batch follows it");
 }
 
-// Each rank waits for an action that follows the one at which the other rank waits.
+// Rank 0 needs the result of B0.0 of rank 1 before it runs F0.1, but rank 1 needs that of F0.1 before it runs B0.0.
 TEST(Check, FindsADeadlock) {
   EXPECT_EQ(verdict_with([](Ranks& r) {
               std::swap(r[0][1], r[0][2]);
@@ -89,10 +89,10 @@ TEST(Check, FindsADeadlock) {
             "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1");
 }
 
-// The two actions are legal one after the other. As one merged action, they would wait for each other.
+// F0.1 and B0.0 of rank 0 are legal in sequence. If they are merged, B0.0 waits for the result of F0.1.
 TEST(Check, FindsADeadlockOfMergedPairs) {
   Schedule s = one_f_one_b(2, 2);
-  s.ranks[0][1].merged = true;  // F0.1 and B0.0, while rank 1 answers F0.0 immediately
+  s.ranks[0][1].merged = true;  // merges F0.1 and B0.0; rank 1 runs B0.0 directly after F0.0
   EXPECT_EQ(verdict(s), "executable");
   s.ranks[1] = {{Kind::forward, 0, 0}, {Kind::forward, 0, 1}, {Kind::backward, 0, 0}, {Kind::backward, 0, 1}};
   EXPECT_EQ(verdict(s), "[pp] the schedule never ends: rank 0 waits at F0.1, rank 1 waits at F0.1");

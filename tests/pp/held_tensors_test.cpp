@@ -1,4 +1,4 @@
-// Ranks that hold at least as many tensors as others.
+// Comparison of the tensors that ranks hold.
 #include "parallel/pp/held_tensors.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ CheckedSchedule program_of(PipelineKind kind, int ranks, int micro_batches) {
   return checked(make_schedule({.kind = kind, .split = {}}, ranks, micro_batches), false);
 }
 
-// Returns the inner ranks that no earlier inner rank covers.
+// Returns the inner ranks (neither first nor last) whose tensors no earlier inner rank covers.
 std::vector<int> uncovered(const CheckedSchedule& program) {
   std::vector<int> ranks;
   std::vector<HeldTensors> held;

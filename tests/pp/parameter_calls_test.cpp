@@ -1,4 +1,4 @@
-// Calls to the storage of parameters, recorded with a part and made again in its repetitions.
+// Calls to the storage of parameters, which are recorded with a part of a log and repeated with it.
 #include "parallel/pp/parameter_calls.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using autograd::HeldWeight;
 
 namespace {
 
-// Binds weights to its own memory, and counts gathers. `holders` expires once no use is left.
+// Binds weights to its own memory, and counts gathers. `holders` expires when the last use ends.
 class Gatherer final : public ParameterStorage {
  public:
   GatheredWeights gather_weights(Parameter& p, Stream&) override {
@@ -106,7 +106,7 @@ TEST(ParameterCalls, ContributeToTheGradientBeforeItIsReported) {
   EXPECT_TRUE(r.calls.repeatable());
   EXPECT_EQ(r.program_calls(), 1);
 
-  EXPECT_EQ(r.calls.other_gradient(), &r.parameter) << "the gradient has a contribution already";
+  EXPECT_EQ(r.calls.other_gradient(), &r.parameter) << "the gradient already has a contribution";
   r.parameter.release_gradient();
   EXPECT_EQ(r.calls.other_gradient(), nullptr);
   bool written = false;
@@ -114,7 +114,7 @@ TEST(ParameterCalls, ContributeToTheGradientBeforeItIsReported) {
   EXPECT_TRUE(written);
 }
 
-// Storage that counts the requests for the memory of an only contribution.
+// Storage that counts the requests for memory of a gradient's only contribution.
 class Gradients final : public ParameterStorage {
  public:
   autograd::GradientTarget only_contribution(Parameter& p) override {
@@ -134,7 +134,7 @@ TEST(ParameterCalls, RepeatRequestsForMemoryOfGradients) {
   p.next_gradient_target();
   r.end();
   EXPECT_TRUE(r.calls.repeatable());
-  EXPECT_EQ(r.program_calls(), 1) << "the request asks for memory itself, and does so again in a repetition";
+  EXPECT_EQ(r.program_calls(), 1) << "the request is recorded as one call, which a repetition makes again";
   p.release_gradient();
   r.calls.repeat(0, r.recorder, report_nothing);
   EXPECT_EQ(gradients.requests, 2);

@@ -14,8 +14,8 @@ Schedule schedule_of(PipelineKind kind, int ranks, int micro_batches, int64_t ch
   return make_schedule({.kind = kind, .chunks = chunks, .split = {}}, ranks, micro_batches);
 }
 
-// Calls f(times) with one to three seconds for forward, input gradient and weight gradient each. The times are whole
-// seconds, so that sums are exact.
+// Calls f(times) for all combinations of 1, 2 or 3 seconds for forward, input gradient and weight gradient. Sums of
+// whole seconds are exact.
 template <class F>
 void for_all_times(F&& f) {
   for (int forward = 1; forward <= 3; ++forward)
@@ -56,7 +56,7 @@ TEST(Bubble, HasNoFormulaIfNoneHolds) {
 }
 
 TEST(Bubble, ShrinksFromGPipeOverInterleavedToZeroBubble) {
-  // Both describe the same model. With two chunks per rank, a virtual stage takes half the time.
+  // Both times are of the same model. With two chunks per rank, a virtual stage takes half the time.
   const StageTimes whole{2, 2, 2}, half{1, 1, 1};
   const auto share = [&](PipelineKind kind) {
     const Schedule s = schedule_of(kind, 4, 16);

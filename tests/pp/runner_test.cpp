@@ -161,7 +161,7 @@ TEST(RunnerMemory, OneForwardOneBackwardKeepsFewerActivationsThanGPipe) {
       << "GPipe keeps eight micro-batches, 1F1B two";
 }
 
-// Stages that do only the work that a test needs.
+// Stages that return zeros without computing. Tests override the functions that they need.
 class Fake : public StageWork {
  public:
   explicit Fake(Device device) : device_(device) {}

@@ -33,7 +33,7 @@ TEST(BalancedSplit, FollowsTheCostOfEachLayer) {
   EXPECT_EQ(balanced_split({{1, 1, 1, 1, 4}}, 2), (Split{4, 1}));
 }
 
-// Compares with every way to split seven layers into four stages.
+// Compares the result with all splits of seven layers into four stages.
 TEST(BalancedSplit, MinimisesTheLargestStageCost) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const base::Philox random(seed, base::Purpose::synthetic);
@@ -106,7 +106,7 @@ TEST(StageSplit, RefusesMismatchedLists) {
       "schedule.pipeline.split has 3 numbers, but parallel.pp (4) x 1 chunk per rank = 4 virtual stages; expected 4 "
       "numbers");
   EXPECT_EQ(refusal({3, 1, Placing::loop}, {2, 3, 4}, 8),
-            "schedule.pipeline.split: 2 + 3 + 4 = 9, but model.layers is 8; nearest: 3 in the last place");
+            "schedule.pipeline.split: 2 + 3 + 4 = 9, but model.layers is 8; nearest: 3 as the last number");
   EXPECT_EQ(refusal({2, 1, Placing::loop}, {9, 3}, 8), "schedule.pipeline.split: 9 + 3 = 12, but model.layers is 8");
   EXPECT_EQ(refusal({2, 1, Placing::loop}, {8, 0}, 8), "schedule.pipeline.split[1] (0) must be at least 1");
 }

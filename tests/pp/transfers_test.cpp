@@ -119,7 +119,7 @@ TEST(Transfers, SchedulesThatKeepSentTensorsEndAlthoughReuseWaitsForTheReceiver)
     if (transfers.at_once) return;
     std::vector<size_t> done(s.stages.ranks);
     std::set<Message> sends;
-    std::map<Message, size_t> posted;  // number of actions of the receiver before it posts the receive
+    std::map<Message, size_t> posted;  // number of the receiver's actions before it posts the receive
     for (int rank = 0; rank < s.stages.ranks; ++rank)
       for (size_t i = 0; i < s.ranks[rank].size(); ++i)
         for (const Message& m : transfers.ranks[rank][i].receives) posted[m] = i;

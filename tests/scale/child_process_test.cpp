@@ -33,7 +33,7 @@ class ScaleChild : public testing::Test {
   std::string output() const { return (folder_ / "out.txt").string(); }
   std::string lock() const { return (folder_ / "lock").string(); }
   bool lock_is_free() const { return io::FileLock::take(lock(), io::FileLock::Mode::exclusive, true).has_value(); }
-  // Waits until the lock is free, for at most 20 s. Returns true if the lock is free.
+  // Waits at most 20 s until the lock is free. Returns true if it is free.
   bool lock_becomes_free() const {
     for (int i = 0; i < 1000 && !lock_is_free(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return lock_is_free();
@@ -167,7 +167,7 @@ TEST_F(ScaleChild, ChildrenEndWithTheObject) {
 TEST_F(ScaleChild, AMissingProgramIsNamed) {
   try {
     run_child({"no-such-program"}, output(), 1);
-    FAIL() << "a missing program was started";
+    FAIL() << "the start of a missing program succeeded, expected an error";
   } catch (const base::Error& e) {
     EXPECT_NE(std::string(e.what()).find("cannot start no-such-program"), std::string::npos) << e.what();
   }

@@ -24,7 +24,7 @@ LoadedPoint point(int64_t ranks, std::optional<int64_t> threads = 1, int64_t ran
   return loaded;
 }
 
-// Room for runs with 8 cores, 1000 bytes and two runs at once.
+// Experiment with two runs at once, in a room of 8 cores and 1000 bytes of memory.
 struct Case {
   ExperimentConfig config{};
   std::vector<LoadedPoint> points{point(1), point(4)};

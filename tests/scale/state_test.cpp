@@ -116,10 +116,10 @@ TEST_F(ScaleState, AFolderThatAnotherProcessCreatesIsAccepted) {
 TEST_F(ScaleState, OnlyOneProcessRunsAllPoints) {
   std::optional<ExperimentFolder> first(std::in_place, experiment_, points_, true);
   EXPECT_TRUE(first->lock_descriptor().has_value());
-  EXPECT_FALSE(open().lock_descriptor().has_value());  // a task of an array, or a report
+  EXPECT_FALSE(open().lock_descriptor().has_value());  // tasks of an array and reports take no lock
   try {
     ExperimentFolder(experiment_, points_, true);
-    FAIL() << "two processes run the same points";
+    FAIL() << "a second process was allowed to run the same points, expected an error";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
     EXPECT_NE(std::string(e.what()).find("another hexad scale runs this experiment"), std::string::npos) << e.what();

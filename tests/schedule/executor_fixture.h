@@ -17,14 +17,14 @@ using base::now;
 using device::complete;
 using device::DeviceContext;
 
-/// The parameter is true if lanes have worker threads.
+/// Fixture whose parameter is true if lanes have worker threads.
 class Executor : public testing::TestWithParam<bool> {
  protected:
   DeviceContext context{{.worker_lanes = GetParam()}};
 };
 
 /// Graph in which lane inter computes x + 1, and lane compute then doubles the result. The reverse order gives another
-/// number. `edge`: true if the graph has the edge between the two tasks.
+/// number. With `edge`, the second task depends on the first task.
 struct Chain {
   TaskGraph graph;
   std::atomic<int> x = 1;

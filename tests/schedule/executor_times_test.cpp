@@ -112,7 +112,7 @@ TEST_P(Executor, TaskEndsWithTheLaterOfItsTwoParts) {
   std::atomic<double> passed = 0;
   TaskGraph g;
   g.add({Lane::inter, "send"}, {}, [&](Stream& s) {
-    s.run([&] {  // the asynchronous part ends before the lane has passed the task
+    s.run([&] {  // the asynchronous part ends before the work on the stream does
       complete(state);
       passed = now();
     });

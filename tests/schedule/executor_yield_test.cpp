@@ -74,7 +74,7 @@ TEST_P(Executor, DoesNotYieldWithoutCollectives) {
 }
 
 // Returns the graph of a pass in two chunks. The second chunk waits for more than its rows: for the return of the first
-// chunk and for another exchange. `copies`: true if rows are also copied to their places and fetched. Exchanges write
+// chunk and for another exchange. With `copies`, rows are also copied to their positions and fetched. Exchanges write
 // their names to `log` when they are issued.
 TaskGraph pass_in_chunks(bool copies, std::string& log) {
   TaskGraph g;
@@ -106,7 +106,7 @@ TaskGraph pass_in_chunks(bool copies, std::string& log) {
   return g;
 }
 
-// A rank may need no copies where another rank does. It must yield between the same exchanges.
+// One rank may need copies while another rank needs none. Both must yield between the same exchanges.
 TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
   for (const bool copies : {false, true}) {
     std::string log;
@@ -124,7 +124,7 @@ TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
   }
 }
 
-// The lane skips the other micro-batch's tasks, whose errors must not hide the first one.
+// The lane skips the other micro-batch's tasks, whose errors must not hide the first error.
 TEST_P(Executor, ErrorOfALateTaskEndsBothGraphs) {
   for (const char failing : {'a', 'b'}) {
     DeviceContext fresh{{.worker_lanes = GetParam()}};

@@ -110,8 +110,8 @@ TEST_F(TurnsOfTwo, FibersRemainUsableAfterAnError) {
   EXPECT_EQ(log, "apbq");
 }
 
-// Each fiber throws and catches its own exceptions between yields, although the language keeps the state of exceptions
-// per thread.
+// Each fiber throws and catches its own exceptions between yields, although C++ keeps the state of exceptions per
+// thread.
 TEST_F(TurnsOfTwo, CaughtErrorsStayInTheirFiber) {
   const auto busy = [&] {
     for (int i = 0; i < 100; ++i) {

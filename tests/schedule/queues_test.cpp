@@ -1,4 +1,4 @@
-// Job queues, compared with counts by hand.
+// Job queues, compared with hand counts.
 #include "framework/schedule/queues.h"
 
 #include <gtest/gtest.h>

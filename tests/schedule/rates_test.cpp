@@ -136,7 +136,7 @@ TEST(Bursts, BelongToTheLinksOfATask) {
   EXPECT_EQ(rates.burst_of(task), 5);
   task.cost.copy_bytes = 10;
   EXPECT_NEAR(rates.seconds(task), 19, rounding(19));
-  EXPECT_NEAR(rates.seconds_in_burst(task), 13, rounding(13)) << "the copy takes its time, too";
+  EXPECT_NEAR(rates.seconds_in_burst(task), 13, rounding(13)) << "the burst does not shorten the copy";
   task.cost.crosses_nodes = true;
   EXPECT_EQ(rates.burst_of(task), 7);
   EXPECT_EQ(rates.burst_of(exchange(0)), 0);

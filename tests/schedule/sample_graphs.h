@@ -10,7 +10,7 @@ namespace hexad::schedule {
 
 inline Event nothing(Stream&) { return {}; }
 
-/// Returns rates of one second for each FLOP, copied byte and sent byte. Therefore, a task's cost is its seconds.
+/// Returns rates of one second for each FLOP, copied byte and sent byte, so that a task's cost is its time in seconds.
 inline Rates unit_rates() {
   const TimeCurve one = TimeCurve::linear(0, 1);
   return {.compute = {one, one, one}, .copy = one, .other_links = Rates::OtherLinks{one, one}};
@@ -44,7 +44,7 @@ inline TaskGraph pipeline(int chunks, int64_t send, int64_t experts) {
   return g;
 }
 
-/// Returns the tolerance for sums of a few times.
+/// Returns the rounding tolerance, in seconds, for sums of up to 16 times.
 inline double rounding(double seconds) { return seconds * base::tolerance(base::Dtype::f64, 16); }
 
 }  // namespace hexad::schedule

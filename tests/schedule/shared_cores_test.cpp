@@ -1,4 +1,4 @@
-// Ranks that share the cores of their node, compared with counts by hand and with a naive simulation.
+// Ranks that share the cores of their node, compared with hand counts and with a naive simulation.
 #include "framework/schedule/shared_cores.h"
 
 #include <gtest/gtest.h>
@@ -119,7 +119,7 @@ TEST(SharedCores, MissingRanksDoTheSameAsTheOthers) {
   const SharedCores cores{.ranks = 4, .measured_ranks = 4, .by = MeasuredBy::one_rank};
   EXPECT_NEAR(simulate(one_computation(2), on(cores)).total(), 8, rounding(8));
   expect_ends(ends({2, 2}, cores), {8, 8});
-  // Rank 1 has no tasks, so nothing is known of it.
+  // Rank 1 has no tasks, so it counts as a missing rank.
   const auto ranks = simulate_all({one_computation(2), TaskGraph()}, on(cores), {{node_group, {0, 0}}});
   EXPECT_NEAR(ranks[0].total(), 8, rounding(8));
 }
@@ -164,7 +164,7 @@ std::vector<TaskGraph> random_graphs(uint64_t seed, int ranks) {
   return graphs;
 }
 
-// A simulation without queues of events: at each moment, it looks at all tasks of all ranks. Task i of a rank meets
+// A simulation without event queues, which examines all tasks of all ranks at each moment. Task i of a rank meets
 // task i of the ranks in the same group.
 class Naive {
  public:

@@ -131,13 +131,17 @@ TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
   sends(twice, Lane::inter, "D0", 1);
   sends(twice, Lane::inter, "D1", 1);
   sends(gathers, Lane::inter, "G0", 1, {}, TaskKind::all_gather);
-  EXPECT_EQ(error_of({once, twice}, pair), "[schedule] group 'ep': rank 0 takes part in 1 collectives, rank 1 in 2");
+  EXPECT_EQ(error_of({once, twice}, pair),
+            "[schedule] group 'ep': rank 0 takes part in 1 collectives, rank 1 in 2; expected equal numbers");
   EXPECT_EQ(error_of({once, gathers}, pair),
-            "[schedule] group 'ep', collective 0: 'D0' of rank 0 is all_to_all, 'G0' of rank 1 is all_gather");
+            "[schedule] group 'ep', collective 0: 'D0' of rank 0 is all_to_all, 'G0' of rank 1 is all_gather; expected "
+            "equal kinds");
   EXPECT_EQ(error_of({once, once}, {}),
-            "[schedule] task 'D0' of rank 0 communicates in group 'ep', whose members are not given");
-  EXPECT_EQ(error_of({once, once}, {{"ep", {0, 1}}}),
-            "[schedule] task 'D0' of rank 0 communicates among 2 ranks, but its group 'ep' has 1");
+            "[schedule] task 'D0' of rank 0 communicates in group 'ep', whose members are not given; expected a group "
+            "of the argument `groups`");
+  EXPECT_EQ(
+      error_of({once, once}, {{"ep", {0, 1}}}),
+      "[schedule] task 'D0' of rank 0 communicates among 2 ranks, but its group 'ep' has 1; expected equal numbers");
   EXPECT_EQ(error_of({once, once}, {{"ep", {0}}}),
             "[schedule] group 'ep' names 1 ranks of 2; expected a number for each rank");
 }

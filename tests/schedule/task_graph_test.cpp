@@ -42,7 +42,8 @@ TEST(TaskGraph, RefusesAnUnknownDependency) {
     g.add({Lane::compute, "B"}, {1}, nothing);
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[schedule] task 'B' (1) comes after task 1, which is not yet in the graph");
+    EXPECT_STREQ(e.what(),
+                 "[schedule] task 'B' (1) comes after task 1, which is not yet in the graph; expected an earlier task");
   }
   EXPECT_THROW(g.add({Lane::compute, "B"}, {-1}, nothing), std::logic_error);
   EXPECT_THROW(g.add({Lane::compute, "B"}, {0}, nullptr), std::logic_error);

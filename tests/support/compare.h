@@ -14,9 +14,9 @@ namespace hexad::tests {
 /// are zero. Such a result proves little, so it is a failure unless the test expects zeros.
 enum class Zeros : uint8_t { mistrusted, expected };
 
-/// Describes the first difference; returns an empty text if there is none. Different shapes and dtypes are differences.
-/// An element may differ by at most `allowed` times the larger of the expected element's magnitude and the root mean
-/// square of `expected`. NaN equals nothing.
+/// Returns a description of the first difference, or an empty text. Different shapes and dtypes are differences. An
+/// element may differ by at most `allowed` times the larger of the expected element's magnitude and the root mean
+/// square of `expected`. A NaN differs from every value, including NaN.
 std::string difference(const tensor::Tensor& expected, const tensor::Tensor& actual, double allowed,
                        Zeros zeros = Zeros::mistrusted);
 /// Like difference(), but compares bits. NaNs with equal bits are equal.
@@ -30,7 +30,7 @@ void expect_bitwise(const tensor::Tensor& expected, const tensor::Tensor& actual
 /// Expects every element to be exactly zero (and none to be NaN).
 void expect_zeros(const tensor::Tensor& actual, std::source_location where = std::source_location::current());
 
-/// Returns the elements in row-major order, as doubles. Strides are allowed.
+/// Returns the elements in row-major order, as doubles. `t` may be strided.
 std::vector<double> values_of(const tensor::Tensor& t);
 /// Returns the coordinate of element `index` (row-major) of a tensor, like "[3, 17]".
 std::string coordinate(const base::Shape& shape, int64_t index);

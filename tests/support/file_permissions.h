@@ -1,4 +1,4 @@
-// Permissions of files in tests that run as root.
+// Enforcement of file permissions in tests that run as root.
 #pragma once
 
 #include <linux/capability.h>
@@ -9,8 +9,8 @@
 
 namespace hexad::tests {
 
-/// Takes root's right to ignore the permissions of files from this thread, for the lifetime of the object. Threads that
-/// the thread starts do not have the right either.
+/// Makes this thread obey file permissions even if it runs as root, for the lifetime of the object. Threads that it
+/// starts inherit this.
 class HeedFilePermissions {
  public:
   HeedFilePermissions() {

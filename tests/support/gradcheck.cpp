@@ -15,8 +15,8 @@ using namespace base;
 namespace {
 
 // Step h of the five-point formula (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h. Its truncation error is about h^4 times
-// the fifth derivative, its rounding error u |L| / h. This h balances them for the fifth derivatives of a few layers,
-// 1e5.
+// the fifth derivative, and its rounding error is u |L| / h. This h balances both for a fifth derivative of 1e5, which
+// is typical of a few layers.
 constexpr double step = 3e-4;
 constexpr double truncation = 1e5 * step * step * step * step;
 constexpr int64_t elementwise_limit = 200;

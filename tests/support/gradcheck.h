@@ -17,7 +17,8 @@ using autograd::Tape;
 using autograd::Value;
 
 struct GradcheckOptions {
-  /// Value of all elements of the output gradients, for a loss that is defined with this value. Unset: random values.
+  /// Value of all elements of the output gradients, for an f that is correct only with this value. Unset: random
+  /// values.
   std::optional<double> root_gradient = {};
   /// Treatment of gradients that are mostly zero.
   Zeros zeros = Zeros::mistrusted;
@@ -30,9 +31,9 @@ struct GradcheckOptions {
 using Function = std::function<std::vector<Value>(Tape&, const std::vector<Value>&)>;
 
 /// Checks the gradients of f for L = sum of (output gradient * output) over all outputs of f(inputs), which are f64:
-/// - dL of every input and of every used parameter equals that of central differences (elementwise, or along random
-///   directions if there are many elements);
-/// - a tape that forgets computes the same bits, and delayed weight gradients change no bit of any gradient;
+/// - the gradients of L with respect to every input and every used parameter equal central differences (elementwise, or
+///   along random directions if there are many elements);
+/// - a tape in Mode::forget computes the same bits, and delayed weight gradients change no bit of any gradient;
 /// - weight gradients replace stale memory the first time and add the second time;
 /// - gradient_ready is called once for each used parameter;
 /// - no gradient is mostly zero, unless `options.zeros` expects zeros.

@@ -1,4 +1,4 @@
-// Fixture of an autograd test: a device whose new memory is NaN, parameters, and repeatable numbers.
+// Fixture of an autograd test: a device whose new memory is NaN, parameters, and reproducible random numbers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,19 +19,20 @@ using device::Category;
 using device::Stream;
 using tensor::Tensor;
 
-/// Source of tensors and parameters for a test. Numbers depend on the seed and on the order of calls. The constructor's
-/// seed is printed with every failure.
+/// Source of tensors and parameters for a test. Random numbers depend on the seed and on the order of calls. The
+/// constructor's seed is printed with every failure.
 class Lab {
  public:
   static constexpr uint64_t default_seed = 20240611;
-  /// Makes a lab on the device of on_device.h. `options.poison` is set.
+  /// Makes a lab on test_device(). Sets `options.poison`.
   explicit Lab(uint64_t seed = default_seed, device::DeviceContext::Options options = {});
 
-  /// Restarts the numbers as in a new lab with this seed.
+  /// Restarts the random numbers as in a new lab with this seed.
   void restart(uint64_t seed) { seed_ = seed, drawn_ = 0; }
-  /// Returns standard normal values.
+  /// Returns a tensor of standard normal values.
   Tensor randn(Shape shape, Dtype dtype = Dtype::f64);
-  /// Returns random whole numbers from [low, high). Their sums are exact in every order if the dtype can hold them.
+  /// Returns a tensor of random whole numbers from [low, high). Their sums are exact in every order if the dtype can
+  /// hold them.
   Tensor integers(Shape shape, int64_t low, int64_t high, Dtype dtype = Dtype::f64);
   /// Returns a tensor of the given values.
   template <class T>

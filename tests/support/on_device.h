@@ -10,12 +10,12 @@ namespace hexad::tests {
 
 /// Returns the device that HEXAD_TEST_DEVICE names (cpu, emulated, cuda); the CPU if the variable is not set.
 device::DeviceKind test_device();
-/// Returns `options` for a context of test_device().
+/// Returns `options`, changed to make a context on test_device().
 device::ContextOptions on_test_device(device::ContextOptions options = {});
 
-/// Returns the same values, contiguous in host memory: the tensor itself if it is contiguous there. `t` may be strided.
+/// Returns the values of `t`, contiguous in host memory; `t` itself if it is contiguous there. `t` may be strided.
 tensor::Tensor to_host(const tensor::Tensor& t);
-/// Overwrites a contiguous tensor.
+/// Overwrites a contiguous tensor. `values` must have its type and number of elements.
 template <class T>
 void assign(const tensor::Tensor& t, const std::vector<T>& values) {
   base::require(static_cast<int64_t>(values.size()) == t.numel(), "[test] assign() got ", values.size(),
@@ -24,7 +24,7 @@ void assign(const tensor::Tensor& t, const std::vector<T>& values) {
                 base::dtype_of<T>);
   t.upload(values.data());
 }
-/// Changes a contiguous tensor by f(values of its elements).
+/// Calls f with a span of a contiguous tensor's values, and writes the span back to the tensor.
 template <class T, class F>
 void change(const tensor::Tensor& t, F&& f) {
   std::vector<T> values = t.to_vector<T>();

@@ -1,4 +1,4 @@
-// Reader of trace files.
+// Reader of trace files (JSON compressed with gzip).
 #pragma once
 
 #include <zlib.h>

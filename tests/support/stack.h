@@ -14,7 +14,8 @@ using tensor::Tensor;
 
 namespace detail {
 
-// Calls f(address in the stack, offset in entry `index`, length) for each contiguous run. Both numbers are bytes.
+// Calls f(address in the stack, offset in entry `index`, length) for each contiguous run. Offset and length are in
+// bytes.
 template <class F>
 void for_each_block(const Tensor& stack, int dim, int64_t index, const F& f) {
   int64_t outer = 1, inner = base::size_of(stack.dtype());

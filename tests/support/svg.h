@@ -7,15 +7,15 @@
 
 namespace hexad::tests {
 
-/// Returns how often `what` occurs in the text.
+/// Returns the number of occurrences of `what` in the text. Occurrences do not overlap.
 inline int count(const std::string& text, const std::string& what) {
   int n = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size())) ++n;
   return n;
 }
 
-/// Describes the first flaw of the XML: tags that do not nest or are not closed, text after the root, a bare & or <, or
-/// a control character. Returns an empty text if it finds none.
+/// Returns a description of the XML's first flaw, or an empty text. Flaws are tags that do not nest or are not closed,
+/// text after the root, a bare & or <, and control characters.
 inline std::string flaw(const std::string& xml) {
   static const std::regex tag(R"(^<(/?)([A-Za-z]+)((?:\s+[A-Za-z0-9:-]+="[^"<&]*")*)\s*(/?)>)");
   static const std::regex entity("^&(amp|lt|gt|quot);");

@@ -28,7 +28,7 @@ TEST(Logger, EachRankHasItsFileAndRankZeroAlsoWritesToStandardError) {
   EXPECT_NE(second.find("rank 1 warning: slow link\n"), std::string::npos) << second;
 }
 
-// Names in the files of other programs may contain control codes of terminals.
+// Names in the files of other programs may contain terminal control codes.
 TEST(Logger, ControlCharactersAreEscaped) {
   const TemporaryFolder folder;
   testing::internal::CaptureStderr();

@@ -1,4 +1,4 @@
-// Sinks of metrics: the file of a run that is resumed, full disks, and the order of several sinks.
+// Sinks of metrics: the file of a resumed run, full disks, and the order of several sinks.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -103,7 +103,7 @@ TEST(TolerantSink, FullDiskGivesOneWarningAndTrainingContinues) {
             "cannot write to /dev/full: No space left on device; training continues, but records may be missing");
 }
 
-/// Sink that fails like a full disk on step 2, and by a bug on step 4.
+/// Sink that throws Error(resource) on step 2, as on a full disk, and std::logic_error on step 4, as after a bug.
 struct FlakySink : MetricsSink {
   explicit FlakySink(std::vector<int64_t>& log) : seen(log) {}
   void on_step(const StepMetrics& s) override {

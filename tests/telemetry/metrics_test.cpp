@@ -150,7 +150,7 @@ TEST(MetricsJson, HigherPeakCorrectsTheMfuOfTheSameStart) {
     lines += to_json_line(s) + "\n";
   };
   add(1, 0, 8), add(2, 0, 20);   // the machine was busy during the first measurement
-  add(3, 2, 40), add(4, 2, 40);  // a start on another machine
+  add(3, 2, 40), add(4, 2, 40);  // resumed on another machine
   const TemporaryFolder folder;
   write_text(folder / "m.jsonl", lines);
   std::vector<double> mfu;

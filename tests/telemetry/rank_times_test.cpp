@@ -18,8 +18,8 @@ TEST(RankTimes, SummariseAThousandRanksAndListEight) {
   EXPECT_EQ(times.slowest.front(), (RankTimes::Rank{7, 0.75, 0.25}));
 }
 
-// Adds the steps of `windows` windows, in which the own work of the ranks takes `own` seconds. Returns the ranks that
-// are named as slow in each window.
+// Adds `windows` windows of steps in which rank i works for own[i] seconds. Returns the ranks that are named as slow in
+// each window.
 std::vector<std::vector<int>> named(SlowRanks& slow, const std::vector<double>& own, int windows) {
   std::vector<RankTime> ranks;
   for (double seconds : own) ranks.push_back({.step_seconds = 1, .waited_seconds = 1 - seconds});

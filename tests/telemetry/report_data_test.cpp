@@ -1,4 +1,4 @@
-// Figures that the charts of a report show.
+// Numbers that the charts of a report show.
 #include "framework/telemetry/report_data.h"
 
 #include <gtest/gtest.h>

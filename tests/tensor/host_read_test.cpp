@@ -1,4 +1,4 @@
-// Explicit reads by the host. If the memory is already the host's, read_to_host() copies the values, copy_to_host()
+// Explicit reads by the host. If the tensor is already in host memory, read_to_host() copies the values, copy_to_host()
 // returns the tensor itself, and no read is counted.
 #include "framework/tensor/host_read.h"
 
@@ -87,7 +87,7 @@ TEST(CopyToHost, IsTheTensorItselfOnTheHost) {
 TEST(Device, WithoutItsBackendIsRefusedWithTheReason) {
   try {
     const device::DeviceContext context({.kind = device::DeviceKind::cuda});
-    GTEST_SKIP() << "this machine has a card";
+    GTEST_SKIP() << "this machine has a CUDA device";
   } catch (const Error& e) {
     const bool built_without = std::string(e.what()).find("built without CUDA") != std::string::npos;
     EXPECT_EQ(e.code(), built_without ? ExitCode::usage : ExitCode::resource);

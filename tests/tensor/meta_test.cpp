@@ -1,4 +1,4 @@
-// Tensors without memory.
+// Tensors on a meta device, which have no memory.
 #include <gtest/gtest.h>
 
 #include "framework/device/meta/meta_run.h"
@@ -72,7 +72,8 @@ TEST(MetaDevice, CopiesUnknownValuesFromTheHost) {
   const Tensor t = Tensor::from<int32_t>(std::vector<int32_t>{1, 2}, {2}, context);
   t.upload(nullptr);
   ASSERT_EQ(run->issues()->issues().size(), 2U);
-  EXPECT_EQ(run->issues()->issues()[0], run->issues()->issues()[1]) << "a copy from the host, as of known values";
+  EXPECT_EQ(run->issues()->issues()[0], run->issues()->issues()[1])
+      << "both uploads are recorded as the same copy from the host";
   EXPECT_EQ(t.to_vector<int32_t>(), std::vector<int32_t>(2, 0));
 }
 

@@ -128,8 +128,11 @@ TEST_F(TensorTest, ReshapeErrorsNameTheShapes) {
               t.reshape({-1, 0});
             }),
             "[tensor] reshape of [3, 4] to [-1, 0]; expected sizes whose product divides the number of elements, 12");
-  EXPECT_EQ(message_of([&] { t.reshape({-1, -1}); }), "[tensor] reshape with two unknown sizes: [-1, -1]");
-  EXPECT_EQ(message_of([&] { t.reshape({-12}); }), "[shape] negative size in [-12]");
+  EXPECT_EQ(message_of([&] {
+              t.reshape({-1, -1});
+            }),
+            "[tensor] reshape of [3, 4] to [-1, -1] with several unknown sizes (-1); expected at most one");
+  EXPECT_EQ(message_of([&] { t.reshape({-12}); }), "[shape] negative size in [-12]; expected at least 0");
   EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).reshape({6}); }),
             "[tensor] reshape of a strided [3, 2]; expected a contiguous tensor");
 }
@@ -142,7 +145,7 @@ TEST_F(TensorTest, SliceErrorsNameTheShapeAndTheRangeOrDimension) {
             "[tensor] slice [3, 2) of dimension 1 of [3, 4]; expected a range of its indices");
   EXPECT_EQ(message_of([&] { t.slice(0, -1, 2); }),
             "[tensor] slice [-1, 2) of dimension 0 of [3, 4]; expected a range of its indices");
-  EXPECT_EQ(message_of([&] { t.slice(2, 0, 0); }), "[shape] dimension 2 of [3, 4] does not exist");
+  EXPECT_EQ(message_of([&] { t.slice(2, 0, 0); }), "[shape] dimension 2 of [3, 4] does not exist; expected -2 to 1");
 }
 
 TEST_F(TensorTest, AccessErrorsNameTheFoundAndTheExpected) {
@@ -168,7 +171,8 @@ TEST_F(TensorTest, OverflowingSizesAreRefusedBeforeAllocation) {
               Tensor::empty({half, half / 8}, Dtype::f64, context);
             }),
             "[tensor] more than 2^63 - 1 bytes in [4294967296, 536870912] f64");
-  EXPECT_EQ(message_of([&] { Tensor::empty({-1}, Dtype::f64, context); }), "[shape] negative size in [-1]");
+  EXPECT_EQ(message_of([&] { Tensor::empty({-1}, Dtype::f64, context); }),
+            "[shape] negative size in [-1]; expected at least 0");
   EXPECT_EQ(context.allocator()->stats().total, 0);
 }
 

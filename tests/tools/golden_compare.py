@@ -1,6 +1,6 @@
 """golden_compare.py FOLDER EXPECTED: fails unless both hold the same reference trajectories, up to rounding.
 
-Products add in another order on another processor, so the last digits may differ.
+The order of additions in products depends on the processor, so the last digits may differ.
 """
 import json
 import math

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-/usr/bin/python3}
 version=$("$python" -c 'import torch; print(torch.__version__)' 2>/dev/null) || {
-  echo "skipped: no PyTorch here"
+  echo "skipped: PyTorch is not installed"
   exit 77
 }
 folder=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/gpu/profile.sh says how hexad ended, and whether it wrote a profile.
+# tools/gpu/profile.sh reports the exit code of hexad, and whether hexad wrote a profile.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)

@@ -18,8 +18,8 @@ Activity kernel(std::string_view name, int64_t begin, int64_t end) {
   return {.kind = Kind::kernel, .name = name, .begin = begin, .end = end};
 }
 
-/// Adds a step: 20 times gemm, each with a kernel of `time` ns and 1 ns without work; then a copy; then two launches of
-/// adamw.
+/// Adds a step: 20 kernels of gemm, each of `time` ns and followed by 1 ns without work, then a copy, then two kernels
+/// of adamw.
 void add_step(std::vector<Activity>& all, int64_t time) {
   int64_t now = all.empty() ? 0 : all.back().end;
   for (int i = 0; i < 20; ++i, now += time + 1) all.push_back(kernel("gemm", now, now + time));
@@ -102,7 +102,7 @@ TEST(Gaps, FillTheWindowTogetherWithActivities) {
   }
 }
 
-// Stream 7 is busy in [0, 10) and [8, 20), stream 9 in [15, 40). The window [5, 30) contains a part of this.
+// Stream 7 is busy in [0, 10) and [8, 20), and stream 9 in [15, 40). The window is [5, 30).
 TEST(Streams, AreBusyTogetherOrAlone) {
   std::vector<Activity> all{kernel("a", 0, 10), kernel("b", 8, 20), kernel("c", 15, 40)};
   all[0].stream = all[1].stream = 7;

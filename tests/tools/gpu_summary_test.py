@@ -1,4 +1,4 @@
-"""Tests of tools/gpu/summary.py: a step's peak is its recorded total, and processes without a report are named."""
+"""Tests of tools/gpu/summary.py: peak of a step, which is its recorded total, and names of processes without a report."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests tools/parquet_to_jsonl.py with a Parquet file that pyarrow writes. Without pyarrow, tests only the message that
-# says so, and is skipped.
+# Tests tools/parquet_to_jsonl.py with a Parquet file that pyarrow writes. Without pyarrow, tests only the message about
+# its absence, and is skipped.
 set -uo pipefail
 tool=$(cd "$(dirname "$0")/../.." && pwd)/tools/parquet_to_jsonl.py
 folder=$(mktemp -d)

@@ -23,10 +23,11 @@ chmod +x "$folder/bench"
 growth() { BENCH=$folder/bench "$source/tools/bench/scale_growth.sh" "$@" >"$folder/out" 2>"$folder/err"; }
 
 growth --svg "$folder/plot.svg" 64 16384 || failed "exit code $?, expected 0"
-# Before: 8 agreements with every other rank, 6 of them of 8 bytes and one of 160 bytes; 400 ms among 16,384 ranks.
+# "before" has 8 agreements with every other rank: a barrier, 6 of 8 bytes and one of 160 bytes. They take 400 ms among
+# 16,384 ranks.
 expect_line '^ +64 +1008 +256 +26208 +1000 +- +2\.00 +- +2\.00$'
 expect_line '^ +16384 +262128 +256 +6815328 +1000 +- +2\.00 +400\.00 +2\.00$'
-# Before: the digests of all ranks, 16,008 bytes of each after 8 bytes for their length.
+# "before" gathers the digests of all ranks: 16,008 bytes of each rank, after 8 bytes for their length.
 expect_line '^ +64 +252 +60 +2018016 +1000 +0\.98 +2\.00 +- +2\.00$'
 expect_line '^ +64 +- +0 +- +0 +- +1\.00 +- +1\.00$'
 expect_line '^ +64 before +1008 #{10}$'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/gpu/with_libraries.sh unpacks a package once, even if several starts need it at the same time. It never uses a
-# package that is only partly there.
+# tools/gpu/with_libraries.sh unpacks a package once, even if several starts need it at the same time. It never uses an
+# incomplete package.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)
@@ -26,7 +26,7 @@ sleep 0.5
 exec "$(command -v tar)" "\$@"
 END
 chmod +x "$folder/programs/tar"
-# Writes an rm that stops while the file `half` exists, after it has removed a part of a package.
+# Writes an rm that stops after it has removed a part of a package, if the file `half` exists.
 cat >"$folder/programs/rm" <<END
 #!/usr/bin/env bash
 if [ -e "$folder/half" ]; then

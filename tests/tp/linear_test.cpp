@@ -67,7 +67,7 @@ Forward fused(const TensorParallel& tp) {
   };
 }
 
-// Returns the naive twin, which communicates before and after the products. The twin needs an Mlp without biases,
+// Returns the unfused composition, which communicates before and after the products. The Mlp must have no biases,
 // because every rank would add the last bias before the sum.
 Forward composed(const TensorParallel& tp) {
   return [tp](Tape& t, const Value& x, const Mlp& m) {
@@ -121,7 +121,7 @@ TEST_P(SplitLinear, OutputsAndGradientsMatchOneRank) {
     const double allowed = tolerance(Dtype::f64, odd.inputs * odd.hidden * odd.outputs);
     expect_close(held(lab, expected.y), actual.y, allowed);
     expect_close(held(lab, expected.dx), actual.dx, allowed);
-    // The last gradient is that of the bias that is added after the sum. Under sequence parallelism, each rank has only
+    // The last gradient is that of the bias that is added after the sum. With sequence parallelism, each rank has only
     // the contribution of its rows.
     if (tp.sequence) tp.group->all_reduce(actual.gradients.back(), comm::Reduce::sum, lab.stream()).wait();
     for (size_t i = 0; i < expected.gradients.size(); ++i) {
@@ -163,7 +163,7 @@ TEST_P(SplitLinear, RecomputedEqualsKept) {
   });
 }
 
-// The numbers are so small that sums are exact in bf16, in any order.
+// The whole numbers are small enough for exact sums in bf16, in any order.
 TEST_P(SplitLinear, WithWholeNumbersEqualsOneRankBitwiseInEveryDtype) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::bf16}) {

@@ -1,5 +1,5 @@
-// Tests run by mpirun, with late messages. Rows arrive completely, overlapped products equal their unfused compositions
-// bitwise, and the vocabulary loss and its gradients match those of one rank.
+// Tests run by mpirun, with delayed messages: gathers of rows, overlapped products (bitwise equal to their unfused
+// compositions), and the vocabulary loss and its gradients (compared with those of one rank).
 #include "parallel/tp/overlap.h"
 
 #include "parallel/comm/world.h"
@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // other ranks report only failures
   testing::InitGoogleTest(&argc, argv);
   const int failed = RUN_ALL_TESTS();
-  // If this rank failed, its peers may be waiting for it or have failed, too.
+  // Peers of a failed rank may wait for it forever, so the job is aborted.
   if (failed) world.abort_job(hexad::base::ExitCode::communication);
   return 0;
 }

@@ -12,7 +12,7 @@ namespace {
 using Region = Value (*)(Tape&, const Value&, const ProcessGroup&);
 constexpr int64_t width = 5;
 
-// Returns the numbers of a rank. They are the same on every rank that draws them.
+// Returns random numbers of rank `rank`. They are the same on every rank that draws them.
 Tensor of_rank(int rank, int64_t rows, Lab& lab) {
   Lab other(1000 + static_cast<uint64_t>(rank));
   const Tensor drawn = other.integers({rows, width}, -50, 51);
@@ -102,7 +102,7 @@ TEST_P(Regions, CollectRowsStacksTheInputsAndKeepsOwnRowsOfTheGradient) {
   });
 }
 
-// The gradient of `add` is one tensor that is passed to both inputs. A sum in place would count it twice.
+// add() passes the same gradient tensor to both inputs. A sum in place would count it twice.
 TEST_P(Regions, EnterSumsASharedGradientOnlyOnce) {
   on_ranks([](TpLab& lab, int rank) {
     Trial trial(lab);

@@ -60,8 +60,7 @@ struct Heads {
 
 class SplitNorm : public testing::TestWithParam<int> {};
 
-// There are two heads of keys, so with 4 ranks, two ranks hold each head. Each of these two ranks has an addend of the
-// gradient.
+// With 4 ranks, two ranks hold each of the two key heads. Each of these two ranks has an addend of the gradient.
 TEST_P(SplitNorm, EqualsTheNormOfAllColumns) {
   on_late_ranks(GetParam(), [](TpLab& lab) {
     const Heads q(lab, 4), k(lab, 2);
@@ -76,7 +75,7 @@ TEST_P(SplitNorm, EqualsTheNormOfAllColumns) {
                     std::vector<Replay::Root>{{y.q, dq}, {y.k, lab.values(dk.to_vector<double>(), dk.shape())}});
     backward.run();
 
-    // Returns the gradient of all columns: the ranks' pieces side by side.
+    // Returns the gradient of all columns, joined from the ranks' pieces.
     const auto whole = [&](const Heads& h, const Tensor& own_gradient) {
       const int64_t count = h.parts(lab.group), sharers = lab.group.size() / count;
       const Tensor all = comm::all_gather_rows(own_gradient, lab.group, lab.stream(), Category::temporary);

@@ -1,5 +1,5 @@
 // Helpers for tests of tensor-parallel ranks. Every rank draws the same numbers, so each rank can also compute the
-// result of a single rank and compare the results.
+// result of a single rank for comparison.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"
@@ -31,7 +31,7 @@ class TpLab : public Lab {
   Parameter& piece(Parameter& whole, int dim) {
     return copy(whole, {.shards = {{Axis::tp, dim, group.size(), group.rank()}}});
   }
-  /// Returns a parameter with the same values on every rank and its own gradient.
+  /// Returns a copy of `whole` with a separate gradient.
   Parameter& replica(Parameter& whole) { return copy(whole, {}); }
 
   /// Returns this rank's part of a tensor with the global shape of `p`.
@@ -61,8 +61,8 @@ class TpLab : public Lab {
   }
 };
 
-/// Runs `f(lab)` on `ranks` ranks, which are threads. Operations arrive late, with different delays. This exposes reads
-/// that come too early, and code that relies on an order between channels.
+/// Runs `f(lab)` on `ranks` ranks, which are threads. Operations end late, after random delays. This exposes reads that
+/// are too early, and code that relies on an order between channels.
 template <class F>
 void on_late_ranks(int ranks, F&& f) {
   const auto body = [&](const ProcessGroup& group) {
@@ -72,7 +72,7 @@ void on_late_ranks(int ranks, F&& f) {
   comm::with_ranks(ranks, body, {.jitter = {.seed = 3, .max_delay = std::chrono::microseconds(200)}});
 }
 
-/// Tape that keeps its saved tensors, and its backward.
+/// Tape that keeps all saved tensors, with a function that runs backward.
 struct Trial {
   explicit Trial(Lab& l, Tape::Mode mode = Tape::Mode::record) : lab(l), tape(l.stream(), *policy, mode) {}
 

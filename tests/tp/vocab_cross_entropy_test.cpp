@@ -1,4 +1,4 @@
-// The head and its loss with the vocabulary split over ranks.
+// Output head and its loss with the vocabulary split over ranks.
 #include <cmath>
 
 #include "parallel/tp/vocabulary.h"
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t rows = 11, hidden = 5;
 constexpr double scale = 0.25;
 
-// Returns targets: ids at the ends of the ranks' parts, ids inside the parts, and ignored rows.
+// Returns targets at the ends of the ranks' parts and inside the parts, and -1 for ignored rows.
 std::vector<int32_t> some_targets(int64_t vocabulary) {
   const auto at = [&](int64_t numerator, int64_t denominator) {
     return static_cast<int32_t>(vocabulary * numerator / denominator);
@@ -103,7 +103,7 @@ TEST_P(VocabCrossEntropy, GradientOfTheBiasMatchesOneRank) {
   });
 }
 
-// Gradients pass from here to replicated layers. If the gradients differed in a bit, the ranks would diverge.
+// Replicated layers receive these gradients. If the gradients differed in a bit, the ranks would diverge.
 TEST_P(VocabCrossEntropy, AllRanksAreBitwiseIdentical) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}, Dtype::f32), 0);
@@ -131,7 +131,7 @@ TEST_P(VocabCrossEntropy, DelayedWeightGradientsAreBitwiseIdentical) {
   });
 }
 
-// Every row's loss is log V, to which no log(tp) is added.
+// Every row's loss is log V for the whole vocabulary V, for any number of ranks.
 TEST_P(VocabCrossEntropy, L2_IsTheLogarithmOfTheVocabularyForEqualLogits) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
@@ -183,7 +183,7 @@ TEST_P(VocabCrossEntropy, InSingleAndHalfPrecisionAgreesWithOneRank) {
 TEST_P(VocabCrossEntropy, NaNReachesEveryRank) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
-    // The NaN is in a weight of the first rank.
+    // The NaN is in a weight of rank 0.
     change<double>(whole.local(), [](std::span<double> values) { values[0] = std::nan(""); });
     const Outcome got = run(lab, split(lab.group), lab.piece(whole, 0), lab.randn({rows, hidden}),
                             some_targets(vocabulary()), {.gradient_scale = scale});

@@ -158,7 +158,7 @@ TEST_P(InitFrom, StartsANewRunAtTheWeightsOfAnother) {
   EXPECT_GT(compared, 10);
 }
 
-// In bf16, the optimizer has its own main weights.
+// In bf16, the optimizer has main weights in addition to the weights.
 INSTANTIATE_TEST_SUITE_P(Precision, InitFrom, testing::Values("f64", "bf16"), [](const auto& i) { return i.param; });
 
 }  // namespace

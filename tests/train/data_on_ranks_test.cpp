@@ -91,7 +91,7 @@ TEST(DataOnRanks, DamageThatOneRankFindsReachesAllRanks) {
   const Recipe recipe = datasets.recipe(3000);
   const std::string path = datasets.folder(3000) + "/train.hxd";
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(300);  // behind the header; another byte of the text
+  file.seekp(300);  // a byte of the text, after the header
   file.put('!');
   file.close();
   const auto errors =
@@ -116,7 +116,7 @@ TEST(DataOnRanks, OtherDatasetsOnOneRankAreNamed) {
   const auto errors = errors_of([&](const comm::ProcessGroup& world) {
     open_data_on_ranks(world.rank() == 1 ? other : good, Registry(), world, {});
   });
-  EXPECT_NE(errors[0].find("data-2000: rank 1 has another dataset than rank 0: fingerprint "), std::string::npos)
+  EXPECT_NE(errors[0].find("data-2000: rank 1 has a different dataset from rank 0: fingerprint "), std::string::npos)
       << errors[0];
   EXPECT_NE(errors[0].find("; copy the same files to all nodes"), std::string::npos) << errors[0];
   for (const std::string& error : errors) EXPECT_EQ(error, errors[0]);

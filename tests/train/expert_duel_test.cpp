@@ -1,4 +1,4 @@
-// Decision of schedule.moe.fused: auto: the trial, the duel in the first step, and checkpoints.
+// Decision of a run with schedule.moe.fused=auto: trial, duel in the first step, and checkpoints.
 #include "tools/train/expert_duel.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Trial that counts its calls and gives `answer`.
+// Trial that counts its calls and returns `answer`.
 struct Trial {
   std::string answer{};
   int calls = 0;
@@ -148,7 +148,7 @@ TEST(FusedTrial, ShapeIsThatOfARank) {
                                    3);
   EXPECT_EQ(s.place, 3);
   EXPECT_EQ(s.dtype, base::Dtype::f64);
-  EXPECT_EQ(s.rows, 2 * 8 * 2 / 2) << "2 sequences of 8 tokens, 2 experts for each, divided by 2 tp ranks";
+  EXPECT_EQ(s.rows, 2 * 8 * 2 / 2) << "2 sequences of 8 tokens with 2 experts each, divided among 2 tp ranks";
   EXPECT_EQ(s.hidden, 16);
   EXPECT_EQ(s.width, 24);
   EXPECT_EQ(s.experts, 2);

@@ -167,7 +167,7 @@ TEST(Extensions, EstimatesCountTheStatesOfARegisteredOptimizer) {
   EXPECT_EQ(small_recipe().optim.states, 2);
   EXPECT_EQ(small_recipe({"optim.name=sgd"}).optim.states, 0);
   EXPECT_EQ(small_recipe({"optim.name=muon"}).optim.states, 1)
-      << "a matrix has one state, the fewest of all parameters";
+      << "the smallest number of states of a parameter is one, that of a matrix";
 }
 
 // The router `even` sends all tokens to the first experts, but estimates assume the given load.
@@ -182,7 +182,7 @@ TEST(Extensions, EstimatesUseTheRoutingModelForARegisteredRouter) {
   EXPECT_GT(total(1, plan::RoutingLoad::one_rank), total(1, plan::RoutingLoad::even));
 }
 
-// Expects recipe_with() to reject the overrides. It declares the extensions, but makes none of them.
+// Expects recipe_with(), which declares the extensions but constructs none, to reject the overrides.
 void expect_refused(const std::vector<std::string>& overrides, const std::string& expected) {
   const std::string problem = message_of(ExitCode::usage, [&] { recipe_with(overrides); });
   EXPECT_NE(problem.find(expected), std::string::npos) << problem;

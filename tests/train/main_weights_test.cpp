@@ -110,7 +110,7 @@ TEST(RestsOfMainWeights, RunContinuesBitwiseUnderAnotherSettingOrLayout) {
   });
 }
 
-// The run that loads has already trained, so it has other rests. Loading replaces them.
+// The run that loads the checkpoint has trained further, so loading must replace its rests.
 TEST(RestsOfMainWeights, AreReplacedByACheckpoint) {
   const Scratch scratch;
   Recipe recipe = recipe_with("rest");

@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"S1Offloaded", 2, restored("s1", {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"})},
         Case{"S3TwoLevels", 4, restored("s3", {"parallel.ep=4", "batch.global=32", two_levels}), {0, 0, 1, 1}},
         Case{"S4Weights", 4, restored("s4", {"parallel.ep=2", "parallel.zero=3"})},
-        // The ranks' threads post in the tp groups, too, in which lanes gather shares of tokens.
+        // Lanes gather shares of tokens in the tp groups, in which the ranks' threads also post.
         Case{"S4Tensors", 4, restored("s4", {"parallel.tp=2", "parallel.ep=2", "batch.global=8"})},
         Case{"S2Drop", 4,
              restored("s2", {"parallel.tp=2", "parallel.ep=2", "batch.global=8", "schedule.moe.duplicates=drop"})},
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
                              "batch.global=24"})}),
     [](const auto& i) { return i.param.name; });
 
-// Returns, for a step of rank 0 of two, the number of pairs of passes of which one begins while the other is in flight.
+// Returns the number of pairs of passes that overlap in a step of rank 0, in a run of two ranks.
 int64_t interleaved_passes(const std::vector<std::string>& more) {
   const Case c{"", 2, {"parallel.ep=2"}};
   std::atomic<int64_t> count = 0;
@@ -192,7 +192,7 @@ TEST(PassesInTurns, MeetOnRanksWithDifferentCopies) {
     }
 }
 
-// Makes the forward of a pair fail while rows of the other micro-batch's backward are in flight, and the reverse.
+// Makes forward fail while rows of the other micro-batch's backward are in flight, and vice versa.
 TEST(PassesInTurns, ErrorInOneMicroBatchEndsTheStep) {
   class Failing final : public schedule::GraphRunner {
    public:

@@ -35,8 +35,7 @@ TEST_P(MicroBatchSize, A1_DoesNotAffectTheAuxiliaryLossOfThisScope) {
   double expected = 0;
   for (const char* micro : {"1", "2", "4", "8"}) {
     SCOPED_TRACE(micro);
-    // SGD without clipping is used, so that the second step also shows the scale of the first step's gradients.
-
+    // With SGD without clipping, the second step also depends on the scale of the first step's gradients.
     TrainingRun run(small_recipe({"model.moe.aux_loss.scope=" + GetParam(), std::string("batch.micro=") + micro,
                                   "optim.name=sgd", "optim.clip=0", "model.moe.aux_loss.coefficient=1"}),
                     self);
@@ -50,6 +49,26 @@ TEST_P(MicroBatchSize, A1_DoesNotAffectTheAuxiliaryLossOfThisScope) {
 }
 INSTANTIATE_TEST_SUITE_P(, MicroBatchSize, testing::Values("sequence", "global_batch"),
                          [](const auto& i) { return i.param; });
+
+TEST(TrainStep, MicroBatchSizeDoesNotAffectExpertsThatChooseInSequences) {
+  const auto trained = [](const char* micro, const char* scope) {
+    TrainingRun run(
+        small_recipe({"model.kind=encoder", "model.moe.router=expert_choice", "model.moe.capacity_factor=0.5",
+                      "model.moe.aux_loss.coefficient=0", std::string("model.moe.capacity_scope=") + scope,
+                      std::string("batch.micro=") + micro, "optim.name=sgd", "optim.clip=0"}),
+        self);
+    const FixedSource source = documents_of(run.recipe);
+    return trajectory(run, source, 2);
+  };
+  const Trajectory one = trained("1", "sequence");
+  for (const char* micro : {"2", "8"}) {
+    SCOPED_TRACE(micro);
+    expect_close(one, trained(micro, "sequence"), rounding * 100);
+  }
+  const Trajectory together = trained("8", "micro_batch");
+  EXPECT_GT(std::abs(one.steps[0].result.loss - together.steps[0].result.loss), 1e-6)
+      << "the scope micro_batch depends on the size of micro-batches";
+}
 
 TEST(TrainStep, A1_ScopeMicroBatchDependsOnTheSizeOfMicroBatches) {
   const auto loss = [](const char* micro) {

@@ -27,7 +27,7 @@ std::string checkpoint(const Scratch& folder, int64_t step) {
   return folder / base::cat("checkpoints/step-0000000", step);
 }
 
-// Step in which the adviser fails, and context for which its constructor fails; 0: none.
+// Step in which the adviser fails, and context length for which its constructor fails. 0: no failure.
 struct Plan {
   int64_t failing_step = 0, failing_context = 0;
 };

@@ -130,7 +130,7 @@ class ChunkCounter final : public schedule::GraphRunner {
   int64_t most = 0;
 };
 
-// Each group of ep ranks chunks its tokens as its own routing requires.
+// The routing of each group of ep ranks determines its number of chunks.
 TEST(ChunksOfALimit, MayDifferBetweenReplicas) {
   const Uneven uneven;
   const Words words = uneven.words({reuse + "s4", moe + "memory_limit=30000"});

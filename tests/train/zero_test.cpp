@@ -58,7 +58,7 @@ Trajectory run_under(const Case& c, int64_t zero, const std::vector<std::string>
 
 class Zero : public testing::TestWithParam<Case> {};
 
-// Levels differ only in how they sum over ranks, and they all sum in rank order.
+// Levels sum over ranks by different operations, which all sum in rank order.
 TEST_P(Zero, EveryLevelEqualsLevel0BitwiseWithOneMicroBatch) {
   const std::string one = cat("batch.global=", 2 * GetParam().dp);
   const Trajectory whole = run_under(GetParam(), 0, {one});
@@ -68,7 +68,7 @@ TEST_P(Zero, EveryLevelEqualsLevel0BitwiseWithOneMicroBatch) {
   }
 }
 
-// Expects levels 0 and 1 to be bitwise equal, and levels 2 and 3. In f64, expects the two pairs to agree up to
+// Expects bitwise equality of levels 0 and 1, and of levels 2 and 3. In f64, expects the two pairs to agree up to
 // rounding, because levels 2 and 3 sum over ranks first, and then over micro-batches.
 void expect_equal_levels(const Case& c, int64_t micro_batches) {
   const std::string global = cat("batch.global=", 2 * micro_batches * c.dp);
@@ -149,7 +149,7 @@ TEST(ZeroLevels, EveryLevelMatchesTrainingOnOneRank) {
   }
 }
 
-// In a run of `hexad train`, a step begins while the weights of the step before are gathered.
+// In a run of `hexad train`, a step begins while the weights of the previous step are gathered.
 TEST(ZeroLevels, StepsThatBeginDuringGathersEqualStepsAfterThemBitwise) {
   const std::vector<Case> cases{{"", 2, {"batch.global=8"}},
                                 {"", 4, {"parallel.ep=2", "batch.global=16"}},
@@ -204,7 +204,7 @@ TEST(ZeroLevels, EvaluationBetweenStepsChangesNothing) {
     });
 }
 
-// Checks the promise of Rajbhandari et al. 2020 with the allocator's counts: 1/4 on four ranks, with pieces rounded up.
+// Compares the allocator's counts with Rajbhandari et al. 2020: 1/4 on four ranks, with pieces rounded up.
 TEST(ZeroLevels, MemoryDecreasesAsPredicted) {
   using device::Category;
   const Case c{"", 4, {"train.precision=bf16", "model.hidden=64", "model.moe.expert_hidden=128", "batch.global=8"}};
@@ -266,8 +266,8 @@ TEST(GradientDtype, Bf16GradientsOfProductsAreNeverF32) {
   });
 }
 
-// Checks MoNTA's 16 bytes per parameter, and the bytes that remain under ZeRO. Routers are always in f32, and have 16
-// bytes, too.
+// Checks MoNTA's 16 bytes per parameter, and the bytes that remain under ZeRO. Routers are always in f32, and also take
+// 16 bytes.
 TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
   using device::Category;
   const Case c{"",

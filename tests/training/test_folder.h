@@ -1,4 +1,4 @@
-// Temporary folder of a test.
+// Temporary folder of a test, removed with its object.
 #pragma once
 
 #include <cstdlib>

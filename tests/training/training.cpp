@@ -109,7 +109,7 @@ void expect_close(const Trajectory& expected, const Trajectory& actual, double a
 void expect_bitwise(const Trajectory& expected, const Trajectory& actual) { expect_same(expected, actual, bits, 0); }
 
 void expect_resumed_bitwise(Recipe first, Recipe second, const comm::ProcessGroup& world) {
-  const Scratch scratch;  // the first rank's folder is used
+  const Scratch scratch;  // every rank makes a folder, but all use that of rank 0
   device::DeviceContext context;
   first.run.dir = second.run.dir = broadcast_text(scratch.path(), 0, world, context);
   const FixedSource source = documents_of(second);
@@ -130,7 +130,7 @@ std::string message_of(ExitCode code, const std::function<void()>& f) {
     EXPECT_EQ(static_cast<int>(e.code()), static_cast<int>(code)) << e.what();
     return e.what();
   }
-  ADD_FAILURE() << "no Error was thrown";
+  ADD_FAILURE() << "no Error was thrown, expected one";
   return {};
 }
 

@@ -30,14 +30,13 @@ void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>&
 
 void expect_close(const TensorMap& expected, const TensorMap& actual, double allowed);
 void expect_bitwise(const TensorMap& expected, const TensorMap& actual);
-/// Compares for every step: losses, gradient norm, number of tokens, whether it was skipped, router statistics and
-/// gradients. Also compares the final weights and states.
+/// Compares losses, gradient norm, number of tokens, router statistics and gradients of every step, and the steps that
+/// were skipped. Also compares the final weights and states.
 void expect_close(const Trajectory& expected, const Trajectory& actual, double allowed);
 void expect_bitwise(const Trajectory& expected, const Trajectory& actual);
 
-/// Trains four steps in a run of `second`, and again in two runs: a run of `first` saves after two steps, and a run of
-/// `second` continues. Expects bitwise equal weights and optimizer states. Both recipes must have the same data.
-/// Collective.
+/// Trains four steps with `second`. Trains two steps with `first`, saves, and continues the run for two steps with
+/// `second`. Expects bitwise equal weights and optimizer states. Both recipes must have the same data. Collective.
 void expect_resumed_bitwise(Recipe first, Recipe second, const comm::ProcessGroup& world);
 
 /// Runs f, which must throw Error with `code`. Returns its message.

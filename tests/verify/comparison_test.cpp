@@ -116,7 +116,7 @@ TEST_F(Comparing, IfAllIsNaNTheLastLayersGradientComesFirst) {
 TEST_F(Comparing, PiecesAreComparedAtTheirPlace) {
   Comparer c(allowed);
   const WholeMap want = expected({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
-  // Columns 1 and 2 of rows 1 and 2 are 5 6 9 10. Elements 1 .. 2 of these are 6 9.
+  // Columns 1 and 2 of rows 1 and 2 are 5, 6, 9 and 10. Elements 1 and 2 of these are 6 and 9.
   c.tensors(1, "weight", want,
             {{"w", {3, 4}, {{1, 1}, {2, 2}}, 1, tensor({6, 9}, {2}), false},
              {"w", {3, 4}, {{0, 0}, {3, 4}}, 0, tensor({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}), true}});

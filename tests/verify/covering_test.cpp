@@ -176,8 +176,8 @@ TEST(Covering, LeavesOutIllegalVariantsAndCountsMeshesByReason) {
   const Covering c = cover(meshes_of(8), illegal, 1);
   EXPECT_EQ(c.meshes, 146 - 10);
   EXPECT_EQ(c.refused, (std::map<std::string, int64_t>{{"too many heads", 10}}));
-  // With stages, zero=3 is illegal by itself, so that pair is never needed. The other two settings are legal, but not
-  // together.
+  // With stages, zero=3 is illegal by itself, so no pair of both is counted as impossible. norms and sp are legal
+  // alone, but not together.
   EXPECT_EQ(c.impossible, (std::vector<std::string>{"recompute=norms with sp=true"}));
   for (const Variant& v : c.runs) EXPECT_EQ(illegal(v), "") << v.text();
   std::set<std::string> shown;

@@ -1,4 +1,4 @@
-// Whole tensors are assembled from the ranks' pieces: any rectangle, any run of its elements, on any rank.
+// Assembly of whole tensors from the ranks' pieces, which are runs of elements of rectangles.
 #include "tools/verify/tensor_pieces.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(Gather, AcceptsEmptyPieces) {
 }
 
 TEST(Gather, NamesATensorNotOwnedExactlyOnce) {
-  for (const int64_t count : {34, 35}) {  // one element too few, and one too many with the second rank's element
+  for (const int64_t count : {34, 35}) {  // elements of rank 0: with those of rank 1, one too few and one too many
     SCOPED_TRACE(count);
     try {
       on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -84,8 +84,10 @@ TEST(Gather, NamesATensorNotOwnedExactlyOnce) {
       });
       ADD_FAILURE() << "no error was thrown";
     } catch (const std::logic_error& e) {
-      EXPECT_STREQ(e.what(), count == 34 ? "[gather] the ranks own 34 elements of layers.0.w, which has 35"
-                                         : "[gather] the ranks own 36 elements of layers.0.w, which has 35");
+      EXPECT_STREQ(e.what(),
+                   count == 34
+                       ? "[gather] the ranks own 34 elements of layers.0.w; expected 35, each owned by one rank"
+                       : "[gather] the ranks own 36 elements of layers.0.w; expected 35, each owned by one rank");
     }
   }
 }

@@ -81,10 +81,11 @@ class Hooks final : public verify::Sabotage {
   Set set_;
 };
 
-/// Return sabotage of groups that is the same on every mesh, and sabotage by functions.
+/// Returns sabotage of groups that is the same on every mesh.
 inline std::shared_ptr<verify::Sabotage> groups(Wrong wrong) {
   return std::make_shared<Groups>([wrong = std::move(wrong)](const MeshSizes&) { return wrong; });
 }
+/// Returns sabotage by the functions in `set`.
 inline std::shared_ptr<verify::Sabotage> hooks(Hooks::Set set) { return std::make_shared<Hooks>(std::move(set)); }
 
 inline int size_of(const TrainingRun& run, Axis axis) { return run.instance.mesh.size(axis); }
@@ -99,8 +100,8 @@ void for_each_expert_tensor(TrainingRun& run, F f) {
 /// Gives the experts of this rank the initial weights of the experts of ep rank `ep_rank`.
 void initialize_experts_of(TrainingRun& run, int ep_rank);
 
-/// Plants a bug: router scores of other ranks do not arrive. Zeroes these parts in all-gathers of f64 in the group
-/// "tp x cp".
+/// Plants a bug: router scores of other ranks do not arrive. Zeroes the parts of other ranks in all-gathers of f64 in
+/// the group "tp x cp".
 std::optional<device::Event> own_scores_only(const comm::ProcessGroup& right, const comm::Operation& op,
                                              device::Stream& stream);
 

@@ -71,8 +71,7 @@ class StaleWeights final : public Sabotage {
   mutable std::map<std::pair<const TrainingRun*, std::string>, Matrices> all_;
 };
 
-// Every step sums numbers over the world: first the number of valid tokens, then the squared norm and the loss
-// together.
+// Numbers that each step sums over the world: first valid_tokens, then the squared norm and the loss in one operation.
 enum class Number { valid_tokens, norm, loss };
 Wrong scaled_number(Number which, double factor) {
   auto next_is_second = std::make_shared<bool>(false);
@@ -130,7 +129,7 @@ void lose_down_bias_gradients(TrainingRun& run) {
     if (p->name().ends_with("experts.down.bias")) scale(p->gradient(), 0);
 }
 
-// Plants a bug: the loop of dense products ends before the last expert, so this expert's gradients stay zero.
+// Plants a bug: the loop of dense products ends before the last expert, so this expert's gradients remain zero.
 void lose_last_dense_product(TrainingRun& run) {
   if (run.recipe.schedule.moe.settled().gemms != moe::Gemms::dense) return;
   for_each_expert_tensor(run, [](Parameter& p) {
@@ -158,7 +157,7 @@ std::unique_ptr<data::Source> one_token_late(const data::Source& source, const T
   });
 }
 
-// Plants a bug: rows in fp8 arrive with a scale that is too large by a half.
+// Plants a bug: rows in fp8 arrive with 1.5 times the correct scale.
 void pack_with_large_scales(device::Stream& s, const Tensor& bytes, const Tensor& x, const Tensor& index,
                             const Tensor& row_weights, kernels::WireFormat format) {
   kernels::cpu_table.wire.pack(s, bytes, x, index, row_weights, format);
@@ -263,7 +262,8 @@ std::vector<Bug> bugs() {
        "dp=4,etp=2",
        "router of MoE layer",
        "dp=2,etp=2",
-       // Scaled biases add up to the sum of every rank's bias. The scaling is undone before the biases are updated.
+       // If all etp ranks add the bias, the result has it etp times. Scaling the biases by etp has the same effect. It
+       // is undone before the update.
        hooks({.before_step = [](TrainingRun& run) { scale_down_biases(run, size_of(run, Axis::etp)); },
               .reduced = [](TrainingRun& run) { scale_down_biases(run, 1.0 / size_of(run, Axis::etp)); }})},
       {"L1_LossDividedByOneContextRanksTokens",

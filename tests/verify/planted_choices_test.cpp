@@ -60,7 +60,7 @@ class RepeatedTask final : public schedule::GraphRunner {
   std::string name_;
 };
 
-// Makes the operations of one task of MoE passes wrong, in runs whose schedule makes `applies` true.
+// Applies `wrong` to the operations of one task of MoE passes, in runs for whose schedule `applies` is true.
 class InTask final : public Sabotage {
  public:
   using Applies = bool (*)(const MoeSchedule&);
@@ -86,7 +86,7 @@ class InTask final : public Sabotage {
   mutable std::array<NamedTasks, 4> ranks_;  // each rank uses only its own
 };
 
-// Performs operations of this kind in groups of this name, then applies `change` to their outputs.
+// Returns a function that applies `change` to the outputs of operations of `kind` in groups named `group`.
 Wrong changed(Kind kind, std::string group, void (*change)(const Operation&)) {
   return [=](const ProcessGroup& right, const Operation& op, Stream& stream) -> std::optional<Event> {
     if (op.kind != kind || right.name() != group) return {};
@@ -98,7 +98,7 @@ Wrong changed(Kind kind, std::string group, void (*change)(const Operation&)) {
 
 void lose_rows(const Operation& op) { scale(op.out, 0); }
 
-// Omits all-reduces in the group "tp" of tensors for whose shapes `picks` returns true.
+// Returns a function that omits all-reduces in group "tp" if `picks` is true for the shape of the tensor.
 Wrong leave_out_in_tp(bool (*picks)(const Shape&)) {
   return [=](const ProcessGroup& right, const Operation& op, Stream& stream) -> std::optional<Event> {
     if (op.kind != Kind::all_reduce || right.name() != "tp" || !picks(op.out.shape())) return {};
@@ -238,8 +238,8 @@ int coordinate_without_order(const TrainingRun& run, Axis axis) {
   return mesh::Layout(sizes, world.size()).coordinate(axis, world.rank());
 }
 
-// Plants a bug in the view of dense layers: ranks read the tokens of their dp coordinate without parallel.order. The
-// documents remain those of the right sequence, so that the ranks of a cp group agree on them.
+// Plants a bug: ranks read the tokens of the dp coordinate that they would have without parallel.order. The document
+// boundaries remain those of the correct sequence, so that the ranks of a cp group agree on them.
 std::unique_ptr<data::Source> tokens_without_order(const data::Source& source, const TrainingRun& run) {
   const int64_t share = run.recipe.batch.global / size_of(run, Axis::dp);
   const int64_t away = coordinate_without_order(run, Axis::dp) - run.instance.mesh.coordinate(Axis::dp);
@@ -250,7 +250,7 @@ std::unique_ptr<data::Source> tokens_without_order(const data::Source& source, c
   });
 }
 
-// Plants a bug in the view of experts.
+// Plants a bug: ranks initialize the experts of the ep coordinate that they would have without parallel.order.
 void initialize_experts_without_order(TrainingRun& run) {
   initialize_experts_of(run, coordinate_without_order(run, Axis::ep));
 }

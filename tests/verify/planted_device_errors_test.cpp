@@ -1,5 +1,5 @@
-// Errors that would cause wrong results or crashes on a card, planted one by one. The emulated device finds each. Most
-// of them have no effect on the CPU, where work is done when its launch returns.
+// Errors that would cause wrong results or crashes on a card, planted one by one. The emulated device finds each of
+// them. Most have no effect on the CPU, where work is done when its launch returns.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(, MissingWait, testing::ValuesIn(in_training()), [](con
 
 // --- Errors in short programs on the emulated device. Some of these programs also run on the CPU.
 
-// Blocks a lane of the emulated device until it is released. On the CPU no lane is blocked.
+// Blocks a lane of the emulated device until it is released. On the CPU, no lane is blocked.
 class Hold {
  public:
   Hold(DeviceContext& context, Lane lane) : on_device_(!context.on_host()) {

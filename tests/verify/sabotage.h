@@ -19,11 +19,11 @@ using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGrou
 /// must outlive the result.
 std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right, Wrong wrong);
 
-/// Returns a function that omits operations of this kind in groups of this name. After an all-reduce, each rank then
-/// has only its own values. `elements` restricts this to buckets with a single parameter of this size.
+/// Returns a function that omits operations of `kind` in groups named `group`. After an omitted all-reduce, each rank
+/// has only its own values. If `elements` is set, omits only operations on buckets of one parameter with this size.
 Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int64_t> elements = {});
 
-/// Returns a function that begins operations of this kind in groups of this name, and immediately reports them as done.
+/// Returns a function that begins operations of `kind` in groups named `group`, and immediately reports them as done.
 Wrong claim_done(comm::Operation::Kind kind, std::string group);
 
 /// Returns a source whose sequence i is that of `right`, changed by `change`.

@@ -28,7 +28,7 @@ inline Recipe completed(Recipe recipe) {
 /// Returns the variant that `text` names.
 inline Variant layout(const char* text, int world) { return parse_layouts(text, world)[0]; }
 
-/// Makes subjects of small_recipe().
+/// Test that makes subjects of small_recipe().
 class SubjectTest : public testing::Test {
  protected:
   Subject subject(const std::vector<std::string>& overrides = {}, int steps = 2) const {

@@ -25,7 +25,7 @@ TEST_F(SubjectTest, TrainingLoopAgreesWithTheOracle) {
   }
 }
 
-// For a recipe with fp8 rows, the subject fp8 would change nothing, so it is illegal. Runs of the recipe must agree.
+// The subject fp8 is illegal for a recipe with fp8 rows, because it would not change the recipe. Its runs must agree.
 TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
   EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 cannot change the recipe");
@@ -57,7 +57,7 @@ TEST_F(SubjectTest, FailureOfTrainingIsAnOutcome) {
   EXPECT_FALSE(o.agrees());
 }
 
-// With the scores of a rounded run, some tokens would visit other experts than in the oracle, and counts would differ.
+// With the scores of a rounded run, some tokens would choose other experts than in the oracle, and counts would differ.
 TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
   for (const char* device : {"cpu", "emulated"}) {
     const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",

@@ -214,7 +214,7 @@ TEST_F(SubjectTest, OracleOfSequencesHasMicroBatchesOfOne) {
   EXPECT_EQ(s.oracle_recipe("sequences").model.moe.capacity_scope, moe::CapacityScope::sequence);
 }
 
-// Returns the experts that tokens of each half of the first two batches visit under the subject idle_ranks.
+// Returns the experts of the tokens in each half of the first two batches under the subject idle_ranks.
 std::vector<std::set<int>> experts_of_halves(const Subject& s) {
   compute_oracle(s, Saves::no, "idle_ranks");
   std::ifstream trace(s.trace_file());

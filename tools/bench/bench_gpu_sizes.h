@@ -1,4 +1,4 @@
-// Sizes of the recipe bench-gpu, for benchmarks: its micro-batch, one layer, and its vocabulary.
+// Sizes from the recipe bench-gpu, for benchmarks: its micro-batch, one layer, and its vocabulary.
 #pragma once
 
 #include <cstdint>

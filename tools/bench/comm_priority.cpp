@@ -5,11 +5,11 @@
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
 //
-// Runs on 2 or 4 ranks. With two ranks, the other rank is the peer for everything. With four ranks, the peers of a rank
-// are:
+// Runs on 2 or 4 ranks. With two ranks, the other rank is the peer of all operations. With four ranks, the peers of
+// a rank are:
 //   rank ^ 1 for the measured operation, except weights
 //   rank ^ 2 for data-parallel gradients, and for measured weights
-//   rank ^ 3 for other pipeline messages, and for keys and values beside measured pipeline messages
+//   rank ^ 3 for other pipeline messages, and for keys and values that compete with measured pipeline messages
 // Therefore, operations with different peers share only a rank's link.
 //
 // --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation. The other

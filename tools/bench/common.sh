@@ -39,7 +39,7 @@ machine() {
 # values that are not a number, such as the list of the ranks' step_seconds in metrics.jsonl.
 number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
-# launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, whatever its number of cores. Prints the
+# launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, even with fewer cores. Prints the
 # output of COMMAND only if COMMAND fails, and then exits.
 launch() {
   local log=$scratch/log mpi

@@ -1,5 +1,5 @@
 // Number of heap bytes in use. Programs that link counted_heap.cpp use its operators new and delete, which count bytes.
-// Other allocations are not counted: those of malloc(), and those of extended alignment.
+// Allocations by malloc() and allocations with extended alignment are not counted.
 #pragma once
 
 #include <cstdint>

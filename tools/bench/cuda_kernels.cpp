@@ -1,7 +1,7 @@
 // Measures the rates of the CUDA kernels at the sizes of the recipe bench-gpu: 4 sequences of 4096 tokens, hidden 2048,
 // 32 experts of 1024, 4 experts per token, 16 heads and 4 key heads of 128, 32,768 words. Tensors are bf16; sums and
 // master weights are f32. Also measures a product of 8192 x 8192 x 8192, the experts of other models, and products
-// beside spinning blocks.
+// that run at the same time as spinning blocks.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -15,8 +15,8 @@ using base::Shape;
 using device::Stream;
 using tensor::Tensor;
 
-/// Minimum work of a call: floating-point operations of a product, and bytes to and from memory. A line shows no rate
-/// for a value of zero.
+/// Minimum work of a call: floating-point operations of a product, and bytes to and from memory. If a value is zero,
+/// the line omits its rate.
 struct Work {
   double operations = 0;
   double bytes = 0;

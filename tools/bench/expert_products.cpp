@@ -5,11 +5,11 @@
 //                   [--parts 2,4]
 //
 // There are two loads, even and uneven. In the uneven load, every run draws the number of rows of each expert between
-// half of --rows and one and a half times --rows. The two ways alternate on the same rows. Seconds are medians of
-// --runs. "gain" is the median over the runs of the ratio of grouped to dense seconds. If it is above 1, dense products
-// are faster.
+// half of --rows and one and a half times --rows. Both kinds of calls alternate on the same rows. Seconds are medians
+// of --runs. "gain" is the median over the runs of the ratio of grouped to dense seconds. If it is above 1, dense
+// products are faster.
 //
-// --parts: instead compares two ways to divide the grouped forward products in f32 into N parts, under the even load
+// --parts: instead compares two divisions of the grouped forward products in f32 into N parts, under the even load
 // (EPS-MoE, Fig. 9): N groups of experts, and N blocks of columns of the input, whose products are summed. Prints one
 // line per run, with fields separated by tabs: "parts", run, N, rows of an expert, seconds undivided, by experts and by
 // columns.
@@ -121,7 +121,7 @@ class Products {
   std::mt19937_64 random_{20241105};
 };
 
-/// The grouped forward products of all experts, undivided and divided into N parts in two ways.
+/// The grouped forward products of all experts: undivided, divided by experts, and divided by columns into N parts.
 class DividedProducts {
  public:
   DividedProducts(const Options& o, int64_t parts, int64_t rows)

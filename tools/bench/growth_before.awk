@@ -1,4 +1,4 @@
-# Costs of a rank in a job of p ranks before agreements took trees (commit 124f4dd), counted from its code like the rows
+# Costs of a rank in a job of p ranks before agreements used trees (commit 124f4dd), counted from its code like the rows
 # of scale_growth: messages in both directions. An agreement sent a message to every other rank. Each function returns
 # "" if the cost is not known.
 #

@@ -180,7 +180,7 @@ std::vector<GrowthRow> growth_rows(int world) {
     clock.emplace(*group, topology, *mesh);
     control_a_step(*group, *clock, host);
   });
-  // The other steps up to the end of a window, at which slow ranks are searched for.
+  // Measures the other steps of a window. At its end, slow ranks are searched for.
   meter.measure("control of a window", [&] {
     for (int step = 1; step < telemetry::SlowRanks::window; ++step) control_a_step(*group, *clock, host);
   });

@@ -6,8 +6,8 @@
 #   tools/bench/import_speed.sh [--bytes 1000000000] [--rounds 6] [--folder FOLDER]
 #   tools/bench/import_speed.sh --rows FILE
 #
-# FOLDER, on the disk to be measured (default: a temporary folder), needs room for three times the bytes. --rows prints
-# the table of a stored output. Environment: HEXAD (program; build/release/bin/hexad).
+# FOLDER, on the disk to be measured (default: a temporary folder), needs free space for three times --bytes. --rows
+# prints the table of a stored output. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

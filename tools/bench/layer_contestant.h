@@ -46,9 +46,9 @@ class LayerContestant final : public schedule::GraphRunner {
  public:
   struct Options {
     bool forward;   // true: the layer is evaluated without backward
-    bool exchange;  // true: also the parts of forward have results
+    bool exchange;  // true: the parts of forward also have results
     bool block;     // true: the layer runs in its block
-    double rest;    // seconds for which links rest before each pass
+    double rest;    // seconds for which the links are idle before each pass
   };
   /// Keeps a pointer to `mesh`, which must outlive this object.
   LayerContestant(std::string name, const train::Recipe& recipe, const mesh::Mesh& mesh, const Options& options);

@@ -4,7 +4,7 @@
 #
 #   tools/bench/long_context.sh [--length 32768] [--ranks '1 2 4 8'] [--full]
 #
-# --full: also runs the unchanged recipe, 131,072 tokens on 8 ranks, which takes some minutes on two cores. Each run is
+# --full: also runs the unchanged recipe, 131,072 tokens on 8 ranks, which takes a few minutes on two cores. Each run is
 # one step. Bytes are peaks over the step, on the rank that needs the most. Environment: HEXAD (program;
 # build/release/bin/hexad).
 set -euo pipefail

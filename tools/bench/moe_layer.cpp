@@ -12,13 +12,13 @@
 // schedule runs once without being counted.
 // --forward: evaluates without backward.
 // --exchange: also measures two parts of forward, as further passes: dispatch (the task graph until the first expert
-// computes) and combine (from the end of the last expert). Needs experts that are the only computations of the graph.
+// computes) and combine (from the end of the last expert). Requires that only the experts compute in the graph.
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
 // model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone; with shared: beside, they
 // include the dense MLP, which is then a task of the layer.
-// --profile: cluster file for predictions. If it states bursts of links, links rest before each pass until they can
-// send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with "predicted", layer,
-// schedule, pass, and the two predicted numbers below.
+// --profile: cluster file for predictions. If it states bursts of links, all links are idle before each pass until
+// they can send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with
+// "predicted", layer, schedule, pass, and the two predicted numbers below.
 // --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of its last pass by
 // category, each on the rank where it is highest: parameter, gradient, activation, temporary, communication.
 // --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.
@@ -128,8 +128,8 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
 
-/// Returns the longest burst that the cluster file states, in seconds: the rest after which every link can send its
-/// burst again. Returns 0 without a file.
+/// Returns the longest burst that the cluster file states, in seconds: after this idle time, every link can send
+/// its burst again. Returns 0 without a file.
 double rest_of(const std::string& profile) {
   double rest = 0;
   if (profile.empty()) return rest;

@@ -1,5 +1,5 @@
 # Prints the table of real runs of tools/bench/pipeline_bubble.sh. Input: the output of the program pipeline_bubble for
-# two ranks (of which it uses simulation and formula of the first table), then rows with round, schedule, seconds,
+# two ranks (the simulation and the formula of its first table are used), then rows with round, schedule, seconds,
 # seconds waited.
 
 FNR == NR {

@@ -36,7 +36,7 @@ check_options() {
     usage "--cluster is '$cluster', expected a readable cluster file of hexad profile"
 }
 
-# Settings of every run: one thread per rank, a short watchdog, and none of the work that a run does beside its steps.
+# Settings of every run: one thread per rank, a short watchdog, and none of the work that a run does besides its steps.
 run_settings=(train.threads=1 train.peak_flops=1e11 train.router_every=0 checkpoint.at_end=false
   distributed.watchdog_seconds=60)
 

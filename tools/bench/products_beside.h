@@ -7,7 +7,7 @@
 namespace hexad::bench {
 
 /// Prints lines of dense and grouped matrix products that run at the same time as 0, 1, 2, 4, 8 or 16 spinning blocks
-/// (CTAs). Beside spinning blocks, each product is measured three times: on all multiprocessors, with one unused
+/// (CTAs). With spinning blocks, each product is measured three times: on all multiprocessors, with one unused
 /// multiprocessor per spinning block, and with two.
 ///
 /// Products that use all multiprocessors divide their tiles among them in advance, so an occupied multiprocessor can

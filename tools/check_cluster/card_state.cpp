@@ -8,7 +8,7 @@
 namespace hexad::check_cluster {
 namespace {
 
-// NVML's header is part of the CUDA toolkit, which builds without CUDA do not have. These are its types and values.
+// NVML's types and values. NVML's header is part of the CUDA toolkit, which builds without CUDA do not have.
 using NvmlDevice = void*;
 constexpr int nvml_success = 0, uncorrected_errors = 1, since_driver_load = 0, gpu_sensor = 0, sm_clock = 1;
 

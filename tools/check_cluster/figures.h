@@ -9,7 +9,7 @@
 
 namespace hexad::check_cluster {
 
-/// State of a GPU as its driver reports it. Values that the driver does not report are none.
+/// State of a GPU as its driver reports it. Numbers that the driver does not report are nullopt.
 struct CardState {
   std::string driver{};                         // version of the driver; empty if it is unknown
   std::optional<int64_t> uncorrected_errors{};  // uncorrected ECC errors since the driver was loaded
@@ -22,7 +22,7 @@ struct CardState {
 struct RankFacts {
   std::string host{};                    // name of the node
   std::vector<int> cores{};              // processors on which the process may run, ascending; Linux calls them CPUs
-  std::map<int, int> hyperthreads{};     // those that are not the first of their physical core, with that first one
+  std::map<int, int> hyperthreads{};     // first processor of the same core, for each of `cores` that is not the first
   double core_quota = 0;                 // cores of CPU time that the control group allows; 0: no limit
   int threads = 1;                       // threads of the kernels
   std::string version{};                 // version of hexad
@@ -82,7 +82,7 @@ struct RankReport {
   std::vector<LinkFigure> links{};
   std::vector<int> damaged_from{};  // ranks whose messages arrived with other contents
   std::vector<CollectiveFigure> collectives{};
-  std::optional<double> clock_offset{};  // clock of this node minus that of rank 0's node, if they were compared
+  std::optional<double> clock_offset{};  // clock of this node minus that of rank 0's node; nullopt if not compared
   double clock_error = 0;                // uncertainty of clock_offset
   std::optional<FolderFigure> folder{};  // only on ranks that checked the folder
 };

@@ -11,7 +11,7 @@
 namespace hexad::check_cluster {
 
 /// A problem of the cluster. The exit code `done` marks a warning: a run would work, but slowly or less safely. Any
-/// other code is the exit code of a run on this cluster.
+/// other code is the exit code that a run on this cluster would return.
 struct Finding {
   base::ExitCode code = base::ExitCode::done;
   std::string kind{};     // rank, link, collective, cores, version, memory, gpu, clock or folder

@@ -10,8 +10,8 @@ using base::ExitCode;
 
 namespace {
 
-// Returns the ranks in `listed` whose own check of the folder had no error. A rank that could not write its file has
-// only itself to blame if others do not see the file.
+// Returns the ranks in `listed` whose own check of the folder had no error. If a rank could not write its file, its own
+// error already explains why other ranks do not see the file.
 std::vector<int> without_own_error(const std::vector<int>& listed, const std::vector<RankReport>& ranks) {
   std::vector<int> left;
   for (const int rank : listed)

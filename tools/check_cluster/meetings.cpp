@@ -36,7 +36,7 @@ int64_t rounds_inside(const comm::NodeGrid& grid) {
   return rounds;
 }
 
-// Adds `played` of the rounds, evenly spread.
+// Adds this rank's meetings in `played` of the rounds inside nodes, evenly spread.
 void meet_inside(std::vector<int>& meetings, const comm::NodeGrid& grid, int rank, int64_t played) {
   const int64_t rounds = rounds_inside(grid);
   const std::vector<int>& own = grid.ranks(grid.node(rank));
@@ -66,7 +66,7 @@ void meet_across(std::vector<int>& meetings, const comm::NodeGrid& grid, int ran
 
 std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank, int64_t most_rounds) {
   const int64_t most = std::max(most_rounds, least_rounds);
-  const int64_t across = std::min(rounds_of(grid.nodes()), most_nodes_of_all_pairs);  // rounds of a place, at most
+  const int64_t across = std::min(rounds_of(grid.nodes()), most_nodes_of_all_pairs);  // maximum rounds of a place
   const int64_t places = grid.nodes() > most_nodes_of_all_pairs ? 1 : std::max<int64_t>(1, most_ranks_of_a_node(grid));
   const int64_t inside = std::min(rounds_inside(grid), most - across);
   const int64_t played = across == 0 ? 0 : std::clamp<int64_t>((most - inside) / across, 1, places);

@@ -9,17 +9,17 @@
 
 namespace hexad::check_cluster {
 
-/// Largest number of nodes of which all pairs meet. On larger clusters, each node meets at most this number of other
-/// nodes.
+/// Maximum number of nodes for which all pairs of nodes meet. On larger clusters, each node meets at most this number
+/// of other nodes.
 inline constexpr int64_t most_nodes_of_all_pairs = 64;
 
-/// Number of rounds that is not reduced any further to save time. It suffices for all pairs of 64 nodes at one place,
+/// Minimum to which the number of rounds is reduced to save time. It suffices for all pairs of 64 nodes at one place,
 /// and for a sample of the pairs inside nodes.
 inline constexpr int64_t least_rounds = 2 * most_nodes_of_all_pairs;
 
 /// Returns the number of rounds in which each of `count` players meets every other player once.
 int64_t rounds_of(int64_t count);
-/// Returns the player that `player` meets in `round`; none if `player` pauses. The pairs of a round are disjoint.
+/// Returns the player that `player` meets in `round`; nullopt if `player` pauses. The pairs of a round are disjoint.
 std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count);
 
 /// Returns the rank that `rank` meets in each round, or -1 for rounds in which it pauses. All ranks have the same
@@ -28,9 +28,9 @@ std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count)
 /// most_nodes_of_all_pairs nodes, only the first ranks of the nodes meet ranks of other nodes, in a sample of the
 /// rounds.
 ///
-/// There are at most `most_rounds` rounds, or least_rounds if that is more: with more rounds, only the ranks of a
-/// sample of indices, evenly spread, meet ranks of other nodes. If even one index has too many rounds, the ranks of a
-/// node also meet in a sample of their rounds.
+/// There are at most max(`most_rounds`, least_rounds) rounds. If more are needed, only the ranks of a sample
+/// of indices, evenly spread, meet ranks of other nodes. If even one index needs too many rounds, the ranks of a node
+/// also meet only in a sample of their rounds.
 std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank, int64_t most_rounds = INT64_MAX);
 
 }  // namespace hexad::check_cluster

@@ -34,8 +34,8 @@ std::string kernel_release() {
   return uname(&names) == 0 ? names.release : "unknown";
 }
 
-// Returns the file names of the libraries that this process has loaded. Links are resolved, so most names contain
-// the full version, as in libmpi.so.40.30.4.
+// Returns the file names of the libraries that this process has loaded. Symbolic links are resolved, so most names
+// contain the full version, as in libmpi.so.40.30.4.
 std::vector<std::string> loaded_libraries() {
   std::set<std::string> names;
   std::ifstream maps("/proc/self/maps");

@@ -8,13 +8,13 @@
 namespace hexad::check_cluster {
 
 /// Measures matrix products and memory copies on all ranks at the same time, in about `seconds`. A rank that shares its
-/// core is therefore as slow here as in a run. The kernels use `report.facts.threads` threads. Sets `product_rate` and
+/// core is therefore as slow as in a run. The kernels use `report.facts.threads` threads. Sets `product_rate` and
 /// `copy_rate`. Collective over `world`.
 void measure_rates(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds);
 
 /// Measures bf16 products on the GPUs of all ranks at the same time, which takes a fraction of a second. Sets
-/// `card_product_rate`, unless the rank has no GPU. If the GPU fails, notes this in `facts` as for a rank without a
-/// GPU. `options` choose the GPU; `host` is a CPU device. Collective over `world`.
+/// `card_product_rate`, unless the rank has no GPU. If the GPU fails, records this in `facts` as if there were no GPU.
+/// `options` choose the GPU; `host` is a CPU device. Collective over `world`.
 void measure_card_rate(RankReport& report, const comm::ProcessGroup& world, device::Device host,
                        const device::ContextOptions& options);
 

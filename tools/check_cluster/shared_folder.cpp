@@ -48,7 +48,7 @@ std::vector<int> peers_of(const std::vector<int>& participants, int rank) {
   return peers;
 }
 
-// Returns the contents of a file; none if it cannot be read. On a network file system, a file cannot be read for a
+// Returns the contents of a file; nullopt if it cannot be read. On a network file system, a file cannot be read for a
 // moment after another node has replaced it (ESTALE).
 std::optional<std::string> contents_at(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -142,8 +142,8 @@ class FolderCheck {
       });
       for (size_t i = 0; i < peers.size(); ++i) {
         if (seen[i] == Seen::nothing)
-          base::fail(base::ExitCode::resource, file_of(peers[i]).string(), ": cannot be read for ", patience_,
-                     " s after rank ", peers[i], " has replaced it");
+          base::fail(base::ExitCode::resource, file_of(peers[i]).string(), ": still cannot be read ", patience_,
+                     " s after rank ", peers[i], " replaced it");
         if (seen[i] == Seen::old)
           figure_.stale.push_back(peers[i]);
         else if (seen[i] == Seen::torn)

@@ -1,6 +1,7 @@
 # Finds the hosts that answer, and counts the ranks that can be started. elastic.sh sources this file.
 
-# Prints a line NAME SLOTS for each host of the hostfile. Names lines that it cannot read, and then returns 2.
+# Prints a line NAME SLOTS for each host of the hostfile. Prints an error message for each line that it cannot
+# read, and then returns 2.
 read_hostfile() {
   awk -v file="$hostfile" '
     { line = $0; sub(/[#\r].*/, ""); gsub(/[[:space:]]*=[[:space:]]*/, "=") }
@@ -55,7 +56,7 @@ unreachable=''
 tell_lost_hosts() {
   local lost
   lost=$(awk '$3 == "lost" { printf "%s%s", separator, $1; separator = ", " }' <<<"$hosts")
-  [ "$lost" = "$unreachable" ] || [ -z "$lost" ] || say "$lost: '$reach HOST true' fails; goes on without"
+  [ "$lost" = "$unreachable" ] || [ -z "$lost" ] || say "$lost: '$reach HOST true' fails; continuing on the other hosts"
   unreachable=$lost
 }
 

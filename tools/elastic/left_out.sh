@@ -2,8 +2,8 @@
 # hosts (with --available: on more ranks) than have worked before, the added hosts are left out for a time that doubles
 # with each such failure.
 
-good_ranks=0 good_hosts=''               # of the last start that wrote a checkpoint; without hosts that were lost since
-left_out='' most_ranks='' left_out_for=0 # hosts or, without hosts, the number of ranks that may be used; seconds
+good_ranks=0 good_hosts=''               # those of the last start that wrote a checkpoint, except hosts lost since
+left_out='' most_ranks='' left_out_for=0 # left-out hosts, or the allowed number of ranks if there are no hosts; seconds
 out_until=0
 
 lines_without() { grep -vxFf <(echo "$2") <<<"$1"; } # LINES OTHERS
@@ -15,7 +15,7 @@ remember_start() {
   good_ranks=$used_ranks good_hosts=$used_hosts
 }
 
-# Applies to $hosts and $available what is left out at the moment. Called for each look.
+# Sets the slots of left-out hosts in $hosts to 0 or, without hosts, limits $available. Called by look().
 leave_out() {
   [ $SECONDS -lt $out_until ] || left_out='' most_ranks=''
   if [ -n "$hosts" ]; then
@@ -27,8 +27,8 @@ leave_out() {
   fi
 }
 
-# Leaves out what the last start has used in addition to what worked before. Returns 1 if there is nothing, or if fewer
-# than MIN ranks would remain.
+# Leaves out the hosts or ranks that the last start used in addition to those that have worked before. Returns 1 if there
+# are none, or if fewer than MIN ranks would remain.
 leave_out_added() {
   local added good
   if [ -n "$used_hosts" ]; then
@@ -42,5 +42,5 @@ leave_out_added() {
   fi
   left_out_for=$((left_out_for == 0 ? 2 * every : left_out_for > 32 * every ? left_out_for : 2 * left_out_for))
   out_until=$((SECONDS + left_out_for))
-  say "exit code $code of start $start, before a checkpoint; leaves out ${added//$'\n'/, } for $left_out_for s"
+  say "exit code $code of start $start, before a checkpoint; leaving out ${added//$'\n'/, } for $left_out_for s"
 }

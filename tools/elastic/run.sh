@@ -20,8 +20,9 @@ generation() { cat "$run/generation" 2>/dev/null; }
 is_finished() { [ "$(newest_checkpoint)" == "$(printf 'step-%08d' "$steps")" ]; }
 was_requeued() { [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; }
 
-# True if the last start ended because ranks of an earlier start still held the run directory: they may take a moment to
-# end, or be cut off from the network. A start that has got the lock takes a new generation, and removes the lock.
+# True if the last start ended because ranks of an earlier start still held the run directory: they may need a moment to
+# end, or be cut off from the network. A start that gets the lock changes the generation, and removes the lock at its
+# end.
 is_in_use() {
   [ $code -eq 2 ] && { [ $start -gt 1 ] || was_requeued; } && [ -e "$run/lock" ] &&
     [ "$(generation)" == "$generation_before" ]
@@ -39,7 +40,7 @@ launch() {
     words+=("${word//\{hosts\}/$hosts_of_ranks}")
   done
   say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
-  # After a checkpoint of this script's runs, continues from the newest one: checkpoint.resume may be none or a step.
+  # If a run of this script has saved, continues from the newest checkpoint, even if checkpoint.resume is none or a step.
   [ "$saved_before" == "$saved_first" ] || changes+=(checkpoint.resume=auto)
   # Starts the launcher in its own session, so that Ctrl-C reaches only this script. Otherwise, mpirun would kill the
   # ranks a second later.

@@ -1,4 +1,4 @@
-"""Makes a small random model with a tokenizer, and chats about sums; answers such questions; compares answers. See chats.sh."""
+"""Makes a small random model, a tokenizer and chats about sums; answers questions about sums; compares answers. See chats.sh."""
 import argparse
 import json
 import pathlib
@@ -76,7 +76,7 @@ def make(folder):
 
 
 def answer(folder):
-    """Writes 20 random questions, their text and ids as prompts, and the most probable answers of the model, beside its folder."""
+    """Writes 20 random questions, their text and ids as prompts, and the most probable answers of the model, next to its folder."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     draw, lines, prompts = random.Random(2), [], ""
@@ -95,10 +95,10 @@ def answer(folder):
 
 
 def compare(folder):
-    """Prints the answers of transformers. Ends with 1 if Hexad's ids or answers differ, or if fewer than 15 are right."""
+    """Prints the answers of transformers. Exits with 1 if Hexad's ids or answers differ, or if fewer than 15 are right."""
     lines = json.loads((folder / "transformers.json").read_text())
     if [int(i) for i in (folder / "ids.txt").read_text().split()] != [i for line in lines for i in line["ids"]]:
-        raise SystemExit("the ids of the prompts differ")
+        raise SystemExit("the ids of the prompts in ids.txt differ from those of transformers; expected equal ids")
     ours = [text["text"] for text in json.loads((folder / "answers.json").read_text())["results"]]
     for line, own in zip(lines, ours, strict=True):
         print(line["prompt"], line["answer"], "" if own == line["answer"] else f"(Hexad: {own})")

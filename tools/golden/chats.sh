@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Trains a model of the Hugging Face library on chats, as a user would: a small random model by transformers, import, data
-# with the model's chat template, training on four ranks (tp 2, ep 2), and export. Checks that most of 20 answers are right,
-# that Hexad and transformers (with the export) give the same ones, and that a second import and export have the same bytes.
+# Trains a small random model of the Hugging Face library on chats, as a user would: makes the model with transformers,
+# imports it, prepares data with its chat template, trains on four ranks (tp 2, ep 2), and exports it. Checks that most of
+# 20 answers are right, that transformers gives the same answers with the export, and that a second import and export have
+# the same bytes.
 #
 #   tools/golden/chats.sh [FOLDER]
 #
-# FOLDER keeps all files (a new or empty folder; default: a temporary one). HEXAD: the program (build/release/bin/hexad).
-# Installs PyTorch and transformers by models_python.sh. Takes about three minutes on two cores.
+# FOLDER gets all files (a new or empty folder; default: a temporary one). HEXAD: the program (build/release/bin/hexad).
+# models_python.sh installs PyTorch and transformers. Takes about three minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/launcher.sh
@@ -41,4 +42,4 @@ quietly "$python" "$scripts/chat_model.py" compare .
 show "$hexad" import exported again
 show "$hexad" export again exported-again
 show diff -r exported exported-again
-echo "the second export is the first one"
+echo "the second export equals the first one"

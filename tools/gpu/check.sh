@@ -68,7 +68,7 @@ skip() {  # skip STAGE REASON: writes the reason to STAGE.skipped, and returns t
 has_program() { with bash -c 'command -v "$0" >/dev/null' "$1"; }
 
 # Runs the tests in several processes, because the reference takes most of the time and uses one core per process. Eight
-# processes fit on a card of 80 GB. With sixteen, some processes found no memory for their CUDA context.
+# processes fit on a card of 80 GB. With sixteen, some could not allocate their CUDA context.
 parity() {
   local shards running=() i failed=0
   [ "$device" = cuda ] || skip parity 'needs a GPU' || return

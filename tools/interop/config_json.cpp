@@ -227,7 +227,8 @@ void require_full_attention(const Json& config, const std::string& where) {
     fail(ExitCode::data, where, ": attn_type_list is ", types->dump().substr(0, 80), ", expected only 1");
 }
 
-/// Returns the number of extra blocks after the last one that predict further tokens.
+/// Returns the number of prediction blocks, which follow the last layer and predict further tokens; 0 if no key sets
+/// it.
 int64_t count_prediction_blocks(const Json& config, const std::string& where) {
   for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"}) {
     const auto found = config.find(key);

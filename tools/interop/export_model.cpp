@@ -121,8 +121,8 @@ class TensorReader {
   TensorReader(io::Checkpoint& checkpoint, const TensorMap& map, const Sizes& sizes)
       : checkpoint_(checkpoint), map_(map), sizes_(sizes) {}
 
-  /// Checks the shapes of all parameters, and that the family has a tensor for each parameter of the checkpoint.
-  /// These problems are thus found before a file is written.
+  /// Checks, before a file is written, the shapes of all parameters, and that the family has a tensor for each
+  /// parameter of the checkpoint.
   void check() const {
     for (const OwnTensor& own : map_.own) {
       const Shape& stored = checkpoint_.record(own.name, own.kind).shape;

@@ -145,7 +145,7 @@ std::span<const std::string_view> neutral_keys();
 
 std::span<const TensorRow> llama_names();          // everything except experts, for most families
 std::span<const TensorRow> latent_names();         // everything except experts, for latent attention
-std::span<const TensorRow> delta_net_names();      // everything except experts, for delta nets beside gated attention
+std::span<const TensorRow> delta_net_names();      // everything except experts, for delta nets and gated attention
 std::span<const TensorRow> expert_names();         // mlp.experts.E.gate_proj, or fused mlp.experts.gate_up_proj
 std::span<const TensorRow> block_sparse_names();   // block_sparse_moe.experts.E.w1
 std::span<const TensorRow> shared_expert_names();  // mlp.shared_experts

@@ -77,7 +77,7 @@ bool is_on(const Json& config, const char* key, const std::string& where) {
   const Json value = value_or_null(config, key);
   if (value.is_null()) return true;
   if (value.is_boolean()) return value.get<bool>();
-  // The first configurations have a number here.
+  // The first published configurations have a number instead of a boolean.
   if (value.is_number()) return value != 0;
   fail(ExitCode::data, where, ": ", key, " is ", value.dump(), ", expected true or false");
 }

@@ -14,7 +14,7 @@ namespace {
 enum class Type : uint8_t { integer, real, flag, text, numbers };
 
 /// A key with the recipe's default, as JSON. `null` means `auto` or `none`. If `computed` is false, the key matters
-/// only in training, or ModelKeys::meaning() contains what follows from it.
+/// only in training, or ModelKeys::meaning() contains the values derived from it.
 struct KnownKey {
   std::string_view path;
   Type type;
@@ -180,6 +180,14 @@ std::optional<Json> parsed_value(const config::Node& node, Type type) {
   return is_list ? std::optional<Json>(std::move(all)) : std::optional<Json>{};
 }
 
+// Returns the text of a scalar in quotes, or the scalars of a list in brackets.
+std::string shown(const config::Node& node) {
+  if (node.kind != config::Node::Kind::list) return cat("'", node.text, "'");
+  std::string items;
+  for (const config::Node& child : node.children) items += cat(items.empty() ? "" : ", ", child.text);
+  return cat("[", items, "]");
+}
+
 const config::Node* find(const config::Node& root, std::string_view path) {
   const config::Node* node = &root;
   while (node && !path.empty()) {
@@ -206,7 +214,7 @@ ModelKeys ModelKeys::of_recipe(const config::Document& recipe, const std::string
     if (key.path == "model.qk_norm" && (node->text == "true" || node->text == "false"))
       value = node->text == "true" ? "head" : "none";
     if (!value)
-      fail(ExitCode::data, where, ": ", key.path, " is '", node->text, "', expected ", article_and_name(key.type));
+      fail(ExitCode::data, where, ": ", key.path, " is ", shown(*node), ", expected ", article_and_name(key.type));
     keys.values_.insert_or_assign(std::string(key.path), std::move(*value));
   }
   keys.resolve();

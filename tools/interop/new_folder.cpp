@@ -74,7 +74,7 @@ NewFolder::NewFolder(const std::string& target, FileWork work) : work_(std::move
 
 NewFolder::~NewFolder() {
   if (temporary_.empty()) return;
-  std::error_code error;  // on failure, the temporary name shows the purpose of the folder
+  std::error_code error;  // ignored: a folder that remains is recognizable by its temporary name
   io::remove_folder(temporary_, FileWork{}, error);
 }
 

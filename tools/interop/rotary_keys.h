@@ -22,10 +22,10 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
 /// True if rope_type is `dynamic`. Such a model has no scaling up to max_position_embeddings positions.
 bool has_dynamic_rotary(const Json& config);
 /// True if the rotary scaling of a model depends on the context of its training, which its config does not state.
-/// max_position_embeddings then implies it. `keys` are those of the config.
+/// max_position_embeddings then determines this context. `keys` are those of the config.
 bool implies_original_context(const OrderedJson& config, const ModelKeys& keys);
-/// Returns keys of the same model without NTK scaling, which no config.json has: it is a larger rotary_theta. `rotary`
-/// is the number of dimensions of a head that rotate.
+/// Returns keys of the same model without NTK scaling, which config.json cannot express. A larger rotary_theta replaces
+/// the scaling. `rotary` is the number of dimensions of a head that rotate.
 ModelKeys without_ntk(ModelKeys keys, int64_t rotary);
 /// Writes the keys in the form that `config` already uses. Transformers 4 and 5 both read the form of a new config.
 void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& keys);

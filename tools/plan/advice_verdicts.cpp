@@ -50,7 +50,7 @@ std::vector<Advice> common_advice(std::vector<Advice> mine, const comm::ProcessG
   return mine;
 }
 
-// Returns the reason why there is no verdict on `advice`; empty if there is one.
+// Returns the reason why there is no verdict on `advice`; empty if there is a verdict.
 std::string obstacle(const Recipe& recipe, const Advice& advice) {
   if (!advice.schedule) return advice.silence;
   if (const auto refusals = contradictions(recipe, *advice.schedule); !refusals.empty())

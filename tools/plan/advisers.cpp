@@ -6,6 +6,7 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/ordinal.h"
+#include "layers/moe/schedule/moe_choices.h"
 #include "tools/plan/papers/eps.h"
 #include "tools/plan/papers/monta.h"
 #include "tools/plan/papers/mpmoe.h"
@@ -57,8 +58,8 @@ std::string unmeasured(TaskKind kind, const AdvisedGroup& group) {
 // Returns the ratio of the bytes that a rank holds in a collective of `ranks` ranks to those that it sends.
 double held_per_sent(int ranks) { return static_cast<double>(ranks) / static_cast<double>(ranks - 1); }
 
-// Returns a link whose times are those of `curve`, over the bytes of a rank. `per_sent` is the ratio of these bytes to
-// the bytes that are sent.
+// Returns a link that takes the times of `curve`. Its efficiency is a function of the bytes that a rank holds, which
+// are `per_sent` times the bytes that it sends.
 Link link_of(const TimeCurve& curve, double per_sent) {
   double bandwidth = 0;
   for (const auto& [size, seconds] : curve.points) bandwidth = std::max(bandwidth, size / seconds);
@@ -67,8 +68,8 @@ Link link_of(const TimeCurve& curve, double per_sent) {
   return {bandwidth, Curve(std::move(shares))};
 }
 
-// Returns the speed of work that consists of `runs` runs of `curve`, one after the other, over the volume of the work.
-// A run of size x has the volume x * per_size.
+// Returns the speed (volume per second) of `runs` equal runs, one after the other, as a function of their total volume.
+// `curve` gives the seconds of a run of size x, whose volume is x * per_size.
 Curve speed_of(const TimeCurve& curve, double per_size, double runs) {
   std::vector<Curve::Point> speeds;
   for (const auto& [size, seconds] : curve.points)
@@ -76,7 +77,7 @@ Curve speed_of(const TimeCurve& curve, double per_size, double runs) {
   return Curve(std::move(speeds));
 }
 
-// Returns the alpha-beta line of a collective over the elements that a rank holds.
+// Returns the alpha-beta line of a collective as a function of the elements that a rank holds.
 AlphaBeta line_of(const TimeCurve& curve, const AdvisedGroup& group, double bytes_per_element) {
   std::vector<Curve::Point> samples;
   for (const auto& [size, seconds] : curve.points)
@@ -84,8 +85,8 @@ AlphaBeta line_of(const TimeCurve& curve, const AdvisedGroup& group, double byte
   return fit_alpha_beta(samples).line;
 }
 
-// Returns the bytes of the rows of a micro-batch on a tensor-parallel group. Each rank has an equal part of them,
-// unless its schedule sends duplicates.
+// Returns the bytes of the rows of a micro-batch on a tensor-parallel group. Each rank has an equal part of these
+// bytes, unless its schedule sends duplicates.
 double group_bytes(const AdvisedLayer& l) {
   return monta::all_to_all_volume(l.sequences, l.tokens, l.hidden, l.top_k, l.bytes_per_element);
 }
@@ -163,7 +164,8 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
   if (l.local_experts == 1) return silent("needs several experts on a rank, which it divides into groups");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
-  // Seconds of an all-to-all and of the products of all local experts, over the bytes of a rank's rows.
+  // S and G: seconds of an all-to-all and of the products of all local experts, as functions of the bytes of a rank's
+  // rows.
   const double bytes = group_bytes(l) / l.tp.ranks, rows = bytes / (l.hidden * l.bytes_per_element);
   const auto local = static_cast<double>(l.local_experts);
   const TimeCurve& forward = rates.compute[base::ordinal(base::GemmPass::forward)];

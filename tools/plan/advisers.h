@@ -29,11 +29,11 @@ struct AdvisedLayer {
   double products = 2;  // matrix products of an expert: 3 for SwiGLU
   int64_t local_experts = 1;
   int64_t etp = 1;
-  AdvisedGroup ep, tp, ep_etp;  // ep_etp: the ranks of both, Parm's EP&ESP group
+  AdvisedGroup ep, tp, ep_etp;  // ep_etp: Parm's EP&ESP group
 };
 
-/// Advice of one paper. Either `schedule` or `silence` is set. `adviser` and `keys` are the same on all ranks, whatever
-/// the rates of a rank.
+/// Advice of one paper. Either `schedule` or `silence` is set. `adviser` and `keys` do not depend on the rates, so they
+/// are the same on all ranks.
 struct Advice {
   std::string_view adviser;
   std::vector<std::string_view> keys{};  // keys of schedule.moe that the paper's algorithm decides
@@ -45,7 +45,7 @@ struct Advice {
 };
 
 /// Returns the advice of MoNTA, Parm, EPS-MoE and MPMoE, in this order. Each adviser starts from `usual` without
-/// chunks, and sets the choices that its paper's algorithm makes, and those that the paper presumes:
+/// chunks. It sets the choices that its paper's algorithm makes or presumes:
 ///
 ///   MoNTA    Algorithms 1 to 3: duplicates drop, overlap (O1 to O3) and its chunks. I_minimal is the smallest measured
 ///            all-to-all

@@ -114,7 +114,9 @@ schedule::TimeCurve curve_of(const Curve& points) {
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
-  if (curve.points.size() > 1 && rate(last) < rate(curve.points[curve.points.size() - 2]))
+  if (curve.points.size() < 2) return curve;
+  const schedule::TimeCurve::Point before = curve.points[curve.points.size() - 2];
+  if (rate(last) < rate(before) || last.seconds <= before.seconds)
     curve.points.push_back({2 * last.size, 2 * last.seconds});
   return curve;
 }
@@ -153,7 +155,8 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
 }
 
 // Returns the curves of products with one kernel call for each expert; empty curves if the cluster has no such
-// measurements. Forward products were measured in both ways. Their ratio at a size also applies to the other passes.
+// measurements. These measurements are of forward products only. Their ratio to grouped products of the same size also
+// applies to the other passes.
 schedule::ByGemmPass<schedule::TimeCurve> dense_curves(const Cluster& cluster, const RatesQuery& query,
                                                        const schedule::ByGemmPass<schedule::TimeCurve>& compute) {
   schedule::ByGemmPass<schedule::TimeCurve> curves;
@@ -181,7 +184,7 @@ schedule::TaskKind kind_of(Collective c) {
     case Collective::send:
       return schedule::TaskKind::send;
   }
-  base::fail_invariant("[cluster] a collective without a kind");
+  base::fail_invariant(base::cat("[cluster] the collective is ", static_cast<int>(c), "; expected a Collective"));
 }
 
 // Samples a curve at sizes from 4 KiB to 16 MiB. Each size is four times the previous size.

@@ -82,8 +82,7 @@ using schedule::Lane;
 /// Curve of seconds (y) over sizes (x, ascending). The help text of each curve states the unit of x.
 using config::Curve;
 
-/// Date and machine of the measurement. The texts (except the date 'assumed'), `seconds` and `cores` are only for the
-/// reader.
+/// Date and machine of the measurement. The texts (except the date 'assumed'), `seconds` and `cores` are informational.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;
@@ -221,7 +220,8 @@ struct MeasuredThreads {
   }
 };
 
-/// Burst of links that a shaper limits. The measurement of links does not show it, because it gives the links no rest.
+/// Burst that a traffic shaper allows on links after a rest. `hexad profile` cannot measure it, because its
+/// measurements give the links no rest.
 struct LinkBurst {
   GroupKind group = GroupKind::inter;
   double seconds = 0;
@@ -230,12 +230,12 @@ struct LinkBurst {
   void fields(V& v) {
     v("group", group, "inter: links between nodes; intra: links inside nodes");
     v("seconds", seconds,
-      "[s] a link that has rested for this time sends at once what otherwise takes this time; 0: no burst",
+      "[s] after a rest of this time, a link sends at once the bytes that otherwise take this time; 0: no burst",
       config::at_least(0));
   }
 };
 
-/// Longest legal value of Cluster::operation, in seconds. Longer times are probably microseconds.
+/// Longest legal value of Cluster::operation, in seconds. Longer times were probably given in microseconds.
 inline constexpr double longest_operation = 0.01;
 
 struct Cluster {
@@ -267,7 +267,7 @@ struct Cluster {
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
     v("fewer_threads", fewer_threads, "speeds of grouped products on fewer threads, ascending by threads");
     v("capped_slowdowns", capped_slowdowns, "like slowdowns, while products use all of a rank's threads but one");
-    v("bursts", bursts, "bursts of links that a shaper limits, which are stated and not measured");
+    v("bursts", bursts, "bursts of links that a traffic shaper limits; given by the user, not measured");
     v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }
 };
@@ -305,9 +305,9 @@ struct RatesQuery {
 /// numbers.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// Returns the curve of `points`. If the last point has a lower rate than the point before it, the curve keeps the last
-/// rate for all larger sizes. Extrapolation from the last two points would lower the rate further, but real links and
-/// kernels keep their rate.
+/// Returns the curve of `points`. If the last point has a lower rate than the point before it, or takes no longer, the
+/// curve keeps the last rate for all larger sizes. Extrapolation from the last two points would lower the rate further,
+/// but real links and kernels keep their rate; or it would be infinite, because a measured time was too short.
 schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the cores that the ranks of a node share (Rates::cores); none if measured.node_cores is not set.

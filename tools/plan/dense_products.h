@@ -1,11 +1,11 @@
-// Measured GEMMs with one kernel call for each expert, beside those with one call for all experts.
+// Measured GEMMs with one kernel call for each expert, paired with those that have one call for all experts.
 #pragma once
 
 #include "tools/plan/cluster.h"
 
 namespace hexad::plan {
 
-/// Forward products of one shape, measured in both ways.
+/// Forward products of one shape, measured with one call for each expert (dense) and with one call for all (grouped).
 struct DenseAndGrouped {
   const MeasuredProduct* dense = nullptr;
   const MeasuredProduct* grouped = nullptr;

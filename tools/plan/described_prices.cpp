@@ -84,8 +84,8 @@ double DescribedPrices::copy(CopyKind kind, double bytes) const {
 }
 
 double DescribedPrices::collective(Collective operation, const GroupPlace& place, double bytes) const {
-  base::require(place.ranks_per_node <= m_.ranks_per_node, "[Prices] ", place.ranks_per_node,
-                " ranks of a group on one node, expected at most ", m_.ranks_per_node);
+  base::require(place.ranks_per_node <= m_.ranks_per_node, "[Prices] a group has ", place.ranks_per_node,
+                " ranks on one node, expected at most ", m_.ranks_per_node);
   const Way way = way_of(place);
   switch (operation) {
     case Collective::all_to_all:
@@ -99,7 +99,8 @@ double DescribedPrices::collective(Collective operation, const GroupPlace& place
       return *m_.collective_start +
              (way.domains > 1 ? outside(way, bytes) + m_.network->latency : within(bytes) + m_.inside->latency);
   }
-  base::fail_invariant("[Prices] unknown collective");
+  base::fail_invariant(
+      base::cat("[Prices] the collective is ", static_cast<int>(operation), "; expected a Collective"));
 }
 
 void DescribedPrices::add_slowdowns(Rates& rates) const {
@@ -124,11 +125,11 @@ DescribedPrices::Way DescribedPrices::way_of(const GroupPlace& place) const {
   Way way{static_cast<double>(place.ranks), static_cast<double>(inside),
           std::ceil(static_cast<double>(place.ranks) / static_cast<double>(inside)), 1};
   if (inside > 1 && !m_.inside)
-    base::fail(base::ExitCode::usage, "the cluster has no machine.inside: ", inside,
-               " ranks of a group are in the same ", "domain; add the link to the section machine");
+    base::fail(base::ExitCode::usage, "the cluster has no machine.inside: a group of ", place.ranks, " ranks has ",
+               inside, " in one domain; add the link `inside` to the section machine");
   if (way.domains > 1 && !m_.network)
-    base::fail(base::ExitCode::usage, "the cluster has no machine.network: a group of ", place.ranks, " ranks is on ",
-               place.nodes, " nodes; add the link to the section machine");
+    base::fail(base::ExitCode::usage, "the cluster has no machine.network: a group of ", place.ranks, " ranks is in ",
+               way.domains, " domains, with ", inside, " ranks in one; add the link `network` to the section machine");
   const auto users = static_cast<double>(place.ranks_per_node * place.groups);
   way.adapter = std::min(1.0, static_cast<double>(*m_.topology.rails) / users);
   const int64_t span = place.node_span > 0 ? place.node_span : place.nodes;

@@ -74,12 +74,12 @@ struct Extend {
   }
   template <class A, class B>
   void operator()(A&, const B&) const {
-    base::fail_invariant("[plan] steps of two lengths issue different operations");
+    base::fail_invariant("[plan] two recorded steps issue different kinds of work; expected equal kinds");
   }
 };
 
 // Removes ranks from groups in which the recorded rank sends no messages: keeps that rank and, if there is one, a rank
-// on another node. Only this matters to the simulation of a single rank, and groups may have thousands of ranks.
+// on another node. The simulation of a single rank depends on no other ranks, and groups may have thousands of ranks.
 void keep_few_ranks(StepRecord& record, const std::vector<int>& node_of_rank) {
   std::vector<char> has_messages(record.groups.size());
   for (const device::Issue& issue : record.issues)

@@ -41,8 +41,8 @@ class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. `prices` are those of the stage (prices_of_stage()). `contexts` has
   /// the two sequence lengths, ascending. If `load` gives the loads of the experts, records the rank with the most
-  /// loaded experts. `extensions` must outlive the object. `shared` holds results that runs share: the runs of this
-  /// object use them and add their own. Null: only these runs share results.
+  /// loaded experts. `extensions` must outlive the object. `shared` holds results of other runs; the runs of this
+  /// object use them and add their results. Null: only these runs share results.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, std::shared_ptr<const StepPrices> prices,
             const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
             std::shared_ptr<SharedByRuns> shared = nullptr);

@@ -50,7 +50,7 @@ bool indistinct(const SampleSummary& a, const SampleSummary& b) {
 namespace {
 
 std::vector<int64_t> all_from(int64_t fewest, int64_t most) {
-  base::require(1 <= fewest && fewest <= most, "[GranularitySearch] from ", fewest, " to ", most,
+  base::require(1 <= fewest && fewest <= most, "[GranularitySearch] the search is from ", fewest, " to ", most,
                 " micro-batches; expected at least 1, in ascending order");
   std::vector<int64_t> all;
   for (int64_t n = fewest; n <= most; ++n) all.push_back(n);
@@ -62,7 +62,7 @@ std::vector<int64_t> all_from(int64_t fewest, int64_t most) {
 GranularitySearch::GranularitySearch(std::vector<int64_t> numbers, int64_t samples, State state)
     : numbers_(std::move(numbers)), samples_(samples), state_(std::move(state)) {
   base::require(!numbers_.empty() && numbers_.front() >= 1 && std::ranges::is_sorted(numbers_) && samples >= 1,
-                "[GranularitySearch] ", numbers_.size(), " numbers of micro-batches, ", samples,
+                "[GranularitySearch] the search has ", numbers_.size(), " numbers of micro-batches, and ", samples,
                 " samples for each; expected ascending numbers from 1, and at least 1 sample");
 }
 

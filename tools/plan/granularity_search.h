@@ -19,12 +19,12 @@ struct Trial {
 
 /// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or only fall, or only
 /// rise. The search divides the interval into thirds, compares f at the two inner points, and drops the outer third at
-/// the larger value. If `f` returns none for some n, returns that n as unsettled; the caller must measure it first. Of
-/// equal values, the smaller n wins.
+/// the larger value. If `f` returns none for some n, returns that n as unsettled; the caller must measure it first.
+/// Among equal values, the smallest n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
-/// Median of samples, and the median absolute deviation from this median. Of two middle values, the larger one counts.
-/// A few slow steps of a shared machine do not affect these numbers.
+/// Median of samples, and the median absolute deviation from this median. If there are two middle values, the larger
+/// one counts. A few slow steps of a shared machine do not affect these numbers.
 struct SampleSummary {
   double median = 0, deviation = 0;
 };
@@ -48,8 +48,8 @@ bool indistinct(const SampleSummary& a, const SampleSummary& b);
 ///   for (Trial t = search.propose(batch); !t.settled; t = search.propose(batch)) search.record(batch, t.n, run(t.n));
 ///
 /// A trainer can therefore use its regular steps as measurements. Every n is measured the same number of times, and the
-/// median counts. Of the n that are indistinct from the fastest, the smallest wins. The search is deterministic: ranks
-/// that record the same times (for example the maximum over all ranks) make the same proposals.
+/// median counts. Among the n that are indistinct from the fastest, the smallest wins. The search is deterministic:
+/// ranks that record the same times (for example the maximum over all ranks) make the same proposals.
 class GranularitySearch {
  public:
   struct Range {
@@ -74,9 +74,9 @@ class GranularitySearch {
   /// Returns the n to use for `batch` (settled), or the n to measure next. Also uses the recorded times of an n that
   /// was not proposed.
   Trial propose(int64_t batch);
-  /// Settles `batch` without further measurements. Of the n that the neighbouring ranges allow, returns the smallest n
-  /// with all its samples that is indistinct from the fastest. If none of them has all its samples, returns the one
-  /// nearest to `otherwise`.
+  /// Settles `batch` without further measurements. Among the n that the neighbouring ranges allow and that have all
+  /// their samples, returns the smallest n that is indistinct from the fastest. If no allowed n has all its samples,
+  /// returns the allowed n nearest to `otherwise`.
   int64_t conclude(int64_t batch, int64_t otherwise);
   /// Records a time. `n` must be one of the search's numbers.
   void record(int64_t batch, int64_t n, double seconds);

@@ -30,8 +30,8 @@ class JobMatches {
 
   static void require_alike(const device::IssuedGroup& group, const Member& a, const Member& b);
   // Sets the ends of receives from a rank that is not simulated. Receive k ends with the k-th message that this rank
-  // sends in the mirrored direction. The receive takes no time if there are not as many such messages as receives, or
-  // if this rank waits for the receive before it sends that message.
+  // sends in the mirrored direction. The receive takes no time if the numbers of receives and of such messages differ,
+  // or if this rank waits for the receive before it sends that message.
   void receive_alone(const Member& received, const std::optional<Member>& sent);
 
   void join(const std::vector<Member>& members);

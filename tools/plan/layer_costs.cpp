@@ -38,7 +38,7 @@ constexpr int64_t recorded_tokens = 1024;
 // (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
 
-// Add `share` times some costs to `sum`.
+// Add `share` times the given costs to `sum`.
 void add(FewLayersMemory& sum, double share, const FewLayersMemory& memory) {
   for (double FewLayersMemory::*bytes : {&FewLayersMemory::weights, &FewLayersMemory::gradients,
                                          &FewLayersMemory::optimizer, &FewLayersMemory::activations})

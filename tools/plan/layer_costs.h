@@ -30,8 +30,8 @@ struct ComposedStep {
 /// and that of the layers.
 ///
 /// If the loads of the experts are given, each layer has the mean load of all layers. If optim.freeze freezes different
-/// parameters in different layers, each layer has the mean costs of all layers. The recipes of all candidates differ
-/// only in the settings that a plan changes (PlanCandidate), and in their sequence length.
+/// parameters in different layers, each layer has the mean costs of all layers. The recipes of all candidates may
+/// differ only in the settings that a plan changes (PlanCandidate), and in their sequence length.
 class LayerCosts {
  public:
   /// Makes costs for `world` ranks and the load `load` of the experts. `extensions` must outlive the object.

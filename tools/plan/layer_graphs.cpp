@@ -52,7 +52,7 @@ RunOnMeta run_of(const Recipe& recipe, const train::Extensions& extensions, cons
           std::move(nodes)};
 }
 
-// Returns, for each pipeline stage, whether it has an MoE layer.
+// Returns a flag for each pipeline stage: true if the stage has an MoE layer.
 std::vector<bool> stages_with_experts(const Recipe& r, const train::Extensions& extensions) {
   const pp::StageSplit split = train::stage_split(r, extensions);
   std::vector<bool> has(r.parallel.pp, false);
@@ -73,8 +73,8 @@ void add_nodes(std::vector<int>& key, const std::vector<int>& ranks, const std::
     key.push_back(numbers.try_emplace(node_of_rank[r], static_cast<int>(numbers.size())).first->second);
 }
 
-// Returns the ep coordinate of the rank that stands for each of `ranks` ep ranks. The busiest rank stands for itself,
-// and the rank with the median load stands for all others.
+// Returns, for each of `ranks` ep ranks, the ep coordinate of the rank that represents it. The busiest rank represents
+// itself, and the rank with the median load represents all others.
 std::vector<int> stand_ins(const RoutingLoad& load, int ranks) {
   const std::vector<double> slots = slots_of_ranks(load.shares().front(), ranks);
   std::vector<int> order(slots.size());
@@ -105,7 +105,7 @@ LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensio
                          const std::vector<int>& node_of_rank, const RoutingLoad& load) {
   const std::vector<bool> has_experts = stages_with_experts(recipe, extensions);
   std::map<std::vector<int>, size_t> classes;
-  std::vector<int> stand_in;  // by ep coordinate; empty: each rank stands for itself
+  std::vector<int> stand_in;  // by ep coordinate; empty: each rank represents itself
   if (load == RoutingLoad::given) stand_in = stand_ins(load, static_cast<int>(recipe.parallel.ep));
   for (int each = 0; each < layout.world(); ++each) {
     const int rank =

@@ -9,7 +9,7 @@
 
 namespace hexad::plan {
 
-/// One MoE layer of a recipe on one rank, whatever the value of model.moe.routing. No other rank runs.
+/// One MoE layer of a recipe on one rank, without other ranks. Ignores model.moe.routing.
 class LayerOnMeta {
  public:
   /// Makes a model of one block. `layout` is the layout of the whole job, which contains `rank`. `node_of_rank` is as
@@ -25,12 +25,12 @@ class LayerOnMeta {
   RunOnMeta run_;
 };
 
-/// Graphs of all ranks. Ranks whose groups are placed on nodes in the same way form a class. The graphs of a class do
-/// not differ systematically, because all ranks route alike. Therefore, only one rank of each class runs. Every rank of
-/// a job computes the same result without communication.
+/// Graphs of all ranks. Ranks with the same placement of their groups on nodes form a class. The graphs of a class do
+/// not differ systematically, because all ranks use the same routing model. Therefore, only one rank of each class
+/// runs. Every rank of a job computes the same result without communication.
 ///
-/// If the load is given, the busiest ep rank forms a class of its own, because the others wait for it. The ep rank with
-/// the median load stands for all others, so that the time does not grow with the number of ep ranks.
+/// If the load is given, the busiest ep rank forms a class of its own, because all other ranks wait for it. The ep rank
+/// with the median load represents all others, so that the time of a call does not grow with the number of ep ranks.
 class LayerGraphs {
  public:
   /// Makes the classes. `node_of_rank` is as in ProcessGroup, for all ranks of the job.

@@ -41,11 +41,12 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   for (Index j = 0; j < columns; ++j) {
     const FitTerm& term = terms[j];
     base::require(term.values.size() == y.size(), "[least_squares] '", term.name, "' has ", term.values.size(),
-                  " values for ", y.size(), " samples");
+                  " values; expected ", y.size(), ", one for each sample");
     matrix.col(j) = Eigen::Map<const Eigen::VectorXd>(term.values.data(), rows);
-    base::require(matrix.col(j).allFinite(), "[least_squares] '", term.name, "' has a value that is not finite");
+    base::require(matrix.col(j).allFinite(), "[least_squares] '", term.name,
+                  "' has infinite or NaN values; expected finite values");
   }
-  base::require(seen.allFinite(), "[least_squares] a sample is not finite");
+  base::require(seen.allFinite(), "[least_squares] a sample is infinite or NaN; expected finite samples");
 
   // Scales columns to length one. Otherwise, the unit of its values could make a column seem dependent on others.
   Eigen::VectorXd length = matrix.colwise().norm();
@@ -54,8 +55,9 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   const Eigen::MatrixXd scaled = matrix * length.cwiseInverse().asDiagonal();
   const Qr qr = decompose(scaled);
   if (qr.rank() < columns)
-    base::fail_invariant(
-        base::cat("[least_squares] ", rows, " samples do not distinguish ", undetermined_terms(scaled, terms)));
+    base::fail_invariant(base::cat("[least_squares] ", rows, " samples do not distinguish ",
+                                   undetermined_terms(scaled, terms),
+                                   "; expected samples with linearly independent terms"));
 
   const Eigen::VectorXd coefficients = qr.solve(seen).cwiseQuotient(length);
   const Eigen::VectorXd residuals = seen - matrix * coefficients;
@@ -66,8 +68,8 @@ Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least) {
   FitTerm terms[] = {{"seconds to start", {}}, {"seconds per unit", {}}};
   std::vector<double> weighted;
   for (const auto& [x, y] : samples) {
-    base::require(least == Least::residuals || y > 0, "[fit_alpha_beta] ", y, " seconds for ", x,
-                  ", expected more than 0 seconds");
+    base::require(least == Least::residuals || y > 0, "[fit_alpha_beta] the time for size ", x, " is ", y,
+                  " seconds, expected more than 0");
     const double weight = least == Least::residuals ? 1 : 1 / y;
     terms[0].values.push_back(weight), terms[1].values.push_back(weight * x), weighted.push_back(weight * y);
   }

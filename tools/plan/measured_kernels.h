@@ -40,22 +40,22 @@ class KernelCurves {
  public:
   explicit KernelCurves(const Cluster& cluster);
 
-  /// Returns the seconds of attention; none if attention was not measured for its dtype. Chooses the curve with the
-  /// nearest head size (as a ratio); of several such curves, one of the same pass; of these, the one with the nearest
-  /// number of heads. The curve gives FLOP/s as a function of positions: linear between points, constant above the last
-  /// point. Below the first point, the rate is proportional to the positions.
+  /// Returns the seconds of attention; none if attention was not measured for its dtype. Chooses the curve by these
+  /// criteria, in order of importance: nearest head size (as a ratio), same pass, nearest number of heads. The curve
+  /// gives FLOP/s as a function of positions: linear between points, constant above the last point. Below the first
+  /// point, the rate is proportional to the positions.
   std::optional<double> attention(const Attention& attention) const;
 
-  /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If
-  /// the class was not measured with this element type, uses the curve of another.
+  /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If the
+  /// class was not measured with this element type, uses the curve of another element type.
   std::optional<double> kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   bool has_attention(Element element) const;
   /// True if any class was measured.
   bool has_kernels() const { return !kernels_.empty(); }
 
-  /// Returns one text for each class that was not measured, or only with one of f32 and bf16 although its kernels
-  /// follow the precision. Returns no texts if no class was measured.
+  /// Returns one text for each class that was not measured, or that was measured with only one of f32 and bf16 although
+  /// its kernels follow the precision. Returns no texts if no class was measured.
   std::vector<std::string> assumptions() const;
 
  private:

@@ -40,9 +40,9 @@ struct RankMemory {
 /// added up. The available memory of a pool is the minimum that its ranks report. `cached_tokens` is the number of
 /// tokens whose keys and values generation keeps. Verdict:
 /// - `too_much` if the estimate minus its error exceeds the available memory
-/// - `tight` if only the estimate plus its error exceeds it; this estimate counts whole blocks and, on a host,
-///   process_bytes
-/// - `unknown` if it is not `too_much`, and the memory of a rank's machine cannot be read
+/// - `tight` if only the estimate plus its error exceeds the available memory; this estimate counts whole blocks and,
+///   on a host, process_bytes
+/// - `unknown` if the memory of a rank's machine cannot be read, and the verdict is not `too_much`
 /// - `fits` otherwise
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                      const std::function<const RankMemory&(int64_t)>& memory_of, ModelUse use = ModelUse::training,
@@ -58,8 +58,8 @@ MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& exten
 bool fits_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                     ModelUse use = ModelUse::training, int64_t cached_tokens = 0);
 
-/// Like fits_in_memory(), for every stage of training. Messages name the stage. Returns false if any stage does not
-/// fit. Collective.
+/// Checks every stage of training as fits_in_memory() does. Messages name the stage. Returns false if any stage does
+/// not fit. Collective.
 bool stages_fit_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world);
 
 /// Judges a job of `ranks` ranks on this machine. If memory.limit_bytes is none, every job fits.

@@ -35,9 +35,9 @@ class RankEstimates {
         layout_(recipe.parallel.sizes(), static_cast<int>(world)),
         load_(load) {}
 
-  // Returns the ranks of each stage that may need the most memory.
+  // Returns the ranks that may need the most memory in their stage, by stage.
   std::vector<std::vector<int>> ranks() const { return distinct_ranks(recipe_, layout_, load_); }
-  // Returns the ranks that may need the most memory of all stages.
+  // Returns the ranks that may need the most memory in the whole job, by stage.
   std::vector<std::vector<int>> neediest() const { return neediest_ranks(recipe_, layout_, load_, *shared_); }
   MemoryEstimate of(int rank) const {
     const StepOnMeta step = step_on_meta(recipe_, extensions_, layout_, rank, load_, Wanted::memory, shared_);

@@ -24,7 +24,7 @@ std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t wo
 /// `needed` returns the memory of a changed recipe.
 ///
 /// Stops before an estimate that might end later than `patience` seconds after the start. The next estimate is assumed
-/// to take four times as long as the slowest estimate so far. For the largest models, each estimate takes some seconds.
+/// to take four times as long as the slowest estimate so far. For the largest models, each estimate takes seconds.
 std::string savings_text(const train::Recipe& recipe, int64_t world, double limit, double need,
                          const std::function<double(const train::Recipe&)>& needed,
                          double patience = std::numeric_limits<double>::infinity());

@@ -36,7 +36,7 @@ Recipe with_sizes(const Recipe& recipe, const Sizes& s) {
   return r;
 }
 
-// Components of the distance between sizes, by decreasing importance.
+// Components of the distance between sizes, in order of decreasing importance.
 using Distance = std::array<double, 7>;
 
 Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {

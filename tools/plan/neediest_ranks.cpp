@@ -21,8 +21,8 @@ using train::Recipe;
 
 namespace {
 
-// True if equal parameters of different layers have equal states. Patterns may name the parameters of some layers, and
-// an optimizer that a program adds may give states to some parameters only.
+// True if equal parameters of different layers have equal states. Patterns can match the parameters of only some
+// layers, and an optimizer that a program adds can have states for only some parameters.
 bool has_equal_states(const optim::OptimConfig& c) {
   const optim::UpdateRules built_in;
   return c.freeze.empty() && c.muon_except.empty() && built_in.find(c.name) != nullptr;
@@ -61,7 +61,8 @@ std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& spl
   return kind;
 }
 
-// Returns those of the given stages, in ascending order, that no earlier one of them covers.
+// Returns `stages`, which are in ascending order, without those that an earlier stage of the list covers
+// (HeldTensors::cover()).
 std::vector<size_t> uncovered(const std::vector<size_t>& stages, const pp::CheckedSchedule& program) {
   std::vector<size_t> result;
   std::vector<pp::HeldTensors> held;

@@ -1,4 +1,4 @@
-// Ranks among which the one that needs the most memory is found.
+// Candidates for the rank that needs the most memory.
 #pragma once
 
 #include <vector>
@@ -18,15 +18,15 @@ struct SharedByRuns;
 /// Stages with equal layers differ only in the tensors that they hold at each action of the pipeline:
 /// - A stage is left out if an earlier stage of the result covers it (pp::HeldTensors).
 /// - ZB-H1 with at least twice as many micro-batches as stages: From one stage to the next, at the same moments, one
-///   more micro-batch waits for its weight gradients, and one less for its whole backward. The memory at a moment is
+///   more micro-batch waits for its weight gradients, and one fewer for its whole backward. The memory at a moment is
 ///   thus linear in the number of the stage, and the maximum over moments is convex. The second stage lacks one of
 ///   these moments, but it needs at least as much memory, because it keeps one micro-batch more, and a kept micro-batch
 ///   includes its input. The first and the last of these stages are in the result.
 ///
 /// This needs passes that are equal for all micro-batches (has_equal_passes()), equal loads and optimizer states of
 /// equal layers, activations that are not offloaded, micro-batches that are run in full (runs_whole_micro_batches()),
-/// and equal places on the nodes, because connections between nodes need other buffers than those inside a node. Where
-/// this is not known, and under gpipe, all stages are in the result.
+/// and equal places on the nodes, because connections between nodes need other buffers than those inside a node. If any
+/// of these conditions is not known to hold, and under gpipe, all stages are in the result.
 std::vector<std::vector<int>> neediest_ranks(const train::Recipe& recipe, const mesh::Layout& layout,
                                              const RoutingLoad& load, SharedByRuns& shared);
 

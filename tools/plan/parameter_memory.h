@@ -17,8 +17,8 @@ struct ParameterBytes {
 /// counted.
 ///
 /// In bf16 with AdamW and f32 gradients, `whole` is 2 + 4 + 12 = 18 bytes. ZeRO-1 keeps 6 + 12/d bytes, ZeRO-2 2 +
-/// 16/d, and ZeRO-3 18/d. The 12 becomes 8 with moments in bf16, 10 if only the 16 bits that the bf16 weights lack are
-/// stored of the main weights, and 6 with both.
+/// 16/d, and ZeRO-3 18/d. The 12 becomes 8 with moments in bf16, 10 if main weights are stored as only the 16 bits that
+/// the bf16 weights lack, and 6 with both.
 ParameterBytes kept_bytes(const ParameterBytes& whole, int64_t zero, double replicas);
 
 }  // namespace hexad::plan

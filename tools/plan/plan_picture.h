@@ -24,8 +24,8 @@ struct PicturedPlan {
 /// - Below the nodes, each kind of group in `traffic` has a row with the ranks of its first group, the bytes that a
 ///   rank sends in a step, and the links that carry the bytes.
 ///
-/// Pictures with too many kinds of nodes, ranks of a node, or ranks of a group show the first ones and the number of
-/// the rest.
+/// If there are too many kinds of nodes, ranks of a node, or ranks of a group, the picture shows the first ones and the
+/// number of those left out.
 std::string plan_picture(const PicturedPlan& plan);
 
 }  // namespace hexad::plan

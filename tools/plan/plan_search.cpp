@@ -58,7 +58,7 @@ std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& c
 constexpr size_t fewest_wanted = 8;
 
 // Limit above which the memory of a layout does not matter under Objective::memory. If n layouts are to be simulated,
-// it is the n-th smallest memory that was composed so far. Other objectives have no limit.
+// the limit is the n-th smallest memory composed so far. Other objectives have no limit.
 class WantedMemory {
  public:
   explicit WantedMemory(const PlanRequest& request)
@@ -113,7 +113,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
   WantedMemory wanted(request);
   std::set<Settings> far_too_large;  // settings that are too large even with the most recomputation
-  // Settings that need much more memory than enough other layouts, even with the most recomputation.
+  // Settings whose memory is far above wanted.limit(), even with the most recomputation.
   std::set<Settings> unwanted;
   std::vector<std::optional<ComposedStep>> composed(legal.size());
   std::vector<PlannedLayout> too_large;  // candidates for offload

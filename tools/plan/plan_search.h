@@ -39,8 +39,8 @@ struct Plan {
   PlanCandidates candidates;         // counts of illegal combinations; `legal` is empty
   int64_t legal = 0, too_large = 0;  // number of legal layouts; number of these that seem to exceed `memory`
   double memory = 0;                 // limit of a rank's tensors, in bytes
-  // Least bytes of the layouts that are too large or were estimated; an approximation or a lower bound if that layout
-  // was not estimated.
+  // Least bytes of the layouts that are too large or were estimated; an approximation or a lower bound if the layout
+  // with the least bytes was not estimated.
   double least_memory = 0;
   std::vector<ResourceGain> gains;    // gains for best[0], the largest first (PlanRequest::details)
   std::vector<GroupTraffic> traffic;  // traffic of best[0] (PlanRequest::details)
@@ -74,7 +74,7 @@ struct PlanRequest {
 /// Objective::time. `costs` keeps the costs of layers for later searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);
-/// Like the other overload, but without the costs of earlier searches.
+/// Returns the best layouts without using the costs of earlier searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request);
 

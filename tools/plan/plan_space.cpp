@@ -29,7 +29,7 @@ using pp::PipelineKind;
 
 // Smallest number of tokens of a sequence that each rank has under context parallelism.
 constexpr int64_t least_tokens = 4096;
-// Largest number of world sizes that are tried below an illegal world size, and above it.
+// Maximum number of world sizes that are tried on each side of an illegal world size.
 constexpr int most_tries = 16;
 
 std::vector<int64_t> powers_of_two(int64_t most) {

@@ -65,7 +65,7 @@ double Prices::product(const Product& p, double largest) const {
 
 double Prices::attention(const Attention& a) const {
   if (a.flops <= 0) return 0;
-  base::require(a.head_dim > 0, "[Prices] attention with head_dim ", a.head_dim, ", expected above 0");
+  base::require(a.head_dim > 0, "[Prices] head_dim of attention is ", a.head_dim, ", expected above 0");
   if (const auto seconds = tables_->kernels.attention(a)) return *seconds;
   if (tables_->measured.has_products(a.dtype)) return tables_->measured.attention(a);
   return tables_->description("products of ", base::name_of(a.dtype)).attention(a);
@@ -73,7 +73,7 @@ double Prices::attention(const Attention& a) const {
 
 double Prices::memory_bound(double bytes, double kernels) const {
   if (bytes <= 0) return 0;
-  base::require(kernels >= 1, "[Prices] ", kernels, " kernels, expected at least 1");
+  base::require(kernels >= 1, "[Prices] the number of kernels is ", kernels, ", expected at least 1");
   if (!tables_->measured.has(CopyKind::copy)) return tables_->description("copies").memory_bound(bytes, kernels);
   return kernels * tables_->measured.copy(CopyKind::copy, bytes / (2 * kernels));
 }

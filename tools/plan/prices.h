@@ -118,9 +118,9 @@ class Prices {
   double collective(Collective operation, const GroupPlace& place, double bytes) const;
 
   /// Returns the speed of `lane` while the lanes `beside` run too, relative to its speed alone: above 0, at most 1.
-  /// Described clusters: a product loses the SMs of a concurrent collective. A collective beside products and a product
-  /// beside copies slow down by the factors in `contention`. Entries of `slowdowns` take precedence. For several lanes,
-  /// see schedule::Rates::alpha().
+  /// Described clusters: a product loses the SMs of a concurrent collective. A collective that runs with products, and
+  /// a product that runs with copies, slow down by the factors in `contention`. Entries of `slowdowns` take precedence.
+  /// For several lanes, see schedule::Rates::alpha().
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
   /// Returns the speed of products on `share` of a rank's threads or multiprocessors, relative to all of them.

@@ -17,7 +17,8 @@ using schedule::Job;
 int Queues::number_of(const Traffic& traffic) {
   const auto at = std::ranges::find(traffic_, traffic);
   const auto number = device::lane_count + static_cast<int>(at - traffic_.begin());
-  base::require(number < most, "[plan] a simulated step has more than ", most, " queues per rank");
+  base::require(number < most, "[plan] a rank of a simulated step has ", number + 1, " queues; expected at most ",
+                most);
   if (at == traffic_.end()) traffic_.push_back(traffic);
   return number;
 }

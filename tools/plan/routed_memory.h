@@ -17,7 +17,7 @@ struct RoutedMemory {
 
 /// Returns the memory under each routing model. `even` is the memory with evenly loaded experts. The other loads are
 /// estimated only if they can differ from it. They cannot without expert parallelism, if the recipe defines the
-/// routing, or if experts choose tokens. `shared` holds results that runs share, as in estimate_memory().
+/// routing, or if experts choose tokens. `shared` is as in estimate_memory().
 RoutedMemory routed_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world, double even,
                            const std::shared_ptr<SharedByRuns>& shared = nullptr);
 

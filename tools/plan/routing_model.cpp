@@ -102,7 +102,7 @@ class Experts {
       auto id = from(here ? here_ : elsewhere_, groups, k, taken);
       if (!id) id = from(here ? elsewhere_ : here_, groups, k, taken);
       base::require(id.has_value(), "[routing model] a token chooses ", ids.size(),
-                    " experts, but its groups have only ", k);
+                    " experts, but its groups have only ", k, "; expected at most as many");
       ids[k] = *id;
     }
   }
@@ -111,8 +111,8 @@ class Experts {
   static int32_t either(Rounds& first, Rounds& second, std::span<const int32_t> taken) {
     auto group = first.draw(taken);
     if (!group) group = second.draw(taken);
-    base::require(group.has_value(), "[routing model] a token chooses more groups than the ", taken.size(),
-                  " that exist");
+    base::require(group.has_value(), "[routing model] a token chooses more than ", taken.size(),
+                  " groups, the number that exist; expected at most as many");
     return *group;
   }
   static std::optional<int32_t> from(std::vector<Rounds>& experts, const std::vector<int32_t>& groups, size_t turn,
@@ -186,8 +186,8 @@ class GivenRouter {
   }
 
  private:
-  // Returns the shares of choice.layer, or those of layer 0 if the layer is unknown (-1). Router kernels do not know
-  // their layer, but MoeLayer later replaces the experts that they choose.
+  // Returns the shares of choice.layer, or those of layer 0 if the layer is unknown (-1). Calls of router kernels do
+  // not state the layer, but MoeLayer later replaces the experts that these kernels choose.
   const std::vector<double>& shares_of(const Choice& choice) const {
     const std::vector<double>& shares = load_.shares().at(std::max<int64_t>(0, choice.layer));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",

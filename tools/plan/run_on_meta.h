@@ -51,7 +51,7 @@ class RunOnMeta {
 
   /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node, except for NCCL's
   /// connections (imagined_cards()). With Record::issues, issues() returns the recorded operations of the steps.
-  /// `shared` holds results that runs share: this run uses them and adds its own. Null: nothing is shared.
+  /// `shared` holds results of other runs; this run uses them and adds its results. Null: nothing is shared.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
             const RoutingLoad& load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {},
             std::shared_ptr<SharedByRuns> shared = nullptr);

@@ -32,7 +32,7 @@ class RunSchedule final : public train::ScheduleAdviser {
   void end_trial();
   /// Stores the choice, so that checkpoints contain it.
   void remember_choice();
-  /// Chooses anew for the load of the experts in this step.
+  /// Chooses again, for the load of the experts in this step.
   void redecide(int64_t step, const train::StepResult& result);
   void log_memory();
   /// Compares the choice with the advice of the papers. Requires that the choice is made. Without a profile, only

@@ -37,7 +37,7 @@ GranularitySearch::State search_state_of(const Json& json) {
   for (const auto& [n, range] : json.at("ranges").get<std::map<int64_t, std::pair<int64_t, int64_t>>>())
     s.ranges[n] = {range.first, range.second};
   s.chosen = json.at("chosen").get<decltype(s.chosen)>();
-  // Earlier versions saved minima over different numbers of times, which cannot be compared.
+  // Earlier versions saved minima over different numbers of measurements, which cannot be compared.
   if (json.contains("samples")) s.samples = json.at("samples").get<decltype(s.samples)>();
   return s;
 }
@@ -47,7 +47,7 @@ MoeSchedule with_chunks(MoeSchedule s, int64_t chunks) {
   return s;
 }
 bool is_family(const MoeSchedule& a, const MoeSchedule& b) { return with_chunks(a, 0) == with_chunks(b, 0); }
-// True if the schedules differ only in their chunks and in the way in which backward obtains activations.
+// True if the schedules differ only in their chunks, memory_reuse and memory_limit.
 bool is_sibling(MoeSchedule a, const MoeSchedule& b) {
   a.memory_reuse = b.memory_reuse, a.memory_limit = b.memory_limit;
   return is_family(a, b);
@@ -58,7 +58,7 @@ struct Timed {
   size_t candidate;
   SampleSummary seconds;
 };
-// Returns the candidate with the smallest median. Of the candidates that are indistinct from it, the first one wins.
+// Returns the candidate with the smallest median. Among the candidates that are indistinct from it, the first one wins.
 size_t fastest(const std::vector<Timed>& all) {
   const Timed least = *std::ranges::min_element(all, {}, [](const Timed& t) { return t.seconds.median; });
   return std::ranges::find_if(all, [&](const Timed& t) { return indistinct(t.seconds, least.seconds); })->candidate;
@@ -108,8 +108,8 @@ void ScheduleChoice::pick_finalists() {
   const bool search_follows = std::ranges::any_of(finalists_, open);
   if (search_follows) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // The program's default schedule is always a finalist, whatever its prediction. Therefore, the chosen schedule is not
-  // slower than the default.
+  // If the schedule with the defaults of all open choices is a candidate, it becomes a finalist, regardless of its
+  // prediction. Therefore, no schedule is chosen that is distinctly slower in the trials than the default.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;

@@ -66,7 +66,7 @@ class ScheduleChoice {
   /// than 5% faster than the current one. `loads` has a row for each MoE layer. The layer with the median imbalance is
   /// predicted. Predictions are scaled by the errors that trials have shown. The choice must be made. Returns none if
   /// there is nothing to compare. The result depends only on the step's load, on the trials and on earlier switches,
-  /// which state() contains. Therefore, a resumed run decides alike. All ranks follow rank 0. Collective.
+  /// which state() contains. Therefore, a resumed run makes the same decisions. All ranks follow rank 0. Collective.
   std::optional<Redecision> redecide(int64_t step, const ExpertShares& loads);
 
   /// Returns "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".
@@ -115,7 +115,7 @@ class ScheduleChoice {
   std::vector<size_t> finalists_;  // indices of candidates, one for each family
   size_t current_ = 0;
   bool made_ = false;
-  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; largest number for finalists; in total
+  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; most trials of finalists; most trials in total
   std::vector<Search> searches_;  // by strategy of memory_reuse: that of the fastest schedule, then by prediction
   size_t searched_ = 0;           // index of the current search
   int64_t search_end_ = 0;        // trial at which the current search must end

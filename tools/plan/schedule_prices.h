@@ -42,10 +42,10 @@ std::vector<ScheduleCandidate> predicted_each(const train::Recipe& recipe, const
                                               const Predictor& predictor, const comm::ProcessGroup& world,
                                               const std::vector<moe::MoeSchedule>& schedules, const RoutingLoad& load);
 
-/// Predicts the `allowed` schedules. Up to 200 schedules are all predicted, in their order. Of more schedules, first
+/// Predicts the `allowed` schedules. Up to 200 schedules are all predicted, in their order. If there are more, first
 /// predicts those with the usual value of every late choice (moe::ChoiceFacts::late), such as rows, esp_exchange, order
-/// and gemms. Then predicts the eight fastest of these with all other values of the late choices. Of schedules with the
-/// same graphs and no open number of chunks, returns only one: the recipe's own, or else the first.
+/// and gemms. Then predicts the eight fastest of these with all other values of the late choices. If several schedules
+/// have the same graphs and no open number of chunks, returns only one: the recipe's own, or else the first.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed,

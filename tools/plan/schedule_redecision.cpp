@@ -22,7 +22,7 @@ double imbalance(const std::vector<double>& shares, int ranks) {
 }
 
 // Returns the shares of the layer whose imbalance is the median of all layers. The mean of all layers would be too
-// even, because each layer has other busy experts.
+// even, because different experts are busy in each layer.
 const std::vector<double>& typical_layer(const ExpertShares& loads, int ranks) {
   std::vector<const std::vector<double>*> order;
   for (const std::vector<double>& shares : loads) order.push_back(&shares);
@@ -41,8 +41,8 @@ double usual_error(const std::vector<ScheduleCandidate>& candidates) {
 
 }  // namespace
 
-// Returns the schedules that a re-decision must compare, whatever their graphs: the current one, those with trials, and
-// those of earlier switches.
+// Returns the schedules that a re-decision must compare, regardless of their graphs: the current one, those with
+// trials, and those of earlier switches.
 std::vector<size_t> ScheduleChoice::compared_candidates() {
   std::vector<size_t> all{current_};
   const auto add = [&](size_t candidate) {
@@ -88,7 +88,7 @@ std::optional<ScheduleChoice::Redecision> ScheduleChoice::redecide(int64_t step,
   const std::vector<double>& shares = typical_layer(loads, ranks);
   const std::vector<ScheduleCandidate> now = candidates_for(RoutingLoad(ExpertShares{shares}));
   const auto name = [](const ScheduleCandidate& c) { return moe::to_string(c.schedule); };
-  // Orders equal times by name, because a resumed run may have the candidates in another order.
+  // Orders equal times by name, because a resumed run may list the candidates in another order.
   const auto best =
       std::ranges::min_element(now, {}, [&](const ScheduleCandidate& c) { return std::pair(c.predicted, name(c)); });
   const ScheduleCandidate& before = now.front();

@@ -55,8 +55,8 @@ struct StateLack {
   bool has_optimizer;    // true if `bytes` include the optimizer's main weights and states
   int64_t fewest_ranks;  // fewest ranks on which the state fits if it is divided evenly
 };
-/// Returns the reason why no layout of the recipe can fit on `world` ranks of the cluster, whatever the sequence
-/// length; none if the state alone fits.
+/// Returns the reason why no layout of the recipe can fit on `world` ranks of the cluster, at any sequence length; none
+/// if the state alone fits.
 std::optional<StateLack> lack_of_state(const train::Recipe& recipe, const train::Extensions& extensions,
                                        const Cluster& cluster, int64_t world);
 

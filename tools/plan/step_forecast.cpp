@@ -25,7 +25,7 @@ void require_few_tokens(const Recipe& r) {
 // and copies after backward, or is inside one of them.
 std::vector<bool> spans_of_update(const StepRecord& record) {
   std::vector<bool> of_update;
-  for (const StepRecord::Span& span : record.spans)  // a span comes after the one that encloses it
+  for (const StepRecord::Span& span : record.spans)  // a span comes after its enclosing span
     of_update.push_back(span.name == "gradients: norm" || span.name == "optimizer" ||
                         (span.around >= 0 && of_update[span.around]));
   return of_update;
@@ -96,12 +96,23 @@ double RecordedStep::whole(double of_longer, double of_shorter) const {
   return of_shorter + (of_longer - of_shorter) * times;
 }
 
+namespace {
+
+// Returns the peak rate of each of `ranks` ranks, in FLOP/s, with the cores that a node has for the ranks of this job.
+double peak_of_rank(base::Dtype dtype, const Prices& prices, int64_t ranks) {
+  const std::optional<schedule::SharedCores> cores = prices.cores(std::min(ranks, prices.ranks_per_node()));
+  return prices.peak(dtype) * (cores ? cores->speed(cores->threads, cores->threads) : 1);
+}
+
+}  // namespace
+
 Throughput throughput(double step_seconds, const Recipe& recipe, const train::Extensions& extensions,
                       const Prices& prices, int64_t ranks) {
   const double tokens = static_cast<double>(recipe.batch.global * recipe.model.context) / step_seconds;
   return {.tokens_per_second = tokens,
           .model_flops_per_second = tokens * layers::model_size(recipe.model, extensions).flops_per_token,
-          .peak_flops_per_second = static_cast<double>(ranks) * prices.peak(train::dtype_of(recipe.train.precision))};
+          .peak_flops_per_second =
+              static_cast<double>(ranks) * peak_of_rank(train::dtype_of(recipe.train.precision), prices, ranks)};
 }
 
 RecordedStep record_for_forecast(const Recipe& r, const train::Extensions& extensions, const mesh::Layout& layout,

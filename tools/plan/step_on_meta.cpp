@@ -58,8 +58,8 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
 }
 
 // True for a pipeline in which each rank repeats one forward and one backward of a micro-batch, and these are equal for
-// all micro-batches. Sent tensors are then freed at once (pp::Transfers), so the memory of a rank depends only on its
-// own actions.
+// all micro-batches. Sent tensors are then freed immediately (pp::Transfers), so the memory of a rank depends only on
+// its own actions.
 bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
   const pp::PipelineKind kind = pipeline_of(r).kind;
   const bool one_by_one = kind == pp::PipelineKind::one_f_one_b || kind == pp::PipelineKind::zb_h1;
@@ -183,7 +183,7 @@ StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const 
 StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
                     const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
   using Record = RunOnMeta::Record;
-  // Under ZeRO-2 and ZeRO-3, a repeated layer may allocate the memory of a bucket of gradients later than one that
+  // Under ZeRO-2 and ZeRO-3, a repeated layer may allocate the memory of a bucket of gradients later than a layer that
   // runs.
   if (wanted == Wanted::memory && recipe.parallel.zero <= 1 && can_repeat_layers(recipe, load)) {
     RunOnMeta run(recipe, extensions, layout, rank, load, Record::parts, {}, shared);

@@ -38,7 +38,7 @@ struct StepOnMeta {
 /// - If micro-batches have more than 2^18 tokens, two smaller sizes are run, and the results are extrapolated. Their
 ///   pipeline stages have the layers that the recipe's stages have.
 ///
-/// `shared` holds results that runs share: this run uses them and adds its own. Null: nothing is shared.
+/// `shared` holds results of other runs; this run uses them and adds its results. Null: nothing is shared.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                         int rank, const RoutingLoad& load, Wanted wanted,
                         const std::shared_ptr<SharedByRuns>& shared = nullptr);

@@ -26,7 +26,7 @@ class StepPrices {
   const Prices& prices() const { return prices_; }
   /// Returns the placement of the group that consists of `ranks`, as seen by `rank`, which must be one of them.
   GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
-  /// Returns the number of ranks on the node that has most of them.
+  /// Returns the largest number of ranks on one node.
   int64_t ranks_of_fullest_node() const;
   /// Returns the relative speeds of kernels and communication that run at the same time, and the cores that the
   /// `ranks_of_node` ranks of the job on a node share.

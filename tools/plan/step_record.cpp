@@ -46,7 +46,8 @@ bool StepRecord::is_in(const device::Issue& issue, std::string_view span) const 
 size_t StepRecord::first_in(std::string_view span) const {
   for (size_t i = 0; i < issues.size(); ++i)
     if (!issues[i].communicates() && is_in(issues[i], span)) return i;
-  base::fail_invariant(base::cat("[plan] a recorded step has no kernel and no copy in span '", span, "'"));
+  base::fail_invariant(
+      base::cat("[plan] a recorded step has no kernel and no copy in span '", span, "'; expected at least one"));
 }
 
 namespace {
@@ -57,9 +58,9 @@ bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
   return issue.communicates() && issue.name == "all_gather" && record.is_in(issue, "optimizer");
 }
 
-// Returns the index of the operation of this step that corresponds to operation `before` of the step before, which
-// issued the same operations from there on. `first` is the number of this step's first operation in the log. Returns
-// the number of operations if there is none.
+// Returns the index of the operation of this step that corresponds to operation `before` of the previous step, which
+// ended with the same operations. `first` is the number of this step's first operation in the log. Returns the number
+// of operations if there is none.
 size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record) {
   const auto from_end = static_cast<size_t>(first - before);
   return from_end <= record.issues.size() ? record.issues.size() - from_end : record.issues.size();

@@ -75,7 +75,7 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 /// passes of its last one, and all later steps repeat them. Equal layers are repeated if can_repeat_layers() is true: a
 /// first step records them. If this shows that they cannot be repeated, all steps begin again without repeated layers.
 /// The records are those of whole steps. `node_of_rank` has the node of each rank; if it is empty, all ranks are on one
-/// node. `shared` holds results that runs share: this run uses them and adds its own. Null: nothing is shared. Takes
+/// node. `shared` holds results of other runs; this run uses them and adds its results. Null: nothing is shared. Takes
 /// the time and memory of steps on the meta device: a millisecond for each layer and micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,

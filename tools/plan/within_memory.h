@@ -9,9 +9,9 @@
 
 namespace hexad::plan {
 
-/// Schedules from which a run may choose. Unless nothing fits, each schedule keeps a rank within memory.limit_bytes,
-/// whatever experts the tokens choose. If the recipe has no limit, the list has all schedules with memory_reuse: none.
-/// If the recipe defines memory_reuse, the list has all schedules, whatever they need.
+/// Schedules from which a run may choose. Unless nothing fits, each schedule keeps a rank within memory.limit_bytes
+/// under any routing. If the recipe has no limit, the list has all schedules with memory_reuse: none. If the recipe
+/// defines memory_reuse, the list has all schedules, regardless of their needs.
 ///
 /// - A schedule with none must fit even if all tokens choose experts of one rank, because the kept memory grows with
 ///   the number of received rows.
@@ -35,11 +35,11 @@ class MemoryNeeds {
   MemoryNeeds(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world)
       : recipe_(recipe), extensions_(extensions), world_(world) {}
 
-  /// Returns the bytes, with rounded-up blocks, of the rank that needs the most, whatever experts the tokens choose.
-  /// For schedules with s1 to s4 and without memory_limit, assumes the smallest possible buffers.
+  /// Returns the bytes, with rounded-up blocks, of the rank that needs the most under any routing. For schedules with
+  /// s1 to s4 and without memory_limit, assumes the smallest possible buffers.
   double of(const moe::MoeSchedule& schedule);
 
-  /// Returns those of `schedules` from which a run may choose, each with its memory_limit.
+  /// Returns the subset of `schedules` from which a run may choose, each with its memory_limit.
   WithinMemory within(const std::vector<moe::MoeSchedule>& schedules);
 
  private:

@@ -95,7 +95,7 @@ Children::~Children() {
     ask_to_end(true);
     try {
       take_ended();
-    } catch (const base::Error&) {  // the child is no longer waited for, and an exception may propagate already
+    } catch (const base::Error&) {  // the child is removed from running_, and a destructor must not throw
     }
     wait_for_signal(ending_, 0.02);
   }

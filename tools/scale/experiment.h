@@ -1,4 +1,4 @@
-// A scaling experiment as described by its YAML file: a recipe, varying settings, and the way to run each point.
+// A scaling experiment as described by its YAML file: a recipe, varying settings, and settings for execution.
 #pragma once
 
 #include <array>
@@ -103,7 +103,7 @@ struct ExperimentConfig {
       at_least(1), config::at_most(4096));
     v("max_ranks", max_ranks,
       "number of available ranks; 0: that of the cluster file or, if it is smaller, of the Slurm allocation; unknown "
-      "without both",
+      "if there is neither",
       at_least(0));
     v("ranks_per_node", ranks_per_node,
       "number of ranks on a node; 0: that of the cluster file; without a cluster file, all ranks are on one node",

@@ -71,7 +71,7 @@ class Runner {
       if (active_.empty()) continue;
       const auto [child, end] = children_.wait();
       finish(child, end);
-      // After a signal, no other run starts, also if the last one has finished.
+      // After a signal, no other run starts, even if the last active run has finished.
       if (children_.interrupted() && !waiting_.empty()) counts_.preempted = true;
       if (counts_.preempted) waiting_.clear();
     }
@@ -92,7 +92,7 @@ class Runner {
     }
   }
 
-  // Warns of each other program that executed finished runs.
+  // Prints a warning for each other program that executed finished runs.
   void warn_of_other_programs(const std::vector<Execution>& order) const {
     std::map<std::string, int64_t> runs;
     for (const Execution& e : order)
@@ -104,7 +104,7 @@ class Runner {
                                base::counted(count, "finished run"), program, request_.identity));
   }
 
-  // Starts waiting runs of one repeat. If none is active, at least one run starts or leaves the waiting ones.
+  // Starts waiting runs of one repeat. If no run is active, removes at least one run from waiting_.
   void start_runs() {
     if (waiting_.empty()) return;
     const int64_t repeat = waiting_.front().execution.repeat, most = request_.room ? experiment_.config.at_once : 1;
@@ -150,7 +150,7 @@ class Runner {
 
   void finish(int64_t child, const ChildEnd& end) {
     const auto active = std::ranges::find(active_, child, &Active::child);
-    base::require(active != active_.end(), "[scale] child ", child, " is no run");
+    base::require(active != active_.end(), "[scale] child ", child, " ended; expected the child of an active run");
     ++counts_.executed;
     // A signal to this process ends runs. Such a run has not failed, and it is finished only if its metrics are
     // complete.
@@ -213,7 +213,8 @@ class Runner {
   int64_t places_of(const Execution& e) const {
     return request_.room ? scale::places_of(point_of(e), request_.room->kind) : 0;
   }
-  // Returns scale::shared_cores() of this machine. Ranks of a Slurm allocation, and runs at once, have their own cores.
+  // Returns scale::shared_cores() of this machine; 0 in a Slurm allocation or if runs execute simultaneously, because
+  // each rank then has its own cores.
   int64_t shared_cores_of(const Point& point) const {
     return request_.room || train::in_slurm_allocation() ? 0 : shared_cores(point, cores_);
   }

@@ -16,7 +16,7 @@ struct ExperimentRequest {
   std::string program;                  // path of the program whose command `train` runs a point
   std::string identity;                 // its version and digest (train::program_identity())
   std::optional<int64_t> only_point{};  // none: all points
-  std::optional<Room> room{};           // places of runs at once; none: runs execute one after the other
+  std::optional<Room> room{};           // places for simultaneous runs; none: runs execute one after the other
   std::function<void(const std::string& line)> say;
 };
 
@@ -32,12 +32,12 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
                                     const std::vector<std::string>& launcher, const std::string& program,
                                     const std::string& run_dir);
 
-/// Executes all runs that are not finished, in shuffled order. With a room, starts runs as long as there are places and
-/// fewer than `at_once` of them run: of the first repeat that has waiting runs, the first run that finds places. Runs
-/// of one point never execute at the same time. A run that ends with exit code 0 is finished if its metrics have all of
-/// its steps; otherwise it has failed. A run that was killed, was preempted or failed starts again from its
-/// first step. Skips runs that another process is executing. Once a run is preempted, starts no further runs. If a
-/// signal ends this process, first records the runs that finished nevertheless.
+/// Executes all runs that are not finished, in shuffled order. If ExperimentRequest::room is set, up to `at_once` runs
+/// execute at the same time. The next run is the first one for which enough places are free, among the waiting runs of
+/// the lowest repeat. Runs of one point never execute at the same time. A run that ends with exit code 0 is finished if
+/// its metrics have all of its steps; otherwise it has failed. A run that was killed, was preempted or failed starts
+/// again from its first step. Skips runs that another process is executing. Once a run is preempted, starts no further
+/// runs. If a signal ends this process, first ends the active runs and records those that have finished.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const ExperimentRequest& request);
 

@@ -69,7 +69,7 @@ Point point_of(const Experiment& e, int64_t ranks, const std::vector<Value>& val
   return point;
 }
 
-// Appends the points of `ranks` ranks. `chosen` has the values of the first axes.
+// Appends the points with `ranks` ranks. `chosen` has the values of the first axes.
 void add_points(const Experiment& e, int64_t ranks, std::vector<Value>& chosen, std::vector<Point>& points) {
   if (chosen.size() == e.config.vary.size()) return points.push_back(point_of(e, ranks, chosen));
   for (Value& value : values_of(e.config.vary[chosen.size()], chosen.size(), ranks)) {

@@ -30,7 +30,7 @@ using base::cat;
 std::vector<int64_t> own_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // The call fails if the machine has more processors than a cpu_set_t can hold. There is then no room.
+  // The call fails if the machine has more processors than a cpu_set_t can hold. The room then has no places.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return {};
   std::vector<int64_t> processors;
   for (size_t i = 0; i < CPU_SETSIZE; ++i)
@@ -77,7 +77,7 @@ void add_hosts(const std::string& element, std::vector<std::string>& hosts) {
 
 int64_t threads_of(const LoadedPoint& point) { return point.recipe.train.threads.value_or(1); }
 
-// Returns the problem of a point that would share something with other runs on this machine; otherwise an empty text.
+// Returns the reason why a point cannot run together with other runs on this machine; empty if there is none.
 std::string sharing_on_this_machine(const LoadedPoint& point) {
   if (!point.recipe.train.threads)
     return cat(
@@ -111,8 +111,8 @@ std::string lack_of_memory(const ExperimentConfig& config, const std::vector<Loa
 }
 
 // Returns the words of the default launcher. Open MPI would otherwise bind each rank to one core if there are at most
-// two ranks, so the threads of a rank would share this core. It would also bind the first ranks of runs at once to the
-// same cores. Ranks of Hydra are not bound.
+// two ranks, so the threads of a rank would share this core. It would also bind the first ranks of simultaneous runs to
+// the same cores. Ranks of Hydra are not bound.
 std::vector<std::string> unbound_launcher(int64_t ranks) {
   std::vector<std::string> words = words_of(train::launcher(ranks));
   if (!train::in_slurm_allocation() && comm::mpi_library().family == comm::MpiFamily::open_mpi)

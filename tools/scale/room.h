@@ -31,8 +31,8 @@ Room room_here();
 
 /// Returns the number of cores of this machine.
 int64_t cores_here();
-/// Returns `cores`, the number of cores of a machine, if the ranks of the point on one machine are more and thus share
-/// cores; otherwise 0. Also returns 0 if the point has its own launcher, because its machines are unknown.
+/// Returns `cores`, the number of cores of a machine, if a machine has more ranks of the point than cores; otherwise 0.
+/// Also returns 0 if the point has its own launcher, because its machines are unknown.
 int64_t shared_cores(const Point& point, int64_t cores);
 
 /// Returns the number of places that a run of the point takes.

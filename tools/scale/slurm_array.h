@@ -11,7 +11,7 @@ namespace hexad::scale {
 /// Parameters of an array job, which runs the points with the same number of nodes.
 struct SlurmArray {
   int64_t nodes = 1, ranks_per_node = 1;
-  int64_t threads = 0;          // of a rank: the largest number of the points; 0: every point has train.threads: auto
+  int64_t threads = 0;          // threads of a rank: maximum over the points; 0: every point has train.threads: auto
   int64_t gpus_per_node = 0;    // 0: no point computes on GPUs
   std::vector<int64_t> points;  // ascending indices
 };

@@ -103,7 +103,7 @@ void ExperimentFolder::require_new_folder() const {
   std::error_code error;
   if (!fs::exists(dir_, error)) return;
   if (!fs::is_directory(dir_, error)) fail(ExitCode::usage, dir_.string(), " is not a folder; ", new_folder);
-  // Another process may create the same folder at this moment.
+  // Files of another process that is creating the same folder are accepted.
   const std::string temporary = std::string(identity_file) + ".";
   for (const fs::directory_entry& entry : fs::directory_iterator(dir_, error)) {
     const std::string name = entry.path().filename().string();
@@ -135,7 +135,7 @@ void ExperimentFolder::require_own_runs() const {
   for (size_t p = 0; p < points_.size(); ++p)
     for (int64_t repeat = 1; repeat <= experiment_.config.repeats; ++repeat) {
       const Execution run{.point = static_cast<int64_t>(p), .repeat = repeat};
-      // Meanwhile, another process may start this run. That process writes the record before it creates the run
+      // Another process may start this run during the check. That process writes the record before it creates the run
       // directory, so the record is read last.
       const bool exists = fs::exists(run_dir(run), error);
       if (record(run).state == RunState::waiting && exists)

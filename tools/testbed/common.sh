@@ -1,6 +1,7 @@
-# Functions for two_nodes.sh, rank_nodes.sh, mortal_nodes.sh and slurm_cluster.sh, which source this file. A host is a network namespace.
-# Its only interface is connected to a port of a bridge in another namespace. Nothing outside these namespaces changes.
-# The names of the namespaces begin with hx and the process id, so that several testbeds can exist at the same time.
+# Functions for two_nodes.sh, rank_nodes.sh, mortal_nodes.sh and slurm_cluster.sh, which source this file. A host is a
+# network namespace. Its only interface is connected to a port of a bridge in another namespace. Nothing outside these
+# namespaces changes. The names of the namespaces begin with hx and the process id, so that several testbeds can exist at
+# the same time.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=hx$$  # prefix of host names; whole names have at most 15 characters

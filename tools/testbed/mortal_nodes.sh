@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command beside emulated nodes of this machine that can be killed and brought back. The nodes are network
+# Runs a command next to emulated nodes of this machine that can be killed and brought back. The nodes are network
 # namespaces. A bridge in another namespace connects them and the host of the command, on which mpirun starts ranks on
 # the nodes: `mpirun --host NODE:RANKS,... -np N ...`.
 #

@@ -12,9 +12,9 @@
 # has its own network namespace and host name. HEXAD_NODE is the number of its node, HEXAD_LOCAL_RANK the number of the
 # rank on that node. Nothing outside the new namespaces changes. When this script ends, it removes the namespaces and
 # all processes in them. The cores of the machine are divided among the nodes, and the ranks of a node share its cores.
-# Needs root, iproute2 and openmpi-bin. Otherwise, prints the reason and exits with 77 (a skipped test).
-# --bursts: only prints the bursts of links that have rested (docs/profile.md), as a list for a cluster file. A shaper
-# sends its burst and one packet at once, and makes up for the packet afterwards.
+# Needs root, iproute2 and openmpi-bin. Otherwise, prints the reason and exits with 77 (a skipped test). --bursts: only
+# prints the bursts of idle links (docs/profile.md), as a list for a cluster file. A shaper sends its burst and one
+# packet at once, and makes up for the packet afterwards.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

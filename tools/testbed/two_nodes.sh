@@ -10,13 +10,13 @@
 # outside the new namespaces changes. When this script ends, it removes the namespaces and all processes in them. The
 # cores of the machine are divided evenly among the nodes. If the machine has fewer cores than nodes, several nodes
 # share a core. Needs root, iproute2 and openmpi-bin. Otherwise, prints the reason and exits with 77 (a skipped test).
-# rank_nodes.sh gives every rank its own link. --bursts: only prints the burst of links that have rested
-# (docs/profile.md), as a list for a cluster file.
+# rank_nodes.sh gives every rank its own link. --bursts: only prints the burst of idle links (docs/profile.md), as a
+# list for a cluster file.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 nodes=2 ranks=2 rate=200mbit bursts=
-burst=131072  # bytes that a node's link sends at once after a rest
+burst=131072  # bytes that a node's link sends at once after an idle time
 while [ $# -gt 0 ]; do
   case $1 in
   --nodes) nodes=${2:?} ;;

@@ -42,7 +42,7 @@ Failure difference(const data::TrainingData& data, const comm::ProcessGroup& wor
   for (size_t i = 0; i < data.fingerprints.size(); ++i) {
     const std::string here = data.fingerprints[i].to_string(), there = first.substr(i * digest_length, digest_length);
     if (here != there)
-      return {cat(data.datasets[i].path, ": ", rank_has(world), "another dataset than rank 0: fingerprint ", here,
+      return {cat(data.datasets[i].path, ": ", rank_has(world), "a different dataset from rank 0: fingerprint ", here,
                   ", expected ", there, remedy),
               ExitCode::data};
   }

@@ -1,4 +1,4 @@
-// Opening of the training data on all ranks.
+// Opens the training data on all ranks.
 #pragma once
 
 #include "framework/base/file_work.h"
@@ -10,10 +10,10 @@
 namespace hexad::train {
 
 /// Opens the data of the recipe on all ranks. Under `data.check: everything`, only the lowest rank of each node reads
-/// the whole files, and reports its progress to `work`; the other ranks check their structure. Throws like
-/// data::open_training_data() on all ranks if a rank fails. Throws Error(data) on all ranks if two ranks have different
-/// datasets or numbers of held-out sequences, because their nodes have different copies. The weights of a mixture apply
-/// from `mixture_start` on. Collective.
+/// the whole files, and reports its progress to `work`; the other ranks check only the structure of the files. If any
+/// rank fails, all ranks throw like data::open_training_data(). Throws Error(data) on all ranks if two ranks have
+/// different datasets or numbers of held-out sequences, because their nodes have different copies. The weights of a
+/// mixture apply from `mixture_start` on. Collective.
 data::TrainingData open_data_on_ranks(const Recipe& recipe, const Extensions& extensions,
                                       const comm::ProcessGroup& world, const base::FileWork& work,
                                       const data::MixtureStart& mixture_start = {});

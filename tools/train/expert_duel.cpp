@@ -11,7 +11,7 @@ using Winner = kernels::Duel::Winner;
 
 namespace {
 
-constexpr double most_seconds = 120;  // of a trial; opening a GPU and loading kernels takes seconds
+constexpr double most_seconds = 120;  // time limit of a trial; opening a GPU and loading kernels takes seconds
 
 }  // namespace
 
@@ -29,7 +29,7 @@ ExpertDuel::ExpertDuel(const Recipe& recipe, const comm::World& world, const Tra
 
 void ExpertDuel::hold_trial(const ProveFused& prove) {
   if (!prove) return decide(Winner::plain, "this program has no trial in another process");
-  // Other ranks may wait for this one, for less than the watchdog permits.
+  // The other ranks may wait for the trial of this rank, so the trial must end before their watchdogs expire.
   const double patience = recipe_.distributed.watchdog_seconds;
   const double limit = patience > 0 ? std::min(most_seconds, patience / 3) : most_seconds;
   const std::string why = prove(fused_shape(recipe_, place_of(world_.group())), limit);
@@ -49,14 +49,14 @@ void ExpertDuel::end_step(TrainingState& state) {
   if (!mine.failure.empty()) directory_.warn(cat("schedule.moe.fused: ", mine.failure));
   device::DeviceContext& context = state.instance.context;
   const auto most = [&](double value) { return world_.group().all_reduce_value(value, comm::Reduce::max, context); };
-  // The reduced score has the sums of the slowest rank of each way. Ranks without contests add nothing.
+  // The score of all ranks has the maximum of each number, so each time is that of its slowest rank.
   const kernels::DuelScore all{.contests = static_cast<int64_t>(most(static_cast<double>(mine.contests))),
                                .plain_seconds = most(mine.plain_seconds),
                                .candidate_seconds = most(mine.candidate_seconds),
                                .error = most(mine.error),
                                .failure = most(mine.failure.empty() ? 0 : 1) > 0 ? "it failed on a rank" : ""};
   const std::string figures =
-      fmt::format("{:.3f} ms beside {:.3f} ms in {} contests, with errors of up to {:.2g} times the tolerance",
+      fmt::format("fused {:.3f} ms, plain {:.3f} ms in {} contests, with errors of up to {:.2g} times the tolerance",
                   1e3 * all.candidate_seconds, 1e3 * all.plain_seconds, all.contests, all.error);
   decide(all.favours_candidate() ? Winner::candidate : Winner::plain, all.failure.empty() ? figures : all.failure);
   state.progress.fused = text_of(*duel_.winner());

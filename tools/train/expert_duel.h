@@ -10,7 +10,7 @@
 
 namespace hexad::train {
 
-/// Decides how the MoE layers of a run compute. Without a decision, they compute plainly.
+/// Decides whether the MoE layers of a run use the fused kernel (the candidate) or the plain kernels.
 class ExpertDuel {
  public:
   /// True if the recipe leaves the decision to a duel: fused is auto, there are experts, and train.deterministic is not
@@ -18,20 +18,20 @@ class ExpertDuel {
   static bool wanted(const Recipe& recipe);
 
   /// Takes the decision `saved` of a checkpoint (Progress::fused), if it is for this device. Otherwise runs `prove` on
-  /// every rank. If `prove` is empty, or returns a reason on any rank, the plain way wins. Call it before the rank
-  /// opens its device and before NCCL connects ranks: a hang in another process must not hold a card for which other
-  /// ranks wait, and the card's memory must not be in use. Requires wanted(). Collective.
+  /// every rank. If `prove` is empty, or returns a reason on any rank, the plain kernels win. Construct the object
+  /// before this rank opens its device and before NCCL connects ranks, because the other process needs free GPU memory,
+  /// and its hang must not block a GPU that other ranks wait for. Requires wanted(). Collective.
   ExpertDuel(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory,
              const ProveFused& prove, const std::string& saved);
   ExpertDuel(const ExpertDuel&) = delete;
   ExpertDuel& operator=(const ExpertDuel&) = delete;
 
-  /// Has the model's MoE layers compute as this object decides. It must outlive their passes. Stores a decision in the
-  /// progress.
+  /// Makes the model's MoE layers compute as this object decides. This object must outlive their passes. If the
+  /// decision is already taken, stores it in the progress.
   void enter(TrainingState& state);
   /// Call it after each step. After the first one, decides, stores the decision in the progress, and logs it. The
-  /// candidate wins if it was right on all ranks, and at least 1% faster than the plain way, each on its slowest rank.
-  /// Does nothing if the decision is already taken. Collective.
+  /// candidate wins if it was right on all ranks, and at least 1% faster than the plain kernels, each on its slowest
+  /// rank. Does nothing if the decision is already taken. Collective.
   void end_step(TrainingState& state);
 
  private:

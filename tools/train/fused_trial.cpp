@@ -14,7 +14,7 @@ using tensor::Tensor;
 
 namespace {
 
-// Returns numbers in [-1, 1) in the given dtype, which look random.
+// Returns pseudo-random numbers in [-1, 1).
 Tensor numbers(const Shape& shape, Dtype dtype, device::DeviceContext& context) {
   Tensor t;
   with_dtype<float, bf16, double>("trial", dtype, [&]<class T>() {
@@ -55,7 +55,7 @@ std::vector<std::vector<int64_t>> distributions(const FusedShape& shape) {
 FusedShape fused_shape(const Recipe& r, int place) {
   const layers::ModelConfig& m = r.model;
   const int64_t etp = r.parallel.etp.value_or(r.parallel.tp);
-  // All ranks of an etp group compute the rows of all of them. Tensor-parallel ranks divide their tokens.
+  // Each rank of an etp group computes the rows of the whole group. Tensor-parallel ranks divide the tokens.
   const double rows = static_cast<double>(r.batch.micro * m.context * etp) * m.moe.experts_of_token() /
                       static_cast<double>(r.parallel.cp * r.parallel.tp);
   return {.device = r.device,

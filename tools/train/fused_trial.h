@@ -1,4 +1,4 @@
-// Trial of the fused first product of SwiGLU experts, on tensors of a run's sizes, for a process of its own.
+// Trial of the fused first product of SwiGLU experts, on tensors of a run's sizes. Meant for a separate process.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace hexad::train {
 /// Sizes of the experts' first product on a rank, and its device.
 struct FusedShape {
   device::DeviceKind device;
-  int place;                             // index of the rank on its node; chooses one of the node's cards
+  int place;                             // index of the rank on its node; chooses one of the node's GPUs
   base::Dtype dtype;                     // of rows and weights
   int64_t rows, hidden, width, experts;  // rows R, features D, columns F of an expert, experts E
   int64_t threads = 1;                   // of kernels on a CPU
@@ -24,11 +24,11 @@ struct FusedShape {
 FusedShape fused_shape(const Recipe& recipe, int place);
 
 /// Runs a duel on random rows of this shape, with several distributions of rows over experts, with and without routing
-/// weights. Prints nothing. A crash or a hang of the candidate is a crash or a hang of this process.
+/// weights. Prints nothing. A crash or a hang of the candidate also crashes or hangs this process.
 kernels::DuelScore try_fused(const FusedShape& shape);
 
-/// Runs try_fused() in another process, which is asked to end after `limit_seconds`. Returns the reason why the
-/// candidate must not be used; empty if it was right. Must not throw.
+/// Runs try_fused() in another process, which gets SIGTERM after `limit_seconds`. Returns the reason why the candidate
+/// must not be used; empty if it was right. Must not throw.
 using ProveFused = std::function<std::string(const FusedShape& shape, double limit_seconds)>;
 
 }  // namespace hexad::train

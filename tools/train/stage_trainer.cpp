@@ -256,7 +256,7 @@ void StageTrainer::keep_timelines() {
   try {
     timelines_ = advice().timelines;
   } catch (const std::exception& e) {  // after any error, training continues without timelines
-    directory_.warn(cat("the report will have no timelines of ", stage_text(recipe_, stage_), ": ", e.what()));
+    directory_.warn(cat("the report will have no timelines of stage ", stage_ + 1, ": ", e.what()));
   }
 }
 

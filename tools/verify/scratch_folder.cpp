@@ -20,8 +20,9 @@ void remove(const std::string& path) {
   std::filesystem::remove_all(path, ignored);
 }
 
-// Removes the folder once all processes have closed the other end of the pipe `file`. Makes a new session, so that this
-// process gets no signals for the program. Closes inherited files, because other processes may wait for their closing.
+// Removes the folder once all processes have closed the other end of the pipe `file`. Starts a new session, so that
+// this process gets no signals meant for the program. Closes inherited files, because other processes may wait until
+// these are closed.
 [[noreturn]] void remove_at_the_end_of_file(int file, const std::string& path) {
   ::setsid();
   ::dup2(file, STDIN_FILENO);

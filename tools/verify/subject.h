@@ -92,8 +92,8 @@ struct Oracle {
 /// them may write.
 enum class Saves : uint8_t { no, yes };
 /// Computes the oracle of subject `kind`. `start` is a checkpoint with the initial weights of an eventful kind. Throws
-/// Error(numeric) that names the loss or tensor if the oracle itself is not finite. Other errors are those of training;
-/// their messages begin by saying that the oracle failed.
+/// Error(numeric) with the name of the loss or tensor if the oracle itself is not finite. Other errors are those of
+/// training; their messages begin by saying that the oracle failed.
 Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
                       const std::string& start = {});
 /// Loads the oracle's initial weights if the run is eventful. Does nothing otherwise. Called before the first step.

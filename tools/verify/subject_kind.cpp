@@ -147,8 +147,8 @@ Overrides latent(const OwnSubject& own) {
   return out;
 }
 
-// Returns overrides that select delta nets, in all blocks but every second, and the attention and norms that Qwen3-Next
-// has beside them. Two value heads share a key head.
+// Returns overrides that select delta nets in every second block, and the attention and norms of Qwen3-Next in the
+// other blocks. Two value heads share a key head.
 Overrides delta_net(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
   Overrides out{"model.window=none", "model.attention_chunk=none",

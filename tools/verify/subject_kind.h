@@ -43,14 +43,14 @@ struct SubjectKind {
 /// - forms: less common forms, where the recipe permits them: norms of queries and keys over all heads (in each head,
 ///   if norms are zero-centred), biases, sinks and a gate of attention, windows, rotary positions on a part of each
 ///   head, scaled rotary frequencies, a limit of SwiGLU; with experts, also shared experts with a gate, biases of
-///   experts and router, a dense layer beside the experts, a selection bias, a floor of normalised routing weights, and
+///   experts and router, a dense MLP besides the experts, a selection bias, a floor of normalised routing weights, and
 ///   groups of experts ranked by their best score (by their two best, if the recipe ranks them by the best one)
 /// - latent: latent attention, with sizes that ranks cannot divide evenly
 /// - sparse_mixer: the router of Phi-3.5-MoE
 /// - expert_choice: an encoder whose experts choose tokens
 /// - llama4: chunks of attention, blocks without rotary positions, a temperature of their queries, and norms of queries
 ///   and keys without gains; with experts, also a routing weight that multiplies the input of a token's only expert
-/// - delta_net: delta nets beside gated attention, and zero-centred norms
+/// - delta_net: alternating blocks with delta nets and gated attention, and zero-centred norms
 /// - prediction: prediction blocks
 /// - aux_global_batch: the auxiliary loss covers the global batch
 /// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not
@@ -72,8 +72,8 @@ const SubjectKind& subject_kind(std::string_view name);
 /// optim.freeze and optim.muon_except.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
-/// Writes a file for model.moe.trace, with lines for two global batches. Tokens of a half of a batch visit only a block
-/// of experts: a quarter of the experts, or top_k experts if these are more.
+/// Writes a file for model.moe.trace, with lines for two global batches. The tokens of each half of a batch visit only
+/// one block of experts: a quarter of the experts, or top_k experts if these are more.
 /// - First batch: the halves visit different blocks, which overlap only if 2 top_k exceeds the number of experts. Ranks
 ///   of an ep group that sees only one half may get no rows, while replicas of their experts get rows.
 /// - Second batch: both halves visit the first block.

@@ -41,9 +41,12 @@ enum class Measure : uint8_t {
   root_mean_square  // root mean square of all differences; used if rounding may change single elements strongly
 };
 
-/// Difference in one quantity of one step. `relative` is the difference divided by the expected number; for an element,
-/// by the larger of the expected value and the tensor's unit. If runs round values, it is the root mean square of a
-/// tensor's differences in units, and eight times as large for numbers. It is infinite in these cases:
+/// Difference in one quantity of one step. `relative` depends on the quantity:
+/// - element: the difference divided by the larger of the expected value and the tensor's unit
+/// - tensor, under Measure::root_mean_square: the root mean square of its differences, in units
+/// - number: the difference divided by the expected number; eight times this under Measure::root_mean_square
+///
+/// `relative` is infinite in these cases:
 /// - Counts, texts or shapes differ.
 /// - Only one value is not finite, or only the expected number is zero.
 /// - The oracle has no such tensor, or the ranks do not own each element of the tensor exactly once.

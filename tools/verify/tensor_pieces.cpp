@@ -31,7 +31,7 @@ class Writer {
 
 class Reader {
  public:
-  explicit Reader(const std::string& text) : text_(text) {}
+  Reader(const std::string& text, size_t rank) : text_(text), rank_(rank) {}
   bool done() const { return at_ == text_.size(); }
   template <class T>
   T value() {
@@ -45,13 +45,14 @@ class Reader {
     return Shape(sizes);
   }
   const char* raw(size_t bytes) {
-    require(bytes <= text_.size() - at_, "[gather] a rank's message has ", text_.size(), " bytes, expected at least ",
-            at_ + bytes);
+    require(bytes <= text_.size() - at_, "[gather] the message of rank ", rank_, " has ", text_.size(),
+            " bytes; expected at least ", at_ + bytes);
     return text_.data() + std::exchange(at_, at_ + bytes);
   }
 
  private:
   const std::string& text_;
+  const size_t rank_;
   size_t at_ = 0;
 };
 
@@ -59,7 +60,8 @@ std::string packed(const std::vector<Piece>& pieces) {
   Writer out;
   for (const Piece& p : pieces) {
     if (!p.owned) continue;
-    require(p.values.contiguous(), "[gather] ", p.name, " is not contiguous");
+    require(p.values.contiguous(), "[gather] the piece of ", p.name, " has strides ", p.values.strides(),
+            "; expected a contiguous tensor");
     out.value(p.name.size()), out.raw(p.name.data(), p.name.size());
     out.shape(p.global), out.shape(p.region.begin), out.shape(p.region.size);
     out.value(p.begin), out.value(p.values.dtype()), out.value(p.values.numel());
@@ -90,8 +92,9 @@ void for_each_run(const Piece& piece, const std::function<void(int64_t, int64_t,
 TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host) {
   TensorMap whole;
   std::map<std::string, int64_t> filled;
-  for (const std::string& text : comm::gather_texts(packed(pieces), group, host))
-    for (Reader in(text); !in.done();) {
+  const std::vector<std::string> texts = comm::gather_texts(packed(pieces), group, host);
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    for (Reader in(texts[rank], rank); !in.done();) {
       Piece p;
       const auto length = in.value<size_t>();
       p.name.assign(in.raw(length), length);
@@ -105,8 +108,8 @@ TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& gro
       auto [entry, fresh] = whole.try_emplace(p.name);
       if (fresh) entry->second = Tensor::empty(p.global, dtype, host);
       const Tensor& target = entry->second;
-      require(target.shape() == p.global && target.dtype() == dtype, "[gather] ", p.name, " is ", target.shape(), " ",
-              target.dtype(), " on one rank and ", p.global, " ", dtype, " on another");
+      require(target.shape() == p.global && target.dtype() == dtype, "[gather] ", p.name, " is ", p.global, " ", dtype,
+              " on rank ", rank, "; expected ", target.shape(), " ", target.dtype(), ", as on an earlier rank");
       const size_t width = base::size_of(dtype);
       for_each_run(p, [&](int64_t global, int64_t local, int64_t n) {
         std::memcpy(static_cast<char*>(target.raw()) + static_cast<size_t>(global) * width,
@@ -117,7 +120,7 @@ TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& gro
     }
   for (const auto& [name, tensor] : whole)
     require(filled[name] == tensor.numel(), "[gather] the ranks own ", filled[name], " elements of ", name,
-            ", which has ", tensor.numel());
+            "; expected ", tensor.numel(), ", each owned by one rank");
   return whole;
 }
 

@@ -16,8 +16,8 @@ using base::Shape;
 using device::Device;
 using tensor::Tensor;
 
-/// A part of the global tensor `name`: in a rectangle of this tensor (`region`), in row-major order, the elements from
-/// `begin` on.
+/// A part of the global tensor `name`: the elements from index `begin` on of the rectangle `region`, in row-major
+/// order.
 struct Piece {
   std::string name;
   Shape global;

@@ -29,24 +29,26 @@ class TrainingRun {
 
   /// Runs the next step, at the learning rate of the recipe's schedule. Collective.
   StepResult step(const data::Source& source);
-  /// Like step(), but returns while weights are still being gathered, as in a run of `hexad train`. Another step must
-  /// follow, or a pass that uses all weights, or held_weights().
+  /// Like step(), but returns while weights are still being gathered, as in a run of `hexad train`. The next call must
+  /// be another step, a pass that uses all weights, or held_weights().
   StepResult step_ahead(const data::Source& source);
 
-  /// Return the pieces that this rank holds. Gradients are those of the last step, after reduction and before clipping.
+  /// Returns the pieces of weights or gradients that this rank holds. Gradients are those of the last step, after
+  /// reduction and before clipping.
   std::vector<Piece> held_weights() const;
   std::vector<Piece> held_gradients() const;
   /// Returns the optimizer's states, such as main weights and moments, and router states. Their names are like
   /// "NAME/moment1" and "NAME/state".
   std::vector<Piece> held_states() const;
 
-  /// Return copies of the whole tensors on the run's host device. The result is the same on all ranks. Collective.
+  /// Returns copies of the whole tensors in host memory, equal on all ranks. Collective.
   TensorMap weights() const { return whole(held_weights()); }
   TensorMap gradients() const { return whole(held_gradients()); }
   TensorMap states() const { return whole(held_states()); }
 
-  /// Save a checkpoint in run.dir, and load a checkpoint. Collective.
+  /// Saves a checkpoint in run.dir. Collective.
   void save();
+  /// Loads a checkpoint. Collective.
   void load(const std::string& checkpoint_folder);
   /// Loads weights and router states of a checkpoint, as train.init_from does.
   void init_from(const std::string& checkpoint_folder);
@@ -61,7 +63,7 @@ class TrainingRun {
 
  private:
   Tensor on_host(const Tensor& t) const;
-  /// Return the piece of a parameter that this rank holds, and the part of this piece that the rank owns.
+  /// Returns the piece of a parameter that this rank holds (whole_piece) or owns (owned_piece).
   Piece whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const;
   Piece owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const;
   Stream& stream() const;

@@ -165,8 +165,8 @@ std::vector<Option> make_options() {
       moe_option(),
       memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
-      // With small buckets of one tensor, reductions run during backward. With the recipe's own bucket size, a toy
-      // model has a single bucket, whose reduction runs after backward.
+      // With buckets of about 1 KiB, a toy model has many buckets, and reductions run during backward. With the
+      // recipe's own bucket size, it has a single bucket, whose reduction runs after backward.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"activations",

@@ -1,4 +1,4 @@
-// Ways to run one recipe on several ranks: a mesh, and options that must not change the result.
+// Variants of a run of one recipe: a mesh, and options that must not change the result.
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@ struct Option {
 /// Returns all options. If an option is a key of the recipe, its values are values of this key.
 /// - sp, zero, pipeline, cp_kind, expansion, order, recompute, bucket_bytes and worker_lanes.
 /// - overlap: overlap of two micro-batches.
-/// - The choices of schedule.moe that are marked as varied in layers/moe/schedule/moe_schedule.h.
+/// - The choices of schedule.moe that are marked as varied in layers/moe/schedule/moe_choices.h.
 /// - window: rows are exchanged through windows (ep::AllToAll::window), where all ep groups are on one node each.
 /// - moe: division, overlap and order of the MoE layer's work, as in the recipe or different.
 /// - memory_reuse: all values without a memory limit, s1 and s4 also with a limit.

@@ -94,7 +94,7 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
         const Tensor& dsum = b.output_gradient(1);
         Tensor dx;
         if (b.wants(0) || b.wants(1)) {
-          // A tensor that another object also refers to must not be modified.
+          // Changes a tensor in place only if no other object shares it.
           const bool in_place = dsum.defined() && (!dout.defined() || dsum.sole_owner());
           dx = in_place ? dsum : Tensor::like(dout);
         }

@@ -13,7 +13,8 @@ AttentionSinks AttentionSinks::from(int64_t head) const {
 void AttentionSinks::add(Stream& stream, const Tensor& out, const Tensor& log_sum_exp) const {
   if (!logits_) return;
   require(first_ + out.dim(1) <= logits_->shape()[0], "[attention] out has ", out.dim(1), " heads from head ", first_,
-          " on, but ", logits_->name(), " is ", logits_->shape());
+          " on, but ", logits_->name(), " is ", logits_->shape(), "; expected at least ", first_ + out.dim(1),
+          " logits");
   kernels::kernels(out.device()).sink.forward(stream, out, log_sum_exp, of_heads(logits_->use(stream), out.dim(1)));
 }
 

@@ -5,8 +5,8 @@
 
 namespace hexad::autograd {
 
-/// Sinks of some heads: one trainable logit for each head. In each softmax of the head, the logit is an additional
-/// entry without a value vector. A default-constructed object has no sinks: add() and backward() do nothing.
+/// Sinks of consecutive heads: one trainable logit for each head. In each softmax of the head, the logit is an
+/// additional entry without a value vector. A default-constructed object has no sinks: add() and backward() do nothing.
 ///
 /// An op must add the sinks once, after it has computed the attention to all keys. The attention's own backward pass
 /// then needs no change, because it computes probabilities from the log-sum-exp, which contains the sinks.

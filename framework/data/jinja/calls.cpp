@@ -96,7 +96,7 @@ Value length_of(const Value& value, const Site& site) {
   site.refuse("'length' is given ", kind_of(value), ", expected a text or a list");
 }
 
-// Returns the messages of a list whose member is true, or equals a value; with `wanted` false, all others.
+// Returns the messages of a list whose member is true or equals a value; if `wanted` is false, the remaining messages.
 Value select(std::string_view name, const Value& value, const Arguments& arguments, bool wanted, const Site& site) {
   require_count(name, arguments, 1, 3, site);
   const std::string& key = text_argument(name, arguments.values.front(), site).bytes();
@@ -150,7 +150,8 @@ Value join(const Value& value, const Arguments& arguments, const Site& site) {
 std::string separator_of(const Value& value, const Site& site) {
   const Text& text = text_argument("separators", value, site);
   for (size_t i = 0; i < text.size(); ++i)
-    if (text.origin(i) == Origin::message) site.refuse("'separators' of 'tojson' are text of a message");
+    if (text.origin(i) == Origin::message)
+      site.refuse("'separators' of 'tojson' are text of a message, expected text of the template");
   return text.bytes();
 }
 
@@ -179,8 +180,8 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
       if (is_none) continue;
       style.item_separator = separator_of(both->items[0], site);
       style.key_separator = separator_of(both->items[1], site);
-      if (style.item_separator.size() + style.key_separator.size() > longest_name)
-        site.refuse("'separators' of 'tojson' have more than ", longest_name, " bytes, the maximum");
+      if (const size_t bytes = style.item_separator.size() + style.key_separator.size(); bytes > longest_name)
+        site.refuse("'separators' of 'tojson' have ", bytes, " bytes together, expected at most ", longest_name);
       separates = true;
     } else {
       refuse_name("keyword of 'tojson'", name, supported, site);
@@ -249,7 +250,9 @@ Value call_function(std::string_view name, const Arguments& arguments, const Sit
     site.refuse("the template refuses the conversation: ", base::escaped(base::valid_utf8(why.substr(0, 200))));
   }
   if (name != "namespace") refuse_name("function", name, supported, site);
-  if (!arguments.values.empty()) site.refuse("'namespace' takes only members: namespace(name=value)");
+  if (!arguments.values.empty())
+    site.refuse("'namespace' has ", arguments.values.size(),
+                " positional arguments, expected only named ones: namespace(name=value)");
   if (arguments.named.size() > most_members)
     site.refuse("a namespace has ", arguments.named.size(), " members, expected at most ", most_members);
   Object object{ObjectKind::name_space};

@@ -92,7 +92,7 @@ class ExpressionParser {
     return compare;
   }
 
-  // Parses operands between which `symbols` stand, from left to right.
+  // Parses operands joined by `symbols`, from left to right.
   template <class Operand>
   Expression binary(std::span<const std::string_view> symbols, Operand operand) {
     Expression left = operand();

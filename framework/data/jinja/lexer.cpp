@@ -144,10 +144,12 @@ class Lexer {
     }
     if (is_digit(first)) {
       while (end < source_.size() && is_digit(source_[end])) ++end;
-      if (end < source_.size() && (continues_name(source_[end]) || source_[end] == '.'))
-        refuse_at(path_, line_, "only whole numbers are supported, found '",
-                  config::shown(source_.substr(at_, end + 1 - at_)), "'");
-      if (end - at_ > 18) refuse_at(path_, line_, "a number has ", end - at_, " digits, expected at most 18");
+      const size_t digits = end - at_;
+      while (end < source_.size() && (continues_name(source_[end]) || source_[end] == '.')) ++end;
+      if (end > at_ + digits)
+        refuse_at(path_, line_, "found the number '", config::shown(source_.substr(at_, end - at_)),
+                  "', expected a whole number");
+      if (digits > 18) refuse_at(path_, line_, "a number has ", digits, " digits, expected at most 18");
       return take(TokenKind::integer, end);
     }
     lex_symbol();
@@ -162,7 +164,7 @@ class Lexer {
     static constexpr std::array<std::string_view, 25> symbols{"==", "!=", "<=", ">=", "//", "+",  "-", "*", "%",
                                                               "~",  "<",  ">",  "=",  "(",  ")",  "[", "]", "{",
                                                               "}",  ",",  ".",  ":",  "|",  "**", "/"};
-    static constexpr size_t supported = 23;  // the others are known, but not supported
+    static constexpr size_t supported = 23;  // the remaining symbols are recognised, but not supported
     size_t best = symbols.size();
     for (size_t i = 0; i < symbols.size(); ++i)
       if (rest().starts_with(symbols[i]) && (best == symbols.size() || symbols[i].size() > symbols[best].size()))
@@ -188,7 +190,8 @@ class Lexer {
     tokens_.push_back({TokenKind::text_literal, std::move(text), line});
   }
 
-  // Appends the character of an escape sequence, whose backslash is before `at`. Returns the position after it.
+  // Appends the text of the escape sequence whose backslash is before `at`. An escaped newline adds nothing; a
+  // backslash before an unknown character stays, as in Python. Returns the position after the sequence.
   size_t lex_escape(size_t at, std::string& text) const {
     static constexpr std::string_view letters = "ntrbfva\\'\"", meanings = "\n\t\r\b\f\v\a\\'\"";
     if (at >= source_.size()) return at;
@@ -210,7 +213,7 @@ class Lexer {
     }
     if (c == 'N' || c == 'U' || is_digit(c))
       refuse_at(path_, line_, "the escape sequence \\", c, " is not supported, expected \\xHH or \\uHHHH");
-    text += '\\';  // as in Python, a backslash before another character stays
+    text += '\\';  // as in Python, a backslash before another character remains
     text += c;
     return at + 1;
   }

@@ -1,4 +1,4 @@
-// Limits of chat templates, which are not trusted, and their refusals.
+// Limits of chat templates, which are not trusted, and the errors if a template exceeds them.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace hexad::data::jinja {
 
-inline constexpr size_t largest_template = size_t{256} << 10;  // bytes of its source
+inline constexpr size_t largest_template = size_t{256} << 10;  // bytes of a template's source
 inline constexpr size_t largest_text = size_t{16} << 20;       // bytes of a rendering and of each text in it
 inline constexpr int64_t most_steps = 1'000'000;               // steps of one rendering; see Site::spend()
-inline constexpr int most_nested = 100;                        // blocks and expressions within each other
+inline constexpr int most_nested = 100;                        // depth of nested blocks and expressions
 inline constexpr int most_nested_lists = 8;
 inline constexpr int most_nested_calls = 8;    // calls of macros
 inline constexpr int64_t largest_indent = 16;  // indent of the filter tojson
@@ -25,7 +25,7 @@ template <class... Parts>
   base::fail(base::ExitCode::data, path, ":", line, ": ", parts...);
 }
 
-/// A place in a template while it is rendered.
+/// A position in a template that is being rendered.
 struct Site {
   const std::string& path;
   int line;
@@ -35,8 +35,8 @@ struct Site {
   [[noreturn]] void refuse(const Parts&... parts) const {
     refuse_at(path, line, parts...);
   }
-  /// Counts `steps` more steps. Callers count about one for each statement, expression, element of a list, and 256
-  /// bytes of text. Throws Error(data) if a rendering takes more than most_steps.
+  /// Counts `steps` more steps. Callers count about one for each statement, expression, list element, and 256 bytes of
+  /// text. Throws Error(data) if a rendering takes more than most_steps.
   void spend(int64_t steps) const {
     steps_left -= steps;
     if (steps_left < 0)

@@ -23,7 +23,7 @@ class Parser {
     cursor_.take();
   }
 
-  // Parses until a tag of `ends`, and returns before it. If `ends` is empty, parses the whole template.
+  // Parses up to a tag of `ends`, which remains to be read. If `ends` is empty, parses the whole template.
   std::vector<Statement> body(std::span<const std::string_view> ends, int line, std::string_view tag) {
     const TokenCursor::Nested nested(cursor_);
     std::vector<Statement> all;
@@ -147,7 +147,7 @@ class Parser {
     return statement;
   }
 
-  // The tag {% generation %} encloses answers for other programs. It only limits where variables are seen.
+  // The tag {% generation %} encloses answers for other programs. It only limits the scope of variables.
   Statement generation(int line) {
     static constexpr std::array<std::string_view, 1> end{"endgeneration"};
     end_tag();

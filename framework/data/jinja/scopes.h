@@ -13,7 +13,7 @@
 
 namespace hexad::data::jinja {
 
-/// Scopes of variables, one within another. Each iteration of a loop, the `else` of a loop, a call of a macro and
+/// Nested scopes of variables. Each iteration of a loop, the `else` of a loop, a call of a macro and
 /// {% generation %} have a scope. An `if` has none.
 class Scopes {
  public:

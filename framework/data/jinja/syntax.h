@@ -36,7 +36,7 @@ struct Expression {
   std::vector<Expression> children = {};
   std::vector<std::string> names = {};  // calls and filters: keyword of each argument, empty if given by position;
                                         // comparisons: operators
-  int depth = 1;                        // expressions within each other, including this one
+  int depth = 1;                        // depth of nested expressions, including this one
 };
 
 enum class StatementKind : uint8_t {
@@ -44,7 +44,7 @@ enum class StatementKind : uint8_t {
   output,  // expressions: the value to write
   choice,  // expressions: conditions; bodies: one for each condition, and one more for else
   loop,    // expressions: list, and the condition of an `if`; bodies: of the loop, and of else; targets: variables
-  scope,   // bodies: statements that set variables only for themselves
+  scope,   // bodies: statements whose variables are local
   set,     // expressions: value; targets: variable, and the member of a namespace
   macro    // targets: name and parameters; expressions: defaults of the last parameters; bodies: its text
 };

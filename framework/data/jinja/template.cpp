@@ -61,7 +61,7 @@ class Renderer {
     }
   }
 
-  // Executes statements that set variables only for themselves.
+  // Executes statements whose variables are local.
   void execute_in_scope(const std::vector<Statement>& statements) {
     scopes_.open();
     execute(statements);
@@ -183,7 +183,8 @@ class Renderer {
       case ExpressionKind::conditional:
         return truth(child(0)) ? child(1) : child(2);
     }
-    base::fail_invariant("[jinja] unknown kind of expression");
+    base::fail_invariant(
+        base::cat("[jinja] the kind of an expression is ", static_cast<int>(e.kind), "; expected an ExpressionKind"));
   }
 
   // Returns the first operand whose truth is `wanted`, or the last operand: `or` and `and` of Python.

@@ -13,7 +13,7 @@ namespace hexad::data::jinja {
 
 enum class Origin : char {
   model,   // the template, the role of a turn, or a special token that tokenizer_config.json names
-  message  // the text of a turn, or data that comes with a conversation, such as a call of a tool
+  message  // the text of a turn, or data that comes with a conversation, such as a tool call
 };
 
 class Text {
@@ -34,7 +34,7 @@ class Text {
     bytes_ += bytes;
     origins_.append(bytes.size(), static_cast<char>(origin));
   }
-  /// Returns `count` bytes from byte `begin`, which must not be behind the end; fewer if the text ends earlier.
+  /// Returns `count` bytes from byte `begin`, which must not be beyond the end; fewer if the text ends earlier.
   Text part(size_t begin, size_t count = std::string::npos) const;
   /// True if this text begins with the bytes of `other`, and these have the same origins.
   bool starts_with(const Text& other) const {
@@ -52,7 +52,7 @@ enum class Side : uint8_t { both, left, right };
 std::span<const std::string_view> white_space();
 /// Returns the UTF-8 characters of `text`. A byte that is not UTF-8 counts as a character.
 std::vector<std::string_view> characters_of(std::string_view text);
-/// Return the number of bytes of white space with which `text` begins or ends.
+/// Returns the number of bytes of white space at the beginning or end of `text`.
 size_t leading_white_space(std::string_view text);
 size_t trailing_white_space(std::string_view text);
 /// Returns `text` without the characters of `removed` at the ends that `side` selects.

@@ -15,7 +15,7 @@ namespace hexad::data::jinja {
 
 class TokenCursor {
  public:
-  /// Counts blocks and operands within each other. Throws Error(data) above most_nested, so that recursion is limited.
+  /// Counts nested blocks and operands. Throws Error(data) above most_nested, so that recursion is limited.
   class Nested {
    public:
     explicit Nested(TokenCursor& cursor) : cursor_(cursor) {
@@ -35,12 +35,12 @@ class TokenCursor {
   const std::string& path() const { return path_; }
   const Token& now() const { return tokens_[at_]; }
   const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
-  /// Moves to the next token and returns the previous one, which stays valid.
+  /// Moves to the next token and returns the previous one, which remains valid.
   const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool is(TokenKind kind, std::string_view text) const { return now().kind == kind && now().text == text; }
   bool is_symbol(std::string_view text) const { return is(TokenKind::symbol, text); }
   bool is_word(std::string_view text) const { return is(TokenKind::name, text); }
-  /// Moves past the token if it has this kind and text. Returns true if it has.
+  /// Moves past the token and returns true if it has this kind and text.
   bool skip(TokenKind kind, std::string_view text) {
     if (!is(kind, text)) return false;
     take();

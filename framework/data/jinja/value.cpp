@@ -25,7 +25,7 @@ std::optional<double> decimal_of(const Value& value) {
   return std::nullopt;
 }
 
-// Returns the text of repr() in Python, whose rules for exponents are those of fmt.
+// Returns the text of Python's repr(). fmt follows the same rules for exponents.
 std::string decimal_text(double value) {
   std::string text = fmt::format("{}", value);
   if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
@@ -148,7 +148,7 @@ class JsonText {
   const JsonStyle& style_;
   const Site& site_;
   Origin marks_ = Origin::model;  // origin of brackets, separators, numbers and keys
-  int64_t depth_ = 0;             // lists and objects that are open
+  int64_t depth_ = 0;             // number of open lists and objects
   Text out_;
 };
 

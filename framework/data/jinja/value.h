@@ -55,7 +55,7 @@ struct Value {
 
 struct List {
   std::vector<Value> items;
-  int depth = 1;           // lists within each other, including this one
+  int depth = 1;           // depth of nested lists, including this one
   bool generator = false;  // result of selectattr or rejectattr, whose truth in Python does not depend on its items
   bool data = false;       // list of JSON that comes with a conversation
 };
@@ -88,7 +88,8 @@ Value object_value(Object object);
 Value data_list(std::vector<Value> items);
 /// Returns object.find(name). Counts the search, which may compare long names.
 const Value* found_member(const Object& object, std::string_view name, const Site& site);
-/// Return the keys of a message or of data, or its pairs of key and value. Count the texts of the keys.
+/// Returns the keys (keys_of) or the pairs of key and value (items_of) of a message or of data. Counts the texts of the
+/// keys as steps.
 std::vector<Value> keys_of(const Object& mapping, const Site& site);
 std::vector<Value> items_of(const Object& mapping, const Site& site);
 
@@ -98,7 +99,7 @@ Value list_value(std::vector<Value> items, const Site& site, bool generator = fa
 
 /// Returns a name of the value's kind for messages, such as "a list" or "undefined ('tools')".
 std::string kind_of(const Value& value);
-/// True if an `if` takes its branch.
+/// True if an `if` with this condition takes its branch.
 bool truth(const Value& value);
 /// True if the operator == of Python would be true.
 bool equal(const Value& a, const Value& b, const Site& site);

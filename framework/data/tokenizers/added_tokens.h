@@ -40,8 +40,8 @@ class AddedTokens {
  private:
   // Returns the indices of the tokens that begin with `byte`, longest first.
   std::span<const uint32_t> beginning_with(char byte) const { return by_byte_[static_cast<unsigned char>(byte)]; }
-  // Returns the token at byte `at` of `text`; null if there is none, or if it is special and not trusted. Then sets
-  // `after` to the byte at which the search goes on.
+  // Returns the token at byte `at` of `text`; null if there is none, or if it is special and not trusted. Sets `after`
+  // to the byte at which the search continues.
   const AddedToken* token_at(std::string_view text, size_t at, const ByteRanges& trusted, size_t& after) const;
 
   std::vector<AddedToken> tokens_;                  // longest first

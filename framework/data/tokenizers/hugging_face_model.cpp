@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "framework/base/json_kind.h"
 #include "framework/base/utf8.h"
 #include "framework/data/tokenizers/bpe_model.h"
 #include "framework/data/tokenizers/byte_level.h"
@@ -15,12 +16,13 @@ namespace hexad::data {
 namespace {
 
 void read_vocabulary(const JsonField& json, Vocabulary& vocabulary) {
-  if (!json.json().is_object()) json.fail(" is ", json.json().type_name(), ", expected an object");
+  if (!json.json().is_object()) json.fail(" is ", base::json_kind(json.json()), ", expected an object");
   for (const auto& [name, id] : json.json().items()) {
     const bool legal = id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(most_ids);
     if (!legal)
-      json.fail(": token '", name, "' has the id ", id.is_number() ? id.dump() : id.type_name(), ", expected 0 to ",
-                most_ids - 1);
+      json.fail(": token '", name, "' has ",
+                id.is_number() ? base::cat("the id ", id.dump()) : base::cat("an id that is ", base::json_kind(id)),
+                ", expected 0 to ", most_ids - 1);
     vocabulary.add(name, id.get<int32_t>(), json);
   }
 }

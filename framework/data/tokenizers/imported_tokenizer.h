@@ -1,4 +1,4 @@
-// Base of the tokenizers of other programs: bytes of each id, special ids, and the file that they came from.
+// Base of the tokenizers of other programs: bytes of each id, special ids, and the source file.
 #pragma once
 
 #include <memory>

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 
 namespace hexad::data {
 
@@ -64,7 +65,7 @@ class JsonField {
     return json_->size();
   }
 
-  /// Throws Error(data) if `depth`, the number of steps that contain this one, exceeds the maximum of 8.
+  /// Throws Error(data) if `depth`, the number of enclosing steps, exceeds the maximum of 8.
   void require_depth(int depth) const {
     constexpr int most_nested = 8;
     if (depth > most_nested)
@@ -84,11 +85,11 @@ class JsonField {
                        (!json_->is_number_unsigned() || json_->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) &&
                        json_->get<int64_t>() >= minimum && json_->get<int64_t>() <= maximum;
     if (!legal)  // dump() is recursive, so only a number is printed
-      fail(" is ", json_->is_number() ? json_->dump() : json_->type_name(), ", expected a whole number from ", minimum,
-           " to ", maximum);
+      fail(" is ", json_->is_number() ? json_->dump() : base::json_kind(*json_), ", expected a whole number from ",
+           minimum, " to ", maximum);
     return json_->get<int64_t>();
   }
-  /// Return the member `key`; `otherwise` if it is missing or null. Throw Error(data) if it has a wrong type.
+  /// Returns the member `key`; `otherwise` if it is missing or null. Throws Error(data) if it has a wrong type.
   bool flag(const char* key, bool otherwise) const {
     const auto field = find(key);
     if (!field) return otherwise;
@@ -105,7 +106,7 @@ class JsonField {
     return key_.empty() ? std::string(key) : base::cat(key_, ".", key);
   }
   void require_kind(bool ok, const char* expected) const {
-    if (!ok) fail(" is ", json_->type_name(), ", expected ", expected);
+    if (!ok) fail(" is ", base::json_kind(*json_), ", expected ", expected);
   }
 
   std::string file_, key_;

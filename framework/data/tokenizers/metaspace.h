@@ -1,5 +1,5 @@
-// The pre-tokenizer of SentencePiece-like models. It replaces each space by a visible character, usually U+2581, with
-// which words begin.
+// The pre-tokenizer of SentencePiece-like models. It replaces each space by a visible character, usually U+2581, which
+// marks the beginning of a word.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,7 @@ class PairTable {
     int32_t id;
   };
 
-  /// Makes a table with room for `count` pairs.
+  /// Makes a table with capacity for `count` pairs.
   explicit PairTable(size_t count = 0) { make_room(count); }
 
   /// Sets the value of a pair, replacing an earlier value.

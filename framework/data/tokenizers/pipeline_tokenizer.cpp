@@ -91,7 +91,7 @@ class Pipeline final : public ImportedTokenizer {
   }
 
  private:
-  // Sets the vocabulary. Special ids are found by parts_.names.
+  // Sets the vocabulary. Finds the special ids by parts_.names.
   void set_names(TokenizerRequest request) {
     std::unordered_map<std::string_view, int32_t> ids;
     for (size_t id = 0; id < parts_.names.size(); ++id)
@@ -105,7 +105,7 @@ class Pipeline final : public ImportedTokenizer {
   // State of one call of encode_with_special().
   struct Call {
     PieceCache& cache;
-    const char* begin;  // begin of the whole text
+    const char* begin;  // beginning of the whole text
     std::vector<int32_t> ids = {};
   };
 
@@ -140,7 +140,8 @@ class Pipeline final : public ImportedTokenizer {
       return normalized_.have_special_in(normal);
     });
   }
-  // Encodes a text without tokens of original_. If it is normalized, `trusted` counts only if it contains all of it.
+  // Encodes a text without tokens of original_. If the text is normalized, `trusted` counts only if it contains the
+  // whole text.
   void encode_part(std::string_view part, const ByteRanges& trusted, Call& call) const {
     const bool first = part.data() == call.begin;
     if (parts_.normalizers.empty()) return encode_normalized(part, trusted, first, call);

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t longest_pattern = 64 << 10;  // bytes; patterns of known models are shorter than 1 KiB
 constexpr uint32_t quick_steps = 20'000;      // limit of the first attempt of a match
 constexpr uint32_t most_steps = 10'000'000;   // limit of the second attempt; a long run of white space needs many steps
-constexpr size_t free_attempts = 16;          // second attempts in any text; see second_attempts()
+constexpr size_t free_attempts = 16;  // second attempts allowed in even the shortest text; see second_attempts()
 constexpr size_t bytes_per_attempt = 4096;
 constexpr uint32_t most_depth = 100'000;  // maximum depth of nested backtracking
 constexpr uint32_t most_heap_kib = 64 << 10;
@@ -64,8 +64,11 @@ struct Regex::Compiled {
   bool may_be_empty = true;  // true if a match may be empty; the end of a text is then searched too
 
   [[noreturn]] void fail_match(int result) const {
-    fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason_of(result),
-         ", expected at most ", most_steps, " steps per match");
+    std::string reason = reason_of(result);
+    if (result == PCRE2_ERROR_MATCHLIMIT) reason += cat(", expected at most ", most_steps, " steps per match");
+    if (result == PCRE2_ERROR_BADOFFSET)
+      reason = "a match ends before it begins; expected a pattern without \\K in a look-ahead";
+    fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason);
   }
   [[noreturn]] void fail_text(size_t bytes) const {
     fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: more than ", second_attempts(bytes),

@@ -197,8 +197,8 @@ class Translation {
   bool oniguruma_;
   std::string word_;
   std::string out_;
-  std::vector<size_t> groups_;       // begin of each open group in out_
-  size_t item_ = 0, character_ = 0;  // begin of the last item in out_, and of the item of the last character
+  std::vector<size_t> groups_;       // start of each open group in out_
+  size_t item_ = 0, character_ = 0;  // start in out_ of the last item, and of the last character
   bool in_class_ = false;
   bool first_ = false;      // true if nothing but ^ has been read of the class
   bool after_set_ = false;  // true if \s or \w has just been read

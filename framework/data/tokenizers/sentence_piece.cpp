@@ -90,7 +90,7 @@ class SentencePiece final : public ImportedTokenizer {
     return AddedTokens(std::move(tokens));
   }
   // Appends the ids of a word part by part. The library inserts a space before each text, which only the first part
-  // has: `words` has parts with this space, and `parts` those without it.
+  // has: `words` caches parts with this space, and `parts` those without it.
   void append_parts(std::string_view word, PieceCache& words, PieceCache& parts, std::vector<int32_t>& ids) const {
     pairs_->for_each_part(word, [&](std::string_view part, bool is_first) {
       if (is_first && part.size() == word.size()) return append(word, ids);
@@ -128,7 +128,7 @@ class SentencePiece final : public ImportedTokenizer {
   AddedTokens special_;
   bool has_dummy_prefix_ = false, by_words_ = false;
   std::optional<CharacterPairs> pairs_;
-  std::vector<int32_t> separator_ids_;  // of a text that begins with the separator
+  std::vector<int32_t> separator_ids_;  // ids of the separator alone, with the inserted space
   mutable PieceCaches words_;           // ids of words and of first parts, which begin with the inserted space
   mutable PieceCaches parts_;           // ids of later parts
 };

@@ -47,12 +47,12 @@ class CharacterPairs {
   CharacterPairs() : pairs_(slots) {}
   /// Adds the pairs of a token. Returns false if the token is not UTF-8.
   bool add(std::string_view token);
-  /// Returns false only if no token contains the two characters next to each other. An empty text is a byte that is not
-  /// UTF-8.
+  /// Returns false only if no token contains the two characters next to each other. An empty string represents a byte
+  /// that is not UTF-8.
   bool may_be_joined(std::string_view first, std::string_view second) const;
 
-  // A pair sets the element at its hash. Another pair with the same hash is not divided: this costs time, but the ids
-  // stay right.
+  // A pair sets the element at its hash. Another pair with the same hash is then not divided, which costs time but does
+  // not change the ids.
   static constexpr int slot_bits = 20;
   static constexpr size_t slots = size_t{1} << slot_bits;
   static size_t slot_of(std::string_view first, std::string_view second);

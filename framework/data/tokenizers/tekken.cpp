@@ -46,7 +46,7 @@ std::vector<std::string> read_special(const JsonField& json, int64_t count) {
       const JsonField token = list->at(i);
       const int64_t rank = token["rank"].integer(0, count - 1);
       std::string& name = names[rank];
-      if (!name.empty()) token.fail(" has the rank of another token, ", rank, ", expected distinct ranks");
+      if (!name.empty()) token.fail(" has rank ", rank, ", which an earlier token has; expected distinct ranks");
       const JsonField text = token["token_str"];
       if (text.text().empty()) text.fail(" is empty, expected the text of the token");
       name = text.text();
@@ -72,7 +72,7 @@ std::vector<std::string> read_tokens(const JsonField& json, int64_t count) {
     const JsonField text = entry["token_bytes"];
     auto token = from_base64(text.text());
     if (!token || token->empty()) text.fail(" is not base64 of at least one byte");
-    if (!tokens[rank].empty()) entry.fail(" has the rank of another token, ", rank, ", expected distinct ranks");
+    if (!tokens[rank].empty()) entry.fail(" has rank ", rank, ", which an earlier token has; expected distinct ranks");
     tokens[rank] = std::move(*token);
   }
   return tokens;

@@ -32,7 +32,7 @@ class Unigram final : public TextModel {
   int32_t id_of_byte(unsigned char byte) const override { return parts_.bytes[byte]; }
 
  private:
-  // Best path to a position: the sum of its scores, and the begin and id of its last token.
+  // Best path to a position: the sum of its scores, and the beginning and id of its last token.
   struct Step {
     double score = 0;
     size_t begin = 0;

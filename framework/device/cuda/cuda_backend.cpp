@@ -20,8 +20,8 @@ namespace {
 
 using cuda::check;
 
-// Returns the bytes of addresses to reserve for a segment: more than four times the card's memory, because a segment
-// places each block in contiguous free addresses.
+// Returns the bytes of addresses to reserve for a segment: more than four times the card's memory, because each block
+// needs contiguous free addresses.
 int64_t addresses_of(const cudaDeviceProp& card) {
   constexpr int64_t step = int64_t{1} << 30;
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;

@@ -46,11 +46,11 @@ class Queue : public std::enable_shared_from_this<Queue> {
   /// and no Handle existed during or since that call; otherwise it is a new mark.
   std::shared_ptr<const DeviceMark> record();
   /// Returns a new mark that also records the time at which the queue passes it. The first call blocks the host until
-  /// all work of the queue is done. So does the first call more than 16 s after the last call that blocked.
+  /// all work of the queue is done; later, a call blocks in this way if the last blocking call was more than 16 s ago.
   std::shared_ptr<const DeviceMark> record_timed();
   /// Makes later work of this queue wait for `event`. Blocks the host until the host's part of the event, if any, is
-  /// done. The host does not wait for the mark of another queue, and nothing waits for a mark of this queue. A mark of
-  /// another kind of device blocks the host until it is passed.
+  /// done. A mark of another CUDA queue does not block the host, and a mark of this queue has no effect. A mark of
+  /// another kind of device blocks the host until the mark is passed.
   void wait(const Event& event);
   void wait(const DeviceMark& mark);
   /// Blocks the host until all work issued so far in this queue is done.

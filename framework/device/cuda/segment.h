@@ -36,7 +36,7 @@ class Segment {
   /// of addresses without blocks in use is large enough.
   int64_t missing(int64_t bytes) const;
   /// Adds the pages that take(bytes) needs: missing(bytes) bytes in total. Returns false if the card's memory does not
-  /// suffice. Pages that were already added then remain. Throws like missing().
+  /// suffice. In this case, pages that were already added remain. Throws like missing().
   bool grow(int64_t bytes);
   /// Frees a block. The next user of its memory waits for the marks `last`.
   void give(void* begin, int64_t bytes, Marks last);

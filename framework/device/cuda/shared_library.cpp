@@ -20,7 +20,7 @@ void add_files(std::vector<std::string>& files, const std::string& folders, cons
 [[noreturn]] void refuse(const std::string& reason) {
   base::fail(
       base::ExitCode::resource, "device: cuda was requested, but ", reason,
-      "; install CUDA 13 and cuDNN 9, or name the folder that has them in HEXAD_CUDA_LIBRARIES; or use device: cpu");
+      "; install CUDA 13 and cuDNN 9, set HEXAD_CUDA_LIBRARIES to the folder that contains them, or use device: cpu");
 }
 
 }  // namespace

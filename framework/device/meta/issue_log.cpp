@@ -115,7 +115,7 @@ void IssueLog::wait(Lane lane, int32_t issue) {
 }
 
 // Removes redundant entries that were added after the queue's last operation. Without this call, the waits of two
-// queues that wait for each other's marks, with no operations between, would double with each mark.
+// queues that wait for each other's marks, without operations in between, would double with each mark.
 void IssueLog::shorten(Queue& of) const {
   const auto later = of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits);
   std::vector<int32_t> kept(later, of.waits.end());

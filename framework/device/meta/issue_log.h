@@ -54,7 +54,7 @@ struct AttentionWork {
   bool operator==(const AttentionWork&) const = default;
 };
 
-/// Kernel that is neither a product nor attention. It takes a time per byte that depends on its family.
+/// Kernel that is neither a product nor attention. The time per byte depends on the family of the operation.
 struct MemoryWork {
   int64_t bytes;                         // bytes read and written
   base::Dtype dtype = base::Dtype::f32;  // dtype of a tensor that is written; f32 for Backend::fill and for the
@@ -78,7 +78,7 @@ struct CommunicationWork {
   int group;               // index in IssueLog::groups()
   int64_t sent, received;  // bytes sent to and received from other ranks; `received` is 0 for collectives except
                            // all_to_all
-  int peer = -1;           // number in the group of a message's other rank or of a broadcast's root; -1: none
+  int peer = -1;           // group rank of a message's peer or of a broadcast's root; -1: none
 
   bool operator==(const CommunicationWork&) const = default;
 };
@@ -92,8 +92,8 @@ struct Issue {
   Lane lane;                      // lane to which the operation was issued; always compute with Host::computes
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
-  // Operations that must end before this operation starts. Of the non-communication operations of a lane, only the last
-  // one is listed, because they end in order. That of this operation's own lane is listed only if this operation is
+  // Operations that must end before this operation starts. For each lane, only the last non-communication operation is
+  // listed, because these end in order. For the lane of this operation, it is listed only if this operation is
   // communication or if the host has waited for it.
   std::vector<int32_t> after;
 
@@ -140,9 +140,9 @@ struct RenamedSpans {
 /// Log of the operations that a rank issues. Not thread-safe.
 class IssueLog {
  public:
-  /// Place where kernels run. computes: on the issuing thread, which does nothing else meanwhile, as on a CPU.
-  /// computes_beside_lanes: likewise for Lane::compute, while each other lane has a thread of its own. launches: in
-  /// queues of a device.
+  /// Place where kernels run. computes: on the issuing thread, which is blocked until they end, as on a CPU.
+  /// computes_beside_lanes: the same for Lane::compute, but each other lane has a separate thread. launches: in queues
+  /// of a device.
   enum class Host : uint8_t { computes, computes_beside_lanes, launches };
 
   explicit IssueLog(Host host) : host_(host) {}
@@ -166,9 +166,10 @@ class IssueLog {
   void wait_on_host(const IssueMark& mark);
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
   std::shared_ptr<const IssueMark> mark(int32_t issue);
-  /// Returns a mark after the lane's last non-communication operation, and after the operations for which the lane must
-  /// wait since then. If the lane waits for its last communication, leaves out the operations that this communication
-  /// follows. Null if there is no operation, unless a part is being recorded. The log must outlive the mark.
+  /// Returns a mark after the lane's last non-communication operation, and after all operations for which wait() has
+  /// made the lane wait since then. If the lane waits for its last communication, leaves out the operations that this
+  /// communication follows. Null if there is no operation, unless a part is being recorded. The log must outlive the
+  /// mark.
   std::shared_ptr<const IssueMark> mark_of(Lane lane);
 
   /// Records later calls (IssuePart::Call) and spans in `part`, until end_part(). `part` must be new. Before
@@ -180,19 +181,20 @@ class IssueLog {
   bool records_part() const { return part_ != nullptr; }
   /// Records a change of the memory in use in the current part, if it counts memory (IssuePart::counts_memory).
   void record_memory(MetaAllocator& allocator, const MetaAllocator::Change& change);
-  /// Returns a mark after no operation. A part contains the waits for it, in contrast to waits for a null mark.
+  /// Returns a mark after no operation. Waits for this mark are recorded in a part; waits for a null mark are not.
   std::shared_ptr<const IssueMark> mark_of_nothing() { return new_mark({}); }
   /// Makes call `number` of the program again, and returns the event that this call returns.
   using CallProgram = std::function<Event(size_t number)>;
-  /// Makes the calls of `part` again, with new operations, spans and marks. They may belong to another part that is
-  /// being recorded. Where `part` waited for a mark of another part, waits for the corresponding mark of that part's
-  /// repetition in `earlier`. Where `part` has a call of the program (InnerCall), calls `program`, which may be empty
-  /// if there are none. Changes of the memory in use are counted again. Requires IssuePart::repeatable_after().
+  /// Makes the calls of `part` again, with new operations, spans and marks, which another part that is being recorded
+  /// may contain. If `part` waited for a mark of another part, waits for the corresponding mark of that part's
+  /// repetition in `earlier`. Makes the program's calls (InnerCall) through `program`, which may be empty if `part` has
+  /// none. Changes of the memory in use are counted again. Requires IssuePart::repeatable_after().
   RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {},
                       const RenamedSpans& renamed = {});
 
-  /// Call of the program that a repetition of the part that is being recorded must make again, because its calls to the
-  /// log depend on the state of the program. During its lifetime, no calls are recorded in the part.
+  /// Call of the program inside the part that is being recorded. A repetition of the part makes this call again,
+  /// because its calls to the log depend on the state of the program. During the lifetime of the object, no calls are
+  /// recorded in the part.
   class InnerCall {
    public:
     explicit InnerCall(IssueLog& log);

@@ -80,8 +80,8 @@ class Repetition {
   const std::span<const RepeatedPart> earlier_;
   const IssueLog::CallProgram& program_;
   int32_t around_ = -1;
-  std::vector<int32_t> spans_;   // for each span of the part, the repeated span
-  std::vector<int32_t> issues_;  // for each operation of the part, the repeated operation
+  std::vector<int32_t> spans_;   // repeated span of each span of the part
+  std::vector<int32_t> issues_;  // repeated operation of each operation of the part
   std::vector<Event> events_;    // events that the program's calls have returned so far
   RepeatedPart repeated_;
 };

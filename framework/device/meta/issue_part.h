@@ -81,8 +81,8 @@ struct IssuePart {
   /// only for marks that it made itself or that `earlier` made, and for events of the program's calls (bind()). It also
   /// requires that the part did not call IssueLog::mark() for an operation that it did not add.
   bool repeatable_after(std::span<const IssuePart* const> earlier) const;
-  /// True if repetitions of this part and of `other` make the same calls, apart from the names of spans. Both parts
-  /// must be repeatable after no other part.
+  /// True if repetitions of this part and of `other` make the same calls, apart from the names of spans. Requires
+  /// repeatable_after({}) of both parts.
   bool same_calls(const IssuePart& other) const;
 };
 

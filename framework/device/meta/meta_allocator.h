@@ -23,15 +23,15 @@ class MetaAllocator final : public Allocator {
   void recategorise(int64_t bytes, Category from, Category to) override;
   bool on_host() const override { return false; }
 
-  /// Change of the memory in use: `bytes` bytes more in a category, or less if `bytes` is negative. `block`: a block is
-  /// allocated or freed; otherwise, it gets or loses the category.
+  /// Change of the memory in use: a category has `bytes` bytes more, or fewer if `bytes` is negative. If `block` is
+  /// true, a block is allocated or freed; otherwise, an existing block gets or loses the category.
   struct Change {
     int64_t bytes;
     Category category;
     bool block;
     bool operator==(const Change&) const = default;
   };
-  /// Counts a change without a block of its own, for work that is repeated without running it. It is recorded, too.
+  /// Counts and records a change without allocating or freeing a block, for work that is repeated without running it.
   void count_change(const Change& change);
 
  private:

@@ -51,11 +51,13 @@ MetaMemory::Blocks::iterator MetaMemory::last_from(std::uintptr_t address) {
 // Returns the block that contains the `bytes` bytes at `address`. Throws if there is none.
 MetaMemory::Blocks::iterator MetaMemory::around(const void* address, int64_t bytes) {
   const auto at = last_from(number(address));
-  base::require(at != blocks_.end(), "[meta device] no block is at the address ", number(address));
+  base::require(at != blocks_.end(), "[meta device] no block is at the address ", number(address),
+                "; expected an address in a block");
   base::require(
       number(address) + static_cast<std::uintptr_t>(bytes) <= at->first + static_cast<std::uintptr_t>(at->second.bytes),
-      "[meta device] ", bytes, " bytes at the address ", number(address), " go beyond their block's end, ",
-      at->first + static_cast<std::uintptr_t>(at->second.bytes));
+      "[meta device] ", bytes, " bytes at the address ", number(address), " extend beyond ",
+      at->first + static_cast<std::uintptr_t>(at->second.bytes),
+      ", the end of their block; expected bytes in one block");
   return at;
 }
 

@@ -35,7 +35,7 @@ class MetaRun {
                    std::shared_ptr<KnownResults> results = std::make_shared<KnownResults>())
       : choose(std::move(routing)), stands_for_(stands_for), results_(std::move(results)) {}
 
-  /// Makes the lanes of the run imitate lanes with threads of their own (DeviceContext::run_lanes_on_threads()). Call
+  /// Makes the lanes of the run imitate lanes that have separate threads (DeviceContext::run_lanes_on_threads()). Call
   /// it before record_issues() and before the contexts of the run are created. The run must stand for a CPU.
   void imitate_lanes_with_threads() { lanes_have_threads_ = true; }
   bool lanes_have_threads() const { return lanes_have_threads_; }

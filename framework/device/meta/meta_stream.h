@@ -11,7 +11,7 @@ class IssueLog;
 /// Runs host work immediately. Waits and marks of the lane are recorded in the run's log, if it has one.
 class MetaStream final : public Stream {
  public:
-  /// `log` may be null. `has_thread`: true if the lane imitates a lane with a thread of its own, for which the issuing
+  /// `log` may be null. `has_thread`: true if the lane imitates a lane with a separate thread, for which the issuing
   /// thread need not wait.
   MetaStream(Lane lane, IssueLog* log, bool has_thread = false) : lane_(lane), log_(log), has_thread_(has_thread) {}
   void run(std::function<void()> work) override { work(); }

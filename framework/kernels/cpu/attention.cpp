@@ -38,7 +38,7 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
   const int64_t heads = q.dim(1), key_heads = k.dim(1), size = q.dim(2);
   const int64_t tokens = s.sequences * s.queries, key_tokens = s.sequences * s.keys;
   require(key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
-          " key heads; expected a multiple");
+          " key heads; expected a multiple of the key heads");
   require(log_sum_exp.dtype() == accumulator_dtype(q.dtype()) && log_sum_exp.numel() == tokens * heads &&
               log_sum_exp.contiguous(),
           "[attention] log_sum_exp is ", log_sum_exp.dtype(), " ", log_sum_exp.shape(), "; expected contiguous ",
@@ -56,8 +56,8 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
   return p;
 }
 
-/// Returns an estimate of the multiply-adds of a forward pass without documents. A causal mask halves the number, as if
-/// each query saw half of the keys on average. A query sees at most the keys of its window.
+/// Returns an estimate of the multiply-adds of a forward pass without documents. With a causal mask, each query is
+/// assumed to see half of the keys. With a window, it sees at most the keys of the window.
 double multiply_adds(const AttentionProblem& p, int64_t sequences) {
   const double seen = static_cast<double>(p.keys) * (p.causal ? 1 : 2);
   return static_cast<double>(sequences * p.heads * p.queries) * static_cast<double>(p.size) *
@@ -65,7 +65,7 @@ double multiply_adds(const AttentionProblem& p, int64_t sequences) {
 }
 
 /// Runs the work of each sequence and key head, split into pieces of at most `piece` queries. Each thread takes the
-/// next task when it has finished one.
+/// next task when it has finished its current task.
 template <class Run>
 void for_each_task(const AttentionProblem& p, int64_t sequences, int64_t piece, int64_t scratch_bytes, const Run& run) {
   std::vector<AttentionTask> tasks;
@@ -95,8 +95,8 @@ int64_t attention_scratch(const AttentionProblem& p, bool backward) {
 void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
   const AttentionProblem p = problem_of(out, log_sum_exp, q, k, v, first, last, shape);
-  // Every piece copies the keys that its queries see. Therefore there are only as many pieces as four tasks per thread
-  // require, and at most 1 + queries / 256 pieces for each sequence and key head.
+  // Every piece copies the keys that its queries see. Therefore the number of pieces is limited: about four tasks per
+  // thread, and at most 1 + queries / 256 pieces for each sequence and key head.
   const int64_t heads = shape.sequences * p.key_heads, wanted = 4 * threads_for(multiply_adds(p, shape.sequences));
   const int64_t pieces = heads > 0 ? std::clamp<int64_t>((wanted + heads - 1) / heads, 1, 1 + p.queries / 256) : 1;
   const int64_t piece = std::max<int64_t>(round_up(p.queries, pieces) / pieces, 1);

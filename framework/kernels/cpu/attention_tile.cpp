@@ -114,7 +114,7 @@ struct Attention {
 
   const AttentionProblem& p;
   const AttentionTask& task;
-  int64_t size = p.size, padded = round_up(size, width);  // elements of a head; the same, rounded up to whole panels
+  int64_t size = p.size, padded = round_up(size, width);  // elements of a head; this number rounded up to panels
   int64_t depths = (size + attention_keys - 1) / attention_keys;
 
   In* row(const HeadRows& h, int64_t token, int64_t head) const {

@@ -90,7 +90,7 @@ void forward(Stream& stream, const Tensor& out, const CausalConvOperands& operan
   });
 }
 
-// Each task computes the gradients of some columns, over all rows in their order.
+// Each task computes the gradients of one chunk of columns, over all rows in order.
 void backward(Stream& stream, const CausalConvGradients& g, const Tensor& dout, const CausalConvOperands& operands,
               const SequenceRows& rows) {
   stream.run([=] {
@@ -109,8 +109,8 @@ void backward(Stream& stream, const CausalConvGradients& g, const Tensor& dout, 
       T *dx = g.dx.data<T>(), *dbefore = g.dbefore.defined() ? g.dbefore.data<T>() : nullptr;
       A* dweight = g.dweight.data<A>();
       parallel_columns(operands.x.dim(0) * taps, width, [&](int64_t column, int64_t count) {
-        // dz: gradients of the sums of one row. drows: gradients of all rows that are read; the taps - 1 rows before
-        // the sequence come first.
+        // dz: gradients of the sums of one row. drows: gradients of all rows that are read, beginning with the taps - 1
+        // rows before the sequence.
         std::vector<A> dz(count);
         std::vector<A> drows((length + taps - 1) * count), sums(count);
         std::vector<A> dweights(taps * count);

@@ -54,8 +54,8 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
   });
 }
 
-// Returns the number of rows whose logits are in memory at a time. The number is small, so that the logits of a usual
-// vocabulary are still in the last-level cache when the gradients are computed.
+// Returns a small number of rows, so that the logits of a chunk are still in the last-level cache when the gradients
+// are computed.
 int64_t chunk_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
 
 }  // namespace

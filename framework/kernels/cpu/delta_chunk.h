@@ -26,7 +26,7 @@ struct DeltaLoops {
   A (*dot)(const A*, const A*, int64_t) = choose<A>(v3::pointwise_loops, v4::pointwise_loops).dot;
 };
 
-/// Gradients of a chunk's operands. Rows are those of the chunk.
+/// Gradients of a chunk's operands, with one row per token.
 template <class A>
 struct DeltaChunkGradients {
   A *dq, *dk;                       // [n, C]; gradients are added, because value heads share queries and keys
@@ -49,7 +49,7 @@ class DeltaChunk {
         b_(room(delta_chunk)),
         p_(room(delta_chunk)) {}
 
-  /// Sets the tokens of the chunk, after v, strength and log_decay were set: `count` normalised queries and keys.
+  /// Sets the `count` normalised queries and keys of the chunk. v, strength and log_decay must already be set.
   void set(const A* queries, const A* keys, int64_t count) {
     q_ = queries, k_ = keys, n_ = count;
     A sum = 0;
@@ -62,7 +62,7 @@ class DeltaChunk {
       }
   }
 
-  /// Computes the written vectors for the state S before the chunk.
+  /// Computes e and the written vectors d for the state S before the chunk.
   void solve(const A* S) {
     for (int64_t t = 0; t < n_; ++t) {
       A *e = row(e_, t), *d = row(d_, t);
@@ -74,7 +74,7 @@ class DeltaChunk {
     }
   }
 
-  /// Computes the output [U] of token t, after solve().
+  /// Computes the output [U] of token t. solve() must have been called.
   void output(A* out, int64_t t, const A* S) const {
     std::fill(out, out + values_, A{0});
     const A decay = std::exp(sums_[t]);
@@ -82,7 +82,7 @@ class DeltaChunk {
     for (int64_t s = 0; s <= t; ++s) loops_.axpy(out, p_[at(t, s)], row(d_, s), values_);
   }
 
-  /// Replaces S by the state after the chunk, after solve().
+  /// Replaces S by the state after the chunk. solve() must have been called.
   void advance(A* S) const {
     const A decay = std::exp(sums_[n_ - 1]);
     for (int64_t i = 0; i < size_ * values_; ++i) S[i] *= decay;
@@ -92,28 +92,28 @@ class DeltaChunk {
     }
   }
 
-  /// Computes the gradients for the outputs' gradients dout [n, U], after solve(S). dS is the gradient of the state
-  /// after the chunk, and is replaced by that of S.
+  /// Computes the gradients from dout [n, U], the gradients of the outputs. solve(S) must have been called. On entry,
+  /// dS is the gradient of the state after the chunk; on return, of S.
   void backward(DeltaChunkGradients<A>& g, const A* dout, const A* S, A* dS) const {
     const int64_t last = n_ - 1;
     std::vector<A> dd(n_ * values_), dsums(n_);
     for (int64_t t = 0; t < n_; ++t) {
       A* dd_t = dd.data() + t * values_;
       const A *dout_t = dout + t * values_, rest = std::exp(sums_[last] - sums_[t]), decay = std::exp(sums_[t]);
-      // The write of token t to the state after the chunk.
+      // Gradients through the contribution of token t to the state after the chunk.
       for (int64_t c = 0; c < size_; ++c) {
         loops_.axpy(dd_t, rest * key(t)[c], dS + c * values_, values_);
         const A dkey = rest * loops_.dot(dS + c * values_, row(d_, t), values_);
         g.dk[t * size_ + c] += dkey;
         dsums[t] -= dkey * key(t)[c];
         dsums[last] += dkey * key(t)[c];
-        // The state's part of the output of token t.
+        // Gradients through the contribution of S to the output of token t.
         const A dquery = decay * loops_.dot(S + c * values_, dout_t, values_);
         g.dq[t * size_ + c] += dquery;
         dsums[t] += dquery * query(t)[c];
       }
     }
-    // The parts of the outputs that tokens of this chunk wrote.
+    // Gradients through the contributions of tokens s to the outputs of tokens t.
     for (int64_t t = 0; t < n_; ++t)
       for (int64_t s = 0; s <= t; ++s) {
         loops_.axpy(dd.data() + s * values_, p_[at(t, s)], dout + t * values_, values_);
@@ -123,7 +123,7 @@ class DeltaChunk {
         loops_.axpy(g.dk + s * size_, scaled, query(t), size_);
         dsums[t] += x, dsums[s] -= x;
       }
-    // Replaces dd by the gradient of diag(strength) e, the right side of the equation of d.
+    // Replaces dd by the gradient of diag(strength) e, the right-hand side of the equation for d.
     for (int64_t t = n_; t-- > 0;)
       for (int64_t s = 0; s < t; ++s)
         loops_.axpy(dd.data() + s * values_, -strength[t] * b_[at(t, s)], dd.data() + t * values_, values_);

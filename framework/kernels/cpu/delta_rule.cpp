@@ -47,8 +47,8 @@ struct Problem {
   int64_t heads_of_key() const { return heads / groups; }
   int64_t state_size() const { return size * values; }
   bool resets(int64_t b, int64_t i) const { return first && first[b * rows + i] == begin + i; }
-  // Returns the end of the chunk of sequence b that begins at row i. A chunk does not contain the first row of a
-  // document, except as its own first row.
+  // Returns the end of the chunk of sequence b that begins at row i. Only the first row of a chunk may be the first row
+  // of a document.
   int64_t chunk_end(int64_t b, int64_t i) const {
     int64_t end = i + 1;
     while (end < std::min(rows, i + delta_chunk) && !resets(b, end)) ++end;
@@ -149,7 +149,7 @@ struct Results {
   const A* dlast_state;  // null: zero
 };
 
-// Writes the gradients of a head's rows, given those of its normalised rows.
+// Writes the gradients of a head's rows, given the gradients of its normalised rows.
 template <class T, class A>
 void store_through_norm(T* out, const std::vector<A>& gradient, const typename Problem<T>::Normalised& x, A factor,
                         const Problem<T>& p, int64_t b, int64_t g) {
@@ -203,7 +203,7 @@ void backward_task(const Problem<T>& p, const Results<T>& r, int64_t b, int64_t 
       chunk.backward(of_chunk, dout.data(), S, dS.data());
       if (p.resets(b, i)) {
         std::fill(dS.begin(), dS.end(), A{0});
-        of_chunk.dlog[0] = 0;  // without rounding errors, it would be zero, because the state was reset
+        of_chunk.dlog[0] = 0;  // the exact gradient is zero, because the state was reset
       }
       for (int64_t t = i; t < end; ++t) {
         const int64_t at = (b * p.rows + t) * p.heads + h;

@@ -34,7 +34,7 @@ void choose_for(int64_t expert, const std::vector<int64_t>& rows, int64_t most, 
   std::vector<Candidate> order;
   order.reserve(rows.size());
   for (const int64_t row : rows) order.push_back({scores.at(row, expert), static_cast<int64_t>(order.size())});
-  // The order is total, so the set of the first candidates does not depend on the algorithm.
+  // The order is total, so the set of the first `most` candidates is unique.
   std::nth_element(order.begin(), order.begin() + most, order.end(), [](const Candidate& a, const Candidate& b) {
     return a.score != b.score ? a.score > b.score : a.place < b.place;
   });
@@ -72,9 +72,7 @@ void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, cons
         for (int64_t t = begin; t < std::min(tokens, begin + scope_tokens); ++t)
           if (!row || row[t] >= 0) in_scope.push_back(row ? row[t] : t);
         const int64_t valid = std::ssize(in_scope);
-        const double mean = static_cast<double>(slots * valid) / static_cast<double>(experts);
-        // Limits the result before the cast, because a huge factor gives a result that exceeds every integer type.
-        const auto most = static_cast<int64_t>(std::min(static_cast<double>(valid), std::ceil(factor * mean)));
+        const int64_t most = tokens_of_expert(valid, slots, experts, factor);
         parallel_for(experts, row_grain(8 * valid), [&](int64_t first, int64_t last) {
           for (int64_t e = first; e < last; ++e) choose_for<A>(e, in_scope, most, all, chosen.data());
         });

@@ -4,7 +4,7 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// Calls the kernels of the product and of the activation one after the other.
+// Calls the kernel of the product, then the kernel of the activation.
 void forward(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,
              const GroupOffsets& offsets, const Tensor& weights) {
   GroupedMatmulKernels::of_cpu.forward(stream, gate_up, x, w, offsets, Write::replace);

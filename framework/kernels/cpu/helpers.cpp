@@ -11,7 +11,7 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// Time limit of spinning before a thread sleeps: about the time to put a thread to sleep and to wake it. At this limit,
+// Time that a thread spins before it sleeps. It is about the time to put a thread to sleep and to wake it, so that
 // spinning at most doubles the cost of a wait.
 constexpr std::chrono::microseconds spin_limit{50};
 

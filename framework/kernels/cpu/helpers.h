@@ -13,7 +13,7 @@
 namespace hexad::kernels::cpu {
 
 /// Counting semaphore that only one thread increments. It replaces std::counting_semaphore, whose waiting threads first
-/// yield their core to other runnable threads and may get the core back late.
+/// yield their core to other runnable threads and may get it back late.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }
@@ -34,8 +34,8 @@ class Semaphore {
   sem_t semaphore_;
 };
 
-/// Threads that compute pieces of the work of their owner thread and sleep when there is no work. They are created at
-/// first use.
+/// Threads that compute pieces of the work of an owner thread and sleep when there is no work. Each is created at first
+/// use.
 class Helpers {
  public:
   struct Work {
@@ -50,7 +50,8 @@ class Helpers {
   Helpers& operator=(const Helpers&) = delete;
 
   /// Calls `work` for each piece and returns when all pieces have been computed. The calling thread computes the first
-  /// piece, then every piece that no helper has begun. A helper that gets no core therefore does not delay the call.
+  /// piece, then every piece that no helper has begun. Therefore a helper that is not scheduled does not delay the
+  /// call.
   void run(const Work& work);
 
  private:

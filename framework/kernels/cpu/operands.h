@@ -1,4 +1,4 @@
-// Functions for checking and reading operands, which several kernel families use.
+// Functions that check and read operands, for several kernel families.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ inline const int64_t* distinct_indices(std::string_view op, std::string_view nam
   return p;
 }
 
-/// Calls f(begin, end) in parallel on pieces of [0, n). For elementwise loops.
+/// Calls f(begin, end) in parallel on pieces of [0, n), for elementwise loops.
 template <class F>
 void parallel_elements(int64_t n, const F& f) {
   parallel_for(n, 16384, f);

@@ -48,7 +48,7 @@ void with_operands(std::string_view op, const Tensor& main, const Tensor& weight
 }
 
 /// Updates elements [begin, end) of a slice whose moments are bf16. `p` and `w` point to the main weight and the model
-/// weight of element `begin`. Each call of the loop gets elements that are adjacent in the whole parameter.
+/// weight of element `begin`. Each call of the loop gets elements that are contiguous in the whole parameter.
 template <class T, class G>
 void update_bf16_moments(const AdamwSlice& s, float* p, T* w, const AdamwConstants<float>& constants, int64_t begin,
                          int64_t end) {
@@ -64,9 +64,9 @@ void update_bf16_moments(const AdamwSlice& s, float* p, T* w, const AdamwConstan
   }
 }
 
-/// Updates a slice whose main weights are rests. Computes the main weights of a block in a buffer, where the loops for
-/// f32 main weights update them. The results are therefore bitwise identical to those with f32 main weights. M is the
-/// dtype of the moments.
+/// Updates a slice whose main weights are rests. Computes the main weights of a block in a buffer, in which the loops
+/// for f32 main weights update them. The results are therefore bitwise identical to those with f32 main weights. M is
+/// the dtype of the moments.
 template <class M, class G>
 void update_rests(const AdamwSlice& s, const AdamwConstants<float>& constants) {
   constexpr int64_t block = 1024;

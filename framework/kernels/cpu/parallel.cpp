@@ -13,7 +13,7 @@ namespace {
 // may use all cores.
 thread_local int threads_of_kernels = 1;
 
-// Makes loops inside a parallel loop run only on this thread during the lifetime of this object.
+// During the lifetime of an object, parallel loops run only on this thread.
 class Alone {
  public:
   ~Alone() { threads_of_kernels = before_; }

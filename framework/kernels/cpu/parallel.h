@@ -18,9 +18,9 @@ void parallel_for(int64_t count, int64_t grain, void (*call)(const void* body, i
 
 /// Calls body(begin, end) for pieces that cover [0, count). There are at most as many pieces as threads, and each has
 /// at least `grain` items if `count` is not smaller. Pieces depend only on `count`, `grain` and the number of threads.
-/// Each piece is computed by the calling thread or by a helper. A result must not depend on the pieces or threads:
-/// there must be no sums across items. If there is more than one piece, parallel loops inside the body run on one
-/// thread, and `body` must not throw. Throws Error(resource) if a thread cannot be created.
+/// Each piece is computed by the calling thread or by a helper. Results must not depend on the pieces or threads, so
+/// `body` must not sum across items. If there is more than one piece, parallel loops inside the body run on one thread,
+/// and `body` must not throw. Throws Error(resource) if a thread cannot be created.
 template <class Body>
 void parallel_for(int64_t count, int64_t grain, const Body& body) {
   detail::parallel_for(

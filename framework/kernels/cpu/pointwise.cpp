@@ -140,7 +140,7 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   });
 }
 
-// Computes blocks whose sums stay in the first-level cache. Every addend is then read once, and the result is written
+// Computes blocks whose sums fit in the first-level cache, so that every addend is read once and the result is written
 // once.
 template <class T>
 void sum_blocks(T* out, const std::vector<const T*>& addends, int64_t first, int64_t end) {

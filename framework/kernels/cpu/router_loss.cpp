@@ -34,7 +34,7 @@ double sum_over_tokens(int64_t tokens, int64_t experts, const F& f) {
   return std::accumulate(addends.begin(), addends.end(), 0.0);
 }
 
-// Upper bound of scopes for kernels that only need to know whether a token has a scope.
+// Number of scopes for kernels that only test whether a token has a scope.
 constexpr int64_t any = std::numeric_limits<int32_t>::max();
 
 void count(Stream& stream, const Tensor& counts, const Tensor& totals, const Tensor& ids, const Tensor& segment) {

@@ -32,7 +32,7 @@ class Groups {
     require_offsets(op_, offsets, groups_, rows_);
     for (size_t e = 0; e + 1 < offsets.size(); ++e)
       require(offsets[e + 1] - offsets[e] <= most_, "[", op_, "] group ", e, " has ", offsets[e + 1] - offsets[e],
-              " rows; expected ", most_, " at most");
+              " rows; expected at most ", most_);
     return offsets;
   }
 

@@ -18,8 +18,8 @@ void mask(Stream& stream, const Tensor& ids, const Tensor& valid) {
   });
 }
 
-// Sorts by counting. The counts of the previous experts determine the first row of an expert. The other rows of the
-// expert follow in order.
+// Sorts by counting. The counts of the previous experts determine the first row of an expert, and its slots take
+// consecutive rows in order.
 void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
   stream.run([=] {
     const int64_t slots = ids.numel(), top_k = ids.dim(1), experts = offsets.numel() - 1;

@@ -12,8 +12,8 @@ namespace {
 
 using Split = SplitSoftmaxKernels;
 
-// Reduces x[0 .. n) with f in 16 lanes that the compiler may put into vectors. Every lane begins with `start`, which
-// must not change a result. The order of reduction is fixed, but differs from that of a plain loop.
+// Reduces x[0 .. n) with f in 16 lanes, so that the compiler can use vectors. Every lane and the result begin with
+// `start`. The order of reduction is fixed, but differs from that of a plain loop.
 template <class A, class F>
 A fold(const A* x, int64_t n, A start, const F& f) {
   constexpr int64_t lanes = 16;
@@ -49,7 +49,7 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
         for (int64_t t = begin; t < end; ++t) {
           A* row = x + t * columns.count;
           out[Split::at_target * rows + t] = columns.hold(target[t]) ? row[target[t] - columns.first] : A(0);
-          // m is finite even if every logit is -inf; such logits then become 0 and not NaN. The maximum ignores NaN,
+          // m is finite even if every logit is -inf, so that such logits become 0 and not NaN. The maximum ignores NaN,
           // but the sum becomes NaN.
           const A m =
               fold(row, columns.count, std::numeric_limits<A>::lowest(), [](A a, A b) { return b > a ? b : a; });

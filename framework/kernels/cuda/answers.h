@@ -7,9 +7,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns the number of rows per chunk: as many as have 512 MiB of f32 logits, but at least 4096. If there are fewer
-/// rows, a chunk has all of them. Chunks are large, because every chunk reads and writes the weight gradient of the
-/// head.
+/// Returns the number of rows per chunk: as many as have 512 MiB of f32 logits, but at least 4096, and at most `rows`.
+/// Chunks are large, because every chunk reads and writes the weight gradient of the head.
 inline int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
   constexpr int64_t fewest = 4096, logits = 512 * 1024 * 1024 / 4;
   return std::max<int64_t>(1, std::min(rows, std::max(fewest, logits / std::max<int64_t>(1, vocabulary))));
@@ -17,7 +16,7 @@ inline int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
 
 /// Returns the number of partial sums of the gradient of a norm's gain.
 inline int64_t partials(int64_t rows) {
-  // Minimum number of rows in each of several partial sums, and maximum number of partial sums: two for each
+  // Minimum number of rows per partial sum, if there are several, and maximum number of partial sums: two for each
   // multiprocessor of an H100.
   constexpr int64_t fewest_rows = 16, most = 264;
   return std::clamp<int64_t>(rows / fewest_rows, 1, most);

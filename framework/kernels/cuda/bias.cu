@@ -12,8 +12,8 @@ namespace {
 
 constexpr int threads = 256, at_once = 4;
 
-/// Division of rows among the threads of a block. `lanes` adjacent threads process one row, with one vector each. The
-/// next threads process the next row. `across` such blocks cover the width of a row.
+/// Division of rows among the threads of a block. Each row is processed by `lanes` adjacent threads, with one vector
+/// each. `across` blocks cover the width of a row.
 struct Sharing {
   int lanes;
   int64_t across;

@@ -1,6 +1,6 @@
 // Drops the slots that exceed the capacity. One block per expert and scope finds the lowest score that is kept, digit
-// by digit, beginning with the most significant digit. It drops all slots with lower scores. Of the slots with exactly
-// this score, it drops those of the last tokens.
+// by digit, beginning with the most significant digit. It drops all slots with lower scores. Among the slots with
+// exactly this score, it drops the slots of the last tokens.
 #include <limits>
 
 #include "framework/kernels/cuda/order.cuh"

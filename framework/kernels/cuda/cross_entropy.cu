@@ -22,15 +22,15 @@ struct Operands {
   A scale;
 };
 
-/// Returns the logit of the target. If the target is not below the size of the vocabulary, returns NaN. The loss is
-/// then NaN, and the step is skipped.
+/// Returns the logit of the target, or NaN if the target is not below the size of the vocabulary. The loss is then NaN,
+/// and the step is skipped.
 template <class A, class D>
 __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {
   return target < o.vocabulary ? o.logits[row * o.vocabulary + target] : std::numeric_limits<A>::quiet_NaN();
 }
 
-// Number of vectors of a row per thread, and maximum number of threads. Together they hold 32768 elements. Cards that
-// permit 99 KiB of shared memory hold 24576.
+// Number of vectors of a row per thread, and maximum number of threads. A block can hold rows of 32768 elements, or of
+// 24576 on cards that permit 99 KiB of shared memory.
 constexpr int held = 8, most_threads = 1024;
 constexpr int row_elements = 4;  // f32 elements in 16 bytes
 

@@ -1,6 +1,6 @@
-// The gated delta rule, token by token. Simple and slow: a block computes one value head (in backward, all value heads
-// of one key head) of one sequence, and the state is in global memory. A thread computes whole columns of the state or,
-// in one part of backward, whole rows.
+// The gated delta rule, token by token. This implementation is simple and slow. A block computes one value head (in
+// backward, all value heads of one key head) of one sequence. The state is in global memory. A thread computes whole
+// columns of the state or, in one part of backward, whole rows.
 #include "framework/kernels/cuda/vectors.cuh"
 #include "framework/kernels/kernel_table.h"
 
@@ -111,8 +111,8 @@ __device__ void run_column(sum_t<D>* S, sum_t<D>* decayed, const Rule<D>& r, int
 }
 
 // Computes the gradients of token i of sequence b and value head h, and adds those of the query and key to sums_q and
-// sums_k. `state` is the state after the decay. dS is the gradient of the state after the token, and becomes that of
-// the state before it.
+// sums_k. `state` is the state after the decay. On entry, dS is the gradient of the state after the token; on return,
+// of the state before it.
 template <class D>
 __device__ void token_backward(const Back<D>& o, const Rule<D>& r, const sum_t<D>* state, sum_t<D>* dS,
                                sum_t<D>* columns, int64_t b, int64_t i, int64_t h) {
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(threads) backward_kernel(Back<D> o, Rule<D> r)
   }
   for (int64_t h = g * shared; h < (g + 1) * shared; ++h) {
     const int64_t base = (b * r.heads + h) * elements;
-    // The state before the first part moves through all parts, in the memory of dS.
+    // Computes the state before each part, in the memory of dS.
     for (int64_t u = threadIdx.x; u < r.values; u += threads) {
       for (int64_t c = 0; c < r.size; ++c) dS[c * r.values + u] = r.state ? r.state[base + c * r.values + u] : A(0);
       for (int64_t part = 0; part < o.parts; ++part) {

@@ -1,4 +1,4 @@
-// The first product of SwiGLU experts and their activation: in one launch on tensor cores, or one after the other.
+// The first product of SwiGLU experts and their activation: in one launch on tensor cores, or in separate launches.
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 #include "framework/kernels/cuda/products/product_groups.h"

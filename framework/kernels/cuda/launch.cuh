@@ -40,7 +40,7 @@ struct DeviceType<bf16> {
 };
 template <class T>
 using device_t = typename DeviceType<T>::type;
-/// Type in which elements of a device type are summed: double for double, otherwise float.
+/// Type in which elements of type D are summed: double for double, otherwise float.
 template <class D>
 using sum_t = std::conditional_t<std::is_same_v<D, double>, double, float>;
 
@@ -173,8 +173,8 @@ void launch(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, i
   launch_shared<0>(op, kernel, blocks, threads, 0, stream, std::forward<Arguments>(arguments)...);
 }
 
-/// Returns the number of blocks for a loop over n items whose stride is the whole grid. There are at most as many
-/// blocks as fill the card, and each has work.
+/// Returns the number of blocks for a grid-stride loop over n items: at most as many as fill the card, and none without
+/// work.
 inline int64_t blocks_for(Stream& stream, int64_t n, int64_t per_block, int blocks_per_multiprocessor = 8) {
   return blocks_of_loop(n, per_block,
                         int64_t{cuda_stream(stream).card().multiprocessors()} * blocks_per_multiprocessor);
@@ -198,7 +198,7 @@ __device__ __forceinline__ A warp_max(A x) {
 }
 
 /// Returns the sum over all threads of the block, on every thread. The number of threads must be a multiple of 32 and
-/// at most 1024. `scratch` is 32 elements of shared memory, which the next call may use again.
+/// at most 1024. `scratch` is 32 elements of shared memory. The next call may reuse them without a barrier.
 template <class A>
 __device__ __forceinline__ A block_sum(A x, A* scratch) {
   x = warp_sum(x);

@@ -33,7 +33,7 @@ struct Blocks {
 /// Returns the number of blocks for n items if each block processes `per_block` items.
 constexpr int64_t blocks_of(int64_t n, int64_t per_block) { return (n + per_block - 1) / per_block; }
 
-/// Like blocks_of(), but returns at most `most`. Kernels that use it loop over items with a stride of the whole grid.
+/// Returns blocks_of(n, per_block), but at most `most`, for kernels with a grid-stride loop.
 constexpr int64_t blocks_of_loop(int64_t n, int64_t per_block, int64_t most) {
   return std::clamp<int64_t>(blocks_of(n, per_block), 0, most);
 }
@@ -44,8 +44,8 @@ inline bool multiples_of(int elements, size_t size, const void* address, std::in
          std::ranges::all_of(distances, [elements](int64_t d) { return d % elements == 0; });
 }
 
-/// Groups of threads that process one row each. The `lanes` threads of a group take the vectors of the row in turn. A
-/// group is a part of a warp, one warp, or the whole block.
+/// Groups of threads that process one row each. Vector v of the row belongs to thread v % lanes of the group. A group
+/// is a part of a warp, one warp, or the whole block.
 struct RowGroups {
   int lanes;
   int threads;  // threads of a block

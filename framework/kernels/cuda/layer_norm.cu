@@ -18,7 +18,7 @@ struct Forward {
   A eps;
 };
 
-/// Normalises rows with one group of threads per row. The row stays in the group's registers.
+/// Normalises rows with one group of threads per row. The group keeps the row in registers.
 template <class D>
 __global__ void __launch_bounds__(most_threads) forward_rows(Forward<D> o, int lanes) {
   using A = sum_t<D>;

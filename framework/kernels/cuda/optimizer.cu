@@ -31,7 +31,7 @@ struct Slice {
   W* weights;  // null: the main weights are the only copy
   const G* gradient;
   int64_t count;
-  int64_t first_chunk;  // total number of chunks in the previous slices
+  int64_t first_chunk;  // number of chunks in all previous slices
   A keep;               // 1 - lr * decay
   bool aligned;         // true if all addresses are multiples of the size of a vector
   Rounding<M> rounding;
@@ -87,8 +87,8 @@ struct Moments<__nv_bfloat16> {
 __device__ __forceinline__ uint32_t bits_of(float v) { return std::bit_cast<uint32_t>(v); }
 __device__ __forceinline__ uint16_t bits_of(__nv_bfloat16 v) { return std::bit_cast<uint16_t>(v); }
 
-/// Access to the main weights of a vector of elements. This primary template is for main weights that are stored as
-/// such.
+/// Access to the main weights of a vector of elements. The primary template is for main weights that are stored in
+/// full.
 template <class A, class W, class M, class P, int N>
 struct MainWeights {
   Words<P, N> main;

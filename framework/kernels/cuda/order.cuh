@@ -1,4 +1,4 @@
-// Converts floating-point numbers to unsigned integers with the same order.
+// Conversion of floating-point numbers to unsigned integers with the same order.
 #pragma once
 
 #include <cstdint>

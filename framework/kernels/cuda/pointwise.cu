@@ -55,7 +55,7 @@ struct ClampBackward {
   }
 };
 
-/// Maximum number of addends in a kernel's parameter. Their addresses take 512 of the 4096 bytes that every card
+/// Maximum number of addends of one launch. Their addresses take 512 of the 4096 bytes of parameters that every card
 /// accepts.
 constexpr int most_addends = 64;
 template <class D>

@@ -10,8 +10,8 @@ namespace {
 // Number of threads of a block for narrow rows, and maximum number of threads. Rows that are too wide for the maximum
 // are not held in registers.
 constexpr int narrow_threads = 128, most_threads = 256;
-// Number of threads of a block in backward, and its maximum for each number of vectors per thread. Both are large,
-// because there is only one block per partial sum.
+// Number of threads of a block in backward, and maximum number for `held` vectors per thread. Both are large, because
+// there is only one block per partial sum.
 constexpr int backward_threads = 256;
 constexpr int most_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
 
@@ -24,7 +24,7 @@ struct Forward {
   A eps;
 };
 
-/// Normalises rows with one group of threads per row. The row stays in registers, with at most `held` vectors per
+/// Normalises rows with one group of threads per row. The row is kept in registers, with at most `held` vectors per
 /// thread.
 template <class D, int held>
 __global__ void __launch_bounds__(held <= 4 ? narrow_threads : most_threads) forward_rows(Forward<D> o, int lanes) {

@@ -8,11 +8,12 @@ namespace {
 
 constexpr int at_once = 2;  // items per thread whose loads are in flight together
 
-/// The rows [T H, C] of the queries or of the keys. `out` may be `x`.
+/// Heads of the queries or of the keys, one per row: [tokens * heads, size of a head]. `out` may be `x`.
 template <class D>
 struct Heads {
   Rows<D> out, x;
-  int64_t per_token = 1, rows = 0;
+  int64_t per_token = 1;  // heads of a token
+  int64_t rows = 0;       // tokens * heads; 0 if the call has no queries or no keys
 };
 
 template <class A>
@@ -24,8 +25,8 @@ struct Angles {
 };
 
 /// Rotates the items of one block. A head has `per_row` items. Each of the first P / N items contains N elements and
-/// their partners, which are P elements later. Each further item contains N elements after all pairs, which are only
-/// copied.
+/// their partners, which are P elements later. The remaining items contain N elements each, which follow all pairs and
+/// are only copied.
 template <int N, class D, class A>
 __device__ __forceinline__ void rotate_block(const Heads<D>& heads, const Angles<A>& angles, int64_t block,
                                              int64_t per_row) {
@@ -73,7 +74,7 @@ __device__ __forceinline__ void rotate_block(const Heads<D>& heads, const Angles
   }
 }
 
-/// Rotates queries and keys. The first `blocks_of_q` blocks rotate queries, and the others rotate keys.
+/// Rotates queries and keys. The first `blocks_of_q` blocks rotate queries, and the remaining blocks rotate keys.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads)
     rotate(const __grid_constant__ Heads<D> q, const __grid_constant__ Heads<D> k, Angles<sum_t<D>> angles,

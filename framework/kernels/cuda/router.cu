@@ -16,8 +16,8 @@ constexpr double tiny = 1e-20;  // prevents 0/0 if the scores of all chosen expe
 constexpr int warps = 4, threads = warps * warp_size;
 constexpr unsigned whole_warp = 0xffffffffu;
 
-/// Number of blocks for which a multiprocessor must have registers. Without such a bound, the compiler takes 32 or 40
-/// registers per thread and stores other values in memory.
+/// Minimum number of resident blocks per multiprocessor, which bounds the registers per thread. Without it, the
+/// compiler uses only 32 or 40 registers and spills the remaining values to memory.
 template <int N>
 constexpr int resident = N > 8 ? 4 : 8;
 
@@ -48,7 +48,7 @@ Rule<A> rule_for(const RouterRule& rule, int64_t experts) {
           .floor = static_cast<A>(rule.normalize_floor)};
 }
 
-/// Order of an expert or group that can no longer be chosen. It is lower than all other orders.
+/// Order of an expert or group that can no longer be chosen: lower than all other orders.
 constexpr uint32_t taken = 0;
 
 /// Returns the number that `order` represents; -infinity for NaN.

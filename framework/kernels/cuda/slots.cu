@@ -1,7 +1,7 @@
 // Sorts slots by expert with a stable counting sort. The slots are divided into parts, one per block. First, each block
 // counts the slots of its part by expert. Sums over experts and parts then give the first row for the slots of each
-// expert in each part. Finally, the blocks write their slots to these rows. A radix sort is used if there are more
-// experts (or pairs of a chunk and an expert) than a block has counters.
+// expert in each part. Finally, the blocks write their slots to these rows. If there are more experts (or pairs of a
+// chunk and an expert) than counters in a block, a radix sort is used instead.
 #include "framework/kernels/cuda/radix_sort.h"
 #include "framework/kernels/cuda/scan.cuh"
 #include "framework/kernels/kernel_table.h"
@@ -189,7 +189,7 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
   require_flat("slots_sort", "offsets", offsets, offsets.numel());
   require(offsets.numel() > 0, "[slots_sort] offsets has no elements; expected one more than there are experts");
   require(ids.numel() <= (1 << 30), "[slots_sort] cannot sort ", ids.dim(0), " tokens of ", ids.dim(1),
-          " slots; expected at most 2^30 slots in all");
+          " slots; expected at most 2^30 slots in total");
   if (offsets.numel() - 1 > counters && ids.numel() > 0) return sort_many(stream, tokens, rows, offsets, ids);
   const Parts p = parts_of(ids.dim(0), ids.dim(1), offsets.numel() - 1);
   const Tensor counts = Tensor::empty({int64_t{p.experts} * (p.count + 1)}, Dtype::i32, ids.device());

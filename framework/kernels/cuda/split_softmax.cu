@@ -1,5 +1,5 @@
-// Softmax cross-entropy over columns that are divided among ranks. One block computes one row. A short row stays in the
-// first-level cache between the passes.
+// Softmax cross-entropy over columns that are divided among ranks. One block computes one row. A short row remains in
+// the first-level cache between the passes.
 #include <limits>
 
 #include "framework/kernels/cuda/launch.cuh"
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(threads) start_kernel(A* statistics, Columns<A
   const int64_t column = c.target_column();
   // The logit of the target must be read before the row is overwritten.
   const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);
-  // m is finite even if every logit is -inf; such logits then become 0 and not NaN.
+  // m is finite even if every logit is -inf, so that such logits become 0 and not NaN.
   A m = std::numeric_limits<A>::lowest(), total = 0;
   for (int64_t v = threadIdx.x; v < c.count; v += threads) m = row[v] > m ? row[v] : m;
   m = block_max(m, scratch);
@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(threads)
   const auto of = [&](int64_t r, Split::Statistic what) {
     return statistics[(r * Split::statistics_count + what) * c.rows + blockIdx.x];
   };
-  // Every thread combines the statistics of all ranks in the order of the ranks. There are three numbers per rank. All
-  // threads read the same number at the same time, which is fast.
+  // Every thread combines the statistics of all ranks in the order of the ranks. All threads read the same number at
+  // the same time, so each read is one access per warp.
   A m = of(0, Split::largest), total = 0, logit = 0;
   for (int64_t r = 1; r < ranks; ++r) m = m < of(r, Split::largest) ? of(r, Split::largest) : m;
   for (int64_t r = 0; r < ranks; ++r) {

@@ -31,8 +31,8 @@ struct WordOf<1> {
   using type = unsigned char;
 };
 
-/// N elements, stored as words with two bf16 per register. In a Vector that is used later, the compiler tends to use
-/// one register per bf16.
+/// N elements, stored as words with two bf16 per register. For a Vector, the compiler tends to use one register per
+/// bf16.
 template <class D, int N>
 struct Words {
   static constexpr int bytes = static_cast<int>(sizeof(D)) * N;
@@ -75,7 +75,7 @@ __device__ __forceinline__ void store(D* p, const Vector<D, N>& v) {
   for (int w = 0; w < words.count; ++w) reinterpret_cast<typename Words<D, N>::Word*>(p)[w] = words.at[w];
 }
 
-/// Loads a vector that is not read again soon. The caches evict it first.
+/// Loads a vector with a hint to evict it from the caches first, because it is not reused.
 template <int N, class D>
 __device__ __forceinline__ Words<D, N> load_words_once(const D* p) {
   Words<D, N> words;
@@ -101,7 +101,7 @@ __device__ __forceinline__ sum_t<D> sigmoid(sum_t<D> x) {
   }
 }
 
-/// Returns the rows of a tensor; no rows if it is undefined.
+/// Returns the rows of a tensor, or no rows if it is undefined.
 template <class T>
 Rows<device_t<T>> rows_if_defined(std::string_view op, const Tensor& t) {
   return t.defined() ? rows_of<T>(op, t) : Rows<device_t<T>>{};

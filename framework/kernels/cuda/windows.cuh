@@ -15,7 +15,7 @@ struct WindowPlaces {
   int64_t count;             // number of runs
   int64_t row_bytes;
 
-  /// Returns the place of row r.
+  /// Returns the address of row r.
   __device__ std::byte* operator()(int64_t r) const {
     int64_t first = 0, last = count - 1;  // binary search for the index of the run
     while (first < last) {
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(window_threads)
   }
 }
 
-/// Launches window_kernel with words of 16, 4 or 2 bytes, the widest of these that rows and places permit.
+/// Launches window_kernel with words of 16, 4 or 2 bytes: the widest words that rows and places permit.
 template <Towards towards>
 void copy_by_window(std::string_view op, Stream& stream, const Tensor& window, const Tensor& distances,
                     const Tensor& runs, const Tensor& rows, const Tensor& index) {
@@ -73,7 +73,7 @@ void copy_by_window(std::string_view op, Stream& stream, const Tensor& window, c
   const uintptr_t together = reinterpret_cast<uintptr_t>(begin) | reinterpret_cast<uintptr_t>(data) |
                              static_cast<uintptr_t>(row_bytes | pitch);
   require(together % sizeof(unsigned short) == 0, "[", op, "] rows of ", row_bytes,
-          " bytes or their places are odd; expected a multiple of 2 bytes");
+          " bytes or their addresses are odd; expected multiples of 2 bytes");
   const auto start = [&]<class Word>(Word* words) {
     constexpr auto bytes = static_cast<int64_t>(sizeof(Word));
     launch(op, window_kernel<towards, Word>, blocks_of(count, window_warps), window_threads, stream, places, words,

@@ -120,8 +120,8 @@ __device__ float scale_of(float largest) {
 }
 
 /// Computes x / divisor for many x, from the rounded reciprocal of the divisor. The exact remainder corrects the
-/// quotient twice, which removes an error of a few units in the last place (Markstein 1990). The result is rounded like
-/// a division unless it is so small that its code is zero.
+/// quotient twice, which removes an error of a few units in the last place (Markstein 1990). The result equals that of
+/// a division, except for results so small that their code is zero.
 struct Divider {
   float divisor, reciprocal;
   bool exact;  // true if no relevant remainder is a subnormal float

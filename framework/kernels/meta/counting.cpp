@@ -109,8 +109,8 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Counts the product, and the activation as if it were a separate kernel. That is true of most devices. What one kernel
-// saves on the others has not been measured.
+// Counts the product, and the activation as if it were a separate kernel. Most devices have no fused kernel. The time
+// that a fused kernel saves has not been measured.
 const GroupedSwigluKernels grouped_swiglu{
     .forward =
         [](Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,
@@ -181,7 +181,7 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
       out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2), shape.sequences * q.dim(1)});
 }
 
-// Counts twice the FLOPs of forward, because each of the two products of attention has two operands with a gradient.
+// Counts twice the FLOPs of forward, because both products of attention have two operands with gradients.
 void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
                         const AttentionShape& shape) {
   forget(gradients);

@@ -42,8 +42,8 @@ void forget_output(const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>) forget(operand);
 }
 
-/// Returns the bytes that are counted for an operand of an entry: the bytes of its tensors; 0 for other arguments.
-/// Tensors that are both read and written count twice only in an AdamwSlice.
+/// Returns the bytes that are counted for an operand of an entry: the bytes of its tensors; 0 for other arguments. A
+/// tensor that is both read and written counts once, except in an AdamwSlice, where it counts twice.
 inline int64_t bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
 inline int64_t bytes_of(std::span<const Tensor> tensors) {
   int64_t bytes = 0;
@@ -132,7 +132,7 @@ void attention_backward(Stream&, const AttentionGradients& gradients, const Tens
                         const AttentionShape& shape);
 extern const DeltaRuleKernels delta_rule;
 void scatter(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
-/// Counts a copy to or from offload memory as such.
+/// Logs a copy to or from offload memory as offload or restore, and any other copy as memory work.
 void copy(Stream&, const Tensor& out, const Tensor& x);
 void sgd(Stream&, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr, const Tensor& factor);
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,

@@ -18,8 +18,8 @@ namespace hexad::kernels::meta {
 using namespace tensor;
 namespace {
 
-// Returns a view of `t` for the CPU's kernels, whose first element is at `first_element`. This is null for a `t`
-// without elements; the view then has no memory.
+// Returns a view of `t` for the CPU's kernels, whose first element is at `first_element`. `first_element` is null if
+// `t` has no elements; the view then has no memory.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
   const int64_t offset = static_cast<std::byte*>(device_raw(t)) - DeviceAccess::begin(*t.storage());
@@ -49,7 +49,7 @@ std::span<std::byte> contents(const Tensor& t) {
 void write_results(const Tensor& of, std::string_view kernel, std::vector<int64_t> numbers, const Tensor& operand,
                    std::span<const Tensor> results, const std::function<void()>& compute) {
   const bool flat = operand.contiguous() && std::ranges::all_of(results, &Tensor::contiguous);
-  if (!flat) return compute();  // which refuses such tensors
+  if (!flat) return compute();  // which throws for such tensors
   std::vector<std::span<std::byte>> bytes;
   for (const Tensor& result : results) bytes.push_back(contents(result));
   run_of(of).results().write({kernel, std::move(numbers), contents(operand)}, bytes, compute);
@@ -65,8 +65,8 @@ void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, con
   choose_on_meta_device(ids, rule, logits.dim(1), false);
 }
 
-// The scores are not known. The experts choose tokens in turn, so that all experts have about equally many tokens, and
-// all tokens about equally many experts. Choices that no token could keep are not made.
+// The scores are not known. The experts choose tokens in turn, so that all experts get similar numbers of tokens, and
+// all tokens similar numbers of experts. A factor above 1 counts as 1, because a token keeps at most K choices.
 void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
                    double factor) {
   log_issue<&KernelTable::expert_choice, &ExpertChoiceKernels::choose>(

@@ -37,8 +37,8 @@ inline int64_t index_at(const Array& a, int64_t i) { return static_cast<int64_t>
 /// Returns the elements of `t`, or zeros in the shape of `like` if `t` is undefined.
 Array load_or_zeros(const Tensor& t, const Tensor& like);
 
-/// Host access to the memory from a tensor's first element to its last element. If the tensor is on a device, this is a
-/// copy in host memory, which put_back() writes to the device.
+/// Host access to the memory from a tensor's first element to its last element. For a tensor on a device, the object
+/// has a copy in host memory, which put_back() writes to the device.
 class HostMemory {
  public:
   explicit HostMemory(const Tensor& t);

@@ -46,7 +46,7 @@ struct Rule {
     }
     return inverse;
   }
-  // Replaces dy, the gradient of y = normalise(x), by that of x.
+  // Replaces dy, the gradient of y = normalise(x), by the gradient of x.
   static void through_norm(Array& dy, const Array& y, const std::vector<double>& inverse, double factor) {
     for (int64_t r = 0; r < y.rows; ++r) {
       double dot = 0;

@@ -8,8 +8,8 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// An expert chooses a token if fewer tokens than it may choose precede it. A token keeps an expert if fewer than K of
-// the experts that choose it precede it.
+// An expert that may choose n tokens chooses a token if fewer than n tokens precede it in the expert's order. A token
+// keeps an expert that chose it if fewer than K such experts precede that expert in the token's order.
 void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
                    double factor) {
   stream.run([=] {

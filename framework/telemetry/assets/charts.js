@@ -104,7 +104,7 @@ function chartKit(tables) {
             pointHitRadius: 0, pointHoverRadius: 4, tension: 0, ...alone, ...more};
   }
   /// Returns the line of the evaluations of one text. The first line of a run has dots, unless it has more than 60
-  /// points. Later lines have hollow diamonds in front of the dots, so points of several lines at the same step stay
+  /// points. Later lines have hollow diamonds in front of the dots, so points of several lines at the same step remain
   /// visible.
   function heldoutLine(label, curve, hex, i, more = {}) {
     const dots = curve.step.length > 60 ? 0 : curve.step.length === 1 ? 4 : 3;

@@ -86,7 +86,7 @@ class Heatmap {
       if (cell.relative < least.relative) least = cell;
     }));
     const say = (cell) => `layer ${cell.layer}, expert ${cell.expert} (${cell.relative.toFixed(2)}×)`;
-    const text = `Busiest: ${say(most)}. Idlest: ${say(least)}.`;
+    const text = `Busiest: ${say(most)}. Least busy: ${say(least)}.`;
     document.getElementById('heat-summary').textContent = text;
     document.getElementById('heat-step-value').textContent = snapshot.step.toLocaleString('en');
     this.canvas.setAttribute('aria-label', `Expert load at step ${snapshot.step}. ${text}`);

@@ -24,7 +24,8 @@ struct RowGroups {
   kernels::GroupOffsets shadows{};  // offsets of each shadow's rows, from the first row of a shadow; no groups: none
 
   // Choice for the experts' first product and their activation. true: one kernel call (GroupedSwigluKernels), which
-  // requires Experts::can_fuse(), no shadows, and `dense` to be false. An open duel has both ways compute them.
+  // requires Experts::can_fuse(), no shadows, and `dense` to be false. In an open duel, both choices compute the
+  // results.
   bool fused = false;
   kernels::Duel* duel = nullptr;
 
@@ -94,7 +95,7 @@ class ExpertWeights {
 
  private:
   friend class Experts;
-  /// Three ways to compute activations(): with two kernel calls, with one, and both ways in a duel.
+  /// Implementations of activations(): with two kernel calls, with one kernel call, and with both in a duel.
   ExpertActivations plain_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
                                       const Tensor& weights) const;
   ExpertActivations fused_activations(Stream& s, const Tensor& rows, const RowGroups& groups,

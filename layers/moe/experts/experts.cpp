@@ -133,8 +133,8 @@ void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const 
 void Experts::Projection::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const {
   weight_gradient_without_bias(s, dy, x, groups);
   if (!bias || !bias->trainable()) return;
-  // On ranks that do not add the bias, its gradient is zero. They still request it, because all ranks that share a
-  // parameter must reduce gradients in the same order.
+  // On ranks that do not add the bias, its gradient is zero. These ranks still request the gradient, because all ranks
+  // that share a parameter must reduce gradients in the same order.
   const Tensor db = joined(bias->gradient_to_add(s), 2);
   if (adds_bias) table(x).bias.grouped_backward(s, db, groups.own_part(dy), groups.rows);
 }

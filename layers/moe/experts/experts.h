@@ -48,7 +48,7 @@ class Experts {
   /// this function once, before any work that depends on the number of its rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
-  /// Adds to the parameters' gradients, for the rows of the rank's own experts. `g` is the result of
+  /// Adds the contributions of the rows of the rank's own experts to the parameters' gradients. `g` is the result of
   /// ExpertWeights::input_gradients.
   void weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups) const;

@@ -25,15 +25,16 @@ class ShadowGradients {
   int64_t bytes() const;
   /// Returns the memory for the next contribution to the gradient of trainable parameter `p`, and its write mode.
   autograd::GradientTarget next_target(const autograd::Parameter& p);
-  /// Returns the memory for the next contribution to the gradient of trainable parameter `p`. The caller must add it:
-  /// before the first contribution, the memory is zeroed on `stream`. Later calls of next_target() return Write::add.
+  /// Returns the memory for the next contribution to the gradient of trainable parameter `p`. The caller must add the
+  /// contribution, because the memory is zeroed on `stream` before the first one. Later calls of next_target() return
+  /// Write::add.
   Tensor to_add(const autograd::Parameter& p, Stream& stream);
 
   /// Sums the gradients over the ep group `ranks`, in the order of the ranks. Gradients without contributions are zero.
   /// Collective. `stream` waits for the sums.
   void sum(Stream& stream, const comm::ProcessGroup& ranks);
-  /// Adds the sums of the experts of ep rank `rank`, which is this rank, to the gradients of the parameters. Call it on
-  /// the compute lane, after sum().
+  /// Adds the sums of this rank's own experts to the gradients of the parameters. `rank` is this rank in the ep group.
+  /// Call it on the compute lane, after sum().
   void add_own(Stream& stream, int rank) const;
 
  private:

@@ -26,7 +26,8 @@ class Combine {
     /// Called with the slot rows of each chunk in a bounded pass, which does not store them.
     std::function<void(Stream&, size_t, Rows)> accept{};
   };
-  /// Adds tasks to `g`, which must outlive this object.
+  /// Allocates the buffers of the returned rows. `g`, to which add() adds tasks, and `options.collection` must outlive
+  /// this object.
   Combine(PassGraph& g, Options options);
 
   /// Adds the tasks of a chunk. If rows belong to tokens, the results are multiplied by `row_weights` [R, M] before

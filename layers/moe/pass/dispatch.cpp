@@ -110,7 +110,7 @@ void Dispatch::add_all_to_all(size_t chunk) {
             });
 }
 
-// The rows are computed on the compute lane, in the order of the chunks, like rows that are packed.
+// Here, dispatch.pack only obtains the rows to send. It runs on the compute lane, in the order of the chunks.
 void Dispatch::add_window_exchange(size_t chunk, std::function<RowSource(Stream&)> rows) {
   const Chunk& here = chunks_[chunk];
   append(chunk, Lane::compute, TaskKind::copy, "pack", PassGraph::copied(0),

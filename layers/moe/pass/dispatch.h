@@ -24,8 +24,8 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 ///                         without copying them
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width (esp_exchange: gather)
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
-///                         grouped and in plain format, and chunks are not computed together. A joined row is copied to
-///                         its experts of each chunk, in that chunk
+///                         grouped and in plain format, and chunks are not computed together. In each chunk, a joined
+///                         row is copied to its experts of that chunk
 class Dispatch {
  public:
   struct Options {
@@ -53,7 +53,7 @@ class Dispatch {
  private:
   struct Chunk {
     TaskId last = no_task;
-    Handoff<RowSource> source{};  // with windows: rows to send
+    Handoff<RowSource> source{};  // rows to send; only with windows
     Handoff<Rows> rows{};         // rows in wire format, then the same rows grouped
     Handoff<Tensor> row_weights{};
   };

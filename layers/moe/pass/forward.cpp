@@ -84,8 +84,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk =
         weights_on_return.defined() ? routes.own_of_result(weights_on_return).slice(0, t.begin, t.end) : Tensor{};
-    // The chunk's experts are done at this point. So are the shared experts, which precede the experts on the compute
-    // lane.
+    // The chunk's experts and the shared experts, which precede them on the compute lane, are done at this point.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
               rows_of_addends(addends, routes.begin + t.begin, routes.begin + t.end));
   };
@@ -119,7 +118,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    },
                .compute =
                    [&](size_t c) {
-                     // As in MPMoE, chunks share one buffer for T_M. Its contents are offloaded before the next chunk
+                     // Chunks share one buffer for T_M, as in MPMoE. Its contents are offloaded before the next chunk
                      // is computed.
                      expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received, offloaded_before},
                                       [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });

@@ -61,7 +61,8 @@ KeptTensors kept_from(const Saved& saved, size_t computations) {
   std::vector<Tensor> tensors = saved.all();
   auto next = tensors.begin();
   kept.each([&](Tensor& t) { t = std::move(*next++); });
-  require(next == tensors.end(), "[moe] the tape returned more tensors than the pass had saved");
+  require(next == tensors.end(), "[moe] the tape returned ", tensors.size(), " saved tensors; expected ",
+          next - tensors.begin());
   return kept;
 }
 
@@ -139,9 +140,10 @@ GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const T
           .take_dweights = [&](Stream& s, const Rows&) { take_slot_weights(s, dweights, routes, computed_dweights); }};
 }
 
-// Accumulates the gradients of the op's inputs, for ranks that do not gather them. `dslots` are the gradients of the
-// slot rows, `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. Later, the
-// router's pullbacks receive the gradients of the weights and add to the gradient of x.
+// Accumulates the gradients of the op's inputs on ranks that do not gather these gradients. `dslots` are the gradients
+// of the slot rows, and `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. If
+// each token is computed `copies` times, both gradients are multiplied by `copies`. Later, the router's pullbacks
+// receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
   const Tensor own_dweights = routes.own_of_plan(dweights);

@@ -274,7 +274,8 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
   if (!settings.schedule.memory_limit) return routes;
   // A RowCollection determines when the shared experts compute (forward.cpp), which must not depend on the number of
   // chunks.
-  base::require(!routes.collection, "[moe] schedule.moe.memory_limit is set, but rows are gathered chunk by chunk");
+  base::require(!routes.collection, "[moe] schedule.moe.memory_limit is ", *settings.schedule.memory_limit,
+                ", but rows are gathered chunk by chunk; expected none");
   const int64_t limit = *settings.schedule.memory_limit;
   const auto largest = [&](int64_t value) {
     const double most =

@@ -31,18 +31,19 @@ struct PassSettings {
   std::string name;                                    // name of the layer, part of the name of each pass
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes run directly
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
-  double capacity_factor = 0;                          // of the model; 0: experts have no capacity
+  double capacity_factor = 0;                          // model.moe.capacity_factor; 0: experts have no capacity
   // Groups of the same ranks as `groups` and `tensor`, for tasks that are issued late. Lanes post such tasks, while the
-  // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in the latter groups.
+  // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in `groups` and
+  // `tensor`.
   std::optional<PassGroups> of_lanes{};
-  kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: the plain way
+  kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: not fused
 
   /// True if the experts' first product and their activation are one kernel call wherever the products are grouped.
   bool fused() const {
     if (schedule.fused) return *schedule.fused == Fused::on;
     return duel && duel->winner() == kernels::Duel::Winner::candidate;
   }
-  /// Returns the duel between the two ways, if it is to be held; null otherwise.
+  /// Returns the duel if it decides schedule.fused and has no winner yet; null otherwise.
   kernels::Duel* open_duel() const { return !schedule.fused && duel && !duel->winner() ? duel : nullptr; }
 
   /// Returns the capacity up to which ranks send padding (schedule.moe.capacity_padding), as a factor of the mean load;
@@ -51,7 +52,7 @@ struct PassSettings {
     const bool pads = schedule.capacity_padding == CapacityPadding::full && groups.experts->size() > 1;
     return pads ? capacity_factor : 0;
   }
-  /// Returns how often each token is sent to the experts if all tensor-parallel ranks hold it.
+  /// Returns the number of times that each token is sent to the experts if all tensor-parallel ranks hold it.
   int copies() const;
 };
 
@@ -116,8 +117,8 @@ struct Routes {
   }
   /// Returns the index of the slot row of each slot of the own tokens, [end - begin, K].
   Tensor rows_of_own_slots() const { return own_of_plan(plan.indices.rows); }
-  /// Returns the row offsets of the experts in a chunk. RowGroups::dense says if the schedule computes one expert per
-  /// kernel call.
+  /// Returns the row offsets of the experts in a chunk. RowGroups::dense is true if the schedule computes one expert
+  /// per kernel call.
   RowGroups groups(size_t chunk) const;
   /// Returns the rows that a chunk sends, taken from `tokens`, which has one row per token of the plan
   /// (PlanIndices::wire_tokens). Includes the chunk's part of `row_weights` [W, M] if this tensor is defined.

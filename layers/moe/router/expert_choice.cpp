@@ -28,6 +28,26 @@ Tensor rows_of_choice(const layers::MicroBatch& batch, Device device) {
 
 }  // namespace
 
+ChoicesOfExperts choices_of_experts(const MoeConfig& config, const layers::MicroBatch& batch) {
+  base::require(config.capacity_factor.has_value(), "[router ", config.router,
+                "] model.moe.capacity_factor is none, expected a number");
+  const bool by_sequence = config.capacity_scope == CapacityScope::sequence;
+  return {by_sequence ? batch.length : batch.tokens(), *config.capacity_factor};
+}
+
+int64_t number_of_choices(const MoeConfig& config, const layers::MicroBatch& batch) {
+  const ChoicesOfExperts choices = choices_of_experts(config, batch);
+  int64_t sum = 0, valid = 0;  // valid: tokens so far of the current scope, without padding
+  for (int64_t s = 0; s < batch.sequences; ++s) {
+    valid += batch.valid_in(s);
+    const bool ends_scope = s + 1 == batch.sequences || (s + 1) * batch.length % choices.scope_tokens == 0;
+    if (!ends_scope) continue;
+    sum += config.experts * kernels::tokens_of_expert(valid, config.top_k, config.experts, choices.factor);
+    valid = 0;
+  }
+  return sum;
+}
+
 Tensor choose_tokens(const Tensor& scores, int64_t own_begin, int64_t own_end, int64_t top_k,
                      const layers::MicroBatch& batch, const comm::ProcessGroup& tokens, const ChoicesOfExperts& choices,
                      Stream& stream) {

@@ -3,6 +3,7 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "layers/base/micro_batch.h"
+#include "layers/base/moe_config.h"
 #include "parallel/comm/process_group.h"
 
 namespace hexad::moe {
@@ -16,6 +17,14 @@ struct ChoicesOfExperts {
   int64_t scope_tokens;
   double factor;
 };
+
+/// Returns the scope and the factor of `config` for the tokens of `batch`. Throws std::logic_error if the capacity
+/// factor of `config` is not set.
+ChoicesOfExperts choices_of_experts(const MoeConfig& config, const layers::MicroBatch& batch);
+
+/// Returns the number of token-expert pairs that the experts choose in all scopes of `batch`, over all ranks that share
+/// it. Pairs that a token does not keep, because more than top_k experts choose it, are included.
+int64_t number_of_choices(const MoeConfig& config, const layers::MicroBatch& batch);
 
 /// Lets each expert choose tokens in each scope of `batch`. Returns the experts of the rows of `scores`: ids [R, top_k]
 /// i32, -1 for an empty slot. Padding has only empty slots. `tokens` are the tp x cp ranks, in the order t + tp c. They

@@ -89,17 +89,11 @@ class SparseMixerRouter final : public Router {
 class ExpertChoiceRouter final : public Router {
  public:
   ExpertChoiceRouter(const RouterSpec& s, const Builder& b)
-      : rule_{.top_k = s.model.moe.top_k, .normalize = false},
-        factor_(s.model.moe.capacity_factor),
-        scope_(s.model.moe.capacity_scope),
-        tokens_(&b.mesh().tokens()),
-        gate_(s, s.model.moe.experts, s.model.hidden, b) {
-    require(factor_.has_value(), "[router expert_choice] model.moe.capacity_factor is none, expected a number");
-  }
+      : config_(s.model.moe), tokens_(&b.mesh().tokens()), gate_(s, s.model.moe.experts, s.model.hidden, b) {}
 
   RouterOutput operator()(Tape& t, const RouterInput& in) const override {
     const Value logits = gate_(t, in.x, in);
-    RouterChoice choice = choose_experts(t, logits, {}, rule_, {});
+    RouterChoice choice = choose_experts(t, logits, {}, {.top_k = config_.top_k, .normalize = false}, {});
     choice.ids = in.forced.defined() ? in.forced : ids(choice.scores.data, in, t.stream);
     choice.weights = chosen_scores(t, choice.scores, choice.ids);
     return {logits, choice};
@@ -108,13 +102,11 @@ class ExpertChoiceRouter final : public Router {
  private:
   Tensor ids(const Tensor& scores, const RouterInput& in, device::Stream& stream) const {
     const layers::MicroBatch& batch = in.pass.batch;
-    const int64_t scope = scope_ == CapacityScope::sequence ? batch.length : batch.tokens();
-    return choose_tokens(scores, in.own_begin, in.own_end, rule_.top_k, batch, *tokens_, {scope, *factor_}, stream);
+    return choose_tokens(scores, in.own_begin, in.own_end, config_.top_k, batch, *tokens_,
+                         choices_of_experts(config_, batch), stream);
   }
 
-  kernels::RouterRule rule_;
-  std::optional<double> factor_;
-  CapacityScope scope_;
+  const MoeConfig config_;
   const comm::ProcessGroup* tokens_;
   Gate gate_;
 };

@@ -27,7 +27,10 @@ ModelStatistics::ModelStatistics(int64_t moe_layers, int64_t experts, Device dev
 void ModelStatistics::reset(Stream& stream) {
   for (const Tensor& t : {counts_, losses_})
     if (t.defined()) t.fill_bytes(0, stream);
-  for (RouterStatistics& layer : layers) layer.passes = layer.shadowed = 0;
+  for (RouterStatistics& layer : layers) {
+    layer.passes = layer.shadowed = 0;
+    layer.choices_of_experts.reset();
+  }
 }
 
 void ModelStatistics::read(Stream& stream) {
@@ -42,8 +45,8 @@ void ModelStatistics::read(Stream& stream) {
     RouterStatistics& layer = layers[l];
     const auto chosen = counts.subspan(2 * l * experts, experts), kept = counts.subspan((2 * l + 1) * experts, experts);
     layer.counts.assign(chosen.begin(), chosen.end());
-    layer.assignments = sum(chosen);
-    layer.dropped = layer.may_drop ? layer.assignments - sum(kept) : 0;
+    layer.assignments = layer.choices_of_experts.value_or(sum(chosen));
+    layer.dropped = layer.assignments - sum(layer.may_drop ? kept : chosen);
     layer.aux_loss = losses[2 * l], layer.z_loss = losses[2 * l + 1];
   }
 }

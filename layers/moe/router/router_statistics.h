@@ -1,6 +1,7 @@
 // Statistics of the routers of MoE layers.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,7 +17,11 @@ using tensor::Tensor;
 /// Statistics of one MoE layer over the micro-batches since the last reset. Each rank counts its share of the tokens,
 /// so the totals of counts and losses are sums over the ranks.
 struct RouterStatistics {
-  std::vector<int64_t> counts;  // number of tokens that chose each expert, before drops and without padding
+  // Number of tokens that chose each expert, before drops and without padding. If experts choose tokens: number of
+  // tokens that keep each expert.
+  std::vector<int64_t> counts;
+  // Number of token-expert pairs before drops, and of those that were dropped. If experts choose tokens, only the sums
+  // over the ranks have this meaning.
   int64_t assignments = 0, dropped = 0;
   double aux_loss = 0, z_loss = 0;   // sums of the unweighted losses over the micro-batches
   int64_t passes = 0, shadowed = 0;  // number of forward passes, and sum of their numbers of hot experts
@@ -29,6 +34,9 @@ struct RouterStatistics {
   };
   Sums sums{};
   bool may_drop = false;  // true if the layer adds to sums.kept
+  /// Number of tokens that the experts have chosen, if experts choose tokens. One of the ranks that share a micro-batch
+  /// counts the choices for all of its tokens; the others have 0.
+  std::optional<int64_t> choices_of_experts{};
 };
 
 /// Statistics of all MoE layers of a model. Their sums are in memory of the model's device.

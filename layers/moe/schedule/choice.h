@@ -1,4 +1,4 @@
-// Types that describe a choice in the list moe_choices (moe_schedule.h), and the model and layout in which a schedule
+// Types that describe a choice in the list moe_choices (moe_choices.h), and the model and layout in which a schedule
 // runs.
 #pragma once
 
@@ -117,7 +117,7 @@ struct ChoiceFacts {
   Varied varied[5]{};
 };
 
-/// Entry of the list moe_choices (moe_schedule.h). of(s) returns the member of schedule s that stores this choice.
+/// Entry of the list moe_choices (moe_choices.h). of(s) returns the member of schedule s that stores this choice.
 template <class Of>
 struct Choice {
   std::string_view key;

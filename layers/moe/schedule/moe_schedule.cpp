@@ -8,6 +8,7 @@
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/config/type.h"
+#include "layers/moe/schedule/moe_choices.h"
 #include "layers/moe/schedule/moe_schedule_config.h"
 
 namespace hexad::moe {
@@ -172,7 +173,7 @@ void MoeScheduleConfig::choose(const MoeSchedule& schedule) {
 }
 
 void MoeScheduleConfig::choose_open(const MoeSchedule& schedule) {
-  if (!gemms && schedule.gemms != Gemms::by_load) dense_rows.reset();  // the threshold of an alternative
+  if (!gemms && schedule.gemms != Gemms::by_load) dense_rows.reset();  // only by_load reads the threshold
   each_choice([&](std::string_view, auto access, const ChoiceFacts&) { take(access(*this), access(schedule)); });
   redecide_every = 0;
 }

@@ -1,5 +1,7 @@
 #include "layers/moe/schedule/schedule_rules.h"
 
+#include "layers/moe/schedule/moe_choices.h"
+
 namespace hexad::moe {
 namespace {
 

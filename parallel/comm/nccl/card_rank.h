@@ -58,8 +58,8 @@ class CardRank {
   /// Returns two bytes of the card's memory that no other code uses.
   std::byte* scratch() const { return scratch_.get(); }
 
-  /// Calls `take`, in which NCCL allocates card memory for the group `name`. Counts this memory and returns its bytes.
-  /// If the card has too little memory, throws Error(resource) that contains `name` and the estimated bytes,
+  /// Calls `take`, in which NCCL allocates card memory for the group `name`. Counts this memory and returns its size in
+  /// bytes. If the card has too little memory, throws Error(resource) that contains `name` and the estimated bytes,
   /// `expected`.
   int64_t memory_taken(const std::string& name, int64_t expected, const std::function<void()>& take);
   void memory_given_back(int64_t bytes) noexcept;
@@ -69,7 +69,7 @@ class CardRank {
   const ConnectionMemory& memory() const { return memory_; }
 
   /// Launches `work` on stream `on`, to start after the work launched on stream `after` so far. `launch` describes the
-  /// operation, but has no events yet. Returns an event of the card.
+  /// operation; this function records its events. Returns an event that is done once the work is done on the card.
   Event launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work);
 
  private:

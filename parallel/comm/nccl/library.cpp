@@ -39,8 +39,7 @@ Library load() {
   l.receive = nccl.function<decltype(ncclRecv)>("ncclRecv");
   int version = 0;
   check(l, l.get_version(&version), "querying the version");
-  // An older library does not accept configurations of communicators with the layout of the NCCL headers of this
-  // program.
+  // An older library does not accept configurations of communicators with the layout of this program's NCCL headers.
   if (version < NCCL_VERSION_CODE / 100 * 100)
     base::fail(base::ExitCode::resource, file, " is NCCL ", text_of(version), ", but this program needs NCCL ",
                NCCL_MAJOR, ".", NCCL_MINOR, " or later; install it, or use distributed.device_collectives: host");

@@ -15,7 +15,7 @@ struct Piece {
 /// `count` is 0.
 std::vector<Piece> pieces_of(int64_t count, int64_t most);
 
-/// Returns part `part` if `count` elements are divided as evenly as possible into `parts` parts.
+/// Returns part `part` of `count` elements that are divided as evenly as possible into `parts` parts.
 Piece share_of(int64_t count, int part, int parts);
 
 /// Returns the number of rounds that all pairs of `size` ranks need if a rank is in at most one pair per round.

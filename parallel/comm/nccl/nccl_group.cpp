@@ -202,7 +202,7 @@ void NcclGroup::check_same_split(const std::string& name) const {
 
 std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_ptr<ProcessGroup> control,
                                               Urgency urgency) const {
-  require(color >= 0, "[", name(), "] a split needs a colour of at least 0, not ", color);
+  require(color >= 0, "[", name(), "] the colour of a split is ", color, "; expected at least 0");
   const bool alone = control->size() == 1;
   quiesce();
   auto communicator =
@@ -306,8 +306,8 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
         check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream.get()), "broadcast");
       }
       return;
-    // reduce_scatter and all_gather are not divided, because pieces of the ranks' parts would not be contiguous. They
-    // are as large as a bucket of gradients or weights.
+    // reduce_scatter and all_gather are not divided, because pieces of the ranks' parts would not be contiguous. Their
+    // tensors are as large as a bucket of gradients or weights.
     case Kind::reduce_scatter:
       return check(nccl,
                    nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,
@@ -322,7 +322,7 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
     case Kind::send:
     case Kind::receive:
     case Kind::barrier:
-      fail_invariant(cat("[nccl] ", name_of(op.kind), " is not a collective of the whole group"));
+      fail_invariant(cat("[nccl] the operation is ", name_of(op.kind), "; expected a collective of the whole group"));
   }
 }
 

@@ -7,15 +7,15 @@
 
 namespace hexad::comm::nccl {
 
-/// Blocks of NCCL's memory, registered as symmetric windows. Kernels of all ranks load and store there by NVLink or
-/// PCIe (NCCL's load/store access, LSA).
+/// Blocks of NCCL's memory, registered as symmetric windows. Kernels of all ranks access them by NVLink or PCIe (NCCL's
+/// load/store access, LSA).
 class NcclWindows final : public WindowMemory {
  public:
   /// Makes windows of the ranks of `communicator`. `control` is a group of these ranks and must outlive the windows.
   /// Operations of the communicator run on `stream`.
   NcclWindows(std::shared_ptr<CardRank> card, std::shared_ptr<Communicator> communicator,
               std::shared_ptr<TrafficStream> stream, const ProcessGroup& control);
-  /// Frees the block. While an exception propagates, leaves it to the end of the process, because peers may use it.
+  /// Frees the block. While an exception propagates, leaves it allocated, because peers may use the block.
   ~NcclWindows() override;
   NcclWindows(const NcclWindows&) = delete;
   NcclWindows& operator=(const NcclWindows&) = delete;

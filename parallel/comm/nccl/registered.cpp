@@ -57,8 +57,8 @@ void Registered::remove(const void* block) {
     const Watch::HostCall call(card_.watch(), cat("deregistering a buffer of communicator ", name_));
     deregister(handle);
   } catch (const Error& e) {
-    // Prints nothing after a failure, which has already been reported. Aborting the communicators has deregistered the
-    // buffers.
+    // Prints nothing after a failure, which has already been reported. In that case, aborting the communicators has
+    // deregistered the buffers.
     if (card_.watch().has(communicator_)) std::fprintf(stderr, "hexad: %s\n", e.what());
   }
 }

@@ -7,7 +7,7 @@
 
 namespace hexad::comm::nccl {
 
-/// Event of a pool, to which it returns when its last owner is destroyed.
+/// Event that returns to its pool when its last owner is destroyed.
 using TimedEvent = std::shared_ptr<CUevent_st>;
 
 /// Timed events of one card. Thread-safe.

@@ -37,13 +37,13 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Add a communicator, remove it, and tell if it is added. After a failure, the watch aborts all added communicators.
-  /// Their handles are then invalid, and release() returns false.
+  /// take() adds a communicator, release() removes it, and has() returns true if it is added. After a failure, the
+  /// watch aborts all added communicators. Their handles are then invalid, and release() returns false.
   void take(ncclComm_t communicator);
   bool release(ncclComm_t communicator);
   bool has(ncclComm_t communicator);
 
-  /// Marks the calling thread as inside a call that may wait for other ranks, such as one of NCCL. The constructor
+  /// Marks the calling thread as inside a call that may wait for other ranks, such as an NCCL call. The constructor
   /// throws the error of an earlier failure.
   class HostCall {
    public:

@@ -132,7 +132,7 @@ TEST(ChatTemplateData, WrongUsesAreRefused) {
   expect_contains(problem("{{ data | tojson(separators=[',']) }}"),
                   "'separators' of 'tojson' is a list, expected none or a list of two texts");
   expect_contains(problem("{{ data | tojson(separators=(data.name, ':')) }}"),
-                  "'separators' of 'tojson' are text of a message");
+                  "'separators' of 'tojson' are text of a message, expected text of the template");
   expect_contains(problem("{{ data.list[1] + 1 }}"), "'+' is given a decimal number and a number");
   expect_contains(problem("{{ data.deep + data.deep }}"), "'+' is given an object and an object");
 }

@@ -53,7 +53,7 @@ TEST(ChatTemplateRefusal, NamesTagLineAndWhatIsSupported) {
        "{% set %} of blocks and of several variables is not supported, expected {% set a = ... %}"},
       {"{% set a %}b{% endset %}", "{% set %} of blocks and of several variables is not supported"},
       {"{{ {'a': 1} }}", "dictionaries {...} are not supported"},
-      {"{{ 1.5 }}", "only whole numbers are supported, found '1.'"},
+      {"{{ 1.5 }}", "found the number '1.5', expected a whole number"},
       {"{{ 1 / 2 }}", "'/' is not supported; supported operators: + - * // % ~"},
       {"{{ 2 ** 3 }}", "'**' is not supported"},
       {"{{ a @ b }}", "'@' is not supported"},

@@ -1,4 +1,4 @@
-// Renders templates of tests.
+// Rendering of templates in tests.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace hexad::data::jinja {
 
-/// Returns a message, as it is in the variable `messages`.
+/// Returns an element of the list `messages`.
 inline Value message(const std::string& role, const std::string& content) {
   Object object{ObjectKind::message};
   object.set("role", text_value(role, Origin::model));
@@ -18,7 +18,8 @@ inline Value message(const std::string& role, const std::string& content) {
   return object_value(std::move(object));
 }
 
-/// Renders a template of the file "t.jinja" with three messages, the tokens <s> and </s>, and the variable `data`.
+/// Renders a template, named "t.jinja" in errors, with three messages, the tokens <s> and </s>, and the variable
+/// `data`.
 inline Text rendered(std::string_view source, Value data = {}) {
   auto messages = std::make_shared<List>();
   messages->items = {message("system", " Be brief. "), message("user", "Hi"), message("assistant", "Yo")};

@@ -1,4 +1,4 @@
-// Tokenizer files of other programs that are damaged or not supported. Errors name the file and what is wrong in it.
+// Tokenizer files of other programs that are damaged or not supported. Errors name the file and the problem.
 #include <gtest/gtest.h>
 
 #include "framework/data/tokenizer.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Returns the message of loading a file with the given name and contents.
+// Returns the error message of loading a file with the given name and contents.
 std::string message(const std::string& name, const std::string& contents, ExitCode code = ExitCode::data,
                     const TokenizerChoice& choice = {}) {
   const ScratchFolder folder;
@@ -19,7 +19,7 @@ std::string message(const std::string& name, const std::string& contents, ExitCo
   return text;
 }
 
-// Returns the message of loading a byte-level tokenizer.json after `damage` changed it.
+// Returns the error message of loading a byte-level tokenizer.json that `damage` has changed.
 template <class F>
 std::string damaged(F&& damage) {
   Json json = byte_level_json();
@@ -35,12 +35,12 @@ std::string damaged_fallback(F&& damage) {
 
 TEST(BadTokenizerJson, VocabularyProblemsAreNamed) {
   expect_contains(damaged([](Json& j) { j["model"].erase("vocab"); }), "no 'model.vocab'");
-  expect_contains(damaged([](Json& j) { j["model"]["vocab"] = 7; }), "'model.vocab' is number, expected an object");
+  expect_contains(damaged([](Json& j) { j["model"]["vocab"] = 7; }), "'model.vocab' is a number, expected an object");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = 5; }), "have the same id, 5");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = -1; }),
                   "token 'x y' has the id -1, expected 0 to");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = 4000000000; }), "has the id 4000000000");
-  expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = "1"; }), "token 'x y' has the id string");
+  expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = "1"; }), "token 'x y' has an id that is a string");
 }
 
 TEST(BadTokenizerJson, BadMergesAreNamed) {
@@ -53,7 +53,7 @@ TEST(BadTokenizerJson, BadMergesAreNamed) {
                   "'model.merges[0]' is 'ab', expected two tokens");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = {"a", "b", "c"}; }), "has 3 parts, expected 2");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = 5; }),
-                  "'model.merges[0]' is number, expected a string");
+                  "'model.merges[0]' is a number, expected a string");
 }
 
 TEST(BadTokenizerJson, MergeWithAnEmptyPartIsRefused) {
@@ -69,7 +69,7 @@ TEST(BadTokenizerJson, AddedTokensThatContradictTheVocabularyAreNamed) {
   expect_contains(damaged([](Json& j) { j["added_tokens"][0]["id"] = -5; }), "'added_tokens[0].id' is -5, expected");
   expect_contains(damaged([](Json& j) { j["added_tokens"][0]["content"] = ""; }),
                   "'added_tokens[0].content' is empty, expected the text of the token");
-  expect_contains(damaged([](Json& j) { j["added_tokens"] = "x"; }), "'added_tokens' is string, expected a list");
+  expect_contains(damaged([](Json& j) { j["added_tokens"] = "x"; }), "'added_tokens' is a string, expected a list");
 }
 
 TEST(BadTokenizerJson, KindsThatAreNotSupportedAreNamed) {
@@ -98,7 +98,7 @@ TEST(BadTokenizerJson, KindsThatAreNotSupportedAreNamed) {
   expect_contains(damaged([](Json& j) { j["pre_tokenizer"] = Json::object(); }), "no 'pre_tokenizer.type'");
 }
 
-// Prefixes such as GLM-4's.
+// GLM-4 begins texts with two special tokens.
 TEST(BadTokenizerJson, SecondTokenOnOneSideIsNotSupported) {
   const auto token = [](const char* id) -> Json { return {{"SpecialToken", {{"id", id}, {"type_id", 0}}}}; };
   expect_contains(
@@ -153,7 +153,7 @@ TEST(BadTokenizerJson, UnigramVocabulariesAreChecked) {
     return message("tokenizer.json",
                    Json{{"model", {{"type", "Unigram"}, {"vocab", Json::parse(vocab)}, {"unk_id", unknown}}}}.dump());
   };
-  expect_contains(unigram(R"([["<unk>", 0], ["a", "x"]])", 0), "'model.vocab[1][1]' is string, expected a number");
+  expect_contains(unigram(R"([["<unk>", 0], ["a", "x"]])", 0), "'model.vocab[1][1]' is a string, expected a number");
   expect_contains(unigram(R"([["<unk>", 0], ["", -1]])", 0), "'model.vocab[1]' is an empty token");
   expect_contains(unigram(R"([["<unk>", 0], ["a", -1], ["a", -2]])", 0), "token 'a' has two ids, 1 and 2");
   expect_contains(unigram(R"([["<unk>", 0], ["a", -1]])", 2),
@@ -225,11 +225,12 @@ TEST(BadTekken, FieldsAreChecked) {
   expect_contains(damage([](Json& j) { j["config"]["default_num_special_tokens"] = 0; }),
                   "'config.default_num_special_tokens' is 0, expected a whole number from 1 to 5");
   expect_contains(damage([](Json& j) { j["vocab"][3]["token_bytes"] = "?"; }), "'vocab[3].token_bytes' is not base64");
-  expect_contains(damage([](Json& j) { j["vocab"][3]["rank"] = 2; }), "'vocab[3]' has the rank of another token, 2");
+  expect_contains(damage([](Json& j) { j["vocab"][3]["rank"] = 2; }),
+                  "'vocab[3]' has rank 2, which an earlier token has");
   expect_contains(damage([](Json& j) {
                     j["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}}, {{"rank", 1}, {"token_str", "</s>"}}};
                   }),
-                  "'special_tokens[1]' has the rank of another token, 1, expected distinct ranks");
+                  "'special_tokens[1]' has rank 1, which an earlier token has; expected distinct ranks");
   expect_contains(damage([](Json& j) {
                     j["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}}, {{"rank", 2}, {"token_str", ""}}};
                   }),
@@ -262,7 +263,7 @@ TEST(BadConfigs, FileAndKeyAreNamed) {
   };
   expect_contains(beside("tokenizer_config.json", "["), "is not a JSON object");
   expect_contains(beside("tokenizer_config.json", R"({"eos_token": "<nothing>"})"), "'eos_token' is '<nothing>'");
-  expect_contains(beside("tokenizer_config.json", R"({"eos_token": 7})"), "'eos_token' is number, expected a string");
+  expect_contains(beside("tokenizer_config.json", R"({"eos_token": 7})"), "'eos_token' is a number, expected a string");
   expect_contains(beside("generation_config.json", R"({"eos_token_id": 5000})"), "'eos_token_id' is 5000, expected");
   expect_contains(beside("generation_config.json", R"({"eos_token_id": []})"), "has 0 elements");
 }

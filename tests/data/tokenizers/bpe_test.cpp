@@ -19,7 +19,7 @@ struct Merges {
   PairTable table;
 };
 
-// Makes merges of random symbols; each makes a new symbol.
+// Returns `count` merges of random symbols. Each merge creates a new symbol.
 Merges random_merges(uint64_t seed, int32_t symbols, int32_t count) {
   const Philox random(seed, Purpose::synthetic);
   Merges merges;
@@ -33,7 +33,7 @@ Merges random_merges(uint64_t seed, int32_t symbols, int32_t count) {
   return merges;
 }
 
-// Merges by the definition: searches all pairs before each merge.
+// Merges `symbols` by the definition, which searches all pairs before each merge.
 std::vector<int32_t> merged_naively(const Merges& merges, std::vector<int32_t> symbols) {
   while (true) {
     PairTable::Value best{std::numeric_limits<int32_t>::max(), -1};

@@ -1,4 +1,5 @@
-// Ids of reference libraries (tests/golden/README.md): of small tokenizers, and of an excerpt of text with real ones.
+// Compares ids with those of reference libraries (tests/golden/README.md), for small tokenizers and, on an excerpt of
+// text, for real tokenizers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ TEST(SmallTokenizers, IdsEqualTheReference) {
   }
 }
 
-// Returns a conversation as a model's template writes it, with the user's message.
+// Returns a conversation in the form of a model's template, with `message` from the user.
 Document conversation(const std::string& message) {
   Document chat{.text = "<s>(in) ", .of_model = true};
   const auto add = [&](const std::string& text, bool mark, bool answer) {
@@ -57,7 +58,7 @@ Document conversation(const std::string& message) {
 
 TEST(SmallTokenizers, ConversationHasTheIdsOfItsWholeText) {
   const ScratchFolder folder;
-  int known = 0;  // tokenizers whose tokens have the bytes of the text; the others drop spaces, or have no decoder
+  int known = 0;  // tokenizers that keep the bytes of the text; the other ones drop spaces or have no decoder
   for (const Json& entry : golden("small.json")) {
     SCOPED_TRACE(entry.at("name").get<std::string>());
     const std::string path = folder.write("tokenizer.json", entry.at("tokenizer").dump());

@@ -1,4 +1,4 @@
-// Small tokenizer files of other programs, made by hand.
+// Small hand-made tokenizer files in the formats of other programs.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace hexad::data {
 
-/// Returns the character of a byte in byte-level vocabularies.
+/// Returns the character that represents a byte in byte-level vocabularies, in UTF-8.
 inline std::string symbol_of(int byte) {
   for (int c = 33; c < 512; ++c) {
     std::string text = c < 128 ? std::string(1, static_cast<char>(c))
@@ -82,7 +82,8 @@ inline std::string tiktoken_text() {
   return text + to_base64("ab") + " 256\n" + to_base64("abc") + " 257\n";
 }
 
-/// Returns a tekken.json: 4 special tokens, the bytes, and "ab"; one further token is beyond the vocabulary.
+/// Returns a tekken.json with 4 special tokens, the bytes and "ab". It also lists "abc", which is beyond its
+/// vocabulary.
 inline nlohmann::json tekken_json() {
   nlohmann::json vocab = nlohmann::json::array();
   const auto add = [&](const std::string& token) {
@@ -99,7 +100,7 @@ inline nlohmann::json tekken_json() {
           {"vocab", vocab}};
 }
 
-/// Returns texts of several scripts, with bytes that are not UTF-8, with special tokens, long and empty.
+/// Returns test texts: several scripts, invalid UTF-8, special tokens, a long text and an empty text.
 inline std::vector<std::string> mixed_texts() {
   return {"",
           "abc ab a",

@@ -1,4 +1,4 @@
-// Tokenizers of other programs, from small files that are made by hand.
+// Tokenizers of other programs, loaded from small hand-made files.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -43,7 +43,7 @@ TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessRequested) {
   EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
-// Returns ranges with bytes [begin, end).
+// Returns the set of bytes [begin, end).
 ByteRanges trusting(size_t begin, size_t end) {
   ByteRanges ranges;
   ranges.add(begin, end);
@@ -240,7 +240,8 @@ TEST(Import, SpecialTokensAreDecodedOnRequest) {
   EXPECT_EQ(tiktoken->decode_with_special(Ids{256, 258}), "ab<|endoftext|>");
   const Loaded tekken("tekken.json", tekken_json().dump());
   EXPECT_EQ(tekken->decode_with_special(Ids{1, 4 + 'c', 2}), "<s>c</s>");
-  EXPECT_EQ(make_byte_tokenizer()->decode_with_special(Ids{'a', 256}), "a") << "this tokenizer has no text for it";
+  EXPECT_EQ(make_byte_tokenizer()->decode_with_special(Ids{'a', 256}), "a")
+      << "the byte tokenizer has no text for its end token";
 }
 
 TEST(Import, ContinuationKeepsTheSpaceAfterItsPrompt) {

@@ -16,7 +16,7 @@ using Ids = std::vector<int32_t>;
 
 const std::string space = "\xe2\x96\x81";
 
-// number() and message() return fields of a protocol buffer message.
+// number() and message() return encoded fields of a protocol buffer message.
 std::string number(int field, int value) {
   std::string text;
   for (const int n : {field * 8, value})
@@ -26,7 +26,7 @@ std::string number(int field, int value) {
 }
 std::string message(int field, const std::string& contents) {
   std::string text = number(field, static_cast<int>(contents.size()));
-  text[0] = static_cast<char>(text[0] | 2);  // wire type 2: data that follow their length
+  text[0] = static_cast<char>(text[0] | 2);  // wire type 2: a length, then the data
   return text + contents;
 }
 
@@ -115,14 +115,14 @@ TEST(CharacterPairs, DivideWhereNoTokenHasBothCharacters) {
   EXPECT_EQ(parts("a"), Parts{"a"});
   EXPECT_EQ(parts("abab"), (Parts{"ab", "ab"})) << "a token is ab, and none is ba";
   EXPECT_EQ(parts("aa\xc3\xa9"), (Parts{"a", "a", "\xc3\xa9"}));
-  EXPECT_EQ(parts("  a a "), Parts{"  a a "}) << "spaces stay with their neighbours";
+  EXPECT_EQ(parts("  a a "), Parts{"  a a "}) << "spaces are not separated from their neighbours";
   EXPECT_EQ(parts("b\xc3"
                   "b\xff\xa9"
                   "b"),
             Parts{"b\xc3"
                   "b\xff\xa9"
                   "b"})
-      << "and so do bytes that are not UTF-8";
+      << "bytes that are not UTF-8 are not separated from their neighbours";
 }
 
 TEST(CharacterPairs, ModelsWithTheSeparatorOrWithoutBytesAreNotDivided) {
@@ -135,7 +135,8 @@ TEST(CharacterPairs, ModelsWithTheSeparatorOrWithoutBytesAreNotDivided) {
   EXPECT_FALSE(CharacterPairs::of_model(""));
 }
 
-// The reference is the same model with a token that has the separator, which no text here contains.
+// The reference is the same model with the further token x\x01. This token contains the separator, so texts are not
+// divided. No text here has this token.
 TEST(CharacterPairs, PartsGiveTheIdsOfTheText) {
   const ScratchFolder folder;
   const std::string wen = "\xe6\x96\x87", ben = "\xe6\x9c\xac";  // characters of the texts

@@ -62,7 +62,7 @@ TEST(Mpmoe, OverlapIsWorthwhileAboveHalfTheSpeedOnBothSides) {
 TEST(Mpmoe, PhaseIsAsLongAsItsSlowestStream) {
   const Slowdowns a{
       .comm_comp = 0.8, .comm_mem = 0.5, .comm_all = 0.4, .comp_comm = 0.9, .comp_all = 0.85, .mem_comm = 0.25};
-  EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1}, a), 1);  // one operation without others
+  EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1}, a), 1);  // a single operation is not slowed down
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 4, .comp = 1}, a), 5);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .comp = 9}, a), 10);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .mem = 1}, a), 4);

@@ -73,7 +73,7 @@ TEST(Parm, PhasesHideAllButOneSliceOfTheShorterCollective) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // with one phase, nothing overlaps
-  // S2 is priced without measured alpha_o and beta_o, and never above the sequence (equation 7).
+  // Without measured alpha_o and beta_o, the price of S2 is at most that of its operations in sequence (equation 7).
   const Layer l = table_3_layer();
   const Costs costs{.AG_MP = all_gather_b, .A2A = all_to_all, .overlap = {}};
   EXPECT_DOUBLE_EQ(s2_seconds(l, costs),

@@ -1,4 +1,4 @@
-// Appending of a test's work to a queue of the CUDA backend.
+// Function that appends a test's work to a queue of the CUDA backend.
 #pragma once
 
 #include <functional>

@@ -59,7 +59,7 @@ struct Preference {
 struct Algorithm {
   Kind kind;
   uint32_t alignment[operands];
-  uint32_t splits;  // 1 if the sum is in two parts, otherwise 0
+  uint32_t splits;  // 1 if the sum is split into two parts, otherwise 0
   uint64_t number;  // number of the call that chose the algorithm
 };
 

@@ -27,7 +27,7 @@ struct Settings {
 };
 const Settings& settings();
 
-/// Gives all devices another number of multiprocessors during the lifetime of this object. Without it they have 132.
+/// Sets the number of multiprocessors of all devices during the lifetime of this object. The default is 132.
 class Multiprocessors {
  public:
   explicit Multiprocessors(int number);
@@ -36,8 +36,8 @@ class Multiprocessors {
   Multiprocessors& operator=(const Multiprocessors&) = delete;
 };
 
-/// Limits the shared memory of a block to `bytes` on all devices during the lifetime of this object. Without it the
-/// limit is 227 KiB.
+/// Limits the shared memory of a block to `bytes` on all devices during the lifetime of this object. The default is
+/// 227 KiB.
 class SharedMemoryLimit {
  public:
   explicit SharedMemoryLimit(size_t bytes);

@@ -1,4 +1,4 @@
-// Numbers of launches of host threads on streams of the CUDA double, by name.
+// Counts of launches on streams of the CUDA double, by name.
 #pragma once
 
 #include <cstdint>

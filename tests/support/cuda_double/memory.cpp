@@ -250,7 +250,7 @@ cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, si
   return state_of(device_of(stream));
 }
 
-// Runs on the host, which waits, because the double has no default stream.
+// Waits for the device, and fills the memory on the host, because the double has no default stream.
 cudaError_t cudaMemset(void* p, int value, size_t bytes) {
   if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (bytes && !reaches(p, static_cast<int64_t>(bytes))) return set_last_error(cudaErrorInvalidValue);

@@ -21,7 +21,7 @@ bool is_one_piece(const void* begin, int64_t bytes);
 void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);
-/// Makes cudaHostAlloc fail once `bytes` more bytes are pinned, during the lifetime of this object.
+/// Limits further pinned memory to `bytes` during the lifetime of this object. cudaHostAlloc fails beyond this limit.
 class PinnedCapacity {
  public:
   explicit PinnedCapacity(int64_t bytes);
@@ -30,7 +30,7 @@ class PinnedCapacity {
   PinnedCapacity& operator=(const PinnedCapacity&) = delete;
 };
 
-// Functions for other allocators (virtual memory, NCCL's buffers):
+// Functions for the double's other allocators (virtual memory, NCCL's buffers):
 
 /// Adds `bytes` to the used bytes of a device. A negative number returns memory. If the device has too little memory,
 /// adds nothing and returns false.

@@ -1,9 +1,10 @@
-// Interface of tests to the double of NCCL, whose ranks are threads of one process.
+// Test interface of the NCCL double, whose ranks are threads of one process.
 //
-// As in NCCL, a collective blocks its stream until the streams of all ranks of the communicator have reached it, and a
-// message until the peer's stream has. A waiting operation occupies thread blocks (CTAs) of its device. Operations of
-// several communicators may together need more thread blocks than the device has. Then ranks that launch these
-// operations in different orders can hang. Ranks that launch them in different orders on one stream always hang.
+// As in NCCL, a collective blocks its stream until the streams of all ranks of the communicator have reached it. A
+// message blocks its stream until the peer's stream has reached its side. A waiting operation occupies thread blocks
+// (CTAs) of its device. Operations of several communicators may together need more thread blocks than the device has.
+// Then ranks that launch these operations in different orders can hang. Ranks that launch them in different orders on
+// one stream always hang.
 //
 // With NCCL_LAUNCH_ORDER_IMPLICIT=1, the operations of a device begin in the order of their launches, even if they
 // belong to different communicators and streams. An operation does not wait for the end of earlier operations of other
@@ -12,9 +13,11 @@
 // In a blocking communicator, the first collective, and the first message in each direction of a pair, connect the
 // ranks: the host waits until the other ranks launch theirs, too. Connections take memory of the device
 // (nccl_buffers.h). To allocate this memory, the host waits for all work of the device. Without enough memory, the
-// launch fails. Collectives on which ranks disagree hang. Messages without a receiver or of another size than expected
-// also hang, and so do collectives for which only some ranks' buffers are registered. Sums are rounded at every step.
-// As in NCCL's rings, each part of a sum starts at another rank.
+// launch fails.
+//
+// Collectives on which ranks disagree hang. So do collectives for which only some ranks' buffers are registered, and
+// messages without a receiver or with another size than the receiver's. Sums are rounded at every step. As in NCCL's
+// rings, each part of a sum starts at a different rank.
 #pragma once
 
 #include <nccl.h>
@@ -45,11 +48,12 @@ int64_t nccl_registration_faults();
 void let_nccl_register(bool works);
 /// Sets whether later windows are mapped. As in NCCL 2.28, the registration of a window succeeds in both cases.
 void let_nccl_map_windows(bool maps);
-/// Counts registrations of pages that are about to be unmapped as faults. Called by the double's driver.
+/// Counts a fault for each registration that overlaps these pages. Called by the driver's double before it unmaps them.
 void nccl_pages_go(const void* begin, int64_t bytes);
 /// Sets the number of thread blocks that operations may use together on a device, 132 by default.
 void set_nccl_room(int ctas);
-/// Simulates the loss of the ranks on `device`: their peers on other devices get ncclRemoteError as asynchronous error.
+/// Simulates the loss of the ranks on `device`: ncclRemoteError becomes the asynchronous error of their peers on other
+/// devices.
 void lose_nccl_ranks(int device);
 
 }  // namespace hexad::cuda_double

@@ -55,13 +55,14 @@ class Clique {
   void collective(Lock& lock, int rank, int64_t number, const NcclCall& call, const bool& gone);
   void messages(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
 
-  /// Ranks that have reached the `number`th split, or finalizing (number -1).
+  /// Ranks that have reached a split, or the finalization.
   struct Gathering {
     std::map<int, std::pair<int, int>> colors;    // by rank: colour, key
     std::map<int, std::shared_ptr<Clique>> made;  // by colour
   };
+  /// Returns the ranks at the `number`th split; at the finalization if `number` is -1.
   Gathering& gathering(int64_t number) { return gatherings_[number]; }
-  /// Returns the begins of the `number`th windows, by rank, of the ranks that have registered them so far.
+  /// Returns the addresses of the `number`th window by rank, for the ranks that have registered this window.
   std::map<int, const char*>& windows(int64_t number) { return windows_[number]; }
 
  private:

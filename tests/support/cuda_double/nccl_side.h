@@ -1,4 +1,4 @@
-// Communicators of NCCL's double: the ranks' sides of them, and the registry of all sides in the process.
+// Communicators of NCCL's double: each rank's side, and the registry of all sides in the process.
 #pragma once
 
 #include <nccl.h>

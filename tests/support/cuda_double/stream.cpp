@@ -57,8 +57,8 @@ struct CUstream_st {
     thread.join();
   }
 
-  // Kind of work. For the stream's connection, work of kind `waits` has begun only when it is done. Work of kind `runs`
-  // has begun when it starts.
+  // Time at which the connection counts work as begun, so that its next work may begin: for `runs`, when the work
+  // starts; for `waits`, when it ends. Waiting for an event thus delays all streams of the connection.
   enum class Kind : uint8_t { runs, waits };
   void push(std::function<void()> f, Kind kind = Kind::runs) {
     {

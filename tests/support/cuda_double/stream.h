@@ -11,8 +11,9 @@ namespace hexad::cuda_double {
 /// and may block there. An exception of the work breaks the stream's device (break_device()), like a fault of a kernel.
 /// HEXAD_CUDA_DOUBLE_JITTER is a seed for random delays before work starts.
 void enqueue(cudaStream_t stream, std::function<void()> work);
-/// Waits until all streams of a device have done the work so far. On hardware, cudaMalloc, cudaHostAlloc, the loading
-/// of a kernel and new connections of NCCL may wait in this way. On the double, they always do.
+/// Waits until all streams of a device have done the work that was appended before. On hardware, cudaMalloc,
+/// cudaHostAlloc, the loading of a kernel and new connections of NCCL may wait in this way. On the double, they always
+/// do.
 cudaError_t synchronize_device(int device);
 int device_of(cudaStream_t stream);
 

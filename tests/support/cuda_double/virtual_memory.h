@@ -1,4 +1,4 @@
-// Interface of tests to the double of the driver's virtual memory, which maps pages of a device at reserved addresses.
+// Test interface of the double of the driver's virtual memory, which maps pages of a device at reserved addresses.
 #pragma once
 
 #include <cuda.h>
@@ -9,8 +9,8 @@
 namespace hexad::cuda_double {
 
 /// Sets whether devices have an attribute of their pages: virtual memory management, handles that other processes can
-/// open, or access of network cards. By default, they have all three. Making pages that need a missing attribute fails
-/// with CUDA_ERROR_NOT_SUPPORTED.
+/// open, or access by network cards. By default, they have all three. The creation of pages that need a missing
+/// attribute fails with CUDA_ERROR_NOT_SUPPORTED.
 void set_attribute(CUdevice_attribute attribute, bool has);
 
 /// Makes the next call of `function`, "cuMemMap" or "cuMemSetAccess", fail with CUDA_ERROR_UNKNOWN.

@@ -1,6 +1,7 @@
-// Test double of libcuda.so.1 on a machine without a card. It pretends to load libraries from memory and to get their
-// kernels. It answers almost all other requests with "no device". cuDNN needs a driver to compile plans. With this
-// double, cuDNN compiles plans for cards that do not exist. Unused trailing arguments are not declared.
+// Test double of libcuda.so.1 on a machine without a card. cuDNN needs a driver to compile plans. With this double,
+// cuDNN compiles plans for cards that do not exist. The functions that load libraries from memory, get their kernels
+// and set kernel attributes pretend to succeed. All others but the texts of errors return "no device". Unused trailing
+// arguments are not declared.
 
 namespace {
 

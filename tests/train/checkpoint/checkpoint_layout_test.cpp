@@ -57,7 +57,7 @@ TEST(CheckpointLayouts, K1_LayoutsLoadCheckpointsOfEachOther) {
       {4, {.tp = 2, .sp = true, .cp = 2, .ep = 4, .etp = 1}},
       {4, {.pp = 2, .tp = 2, .zero = 1}},
       {4, {.ep = 4, .zero = 3}},
-      {4, {.tp = 4, .ep = 2, .etp = 2, .zero = 2}},  // key/value heads on two ranks each
+      {4, {.tp = 4, .ep = 2, .etp = 2, .zero = 2}},  // two ranks hold each key/value head
       {2, {.cp = 2, .etp = 2, .zero = 1}},
       {4, {.pp = 2, .tp = 2, .order = "pp-tp-cp-ep-dp", .ep = 2, .etp = 1, .zero = 1}},
   };
@@ -162,7 +162,8 @@ TEST(CheckpointLayouts, LackOfMemoryForASavedTensorIsNoNumericError) {
   const Device device(run.instance.context);
   if (!device.on_host()) GTEST_SKIP() << "main weights are computed in host memory, which has no limit";
   run.step(documents_of(run.recipe));
-  // Leaves room for the message, but not for a tensor of 6144 bytes, the main weights of a layer's gates and ups.
+  // The memory of `spare` suffices for the message, but not for the main weights of a layer's gates and ups, 6144
+  // bytes.
   Tensor spare = Tensor::empty({4096}, Dtype::u8, device);
   std::vector<Tensor> filler;
   for (int64_t bytes = 1 << 20; bytes >= 512; bytes /= 2) {
@@ -203,7 +204,8 @@ TEST(CheckpointLayouts, LackOfMemoryOnOneRankIsThrownByAllRanksThatOpen) {
   });
 }
 
-// Ranks of a resharded load would otherwise read whole pieces to verify what all ranks have verified together.
+// open_verified() verifies files on all ranks together. In a resharded load, each rank would have to read whole pieces
+// to verify them again.
 TEST(CheckpointLayouts, FilesVerifiedTogetherAreNotVerifiedAgain) {
   const Scratch scratch;
   save_under(two, scratch);
@@ -240,7 +242,7 @@ TEST(CheckpointLayouts, FilesVerifiedTogetherAreNotVerifiedAgain) {
   });
   io::Checkpoint alone = io::Checkpoint::open(folder, io::Check::quick);
   EXPECT_NE(message_of(ExitCode::data, [&] { last_tensor(alone); }).find("is damaged"), std::string::npos)
-      << "a reader outside of open_verified() verifies";
+      << "a checkpoint that open_verified() did not open is verified when it is read";
 }
 
 // This program does not save NaN, but another program may.

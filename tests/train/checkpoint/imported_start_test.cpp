@@ -136,7 +136,7 @@ TEST(ImportedStart, ModelThatChangedSinceItsImportIsRefused) {
     const ForeignFolder model("mixtral");
     const Recipe recipe = recipe_from(model);
     on_ranks(1, [&](const comm::ProcessGroup& world) {
-      require_same_import(recipe);  // there is no import yet
+      require_same_import(recipe);  // passes, because there is no import yet
       start_folder(recipe, world, {});
       require_same_import(recipe);
       const auto imported = fs::last_write_time(model.beside("run") + "/imported/manifest.json");
@@ -156,7 +156,7 @@ TEST(ImportedStart, NewerModelThanAnImportWithoutStampsIsRefused) {
     start_folder(recipe, world, {});
     const std::string imported = model.beside("run") + "/imported", path = imported + "/hugging_face/origin.json";
     Json origin = Json::parse(read_text(path));
-    EXPECT_EQ(origin["files"].size(), 2u) << "config.json and model.safetensors";
+    EXPECT_EQ(origin["files"].size(), 2u) << "the files are config.json and model.safetensors";
     origin.erase("files");
     write_text(path, origin.dump());
     start_folder(recipe, world, {});

@@ -45,7 +45,7 @@ double first_loss(const Recipe& recipe, const std::string& folder) {
   return run.step(source).loss;
 }
 
-// Returns the message of the refusal to start a run with `start` and `keys` from `folder`.
+// Returns the error message with exit code `code` when a run with `start` and `keys` starts from `folder`.
 std::string refusal(ExitCode code, const std::string& folder, const Keys& keys) {
   TrainingRun run(small_recipe(start + keys), self);
   return message_of(code, [&] { run.init_from(folder); });
@@ -259,7 +259,7 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
   expect(refusal(ExitCode::usage, from_moe, {"model.vocab=40"}),
          "train.init_vocabulary: grow keeps the stored rows and adds new ones");
   expect(refusal(ExitCode::usage, from_moe, {"model.vocab=20", "train.init_vocabulary=grow"}),
-         "model.vocab must be at least the stored one");
+         "model.vocab must be at least that of the stored model");
   expect(refusal(ExitCode::usage, from_moe, {"model.hidden=32"}), "but the recipe's model has");
 }
 

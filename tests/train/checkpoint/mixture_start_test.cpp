@@ -1,4 +1,4 @@
-// Runs that continue with other weights of data.mixture: each dataset goes on after its own last sequence.
+// Runs that continue with other weights of data.mixture: each dataset continues after its own last sequence.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -97,7 +97,7 @@ TEST(MixtureStart, ChangedWeightsApplyToLaterSequencesOnly) {
   EXPECT_EQ(start.sequence, 24);
   EXPECT_EQ(start.drawn, (Counts{18, 6}));
 
-  // A second interruption, after which the weights stay the same, changes nothing.
+  // A second interruption without a change of the weights does not change the results.
   runs.copy_checkpoint(6, "changed", "again");
   runs.train("again", "0.25", "0.75");
   EXPECT_EQ(runs.end_of("again"), runs.end_of("changed"));

@@ -46,7 +46,7 @@ TEST(Sample, TiesGoToTheLowerId) {
   EXPECT_EQ(sample(std::vector<float>{1, 2, 2, 0}, options(1, 1), 0.9), 1);
 }
 
-// Tokens are ordered on [0, 1) by falling probability: 1 up to 0.4, 3 up to 0.7, 2 up to 0.9, 0 up to 1.
+// Tokens are ordered on [0, 1) by decreasing probability: 1 up to 0.4, 3 up to 0.7, 2 up to 0.9, 0 up to 1.
 TEST(Sample, FollowsTheProbabilities) {
   const std::pair<double, int32_t> cases[] = {
       {0, 1}, {0.399, 1}, {0.401, 3}, {0.699, 3}, {0.701, 2}, {0.901, 0}, {std::nextafter(1.0, 0.0), 0}};

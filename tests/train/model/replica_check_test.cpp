@@ -40,7 +40,7 @@ std::string check(const std::function<void(int rank, ParameterSet&)>& damage) {
       texts[world.rank()] = e.what();
     }
   });
-  for (const std::string& text : texts) EXPECT_EQ(text, texts[0]) << "all ranks must report the same";
+  for (const std::string& text : texts) EXPECT_EQ(text, texts[0]) << "all ranks must report the same error";
   return texts[0];
 }
 
@@ -70,7 +70,7 @@ TEST(ReplicaCheck, PieceIsComparedOnlyWithTheSamePiece) {
 
 TEST(ReplicaCheck, ComparesCopiesAlongTheTensorAxis) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
-              // Ranks 1 and 5 are each other's replicas. The copies on ranks 0 and 4 differ from theirs.
+              // Ranks 1 and 5 are replicas of each other, so only the copies on ranks 0 and 4 show the difference.
               if (rank == 1 || rank == 5) change(p, "stage0.whole.weight");
             }),
             "weights differ between replicas: 'stage0.whole.weight' on ranks 1, 5 and on ranks 0, 4 "

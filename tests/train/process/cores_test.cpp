@@ -36,7 +36,7 @@ TEST(Cores, HaveTheNumberOfTheirFirstProcessor) {
   EXPECT_EQ(core_of(4, folder / ""), 0);
   EXPECT_EQ(core_of(3, folder / ""), 2);
   EXPECT_EQ(core_of(2, folder / ""), 2);
-  EXPECT_EQ(core_of(7, folder / ""), 7) << "there is no file of this processor";
+  EXPECT_EQ(core_of(7, folder / ""), 7) << "there is no file for this processor";
 }
 
 TEST(Cores, BelongToTheRanksBoundToThem) {

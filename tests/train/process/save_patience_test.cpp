@@ -12,7 +12,7 @@
 namespace hexad::train {
 namespace {
 
-// A rank of an Open MPI job whose mpirun waits ten seconds.
+// Environment of a rank of an Open MPI job whose mpirun waits ten seconds.
 class Patience : public testing::Test {
  protected:
   void SetUp() override {

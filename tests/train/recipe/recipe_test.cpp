@@ -1,5 +1,4 @@
-// Illegal recipes are reported with the line or override of the key, the reason and, for numbers, often the nearest
-// legal values.
+// Errors of illegal recipes name the line or override of the key, the reason, and possible corrections.
 #include "tools/train/recipe/recipe.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +39,7 @@ TEST(Recipe, EveryShippedRecipeIsValidForTheRanksOfItsLayout) {
   EXPECT_GE(checked, 5);
 }
 
-// Collects the keys whose values are texts: paths and others.
+// Collects the keys whose values are texts, and separates paths from other texts.
 class TextKeys final : public config::Visitor {
  public:
   std::set<std::string> paths, others;
@@ -66,7 +65,7 @@ class TextKeys final : public config::Visitor {
   std::string section_;
 };
 
-// Fails for every new key that is a text: mark it with config::file_path if it is a path, and list it here.
+// Fails for a new key whose value is a text. Mark such a key with config::file_path if it is a path, and list it here.
 TEST(Recipe, EveryTextIsMarkedAsAPathOrListed) {
   Recipe recipe;
   TextKeys keys;

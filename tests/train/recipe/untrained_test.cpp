@@ -1,4 +1,4 @@
-// untrained() must warn of exactly the settings under which a parameter's gradient is only rounding.
+// untrained() must warn of exactly the settings under which a parameter's gradient consists of rounding errors.
 
 #include "tools/train/recipe/cautions.h"
 
@@ -18,7 +18,7 @@ namespace {
 struct Case {
   const char* name;
   std::vector<std::string> overrides;
-  std::vector<std::string> parameters;  // parts of the names of the parameters without a gradient
+  std::vector<std::string> parameters;  // parts of the names of parameters without a gradient
   const char* text;                     // part of the warning
 };
 

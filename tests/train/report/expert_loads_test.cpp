@@ -39,6 +39,12 @@ TEST(ExpertLoads, HaveRowsForPredictionBlocks) {
   EXPECT_EQ(expert_loads(model, {router_of(1, 3), router_of(2, 2)}), (Table{{}, {0.25, 0.75}, {0.5, 0.5}}));
 }
 
+TEST(ExpertLoads, AreSharesOfThePairsThatTokensKeepIfExpertsChoose) {
+  RouterStatistics router = router_of(1, 3);
+  router.assignments = 8, router.dropped = 4;
+  EXPECT_EQ(expert_loads(model_of(1, 0, 1), {router}), (Table{{0.25, 0.75}}));
+}
+
 TEST(ExpertLoads, AreZeroWithoutTokens) {
   EXPECT_EQ(expert_loads(model_of(2, 1, 1), {router_of(0, 0)}), (Table{{}, {0, 0}}));
 }

@@ -61,7 +61,7 @@ TEST(RankClock, EveryRankGetsTheTimesAndTheTrafficOfAllRanks) {
     EXPECT_EQ(report.metrics.comm.at("dp").bytes, first.comm.at("dp").bytes);
     EXPECT_LE(report.metrics.step_seconds, first.ranks->step_seconds.most + 1e-8);
     EXPECT_GE(report.metrics.step_seconds, first.ranks->step_seconds.least);
-    EXPECT_EQ(report.summary.empty(), &report != &reports.front()) << "rank 0 alone knows the times of all ranks";
+    EXPECT_EQ(report.summary.empty(), &report != &reports.front()) << "only rank 0 has the times of all ranks";
   }
 }
 

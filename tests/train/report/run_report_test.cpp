@@ -60,7 +60,7 @@ TEST(RunReport, StacksMemoryInUseOnceAndInDistinctColours) {
   }
   EXPECT_EQ(names.size(), memory.size() - 1);
   EXPECT_FALSE(names.contains("total"));
-  EXPECT_EQ(separate, (std::set<std::string>{"held", "offload"})) << "no part of the memory in use";
+  EXPECT_EQ(separate, (std::set<std::string>{"held", "offload"})) << "only these are not parts of the memory in use";
   EXPECT_EQ(data.at("memory").at("total"), nlohmann::json::parse("[1]")) << "comparisons of runs show the total";
 }
 

@@ -129,8 +129,8 @@ struct Interval {
   std::string name;
 };
 
-// Returns, for each rank, the share of a step in which row "host" has no span except the step's. The share is the
-// median over the steps, because a rank may lose its core between two spans.
+// Returns the fraction of a step, by rank, in which row "host" has only the span of the step itself. Takes the median
+// over the steps, because a rank may lose its core between two spans.
 std::map<int, double> uncovered_shares(const Json& trace) {
   std::map<int, int> host;  // rank -> row
   for (const Json& e : trace)
@@ -185,7 +185,7 @@ TEST_P(TracedLayouts, CoverAllClassesAnd97PercentOfAStep) {
       EXPECT_FALSE(of_rank.count(name + " (inter)")) << "ranks that are threads share a node";
       waits |= std::ranges::any_of(of_rank["host"], is_wait);
     }
-    // On a device, queues usually wait, and ranks do not.
+    // On a device, queues wait for communication, so ranks need not wait.
     EXPECT_TRUE(waits || test_device() != device::DeviceKind::cpu) << "no rank waits for " << name;
   }
   for (const auto& [rank, share] : uncovered_shares(trace)) EXPECT_LE(share, 0.03) << "rank " << rank;

@@ -1,5 +1,5 @@
-# Prints the two ways to divide products (EPS-MoE, section 4.3, Fig. 9) from rows of expert_products --parts. Variables:
-# experts, inputs, outputs.
+# Prints the times of products divided by experts and by columns (EPS-MoE, section 4.3, Fig. 9) from rows of
+# expert_products --parts. Variables: experts, inputs, outputs.
 
 BEGIN { FS = "\t" }
 $1 == "parts" {

@@ -1,9 +1,9 @@
-# Prints the tables of tools/bench/papers/eps_prefill.sh from its rows (prefill_rows.awk), beside Tables 1 to 4 of
+# Prints the tables of tools/bench/papers/eps_prefill.sh from its rows (prefill_rows.awk), next to Tables 1 to 4 of
 # EPS-MoE. Values are medians over rounds.
 
 BEGIN {
   FS = "\t"
-  # Cells in the order of the tokens of a prompt, rows in the order of the prompts.
+  # Cells are in the order of the tokens of a prompt. Rows, divided by |, are in the order of the numbers of prompts.
   paper["deepseek-v2", "pn1"] = "+11.83 +11.02 +6.77 +5.13"
   paper["deepseek-v2", "pn5"] = "+21.81 +20.53 +16.89 +12.75"
   paper["deepseek-v2", "pn20"] = "+21.27 +18.05 +10.00 +11.60"

@@ -3,7 +3,7 @@
 # DeepSeek-V2 (attention DP, experts EP), Mixtral and DBRX (attention TP; experts TP, or EP in groups) and Arctic
 # (attention DP, a dense MLP parallel to the experts). Uses the recipes recipes/steps/eps-*.yaml, which say what was
 # scaled, on two emulated nodes of one rank each (tools/testbed/two_nodes.sh). Also measures chunked prefill of the
-# longest prompts of DeepSeek-V2's shape. Prints each table beside the paper's, and the rows.
+# longest prompts of DeepSeek-V2's shape. Prints each table next to the paper's, and the rows.
 #
 #   tools/bench/papers/eps_prefill.sh [--rate 200mbit] [--fast 1600mbit] [--rounds 3] [--output FOLDER]
 #

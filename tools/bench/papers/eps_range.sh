@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# Measures where groups of experts pay (EPS-MoE, section 5.2, Table 7, Fig. 10) and the two ways to divide products
-# (section 4.3, Fig. 9).
+# Measures from how many tokens on groups of experts save time (EPS-MoE, section 5.2, Table 7, Fig. 10), and compares two
+# divisions of products (section 4.3, Fig. 9).
 #
 # Products: divides those of 20 experts into N parts, by experts (N groups) and by columns (N blocks of the input's
-# columns, whose products are summed), on one thread. Prints the ratio of the two times beside the formula's, and the
+# columns, whose products are summed), on one thread. Prints the ratio of the two times next to the formula's, and the
 # volumes of section 4.3.
 #
 # Groups: runs the forward of a layer like DeepSeek-V2's (as eps.sh) by number of tokens m, on two emulated nodes of one
 # rank each (tools/testbed/two_nodes.sh): undivided, in N groups in sequence, and in N groups that overlap. The groups
 # in sequence give e0 = N S(m/N)/S(m) - 1 of communication and e1 = N G(m/N, E/N)/G(m, E) - 1 of products. Prints
-# whether the two conditions hold, and whether groups pay, as measured and as predicted from a profile of the same
-# testbed. Then prints the m from which groups pay (the paper's m0), and the m from which products are bound by
-# computation (m1).
+# whether the two conditions hold, and whether groups save time, as measured and as predicted from a profile of the same
+# testbed. Then prints the m from which on groups save time (the paper's m0), and the m from which on products are bound
+# by computation (m1).
 #
 #   tools/bench/papers/eps_range.sh [--rate 200mbit] [--tokens '4 8 16 32 64 128 256 512 1024'] [--groups '2 5']
 #                                   [--rows 4,16,64,256] [--parts 2,4] [--rounds 5] [--profile-seconds 40]
 #                                   [--output FOLDER]
 #
 # --rows: rows of an expert. --parts: N of the products. --output: keeps the profile and the rows there. A later call
-# with the same settings, for example after the first one was killed, measures only what is missing. Should take about
-# three minutes, or half a minute with --tokens '16 256' --groups 2 --rows 16 --rounds 1 --profile-seconds 10. Needs
-# root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer;
+# with the same settings, for example after the first one was killed, measures only what is missing. Takes about three
+# minutes, or half a minute with --tokens '16 256' --groups 2 --rows 16 --rounds 1 --profile-seconds 10. Needs root,
+# iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer;
 # expert_products in the same folder).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

@@ -55,13 +55,14 @@ function best_of(c, part, family, except, predicts,    w, best, s) {
 }
 
 # The next functions return expected times of the exchanges, without computation, in units of the baseline's all-to-all
-# between nodes. gathering() is that of an all-gather or reduce-scatter inside nodes. It takes no time in shared memory,
-# where the ranks of a node share its link.
+# between nodes. gathering() returns that of an all-gather or reduce-scatter inside nodes: 0 in shared memory, where the
+# ranks of a node share its link.
 function gathering(c,    link) {
   split(links_of(c), link, ":")
   return link[2] == "memory" ? 0 : (ranks_of(c) - 1) / ranks_of(c) * e / (e - 1) * bits(link[1]) / bits(link[2])
 }
-# Returns the number of gatherings of the baseline. In row 2, it sums results by an all-reduce, which counts as two.
+# Returns the number of gatherings of the baseline. In row 2, the baseline sums results by an all-reduce, which counts
+# as two.
 function gatherings_of_baseline(c, part) { return row_of(c) == 2 && part != "dispatch" ? 2 : 0 }
 # Returns the number of gatherings of O1. Row 1 gathers results. Row 2 also gathers the rows that arrive, and sums
 # results by a reduce-scatter before the return.
@@ -71,9 +72,9 @@ function gatherings_of_o1(c, part) {
 }
 function exchanges(part) { return part == "forward" ? 2 : 1 }
 function baseline_units(c, part) { return exchanges(part) + gatherings_of_baseline(c, part) * gathering(c) }
-# formula() returns the ratio of O1's time to the baseline's: it sends a t-th of the bytes between nodes and gathers.
-# limit() returns the ratio that a pipelined schedule may reach, which takes the time of the longer of the two. Its
-# experts wait for all rows, so dispatch and combine do not overlap.
+# formula() returns the ratio of O1's time to the baseline's: O1 sends a t-th of the bytes between nodes and gathers.
+# limit() returns the lowest possible ratio of a pipelined schedule, which takes as long as the longer of these two
+# operations. Its experts wait for all rows, so dispatch and combine do not overlap.
 function formula(c, part) {
   return (exchanges(part) / ranks_of(c) + gatherings_of_o1(c, part) * gathering(c)) / baseline_units(c, part)
 }

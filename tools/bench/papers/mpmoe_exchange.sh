@@ -10,7 +10,7 @@
 #
 # --bytes: bytes of all rows of a rank, with 4 KiB a row. --chunks: numbers n of micro-batches. --output: keeps the
 # profile and the rows there. A later call with the same settings, for example after the first one was killed, measures
-# only the layers that are missing. Should take about two minutes, or half a minute with --bytes 1048576 --rounds 2
+# only the layers that are missing. Takes about two minutes, or half a minute with --bytes 1048576 --rounds 2
 # --profile-seconds 10. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
 # (build/release/bench/moe_layer).
 set -euo pipefail

@@ -21,7 +21,7 @@ function shares(a, b, d,    all) {
 
 END {
   for (i = 1; i <= layer_count; i++) most = max(most, flops(layers[i]) / computing(layers[i]))
-  print "Fig. 2: peaks of memory in backward by part, MB, and their shares in percent; beside them, those of equations 1 to 3."
+  print "Fig. 2: peaks of memory in backward by part, MB, and their shares in percent; next to them, those of equations 1 to 3."
   print "states: with the moments of Adam; activ.: with the gradient of the output, which replaces the output; buffers and comm.:"
   print "temporary buffers. computing: share of a step with computation; utilisation: FLOP/s of the experts' products in a step,"
   printf "compared with the highest rate of computation in this table, %.1f GFLOP/s\n", most / 1e9

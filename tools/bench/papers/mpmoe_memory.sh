@@ -2,15 +2,15 @@
 # Measures MPMoE's Fig. 2: the memory of an MoE layer in backward by part (model states, activations, temporary buffers)
 # and the utilisation of the machine, by number of tokens. Runs the layers of Table 3 forward and backward in sequence,
 # in full width, with one expert per rank, k = 1 and f32, on two ranks of this machine. Prints the predicted shares of
-# equations 1 to 3 beside the measured ones.
+# equations 1 to 3 next to the measured ones.
 #
 #   tools/bench/papers/mpmoe_memory.sh [--layers '768,3072 1024,4096 2048,8192'] [--tokens '256 512 1024 2048 4096']
 #                                      [--rounds 2] [--output FOLDER]
 #
-# --layers: M,H. --tokens: tokens of a rank; the paper's go on to 16384, which take 16 times as long as 1024. --output:
+# --layers: M,H. --tokens: tokens of a rank; the paper has up to 16384, which take 16 times as long as 1024. --output:
 # keeps the rows there. A later call with the same settings, for example after the first one was killed, measures only
-# the layers that are missing. Should take about three minutes, or some seconds with --layers 768,3072 --tokens '256
-# 1024' --rounds 1. Needs openmpi-bin. Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# the layers that are missing. Takes about three minutes, or a few seconds with --layers 768,3072 --tokens '256 1024'
+# --rounds 1. Needs openmpi-bin. Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

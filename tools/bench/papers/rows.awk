@@ -59,8 +59,8 @@ function average(list, count,    i, sum) {
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
 
 # Prints the times of the schedules cutN (N chunks in sequence), as ratios to the time of the schedule `whole` (one
-# chunk). Beside them, prints those of the schedules with N overlapping chunks, whose names are `overlapping` and N.
-# Prints nothing if no layer has a schedule cutN.
+# chunk). Also prints the ratios of the schedules with N overlapping chunks, whose names are `overlapping` and N. Prints
+# nothing if no layer has a schedule cutN.
 function print_cutting(pass, whole, overlapping,    i, w, c, s, n, count) {
   for (i = 1; i <= layer_count; i++)
     for (w = 1; w <= schedule_count; w++) {

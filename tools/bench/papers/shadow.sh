@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures shadows of hot experts (schedule.moe.hot_experts: shadow), FasterMoE's answer to skewed routing. Uses one
+# Measures shadows of hot experts (schedule.moe.hot_experts: shadow), FasterMoE's remedy for skewed routing. Uses one
 # layer on 2 nodes of 4 ranks each, with 2 experts per rank. Tokens choose experts with probabilities of Zipf's law.
 # Compares a step with and without shadows, whole and in chunks, by exponent and by number of tokens. Prints speedups,
 # measured and predicted, and the bytes that a rank sends. Exponent 0 has no hot experts: its speedup shows what the

@@ -33,7 +33,7 @@ struct CheckArguments {
 };
 
 constexpr double least_seconds = 0.1, most_seconds = 3600;  // limits of --seconds and --patience
-constexpr double watchdog_seconds = 60;                     // a hang is reported after this time and --patience
+constexpr double watchdog_seconds = 60;                     // a hang is reported after this time plus --patience
 
 CheckOptions check_options(const CheckArguments& o, const comm::World& world) {
   CheckOptions c;
@@ -57,7 +57,8 @@ void print_results(const std::vector<RankReport>& ranks, const std::vector<Findi
   std::fflush(stdout);  // the launcher may end the job when the first rank exits with an error
 }
 
-// Ends the check before the first measurement if the ranks have different programs: their later messages may differ.
+// Ends the check before the first measurement if the ranks run different programs, because their later messages may
+// differ.
 void require_one_program(const CheckArguments& o, const comm::World& world) {
   if (world.size() == 1) return;
   device::DeviceContext host;

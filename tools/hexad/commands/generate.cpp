@@ -123,7 +123,7 @@ void say_full(const GenerateArguments& options, int64_t context, const Continuat
             counted(options.sampling.max_tokens, "token")));
 }
 
-// Returns the form of chats that the user has named; null if there is none. Collective.
+// Returns the conversation form that --chat-form selects; null without this option. Collective.
 std::shared_ptr<const data::ConversationForm> form_of(const GenerateArguments& options,
                                                       const io::Checkpoint& checkpoint, const comm::World& world) {
   if (options.chat_form.empty()) return nullptr;

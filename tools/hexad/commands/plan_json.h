@@ -11,7 +11,7 @@
 namespace hexad::app {
 
 /// Returns a plan as an object. The plan must have details (PlanRequest::details). `seconds` is the duration of the
-/// search. `fewer` has the insufficient numbers of ranks, for Objective::ranks.
+/// search. `fewer` lists numbers of ranks that do not suffice, for Objective::ranks.
 nlohmann::ordered_json plan_json(const Planned& planned, const plan::Plan& plan, double seconds,
                                  const std::vector<plan::FewestRanks::Refused>& fewer);
 

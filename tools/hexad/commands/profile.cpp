@@ -128,10 +128,10 @@ void add_profile(const Program& program) {
       "profile", "Measure links, kernels, and how much they slow each other down; under mpirun, on its ranks");
   auto options = std::make_shared<ProfileArguments>();
   command.add_option("--out", &options->out, "YAML file to write").path();
-  command.add_flag("--quick", options->quick, "measure only a few sizes, for about six seconds");
+  command.add_flag("--quick", options->quick, "measure only a few sizes, for about ten seconds");
   command
       .add_option("--seconds", &options->seconds,
-                  "approximate seconds of the measurement; default: 120, or 6 with --quick")
+                  "approximate seconds of the measurement; default: 120, or 10 with --quick")
       .legal(number_above(0));
   command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 #include "framework/data/encoding.h"
 #include "framework/data/file.h"
 #include "framework/data/jsonl.h"
@@ -21,7 +22,8 @@ namespace {
 
 std::string string_under(const nlohmann::json& object, const char* key, const std::string& place) {
   const nlohmann::json& value = object.at(key);
-  if (!value.is_string()) fail(ExitCode::data, place, ": \"", key, "\" is ", value.type_name(), ", expected a string");
+  if (!value.is_string())
+    fail(ExitCode::data, place, ": \"", key, "\" is ", base::json_kind(value), ", expected a string");
   return value.get<std::string>();
 }
 
@@ -30,8 +32,8 @@ Prompt prompt_of_json(std::string_view line, const std::string& system, bool cha
   if (!object.is_object() || !object.contains("prompt")) {
     const std::string found = object.is_discarded() ? std::string("is not JSON")
                               : object.is_object()  ? std::string("has no key \"prompt\"")
-                                                    : cat("is ", object.type_name());
-    fail(ExitCode::data, place, ": ", found, ", expected an object with a text under \"prompt\"");
+                                                    : cat("is ", base::json_kind(object));
+    fail(ExitCode::data, place, ": ", found, ", expected an object with a string under \"prompt\"");
   }
   Prompt prompt{.text = string_under(object, "prompt", place), .system = system, .place = place};
   if (!object.contains("system")) return prompt;

@@ -46,7 +46,7 @@ struct Ready {
 };
 
 // Limits the available ranks of the points that run here to those of the Slurm allocation. An explicit max_ranks and a
-// launcher of the experiment have precedence.
+// launcher of the experiment take precedence.
 void limit_to_allocation(const ExperimentConfig& config, const ScaleArguments& options, std::vector<Point>& points) {
   const int64_t ranks = train::allocated_ranks();
   if (ranks == 0 || config.max_ranks > 0 || options.dry_run || options.submit || options.report) return;
@@ -119,8 +119,8 @@ ExitCode submit(const Ready& r, const ScaleArguments& options) {
   return ExitCode::done;
 }
 
-// Returns the cores or nodes for runs at once; none if runs execute one after the other. Throws config::RecipeError
-// with the reason if runs cannot execute at the same time (problem_of_room()).
+// Returns the cores or nodes for simultaneous runs; none if runs execute one after the other. Throws
+// config::RecipeError with the reason if runs cannot execute at the same time (problem_of_room()).
 std::optional<Room> room_of(Ready& r) {
   if (r.experiment.config.at_once == 1) return std::nullopt;
   Room room = room_here();

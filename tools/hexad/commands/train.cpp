@@ -30,7 +30,7 @@ ExitCode run(const TrainArguments& options, const Extensions& extensions) {
   const auto body = [&](comm::World& world) {
     Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
     if (!plan::stages_fit_in_memory(recipe, extensions, world)) return ExitCode::resource;
-    plan::require_profile(recipe);  // checked before training, although perhaps only a later stage reads the profile
+    plan::require_profile(recipe);  // checked before training, even if only a later stage reads the profile
     const std::string dense_rows = plan::take_dense_rows(recipe);
     if (world.rank() == 0 && !dense_rows.empty()) say(dense_rows);
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make, prove_fused_in_child);

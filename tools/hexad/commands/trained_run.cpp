@@ -101,9 +101,14 @@ void require_same_file(const comm::World& world, const std::string& path) {
 }
 
 void require_decoder(const Recipe& recipe, const std::string& run, const std::string& purpose) {
-  if (recipe.model.kind == layers::ModelKind::encoder)
-    fail(ExitCode::usage, "'", run, "' is a run of an encoder, which does not ", purpose,
-         "; expected model.kind: decoder");
+  if (recipe.model.kind != layers::ModelKind::encoder) return;
+  const moe::MoeConfig& m = recipe.model.moe;
+  const std::string_view why =
+      m.experts > 0 && m.experts_choose()
+          ? " and a router other than expert_choice, with which the experts of a token depend on later tokens"
+          : "";
+  fail(ExitCode::usage, "'", run, "' is a run of an encoder, which does not ", purpose,
+       "; expected model.kind: decoder", why);
 }
 
 }  // namespace hexad::app

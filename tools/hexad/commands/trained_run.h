@@ -34,8 +34,8 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const train::Recipe& recipe, const
 /// cannot read the file throws alone. Collective.
 void require_same_file(const comm::World& world, const std::string& path);
 
-/// Throws Error(usage) unless the run's model is a decoder. `purpose` completes the message "..., which does not
-/// PURPOSE".
+/// Throws Error(usage) unless the run's model is a decoder, and names the router if experts choose tokens. `purpose`
+/// completes the message "..., which does not PURPOSE".
 void require_decoder(const train::Recipe& recipe, const std::string& run, const std::string& purpose);
 
 }  // namespace hexad::app

@@ -67,7 +67,7 @@ Product product(double m, double grouped_below, double dense_from) {
 }
 
 double gain(double T_comm, double T_comp, int64_t N, const Overhead& overhead) {
-  base::require(N >= 1, "[eps] ", N, " groups, expected at least 1");
+  base::require(N >= 1, "[eps] the number of groups is ", N, ", expected at least 1");
   const auto n = static_cast<double>(N);
   return N == 1 ? 0 : std::min(T_comm, T_comp) * (n - 1) / n - overhead(n);
 }

@@ -2,8 +2,9 @@
 // volume is the number of bytes that one of D devices sends.
 //
 // Contradictions in the paper:
-//  V_TP+EP < V_TP+TP  is an equality if a token visits all devices (g = D)
-//   T_Attn, T_MoE      divide W by D x BW, but section 4.2 defines W as the bytes of one device; here: by BW
+//   V_TP+EP < V_TP+TP  is an equality if a token visits all devices (g = D)
+//   T_Attn, T_MoE      divide W by D x BW, but section 4.2 defines W as the bytes of one device; block_seconds()
+//                      divides W by BW
 #pragma once
 
 #include <array>

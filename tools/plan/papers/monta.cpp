@@ -32,7 +32,7 @@ double all_to_all_volume(double b, double s, double h, double k, double bytes_pe
 Transfer baseline(double volume, const Network& n) { return transfer(n.all_to_all, volume * (n.e - 1) / n.e, volume); }
 
 Chunk chunk(double volume, const Network& n, int64_t chunks) {
-  base::require(chunks >= 1, "[monta] ", chunks, " chunks, expected at least 1");
+  base::require(chunks >= 1, "[monta] the number of chunks is ", chunks, ", expected at least 1");
   const double whole = volume / static_cast<double>(chunks), own = whole / n.t;
   return {.all_to_all = transfer(n.all_to_all, own * (n.e - 1) / n.e, own),
           .all_gather = transfer(n.all_gather, whole * (n.t - 1) / n.t, whole),
@@ -44,14 +44,14 @@ double seconds(Strategy strategy, const Chunk& one, int64_t chunks) {
   const auto more = static_cast<double>(chunks - 1);
   switch (strategy) {
     case Strategy::o1:
-      base::require(chunks == 1, "[monta] O1 requires one chunk, got ", chunks);
+      base::require(chunks == 1, "[monta] strategy O1 has ", chunks, " chunks, expected 1");
       return aa + ag;
     case Strategy::o2:
       return aa + ag + copy + more * std::max(aa, ag + copy);
     case Strategy::o3:
       return aa + ag + copy + more * std::max({aa, ag, copy});
   }
-  base::fail_invariant("[monta] unknown strategy");
+  base::fail_invariant(base::cat("[monta] the strategy is ", static_cast<int>(strategy), "; expected a Strategy"));
 }
 
 int64_t most_chunks(double volume, const Network& n, double smallest_volume) {

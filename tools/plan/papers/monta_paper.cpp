@@ -25,7 +25,7 @@ struct Memory {
     v("P2", p2, "number of parameters in experts", at_least(0));
     v("p", p, "degree of pipeline parallelism", at_least(1));
     v("d", d, "replicas of parameters outside experts", at_least(1));
-    v("d_experts", d_experts, "replicas of experts (Table 3 writes d for both)", at_least(1));
+    v("d_experts", d_experts, "replicas of experts (Table 3 writes d for these replicas, too)", at_least(1));
     v("l", l, "number of transformer layers", at_least(1));
     v("a", a, "number of attention heads; 0: blockwise attention, which keeps no scores", at_least(0));
     v("load", load, "ratio of the busiest rank's assignments to the mean, for the corrected Table 4", at_least(1));

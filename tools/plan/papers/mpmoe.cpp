@@ -13,7 +13,7 @@ bool sends_again(Reuse r) { return r == Reuse::s2 || r == Reuse::s4; }
 bool recomputes(Reuse r) { return r == Reuse::s3 || r == Reuse::s4; }
 
 double parts(int64_t n) {
-  base::require(n >= 1, "[mpmoe] ", n, " micro-batches, expected at least 1");
+  base::require(n >= 1, "[mpmoe] the number of micro-batches is ", n, ", expected at least 1");
   return static_cast<double>(n);
 }
 

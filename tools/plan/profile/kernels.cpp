@@ -97,7 +97,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device dev
       return [=, &k] { k.pointwise.copy(*stream, here, away), stream->synchronize(); };
     }
   }
-  base::fail_invariant("[profile] an unknown kind of copy");
+  base::fail_invariant(base::cat("[profile] the kind of copy is ", static_cast<int>(kind), "; expected a CopyKind"));
 }
 
 }  // namespace
@@ -109,7 +109,8 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
   const Budget budget(timer, seconds);
   size_t open = options.products.size() * elements.size() * (passes.size() + 1);
   std::vector<int64_t> sizes;
-  for (int64_t rows = 16; rows <= options.largest_rows; rows *= 2) sizes.push_back(rows);
+  for (int64_t rows = 16; rows <= options.largest_rows; rows *= options.row_ratio) sizes.push_back(rows);
+  if (sizes.back() < options.largest_rows) sizes.push_back(options.largest_rows);
   for (const auto& [element, element_name] : elements)
     for (const ProductShape& shape : options.products) {
       GroupedProduct product(shape, element, timer.device());

@@ -4,11 +4,12 @@
 namespace hexad::plan {
 
 ProfileOptions quick_profile() {
-  return {.seconds = 6,
+  return {.seconds = 10,
           .octaves = 4,
-          .largest_bytes = 1 << 20,
-          .largest_rows = 256,
-          .longest_sequence = 256,
+          .largest_bytes = 4 << 20,
+          .largest_rows = 1024,
+          .row_ratio = 8,
+          .longest_sequence = 512,
           .rounds = 1,
           .products = {usual_products.front()},
           .attention = {usual_heads.front()}};
@@ -29,8 +30,8 @@ Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, 
     cluster.measured.node_cores = -static_cast<int64_t>(timer.largest(-static_cast<double>(*options.node_cores)));
   const std::vector<MeasuredGroup> groups = measured_groups(world);
   const Budget budget(timer, options.seconds);
-  if (!groups.empty()) measure_links(cluster, groups, timer, options, 0.5 * budget.left(), from_one);
-  measure_products(cluster, timer, options, 0.4 * budget.left(), from_one);
+  if (!groups.empty()) measure_links(cluster, groups, timer, options, 0.3 * budget.left(), from_one);
+  measure_products(cluster, timer, options, 0.5 * budget.left(), from_one);
   measure_attention(cluster, timer, options, 0.25 * budget.left(), from_one);
   measure_small_kernels(cluster, timer, options, 0.3 * budget.left(), from_one);
   measure_copies(cluster, timer, options, 0.2 * budget.left(), from_one);

@@ -20,8 +20,8 @@ void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOp
 void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                     const Progress& progress);
 /// Returns the cores that a waiting rank uses, from 0 to 1. `all` and `some` are the seconds of the same product on all
-/// ranks of a node, and on `computing` of them while the others wait. The ranks' threads must outnumber the cores, and
-/// those of the computing ranks must need all cores.
+/// ranks of a node, and on `computing` of them while its other ranks wait. The ranks' threads must outnumber the cores,
+/// and those of the computing ranks must need all cores.
 double waiting_cores(const Origin& measured, int64_t computing, double all, double some);
 /// Measures the cores that a rank uses while it waits, if ranks share cores. Measures nothing if all ranks of a node
 /// but one have fewer threads than the node has cores. Needs measured products.

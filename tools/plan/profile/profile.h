@@ -30,6 +30,7 @@ struct ProfileOptions {
   int octaves = 1;                     // distance between measured message sizes, in octaves
   int64_t largest_bytes = 16ll << 20;  // largest size of a message or copy
   int64_t largest_rows = 4096;         // largest number of rows of a product
+  int64_t row_ratio = 2;               // ratio of successive numbers of rows
   int64_t longest_sequence = 4096;     // largest number of positions in attention
   int rounds = 3;                      // measurements of each slowdown, of which the median counts
   int threads = 1;                     // number of threads of each rank's kernels
@@ -38,14 +39,14 @@ struct ProfileOptions {
   std::vector<ProductShape> products = usual_products;
   std::vector<AttentionHeads> attention = usual_heads;
 };
-/// Returns options with few sizes for a first trial, which takes about six seconds.
+/// Returns options with few sizes for a first trial, which takes about ten seconds.
 ProfileOptions quick_profile();
 
 /// Receives occasional progress lines on rank 0.
 using Progress = std::function<void(const std::string&)>;
 
-/// Measures the machine. Collective over `world`; every rank gets the same result. Of Origin, fills in only nodes,
-/// ranks_per_node, threads, node_cores and waiting.
+/// Measures the machine. Collective over `world`; every rank gets the same result. Fills in only these members of
+/// Origin: nodes, ranks_per_node, threads, node_cores and waiting.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
 /// Returns a readable table.

@@ -40,7 +40,8 @@ Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, in
                 return g->receive(in, (rank + size - 1) % size, *stream);
               }};
   }
-  base::fail_invariant("[profile] an unknown collective");
+  base::fail_invariant(
+      base::cat("[profile] the collective is ", static_cast<int>(operation), "; expected a Collective"));
 }
 
 }  // namespace hexad::plan

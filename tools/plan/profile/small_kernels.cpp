@@ -82,7 +82,8 @@ class SmallKernels {
             }};
       }
     }
-    base::fail_invariant("[profile] an unknown class of kernels");
+    base::fail_invariant(
+        base::cat("[profile] the class of kernels is ", static_cast<int>(of), "; expected a KernelClass"));
   }
 
  private:

@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <vector>
 
 #include "framework/base/median.h"
 
@@ -20,10 +24,75 @@ double timed(const Timer::Work& work, int runs) {
   return (now() - begin) / runs;
 }
 
-// True if a point is slower for each unit of its size than the last one, which may be noise.
-bool is_slower(const Curve::Point& point, const std::vector<Curve::Point>& before) {
-  return !before.empty() && point.y / point.x > before.back().y / before.back().x;
-}
+// The sizes of a curve that have been measured, and the order in which sizes are measured: the smallest, the largest
+// for which there is time, and then the middle of the widest gap. A short measurement thus covers the range of sizes,
+// so that other sizes are interpolated.
+class MeasuredSizes {
+ public:
+  explicit MeasuredSizes(std::span<const int64_t> sizes) : sizes_(sizes), omitted_(sizes.size()) {}
+
+  const std::map<size_t, Curve::Point>& points() const { return points_; }
+  void add(size_t i, Curve::Point point) { points_.emplace(i, point); }
+  /// Returns the number of sizes that are neither measured nor omitted.
+  int64_t open() const { return std::ssize(sizes_) - std::ssize(points_) - std::ranges::count(omitted_, true); }
+
+  /// Omits size `i` and returns true if `size`, to which it was rounded, has been measured.
+  bool omit_repeated(size_t i, double size) {
+    const bool repeated = std::ranges::any_of(points_, [&](const auto& p) { return p.second.x == size; });
+    omitted_[i] = repeated;
+    return repeated;
+  }
+
+  /// Returns the next size to measure in `left` seconds; none if there is not enough time for any. A second size is
+  /// always measured, even if it takes the `spent` seconds of the first one again.
+  std::optional<size_t> next(double left, double spent) const {
+    const size_t last = points_.rbegin()->first;
+    const bool is_first = points_.size() == 1;
+    const double allowed = is_first ? std::max(left / 2, spent) : left / 2;
+    for (size_t i = sizes_.size() - 1; i > last; --i)
+      if (!omitted_[i] && seconds_of(i) <= allowed) return i;
+    if (is_first) return first_open_above(last);
+    return middle_of_widest_gap(left);
+  }
+
+ private:
+  // Returns the expected seconds of a measurement of size `i`, which is above all measured sizes. Seconds grow with the
+  // size, or less: then, at most by twice the growth between the last two measured sizes.
+  double seconds_of(size_t i) const {
+    const auto& [at, last] = *points_.rbegin();
+    const double size = static_cast<double>(sizes_[i]) / static_cast<double>(sizes_[at]) * last.x;
+    double expected = last.y * size / last.x;
+    if (points_.size() > 1) {
+      const Curve::Point& before = std::next(points_.rbegin())->second;
+      const double growth = std::max(0.0, (last.y - before.y) / (last.x - before.x));
+      expected = std::min(expected, last.y + 2 * growth * (size - last.x));
+    }
+    return (1 + least) * expected;
+  }
+  std::optional<size_t> first_open_above(size_t i) const {
+    for (++i; i < sizes_.size(); ++i)
+      if (!omitted_[i]) return i;
+    return {};
+  }
+  // Returns the open size in the middle of the widest gap between two measured sizes, where the larger one takes less
+  // time than is left.
+  std::optional<size_t> middle_of_widest_gap(double left) const {
+    std::optional<size_t> middle;
+    size_t widest = 0;
+    for (auto below = points_.begin(), above = std::next(below); above != points_.end(); ++below, ++above) {
+      std::vector<size_t> gap;
+      for (size_t i = below->first + 1; i < above->first; ++i)
+        if (!omitted_[i]) gap.push_back(i);
+      if (gap.size() <= widest || (1 + least) * above->second.y > left) continue;
+      widest = gap.size(), middle = gap[gap.size() / 2];
+    }
+    return middle;
+  }
+
+  std::span<const int64_t> sizes_;
+  std::vector<char> omitted_;
+  std::map<size_t, Curve::Point> points_;  // by index of the size
+};
 
 }  // namespace
 
@@ -43,20 +112,24 @@ double Timer::median(const Work& work, double seconds) const {
 }
 
 Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const {
+  MeasuredSizes measured(sizes);
+  double left = seconds, spent = 0;  // spent: seconds of the last measurement
+  for (std::optional<size_t> next = 0; next; next = measured.next(left, spent)) {
+    const double begin = now();
+    // Other sizes get the time that a size leaves unused.
+    const Work work = prepare(sizes[*next]);
+    if (!measured.omit_repeated(*next, work.size))
+      measured.add(*next, {work.size, median(work, left / static_cast<double>(measured.open()))});
+    spent = largest(now() - begin);
+    left -= spent;
+  }
+  const double share = seconds / static_cast<double>(2 * sizes.size());
   std::vector<Curve::Point> points;
-  double left = seconds;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    // Later sizes get the time that a size leaves unused.
-    const double begin = now(), share = left / static_cast<double>(sizes.size() - i);
-    const Work work = prepare(sizes[i]);
-    if (!points.empty() && work.size <= points.back().x)
-      continue;  // already measured: `prepare` rounded it to the previous size
-    const double expected = points.empty() ? 0 : points.back().y * work.size / points.back().x;
-    if (points.size() >= 2 && (1 + least) * expected > left) break;
-    Curve::Point point{work.size, median(work, share)};
-    if (is_slower(point, points)) point.y = std::min(point.y, median(work, share / 2));
+  for (const auto& [i, point] : measured.points()) {
+    const bool slower = !points.empty() && point.y / point.x > points.back().y / points.back().x;
     points.push_back(point);
-    left -= largest(now() - begin);
+    // A size that is slower for each unit than the size before it may be noise.
+    if (slower) points.back().y = std::min(point.y, median(prepare(sizes[i]), share));
   }
   return points;
 }

@@ -36,10 +36,11 @@ class Timer {
   /// Returns the largest of the ranks' medians. Makes one warm-up run (two if `batch_seconds` is set), then as many
   /// repeats as fit in about `seconds`: at least 3, and at most 21 (9 if `batch_seconds` is set).
   double median(const Work& work, double seconds) const;
-  /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, omits later sizes, but
-  /// never the first two. Measures a size again if it is slower for each unit than the size before it, and keeps the
-  /// smaller time. `sizes` has at least two sizes, ascending. `prepare` may round the sizes; a size that it rounds to
-  /// an earlier one is omitted.
+  /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, measures the smallest
+  /// size, the largest one for which there is time, and as many sizes between them as possible; at least two sizes.
+  /// Then measures a size again if it is slower for each unit than the size before it, and keeps the smaller time.
+  /// `sizes` has at least two sizes, ascending. `prepare` may round the sizes; a size that it rounds to a measured one
+  /// is omitted.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void meet() const { world_.barrier(device_.context().compute()).wait(); }

@@ -60,7 +60,8 @@ void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const
   // If all ranks but one leave a core to the waiting rank, that rank slows no other rank.
   if (computing * m.threads < *m.node_cores) return;
   const std::function<void()> product = make_product(cluster.products.front(), timer.device());
-  // Returns the seconds of the slowest of the first `ranks` ranks of a node. The others wait for them.
+  // Returns the seconds of the slowest of the first `ranks` ranks of a node. The node's other ranks wait for these
+  // ranks.
   const auto seconds_of = [&](int64_t ranks, int runs) {
     timer.meet();
     const double begin = now();

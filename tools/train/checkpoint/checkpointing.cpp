@@ -84,8 +84,8 @@ void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) 
   std::string text;
   const Recipe saved = saved_recipe(checkpoint);
   for (const std::string& line : changes_of_model(saved, recipe)) text += "\n  " + line;
-  // changes_of_model() permits another context if the recipe has stages. But steps that a run without stages has done
-  // belong to these stages, too.
+  // changes_of_model() permits another context if the recipe has stages. However, it does not check that a run without
+  // stages had the context of the stage to which its steps now belong.
   const int64_t step = std::max<int64_t>(1, checkpoint.step());
   const int64_t context = with_stage(recipe, stage_at(recipe, step)).model.context;
   if (saved.stages.empty() && !recipe.stages.empty() && context != saved.model.context)
@@ -168,8 +168,8 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     throw_together(mine);
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Rejects tensors that are not finite, because they must not replace the last good checkpoints. Reads the generation
-  // of the run, the only file of which damage prevents a save.
+  // Rejects tensors that are not finite, because they must not replace the last good checkpoints. Reads the file with
+  // the generation of the run, because no other damaged file prevents a save.
   throw_together(attempted([&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
     if (world_.rank() == 0) store_.require_current();

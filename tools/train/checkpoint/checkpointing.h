@@ -32,8 +32,8 @@ class Checkpointer {
   int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
   /// Returns the checkpoint that checkpoint.resume selects; none for a new run. Rank 0 searches for it and issues the
-  /// warnings. Every rank verifies its share of the files. All ranks open the same checkpoint. All ranks throw the same
-  /// Error like CheckpointStore::find(). Collective.
+  /// warnings. Every rank verifies its share of the files. All ranks open the same checkpoint, or throw the same Error
+  /// (see CheckpointStore::find()). Collective.
   std::optional<io::Checkpoint> find() const;
   /// Returns the folder of the checkpoint of `step`.
   std::string folder(int64_t step) const { return store_.path(step); }
@@ -45,9 +45,10 @@ class Checkpointer {
   /// first step after `step`.
   std::vector<std::string> abandon_after(int64_t step) const;
 
-  /// Loads weights, moments and states into this layout. The checkpoint may have been saved under another layout. The
-  /// moments of parameters that the checkpoint's run froze (optim.freeze) remain zero. Throws Error(usage) like
-  /// require_same_model(), and Error(numeric) with the tensor's name if an element is not finite. Collective.
+  /// Loads weights, moments and states into this layout, and returns the progress. The checkpoint may have been saved
+  /// under another layout. The moments of parameters that the checkpoint's run froze (optim.freeze) remain zero. Throws
+  /// Error(usage) like require_same_model(), and Error(numeric) with the tensor's name if an element is not finite.
+  /// Collective.
   static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                        optim::Optimizer& optimizer);
   /// Loads only main weights, rounded to the model's dtype, and the model's states. Used for evaluation and generation.

@@ -7,8 +7,8 @@
 
 namespace hexad::train {
 
-/// Replaces settings of schedule.moe that are `auto` by the values that the run had chosen when it saved the
-/// checkpoint. Returns the chosen schedule's name. Returns an empty text and changes nothing in these cases:
+/// Replaces `auto` settings of schedule.moe with the values that the run had chosen when it saved the checkpoint.
+/// Returns the chosen schedule's name. Returns an empty text and changes nothing in these cases:
 /// - The model has no experts, or no setting is `auto`.
 /// - The run had not chosen yet.
 /// - The layout differs in pp, tp, sp, cp, ep or etp, so the run's measurements do not apply.

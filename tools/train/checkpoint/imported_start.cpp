@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* start_key = "train.init_from: ";  // beginning of messages about an import
 
-// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote. For imports
-// without the stamps of the files.
+// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote. Used for imports
+// that lack file stamps.
 bool is_newer(const std::string& source, const std::string& manifest) {
   std::error_code error;
   const fs::file_time_type imported = fs::last_write_time(manifest, error);
@@ -60,7 +60,7 @@ bool has_import(const std::string& folder) {
   return fs::exists(folder + "/manifest.json", error);
 }
 
-// Throws Error(data) unless `folder` has the import of train.init_from as it is now.
+// Throws Error(data) unless `folder` is an import of the current files of train.init_from.
 void require_import(const Recipe& recipe, const std::string& folder, const FileWork& work) {
   const std::string& source = recipe.train.init_from;
   const std::string found = saved_layout(io::Checkpoint::open(folder, io::Check::quick, work));

@@ -15,20 +15,20 @@ namespace hexad::train {
 bool starts_from_foreign_model(const Recipe& recipe);
 
 /// Returns a warning for each key of `model` whose value differs from the value with which the initial weights were
-/// trained. Reads these values from the config.json of the Hugging Face model that train.init_from is, or from which it
-/// was imported; otherwise from the recipe in the checkpoint. Ignores prediction blocks, and differences that
-/// train.init_experts or train.init_vocabulary requests. Returns no warnings if train.init_from is neither such a model
-/// nor a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
+/// trained. If train.init_from is a Hugging Face model, or was imported from one, reads these values from the
+/// config.json of this model; otherwise, from the recipe in the checkpoint. Ignores prediction blocks, and differences
+/// that train.init_experts or train.init_vocabulary requests. Returns no warnings if train.init_from is neither such a
+/// model nor a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
 std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
-/// Throws the error that start_folder() throws if run.dir/imported is the import of another model than train.init_from,
-/// or if the model has changed since. Does nothing if there is no import.
+/// Throws Error(data), like start_folder(), if run.dir/imported is the import of a model other than train.init_from, or
+/// if the model has changed since its import. Does nothing if there is no import.
 void require_same_import(const Recipe& recipe);
 
 /// Returns the folder of the checkpoint with the initial weights. If train.init_from is a Hugging Face model, rank 0
 /// imports the model into run.dir/imported, unless an earlier start of the run has done so. If the import fails, all
-/// ranks throw the Error of rank 0. Throws Error(data) if that import is of another model, or if the model has changed
-/// since. Collective.
+/// ranks throw the Error of rank 0. Throws Error(data) if the earlier import is of another model, or if the model has
+/// changed since. Collective.
 std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, const base::FileWork& work);
 
 }  // namespace hexad::train

@@ -71,8 +71,8 @@ void for_each_row(const Shape& global, const io::Region& region, F&& f) {
 // Returns row `i` of `t`, with a first dimension of size 1.
 Tensor row_of(const Tensor& t, int64_t i) { return t.slice(0, i, i + 1); }
 
-// Returns the values of `t` times `factor`, in the accumulator dtype. If `noise` > 0, also multiplies each value by
-// 1 + noise x a normal number. This number depends only on the seed, the parameter's name and the element's index.
+// Returns the values of `t` times `factor`, in the accumulator dtype. If `noise` > 0, also multiplies each value by 1 +
+// noise x a standard normal number, which depends only on the seed, the parameter's name and the element's index.
 Tensor changed(const Tensor& t, const io::Region& region, double factor, const Parameter& p, double noise,
                uint64_t seed) {
   const Philox random(seed, Purpose::noise, p.name());
@@ -140,9 +140,9 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
   return width / part;
 }
 
-// Throws Error(usage) if the first loss would differ from the loss of the dense model. It is the same if the routing
-// weights of a token's experts sum to model.moe.scale and multiply the experts' results, if these experts are whole
-// groups of `parts` experts, and if the block has no dense MLP besides the experts.
+// Throws Error(usage) if the first loss would differ from the loss of the dense model. The losses are equal if the
+// routing weights of a token's experts sum to model.moe.scale and multiply the experts' results, if these experts are
+// whole groups of `parts` experts, and if the block has no dense MLP besides the experts.
 void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
   const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {
@@ -195,7 +195,7 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
     if (recipe_.train.init_vocabulary != InitVocabulary::none && stored[0] < shape[0])
       return {.way = Way::grown, .name = p.name(), .copied = stored[0]};
     remedy = stored[0] < shape[0] ? "; train.init_vocabulary: grow keeps the stored rows and adds new ones"
-                                  : "; model.vocab must be at least the stored one";
+                                  : "; model.vocab must be at least that of the stored model";
   } else if (same_beyond_rows(stored, shape) && moe.may_have_rows_of_experts() &&
              shape[0] == recipe_.model.moe.experts) {
     const int64_t experts = stored[0];
@@ -205,7 +205,7 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
     remedy = multiple ? std::string("; train.init_experts: copy makes the new experts copies of the stored ones")
                       : cat("; model.moe.experts must be a multiple of ", experts, " with train.init_experts: copy");
   } else if (p.name() == "position_embedding.weight") {
-    remedy = "; model.context must be the stored one, because learned positions cannot be extended";
+    remedy = "; model.context must be that of the stored model, because learned positions cannot be extended";
   }
   require_shape(checkpoint_, p.name(), main_kind, shape, remedy);  // throws
   return {};

@@ -35,7 +35,7 @@ class InitialWeights {
     initial,      // random values, as in a model without a checkpoint; nothing is read
     group_rows,   // router of split experts: all experts of a group have the row drawn for the group's first expert
     grown,        // the stored rows, and new rows after them
-    router_rows,  // router rows: copies of the stored rows, in turn
+    router_rows,  // router rows: copies of the stored rows, repeated cyclically
     experts,      // copies of stored experts, or of a dense MLP or its parts
   };
   // Stored tensor from which a parameter is made, and how it is made.

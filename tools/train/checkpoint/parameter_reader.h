@@ -57,7 +57,7 @@ void copy_from_host(const Tensor& target, const Tensor& host);
 void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const base::Shape& shape,
                    const std::string& remedy = {});
 
-/// Reads a region of a tensor to the host. Throws Error(numeric) if an element is not finite.
+/// Reads a region of a tensor into host memory. Throws Error(numeric) if an element is not finite.
 Tensor read_finite(io::Checkpoint& checkpoint, const StoredAs& stored, const io::Region& region, Device host);
 
 /// Reads a region of the stored tensor into `target`. The dtypes may differ, because the run that saved the tensor may

@@ -18,8 +18,8 @@ struct Progress {
   int64_t next_sequence = 0;  // index of the next sequence in the training data
   std::vector<data::Digest> fingerprints{};  // one for each training dataset
   data::MixtureStart mixture_start{};        // point from which the weights of data.mixture apply
-  // Name of the MoE layers' schedule if the program chose the schedule, and ScheduleChoice::state() of that choice.
-  std::string schedule{}, schedule_choice{};
+  std::string schedule{};                    // schedule that the program has chosen for the MoE layers; empty: none
+  std::string schedule_choice{};  // ScheduleChoice::state(), also during trials; empty if the recipe names a schedule
   // Decision of schedule.moe.fused: auto, with its device, such as "cuda fused" or "cuda plain"; empty: none
   // (ExpertDuel).
   std::string fused{};

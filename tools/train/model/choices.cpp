@@ -9,6 +9,7 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 #include "framework/base/utf8.h"
 #include "framework/data/file.h"
 
@@ -28,17 +29,18 @@ template <class... Parts>
 
 std::string text_under(const Json& object, const char* key, const std::string& place) {
   const Json& value = object.at(key);
-  if (!value.is_string()) bad(place, "\"", key, "\" is ", value.type_name(), ", expected a string");
+  if (!value.is_string()) bad(place, "\"", key, "\" is ", base::json_kind(value), ", expected a string");
   return value.get<std::string>();
 }
 
 std::vector<std::string> choices_of(const Json& object, const std::string& place) {
   const auto found = object.find("choices");
   if (found == object.end()) bad(place, "has no key \"choices\"; expected a list of texts");
-  if (!found->is_array()) bad(place, "\"choices\" is ", found->type_name(), ", expected a list of texts");
+  if (!found->is_array()) bad(place, "\"choices\" is ", base::json_kind(*found), ", expected a list of texts");
   std::vector<std::string> choices;
   for (const Json& choice : *found) {
-    if (!choice.is_string()) bad(place, "choice ", choices.size(), " is ", choice.type_name(), ", expected a string");
+    if (!choice.is_string())
+      bad(place, "choice ", choices.size(), " is ", base::json_kind(choice), ", expected a string");
     choices.push_back(choice.get<std::string>());
     if (choices.back().empty()) bad(place, "choice ", choices.size() - 1, " is empty, expected a text");
   }
@@ -50,7 +52,7 @@ int64_t gold_of(const Json& object, int64_t choices, const std::string& place) {
   const auto found = object.find("gold");
   if (found == object.end()) bad(place, "has no key \"gold\"; expected the index of the right choice");
   if (!found->is_number_integer())
-    bad(place, "\"gold\" is ", found->type_name(), ", expected a whole number, 0 .. ", choices - 1);
+    bad(place, "\"gold\" is ", base::json_kind(*found), ", expected a whole number, 0 .. ", choices - 1);
   const auto gold = found->get<int64_t>();
   if (gold < 0 || gold >= choices)
     bad(place, "\"gold\" is ", gold, ", expected 0 .. ", choices - 1,
@@ -61,7 +63,7 @@ int64_t gold_of(const Json& object, int64_t choices, const std::string& place) {
 ChoiceItem item_of(std::string_view text, int64_t line, const std::string& place) {
   const Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (object.is_discarded()) bad(place, "is not JSON; expected {\"context\": ..., \"choices\": [...], \"gold\": 0}");
-  if (!object.is_object()) bad(place, "is ", object.type_name(), ", expected an object");
+  if (!object.is_object()) bad(place, "is ", base::json_kind(object), ", expected an object");
   const bool context = object.contains("context");
   if (context == object.contains("query"))
     bad(place, context ? "has both \"context\" and \"query\"" : "has no key \"context\" or \"query\"",

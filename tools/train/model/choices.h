@@ -27,7 +27,7 @@ std::vector<ChoiceItem> read_choice_items(const std::string& path);
 /// - Context and continuation are converted together. The predicted ids are those after the ids of the context alone.
 /// - The id beginning-of-document precedes the text if the tokenizer has this id.
 /// - A context without other text is replaced by beginning-of-document or, if the tokenizer lacks it, end-of-document.
-/// - Of a text with more than `context` + 1 ids, only the last `context` + 1 remain.
+/// - Only the last `context` + 1 ids of a longer text remain.
 ///
 /// Throws Error(data) if the choice has no ids or more than `context` ids. The message begins with `place`, FILE:LINE.
 LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceItem& item, size_t choice,

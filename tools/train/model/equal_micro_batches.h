@@ -1,4 +1,4 @@
-// Micro-batches of a meta device whose sequences are all equal.
+// Micro-batches with equal sequences on a meta device.
 #pragma once
 
 #include <vector>

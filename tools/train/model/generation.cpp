@@ -28,8 +28,7 @@ bool ends_with(std::span<const int32_t> ids, std::span<const int32_t> end) {
   return !end.empty() && ids.size() >= end.size() && std::ranges::equal(ids.last(end.size()), end);
 }
 
-// Returns the number of tokens for which the cache needs room: a prompt of `ids` tokens and its continuation, at most
-// `context`.
+// Returns the capacity of the cache in tokens: a prompt of `ids` tokens and its continuation, at most `context`.
 int64_t cache_length(int64_t ids, const SamplingOptions& options, int64_t context) {
   const int64_t used = std::min(ids, longest_prompt(context));
   return used + std::clamp<int64_t>(options.max_tokens, 0, context - used);
@@ -80,8 +79,8 @@ class Group {
     for (size_t i = 0; i < of.size(); ++i) take(*of[i], chosen[i]);
   }
 
-  // Returns on all ranks the ids chosen by the first rank that has logits. Ranks may round the same matrix product
-  // differently and choose different ids. They would then wait for each other forever in the all-to-all of experts.
+  // Returns on all ranks the ids chosen by the first rank that has logits. Otherwise, ranks that round a matrix product
+  // differently could choose different ids, and then wait for each other forever in the all-to-all of experts.
   std::vector<int32_t> agreed(std::span<Sequence* const> of, std::vector<std::vector<float>> logits) const {
     const int64_t vocabulary = options_.vocabulary;
     std::vector<int64_t> mine(of.size(), -1);

@@ -26,8 +26,8 @@ struct SamplingOptions {
   int64_t together = 8;                // largest number of prompts in one forward pass
 };
 
-/// Reason why a generated text ended.
-/// end_of_document: one of SamplingOptions::stop_ids was chosen. end_of_turn comes first if both are true.
+/// Reason why a generated text ended. end_of_document: one of SamplingOptions::stop_ids was chosen. If end_of_turn also
+/// applies, it is the reason.
 enum class Stop : uint8_t { end_of_document, end_of_turn, max_tokens, context };
 constexpr auto enum_names(Stop) {
   return std::to_array<std::pair<Stop, std::string_view>>({{Stop::end_of_document, "end_of_document"},
@@ -44,17 +44,18 @@ struct Continuation {
 /// Receives the index of a prompt and an id of its continuation.
 using OnToken = std::function<void(size_t prompt, int32_t id)>;
 
-/// Returns `ids`, those of a prompt's text, after the id that precedes a text in training, unless they begin with it.
-/// The id is the tokenizer's beginning-of-document. If the tokenizer has none, it is the end-of-document under
-/// Packing::joined, and nothing under Packing::isolated. Without ids, it is one of both, because a prompt needs an id.
+/// Returns `ids`, the ids of a prompt's text. Prepends the id that precedes a text in training, unless `ids` begin with
+/// this id: the tokenizer's beginning-of-document or, if there is none, its end-of-document. Under Packing::isolated,
+/// prepends an end-of-document only if `ids` is empty, because a prompt needs an id.
 std::vector<int32_t> begin_prompt(const data::Tokenizer& tokenizer, std::vector<int32_t> ids, data::Packing packing);
 /// Returns the ids of a prompt for generate(): begin_prompt() with the ids of `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text, data::Packing packing);
 /// Returns the largest number of prompt ids that generate() uses with this context: one less than the context, but at
-/// least 1. This leaves room for two generated ids, because the last generated id is not an input.
+/// least 1. With this length, two ids can be generated, because the last generated id is not an input.
 int64_t longest_prompt(int64_t context);
 /// Returns a warning with the length of the text that is cut off because `prompt` is longer than longest_prompt(). If
-/// no text is cut off, returns an empty text, even if a first id without text is. `prompt` is a result of prompt_of().
+/// no text is cut off, returns an empty text, even if the first id is cut off and has no text. `prompt` is a result of
+/// prompt_of().
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
 /// Continues each prompt until one of stop_ids, end_of_turn, max_tokens or the model's context ends its text. A prompt

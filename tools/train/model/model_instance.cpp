@@ -51,7 +51,7 @@ std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm:
                                                device::DeviceContext& context,
                                                std::function<void(const std::string&)> say) {
   if (context.kind() == device::DeviceKind::meta)
-    return nullptr;  // groups of imagined ranks accept tensors of any device
+    return nullptr;  // groups of simulated ranks accept tensors of any device
   comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
   options.say = std::move(say);
   if (context.kind() == device::DeviceKind::cuda)

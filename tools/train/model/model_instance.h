@@ -91,7 +91,7 @@ struct ModelInstance {
 /// Returns this rank's index among the ranks of its node.
 int place_of(const comm::ProcessGroup& world);
 
-/// Index `rank` of a rank among the `ranks` ranks of its cp group, which share the sequences.
+/// Index `rank` of a rank in its cp group of `ranks` ranks, which share the sequences.
 struct ContextRank {
   int ranks = 1, rank = 0;
 };

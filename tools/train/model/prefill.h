@@ -1,4 +1,4 @@
-// Prefill: the forward passes over prompts after which a server knows the first token of each answer.
+// Prefill: the forward passes over prompts that compute the first token of each answer.
 #pragma once
 
 #include <vector>
@@ -19,8 +19,8 @@ struct PromptBatch {
   int64_t passes() const { return (length + pass_length() - 1) / pass_length(); }
 };
 
-/// Computes the prompts of a batch, which have random ids. The p-th prompt of dp coordinate d is the same in every
-/// layout as prompt d x prompts + p of a single rank.
+/// Computes the first answer token of each prompt of a batch. The prompts have random ids. In every layout, prompt p of
+/// dp coordinate d has the ids of prompt `d * batch.prompts + p` of a run on one rank.
 class Prefill {
  public:
   /// `instance` must outlive this object. Prompts have at most model.context tokens. Throws Error(usage) if ranks share
@@ -34,7 +34,7 @@ class Prefill {
     /// the model.
     std::vector<int32_t> first{};
   };
-  /// Computes the prompts anew. Collective.
+  /// Computes all prompts, starting with empty caches. Collective.
   Result run();
 
  private:

@@ -37,7 +37,8 @@ std::string description(const Parameter& p, int64_t layer) {
 // Returns the allocator of a meta device's memory.
 MetaAllocator& allocator_of(device::DeviceContext& context) {
   auto* const allocator = dynamic_cast<MetaAllocator*>(context.allocator().get());
-  base::require(allocator != nullptr, "[repeated layers] the context is not on a meta device");
+  base::require(allocator != nullptr, "[repeated layers] the context is on device ", device::name_of(context.kind()),
+                "; expected a meta device");
   return *allocator;
 }
 
@@ -151,9 +152,8 @@ Block::Output RepeatedLayers::record_last(Group& group, Variant& variant, Tape& 
   return out;
 }
 
-// True if the block frees what it allocates, except the tensors that others free: its losses and, if it keeps no handle
-// of its input, one tensor of that size, because the next block then has the output in place of the input. Its
-// gradients have equal sizes.
+// True if the block frees as much memory as it allocates, apart from its losses and, if it keeps no handle of its
+// input, one tensor of the input's size: its output, because the block then does not free the input in return.
 bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   std::map<const MetaAllocator*, int64_t> more;
   const Forward& forward = variant.last;
@@ -166,7 +166,7 @@ bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   return std::ranges::all_of(more, [](const auto& of) { return of.second == 0; });
 }
 
-// True if the forward of the first block is that of the last one, which backward repeats.
+// True if the forwards of the first and the last block are equal. Backward repeats that of the last block.
 bool RepeatedLayers::has_equal_forwards(const Variant& variant) const {
   const Forward &first = variant.first, &last = variant.last;
   if (first.layer < 0) return true;  // the group has one block
@@ -229,8 +229,8 @@ Block::Output RepeatedLayers::repeat(Group& group, Variant& variant, Forward& fo
   return out;
 }
 
-// If the recording is unusable, or is not complete in time, the block makes no contributions. The step ends all the
-// same.
+// If the recording is unusable, or is not complete in time, the block makes no contributions, and failed() becomes
+// true. The step still ends.
 void RepeatedLayers::repeat_backward(Group& group, Variant& variant, int64_t layer, const std::shared_ptr<Parts>& parts,
                                      Replay& replay) {
   if (variant.state == State::unusable || !variant.has_backward) return void(failed_ = true);

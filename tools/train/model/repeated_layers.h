@@ -25,14 +25,15 @@ using autograd::Value;
 
 /// Repeats equal blocks of a rank in training passes on a meta device. Blocks of a virtual stage are equal if they have
 /// the same kind (ModelConfig::kind_of()) and the same parameters. The first and the last block of a virtual stage
-/// always run, because their inputs and gradients come from elsewhere. Of several other equal blocks, the first and the
-/// last one run once and are recorded: the first one for forwards until the recording is complete, the last one for
-/// later forwards and for all backwards. Contributions of a step's first micro-batch to a gradient replace its old
-/// value, so this micro-batch has a recording of its own, and all others share one.
+/// always run, because their inputs or gradients do not come from other blocks of the stage. Of the other equal blocks,
+/// the first and the last one run once and are recorded. The recording of the first one is used for forwards until the
+/// recording is complete, that of the last one for later forwards and for all backwards. Contributions of a step's
+/// first micro-batch to a gradient replace its old value, so this micro-batch has a recording of its own, and all
+/// others share one.
 ///
 /// A repeated block makes no tensors, but its calls to the log (if the log is not paused) and, on request, its changes
-/// of the memory in use are those of the recorded block. Its output is its input, and backward passes the gradient of
-/// the output on: these stand for tensors of the same size. Its calls to the storage of parameters are made for its own
+/// of the memory in use are those of the recorded block. Its output is its input, and its backward returns the gradient
+/// of the output: both stand for tensors of the same size. Its calls to the storage of parameters are made for its own
 /// parameters (pp::ParameterCalls).
 ///
 /// The step has the same log as one that runs all blocks if equal blocks make the same calls for all micro-batches.

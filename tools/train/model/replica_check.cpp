@@ -130,7 +130,7 @@ std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& pa
   return chars;
 }
 
-// Returns the numbers that rank 0 passes. All ranks must pass as many. Collective.
+// Returns the numbers that rank 0 passes. All ranks must pass equally many numbers. Collective.
 std::vector<int64_t> numbers_from_rank_0(const std::vector<int64_t>& numbers, const comm::ProcessGroup& world) {
   device::DeviceContext host;
   const auto sent = tensor::Tensor::from<int64_t>(numbers, {static_cast<int64_t>(numbers.size())}, host,

@@ -1,4 +1,4 @@
-// Forward passes over new tokens of sequences whose earlier keys and values are cached. All layouts with cp 1 work.
+// Forward passes over new tokens of sequences whose earlier keys and values are cached. Supports all layouts with cp 1.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,8 @@ class TokenPasses {
   /// ranks that hold the last part of the model, returns the logits [V] of the last id of each sequence. On other
   /// ranks, returns an empty list. Collective: all ranks of a dp coordinate pass the same ids.
   std::vector<std::vector<float>> run(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
-  /// Like run(), without logits: for the tokens of prompts before their last part. Pipeline ranks do not wait for later
-  /// ones, so they compute different parts of the prompts at the same time.
+  /// Like run(), without logits. Used for all parts of prompts but the last. A pipeline rank does not wait for later
+  /// ranks, so the ranks compute different parts of the prompts at the same time.
   void append(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
 
  private:

@@ -1,4 +1,4 @@
-// Failures of single ranks, told to all ranks.
+// Makes all ranks throw the failure of one rank.
 #pragma once
 
 #include "framework/base/failure.h"

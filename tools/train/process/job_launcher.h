@@ -16,8 +16,8 @@ std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation.
 bool in_slurm_allocation();
-/// Returns the number of ranks for which the Slurm allocation has room: its number of tasks or, if that is unknown, its
-/// processors divided by those of a task. Returns 0 if it is unknown, and outside of an allocation.
+/// Returns the number of ranks that fit into the Slurm allocation: its number of tasks or, if that is unknown, its
+/// processors divided by those of a task. Returns 0 if both are unknown, or outside of an allocation.
 int64_t allocated_ranks();
 
 /// Returns the id of the process that started this rank: Open MPI's mpirun, or mpirun's daemon on this node. Returns 0
@@ -34,7 +34,7 @@ inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_tim
 /// Returns launcher() for a training run. With Open MPI's mpirun, the command sets a delay before SIGKILL that suffices
 /// for a save of about `save_seconds`.
 std::string launcher_to_train(int64_t ranks, double save_seconds);
-/// Returns one line for users that explains how a run gets to save before the launcher ends the job.
+/// Returns one line that explains to users how a run can save before the launcher ends the job.
 std::string explain_launcher();
 /// Returns the delay between SIGTERM and SIGKILL, in whole seconds, that suffices if a step and a save together take
 /// about `seconds`; at most 3600.

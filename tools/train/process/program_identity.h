@@ -1,4 +1,4 @@
-// Identity of this program, to find out whether two processes run the same one.
+// Identity of this program, to check that all processes run the same program.
 #pragma once
 
 #include <string>

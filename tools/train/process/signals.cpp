@@ -51,7 +51,7 @@ void request_or_end(int signal, siginfo_t* info, void*) {
   end_by_signal(signal);                                     // delivered once this handler returns
 }
 
-// Installs request_or_end() for those of the signals that are not ignored.
+// Installs request_or_end() for the signals that are not ignored.
 void request_end_on(std::initializer_list<int> signals) {
   struct sigaction action {};
   action.sa_sigaction = request_or_end;

@@ -61,7 +61,8 @@ Recipe read_recipe(const std::string& text) {
     base::fail(ExitCode::usage, "rank ", other->rank, " has a different recipe from rank 0 (rank 0 -> rank ",
                other->rank, "):", keys);
   }
-  base::fail_invariant("[agreement] digests differ but texts do not");
+  base::fail_invariant(
+      "[agreement] the digests of the ranks differ, but their programs, problems and recipes are equal");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace hexad::train {
 
-/// Replaces the recipe's device. HEXAD_DEVICE and `verify --device` do this, and verify does it for the oracle. If the
+/// Replaces the recipe's device. Used for HEXAD_DEVICE and `verify --device`, and by verify for the oracle. If the
 /// device changes, resets values that only the previous device supports to auto.
 void replace_device(Recipe& r, device::DeviceKind device);
 

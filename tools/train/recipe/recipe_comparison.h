@@ -13,14 +13,15 @@ namespace hexad::train {
 
 /// Returns a line such as "model.layers: 2 -> 4" for each changed key that must not change during a run. These keys are
 /// train.seed, optim.name, optim.muon_except, and all keys of `model` except prediction_weight. In a recipe with
-/// stages, the model's context, rotary_theta, yarn and rotary_scaling may change. A bias that is `auto` equals its
+/// stages, the model's context, rotary_theta, yarn and rotary_scaling may change. A bias that is `auto` counts as its
 /// resulting value. Without shared experts, model.moe.shared_hidden may change.
 std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& now);
 /// Returns a line such as "data.packing: isolated -> joined" for each changed key of `data`, except keys for paths,
 /// checks and order.
 std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now);
 /// Returns a line such as "optim.lr: 0.01 -> 0.02" for each changed key. Ignores run.dir, because a run may be moved,
-/// and train.threads, because it depends on the number of ranks.
+/// and train.threads, because it depends on the number of ranks. Compares train.init_from as absolute paths. If the
+/// recipes have different numbers of stages, compares the stages that both have, and adds a line with the numbers.
 std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& now);
 
 /// Compares the learning rate of the first step after `step` in two recipes: `before` of the checkpoint, and `now` of

@@ -144,9 +144,8 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
         "lengths, and their ranks would send for two micro-batches in different orders");
   if (r.schedule.moe.open())
     return refuse(
-        "needs every key of schedule.moe set, because auto compares durations of passes, which here include work of "
-        "the other micro-batch; auto here: " +
-        config::join(r.schedule.moe.open_keys()));
+        "needs a value for these keys of schedule.moe, which are auto: " + config::join(r.schedule.moe.open_keys()) +
+        "; auto compares durations of passes, and these would include work of the other micro-batch");
   const int64_t dp = world / (r.parallel.pp * r.parallel.cp * r.parallel.tp);
   if (dp == 0) return;
   const int64_t micro_batches = r.batch.global / r.batch.micro / dp;

@@ -13,7 +13,7 @@ namespace hexad::train {
 bool computes_alone(const moe::MoeScheduleConfig& schedule);
 
 /// Returns the reasons why `schedule` is illegal in the layout of `recipe`; empty if it is legal. The rules are part of
-/// the list of choices in layers/moe/schedule/moe_schedule.h.
+/// the list of choices in layers/moe/schedule/moe_choices.h.
 std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
 
 /// Returns the smallest legal schedule.moe.memory_limit in the recipe's layout, in bytes. It suffices for chunks of one
@@ -32,9 +32,10 @@ bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
 /// the numbers from 2 to 16. Returns 2 if no number is legal.
 std::vector<int64_t> legal_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
 
+/// Adds a problem for each key of schedule.moe that is illegal in the layout or contradicts another key.
 void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
-/// Checks schedule.pipeline.overlap for `world` ranks; 0: the number of ranks is unknown.
+/// Adds a problem if schedule.pipeline.overlap is illegal on `world` ranks; 0: the number of ranks is unknown.
 void check_micro_batch_overlap(const Recipe& recipe, int64_t world, config::Problems& problems);
 
 /// Adds a problem if schedule.moe.order is not a registered order; the problem lists the registered orders, nearest

@@ -28,8 +28,8 @@ std::vector<StageDocument> stage_documents(const config::Document& document);
 config::Document document_of_stage(const config::Document& document, int64_t number);
 
 /// Calls `read` for each stage; `read` adds the problems that it finds. Returns the recipe of the first stage with the
-/// list of all stages. Throws Error(usage) with the problems of all stages. A problem that only some stages have names
-/// these stages.
+/// list of all stages. Throws Error(usage) with the problems of all stages. If only some stages have a problem, its
+/// message names these stages.
 Recipe read_stages(const std::vector<StageDocument>& stages,
                    const std::function<Recipe(const config::Document&, config::Problems&)>& read);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "framework/base/error.h"
 
@@ -17,7 +18,8 @@ std::vector<std::vector<double>> expert_loads(const ModelConfig& model, const st
   auto router = routers.begin();
   for (int64_t block = 0; block < model.blocks(); ++block) {
     if (!model.is_moe(block)) continue;
-    const double pairs = static_cast<double>(std::max<int64_t>(1, router->assignments));
+    const auto pairs = static_cast<double>(
+        std::max<int64_t>(1, std::accumulate(router->counts.begin(), router->counts.end(), int64_t{0})));
     for (const int64_t count : router->counts) loads[block].push_back(static_cast<double>(count) / pairs);
     ++router;
   }

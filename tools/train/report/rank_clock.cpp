@@ -42,7 +42,7 @@ std::vector<telemetry::RankTime> times_of_ranks(const std::vector<int64_t>& gath
   return times;
 }
 
-// Returns the numbers of `times`, of which rank_times_of() makes the same object.
+// Returns `times` as numbers, which rank_times_of() converts back.
 std::vector<double> numbers_of(const telemetry::RankTimes& times) {
   std::vector<double> numbers;
   for (const telemetry::Spread* s : {&times.step_seconds, &times.waited_seconds, &times.own_seconds})
@@ -113,8 +113,8 @@ RankClock::Account RankClock::account_since(double began) const {
     waited += t.exposed_seconds;
   }
   account.waited_seconds = std::min(waited, account.seconds);
-  // Several threads may have waited for different classes at the same time. Scales the times, so that together they are
-  // not more than the step.
+  // Several threads may have waited for different classes at the same time. Scales the times, so that their sum is at
+  // most the duration of the step.
   if (waited > account.seconds)
     for (comm::TrafficStats& t : account.traffic) t.exposed_seconds *= account.seconds / waited;
   return account;

@@ -29,7 +29,7 @@ class RankClock {
   double seconds() const { return step_.seconds; }
   /// Fills in `comm`, `ranks` and `step_seconds` of `metrics`. `ranks` is equal on all ranks, and remains unset on a
   /// single rank; `step_seconds` is the time of this rank. Returns warnings about slow ranks, equal on all ranks. Only
-  /// rank 0 receives the times of all ranks, 16 bytes of each. Collective, after end().
+  /// rank 0 receives the times of all ranks, 16 bytes from each rank. Collective, after end().
   std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
 
   struct Phase {
@@ -39,8 +39,8 @@ class RankClock {
   /// Runs `work` between two steps and returns its time and traffic. Collective.
   Phase measure(device::DeviceContext& context, const std::function<void()>& work);
 
-  /// Returns one line about the slowest rank in the steps reported so far. It is empty before the first one, on a
-  /// single rank, and on all ranks but rank 0.
+  /// Returns one line about the slowest rank in the steps reported so far. Returns an empty text before the first
+  /// report, on a single rank, and on all ranks but rank 0.
   std::string summary() const;
 
  private:
@@ -56,7 +56,7 @@ class RankClock {
   /// seconds of this rank, because other ranks may have taken longer. Collective.
   telemetry::CommByClass comm_of_all(const Account& account, device::Device device) const;
   std::string name(int rank) const { return name_of(topology_, rank); }
-  /// Adds the times of all ranks in the next step. Returns the warnings, one per line. Called only on rank 0.
+  /// Adds the times of all ranks in a step to slow_ranks_. Returns the warnings, one per line. Called only on rank 0.
   std::string warnings_of(const std::vector<telemetry::RankTime>& times);
 
   const comm::ProcessGroup& world_;

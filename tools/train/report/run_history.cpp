@@ -104,7 +104,8 @@ void remove_recipes_after(const fs::path& dir, int64_t step) {
 std::string_view name_of(Outcome outcome) {
   for (const auto& [value, name] : enum_names(Outcome{}))
     if (value == outcome) return name;
-  base::fail_invariant(base::cat("[run history] outcome ", static_cast<int>(outcome), " has no name"));
+  base::fail_invariant(
+      base::cat("[run history] outcome ", static_cast<int>(outcome), " has no name; expected an Outcome"));
 }
 
 RunEnding ending_of(const RunHistory& history) {

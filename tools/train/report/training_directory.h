@@ -31,13 +31,13 @@ class TrainingDirectory {
   /// Returns the generation of this job in the directory. Available on all ranks.
   const io::RunGeneration& generation() const { return generation_; }
 
-  /// Write to this rank's log file, and on rank 0 also to the terminal.
+  /// Writes a message to this rank's log file, and on rank 0 also to the terminal.
   void info(const std::string& text) const { log_->info(text); }
   void warn(const std::string& text) const { log_->warn(text); }
   /// Writes only to this rank's log file.
   void note(const std::string& text) const { file_->info(text); }
 
-  /// Return info() and warn() as functions, which may outlive this object.
+  /// Returns info() or warn() as a function, which may outlive this object.
   std::function<void(const std::string&)> informer() const;
   std::function<void(const std::string&)> warner() const;
   spdlog::logger& logger() const { return *log_; }

@@ -1,6 +1,6 @@
 #include "framework/kernels/cpu/products/pair_product.h"
 
-// Products with the matrix unit (AMX). Two by two tiles of sums stay in registers.
+// Products with the matrix unit (AMX). The sums are kept in registers, as 2 x 2 tiles.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 

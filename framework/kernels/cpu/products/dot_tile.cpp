@@ -1,6 +1,6 @@
 #include "framework/kernels/cpu/products/pair_product.h"
 
-// Products with the vector instruction for pairs of bf16 (AVX-512 BF16). Up to eleven rows of 32 sums stay in
+// Products with the vector instruction for pairs of bf16 (AVX-512 BF16). Up to eleven rows of 32 sums are kept in
 // registers.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {

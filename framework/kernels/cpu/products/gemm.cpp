@@ -18,7 +18,7 @@ struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes
   int64_t row_step, column_step;  // tiles begin at multiples of these numbers
-  int64_t depth;                  // a tile with a bf16 result and more terms than this has at most gemm_sums elements
+  int64_t depth;                  // maximum number of terms of a bf16 tile with more than gemm_sums elements
 };
 
 Loops loops_of(Unit unit) {
@@ -27,8 +27,8 @@ Loops loops_of(Unit unit) {
   return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
 }
 
-// Minimum average number of tiles per thread, if there are several threads and the tiles can be cut so small. With
-// several small tiles, threads that finish early take more tiles.
+// Minimum average number of tiles per thread, if there are several threads and tiles can be made that small. Threads
+// that finish early then take more tiles.
 constexpr int64_t tiles_per_thread = 4;
 
 const std::byte* at(const Operand& o, int64_t i, int64_t j) {

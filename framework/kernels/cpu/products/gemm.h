@@ -13,9 +13,9 @@ namespace hexad::kernels::cpu {
 enum class Unit : uint8_t { vector, dot, matrix };
 
 /// Computes independent products. The products are divided into tiles, and each thread takes the next tile when it has
-/// finished a tile. The bits of an element do not depend on this division (see gemm_tile.h), the number of threads, or
-/// the number of rows that are computed together. If k is zero, the sums are zero. Each thread keeps the scratch memory
-/// of the unit.
+/// finished its current tile. The bits of an element do not depend on this division (see gemm_tile.h), the number of
+/// threads, or the number of rows that are computed together. If k is zero, the sums are zero. Each thread keeps the
+/// scratch memory of the unit.
 void gemm(std::span<const GemmTile> products, Unit unit = Unit::vector);
 
 }  // namespace hexad::kernels::cpu

@@ -1,4 +1,4 @@
-// One tile of a bf16 product: its division into blocks that stay in caches, and the work that is done while blocks are
+// One tile of a bf16 product: its division into blocks that fit in caches, and the work that is done while blocks are
 // multiplied. The unit that multiplies is a template parameter. Only files that hexad_isa_objects compiles include this
 // file, so everything has internal linkage.
 #pragma once
@@ -47,7 +47,7 @@ struct Factors {
   int64_t steps() const { return (depth + terms - 1) / terms; }
 };
 
-/// Two cache lines in each of 32 rows of a result, which are needed soon. They are prefetched into the second-level
+/// Two cache lines in each of 32 rows of the result that are accessed next. They are prefetched into the second-level
 /// cache, because rows whose distance is a power of two would evict each other from the first-level cache.
 struct Near {
   const char* data = nullptr;
@@ -60,8 +60,8 @@ struct Near {
   }
 };
 
-/// Work that is done while strips are multiplied. It is divided into small parts, one for each step of 32 terms,
-/// because all the work at once would stall the multiplications.
+/// Work that is done while strips are multiplied. It is spread over the steps of 32 terms, because all the work at once
+/// would stall the multiplications.
 class Meanwhile {
  public:
   Rounding rounding;
@@ -93,15 +93,14 @@ void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, 
   }
 }
 
-/// Position of a block of terms in its sums. `first` is true for the first block, and `last` is true for the last
-/// block.
+/// Position of a block of terms in the sums: `first` and `last` are true for the first and the last block.
 struct TermBlock {
   bool first, last;
 };
 
-/// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and
-/// `void multiply(to, from, factors, meanwhile)`. multiply() must compute to = from + a b (or a b if there is no
-/// `from`) for at least the requested rows. It must do one step of `meanwhile` in each step of the factors.
+/// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and `void multiply(to, from, factors,
+/// meanwhile)`. multiply() must compute to = from + a b (or a b if there is no `from`) for at least the requested rows.
+/// It must call meanwhile.step() once for each step of the factors.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
@@ -186,8 +185,8 @@ struct Product {
     if (narrowed) {
       const Sums from{block.first ? nullptr : sums.data, sums.stride};
       if (!block.last) return multiply(sums, from, factors, {});
-      // `meanwhile` rounds the previous sums in this memory before the new sums are stored, because begin() divides the
-      // rounding among the steps of the multiplication.
+      // `corner` still contains the previous sums. The steps of this multiplication round them before its own sums are
+      // stored.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
       meanwhile.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
       return;
@@ -204,7 +203,7 @@ struct Product {
     copy(c, t.c.stride, corner, strip, factors.rows, columns);
   }
 
-  /// Multiplies, and prefetches `near` meanwhile unless near.data is null.
+  /// Multiplies, and prefetches `near` during the multiplication unless near.data is null.
   void multiply(const Sums& to, const Sums& from, const Factors& factors, const Near& near) {
     meanwhile.begin(factors.steps(), near);
     Unit::multiply(to, from, factors, meanwhile);

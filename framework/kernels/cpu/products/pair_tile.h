@@ -2,9 +2,9 @@
 // matrix unit (AMX) or in the vector unit (AVX-512 BF16). The code is always compiled, but runs only on machines that
 // have these instructions (simd/isa.h).
 //
-// An element of c is a sum in a fixed order. AVX-512 BF16 adds pairs one after the other. AMX adds groups of 32 terms;
-// the unit determines the order within a group. An element does not depend on other rows or columns, or on the division
-// of the product into tiles. The two units may differ in the last bits. Subnormal operands and results count as zero.
+// An element of c is a sum in a fixed order. AVX-512 BF16 adds pairs sequentially. AMX adds groups of 32 terms; the
+// unit determines the order within a group. An element does not depend on other rows or columns, or on the division of
+// the product into tiles. The two units may differ in the last bits. Subnormal operands and results count as zero.
 #pragma once
 
 #include "framework/kernels/cpu/products/gemm_tile.h"

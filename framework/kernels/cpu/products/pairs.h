@@ -18,9 +18,9 @@ constexpr int64_t step_bytes = 2 * tile_bytes;               // bytes of a strip
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/// Lines of an operand: the rows of a or the columns of b, which contain the terms of a sum. Either the terms of each
-/// line are adjacent in memory, or the lines are adjacent for each term. In the other direction, the distance is
-/// `stride` elements.
+/// Lines of an operand: the rows of a or the columns of b, which contain the terms of a sum. In memory, either the
+/// terms of each line are adjacent and lines are `stride` elements apart, or the lines are adjacent for each term and
+/// terms are `stride` elements apart.
 struct Lines {
   const uint16_t* data;
   int64_t stride;
@@ -67,7 +67,7 @@ void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64
   }
 }
 
-/// Like pair_lines(), for 32 lines and 32 terms; fills two tiles.
+/// Fills two tiles, like pair_lines(), from 32 lines and 32 terms.
 void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
   using Quads = V<int64_t, 8>;
   using Words = V<uint16_t, 32>;

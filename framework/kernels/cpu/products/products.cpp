@@ -36,13 +36,13 @@ Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
 }
 
 void check(std::string_view op, const Matrix& m, int64_t rows, int64_t columns) {
-  require(m.rows == rows && m.columns == columns, "[", op, "] ", m.name, " has ", m.rows, " rows of ", m.columns,
-          "; expected ", rows, " of ", columns);
+  require(m.rows == rows && m.columns == columns, "[", op, "] ", m.name, " has ", m.rows, " rows and ", m.columns,
+          " columns; expected ", rows, " rows and ", columns, " columns");
 }
 
 Dtype dtype(const Matrix& m) { return m.tensor.dtype(); }
 
-/// Throws std::logic_error unless the dtype of `m` is one of `legal`, which follow from the dtype of `other`.
+/// Throws std::logic_error unless the dtype of `m` is one of `legal`, the dtypes that the dtype of `other` permits.
 void check_dtype(std::string_view op, const Matrix& m, const Matrix& other, std::initializer_list<Dtype> legal) {
   if (std::ranges::find(legal, dtype(m)) != legal.end()) return;
   std::string list;
@@ -70,7 +70,7 @@ Unit bf16_unit() {
 }
 
 /// Computes a list of products, whose operands have the dtypes of a and b. The threads share the list. Products that
-/// are added to bf16 results are computed one after the other.
+/// are added to bf16 results are computed sequentially.
 void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& products) {
   const Unit unit = dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16 ? bf16_unit() : Unit::vector;
   if (products.empty()) return;

@@ -16,7 +16,7 @@ struct ActivationLoops {
   /// Computes the gradients of one row with weight w. Returns the gradient of w, <dout, gate sigmoid(gate) up>. `out`
   /// receives the weighted product unless it is null.
   A (*weighted_swiglu_backward)(T* dgate, T* dup, T* out, const T* dout, const T* gate, const T* up, A w, int64_t n);
-  /// Like the weighted loops, for ClampedSwigluKernels.
+  /// Compute the same as the weighted loops, for ClampedSwigluKernels.
   void (*clamped_swiglu_forward)(T* out, const T* gate, const T* up, A weight, A limit, int64_t n);
   A (*clamped_swiglu_backward)(T* dg, T* du, T* out, const T* dout, const T* g, const T* u, A w, A limit, int64_t n);
   void (*gelu_exact_forward)(T* out, const T* x, int64_t n);

@@ -73,12 +73,12 @@ inline float clamp_of(float x, float low, float high) {
 /// Returns e^x with an error of at most 2 ulp, also for subnormal results. Infinite and NaN arguments give 0, inf and
 /// NaN.
 inline float exp_of(float x) {
-  const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // two factors, because n is between -150 and 128
+  const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // 2^n is two factors, because -150 <= n <= 128
   return e.p * power_of_two(e.n >> 1) * power_of_two(e.n - (e.n >> 1));
 }
 
-/// Returns 1 / d for 1 <= d < 2^126 with an error of at most 2 ulp. The method is an estimate from the bits of d and
-/// three Newton steps. A vector division would occupy its unit twice as long as these steps.
+/// Returns 1 / d for 1 <= d < 2^126 with an error of at most 2 ulp. Computes an estimate from the bits of d and refines
+/// it by three Newton steps. A vector division would occupy its unit twice as long.
 inline float reciprocal_of(float d) {
   float r = __builtin_bit_cast(float, 0x7ef311c7u - __builtin_bit_cast(uint32_t, d));
   r = fma_of(r, fma_of(-d, r, 1.0f), r);
@@ -92,7 +92,7 @@ inline float sigmoid_of(float x) {
   return reciprocal_of(fma_of(e.p, power_of_two(e.n), 1.0f));
 }
 
-/// Returns erf(x) with an error of at most 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) elsewhere.
+/// Returns erf(x) with an error of at most 2 ulp. Uses an odd polynomial near zero, and 1 - exp(polynomial) elsewhere.
 inline float erf_of(float x) {
   const float t = x < 0 ? -x : x, s = x * x;
   float far = fma_of(-1.72853470e-5f, t, 3.83197126e-4f);

@@ -5,8 +5,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// Number of columns that are summed at a time. It is small enough for the sums of one task to stay in registers and
-/// the first-level cache.
+/// Number of columns that are summed at a time. It is small, so that the sums of one task fit in registers and the
+/// first-level cache.
 inline constexpr int64_t column_chunk = 128;
 
 template <class T>

@@ -16,8 +16,8 @@ struct AdamwConstants {
   A eps;
 };
 
-/// Loops for one combination of dtypes. T is the dtype of the model's copy, A that of the main weights and moments, and
-/// G that of the gradient (A or bf16). If `weights` is null, the main weights are the only copy.
+/// Loops for one combination of dtypes. Dtypes: T for the model's copy, A for the main weights and moments, G for the
+/// gradient (A or bf16). If `weights` is null, the main weights are the only copy.
 template <class T, class A, class G>
 struct OptimizerLoop {
   void (*adamw)(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConstants<A>& c, int64_t n);

@@ -52,7 +52,7 @@ void clamp_backward(T* dx, const T* dout, const T* x, A limit, int64_t n) {
 
 template <class T, class A = acc_t<T>>
 void weighted_sum(T* out, const T* const* rows, const A* weights, int64_t count, int64_t n) {
-  constexpr int64_t block = 256;  // the sums of a block stay in the first-level cache
+  constexpr int64_t block = 256;  // the sums of a block fit in the first-level cache
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t size = begin + block < n ? block : n - begin;
     A sum[block];

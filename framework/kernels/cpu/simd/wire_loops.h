@@ -7,7 +7,7 @@ namespace hexad::kernels::cpu {
 
 template <class T>
 struct WireLoops {
-  /// Returns the bits of the largest |x|, a float. They are 0x7f800000 or more if an element is not finite.
+  /// Returns the bits of the largest |x| as a float: 0x7f800000 or more if an element is not finite.
   uint32_t (*largest_bits)(const T* x, int64_t n);
   /// Computes codes = e4m3 of x / divisor, in f32. |x / divisor| must be < 464, because larger values do not round to
   /// 448.

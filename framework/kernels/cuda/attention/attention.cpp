@@ -26,7 +26,7 @@ void check_call(const Call& c) {
           c.q.shape(), " and k ", c.k.shape(), "; expected floating [tokens, heads, size]");
   const int64_t heads = c.q.dim(1), key_heads = c.k.dim(1), size = c.q.dim(2);
   require(key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
-          " key heads; expected a multiple");
+          " key heads; expected a multiple of the key heads");
   constexpr int64_t most = INT32_MAX / 2;  // an int must also hold positions beyond the end, in the last tile
   require(size > 0 && size <= most && heads <= most && s.queries <= most && s.keys <= most,
           "[attention] heads of size ", size, ", ", s.queries, " queries and ", s.keys,

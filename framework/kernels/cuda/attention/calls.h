@@ -1,4 +1,4 @@
-// Implementations of attention, and the operands that they take. See AttentionKernels.
+// Implementations of AttentionKernels, and their operands.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ struct AttentionBackward {
 bool cudnn_attention(Stream& stream, const AttentionForward& call);
 bool cudnn_attention(Stream& stream, const AttentionBackward& call);
 
-/// Runs the kernels of this folder, which support every call. Backward gives bitwise identical results each time.
+/// Runs the kernels of this folder, which support every call. Backward is bitwise reproducible.
 void tiled_attention(Stream& stream, const AttentionForward& call);
 void tiled_attention(Stream& stream, const AttentionBackward& call);
 
@@ -30,7 +30,7 @@ void tiled_attention(Stream& stream, const AttentionBackward& call);
 void merge_attention(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
                      const Tensor& block_log_sum_exp);
 
-/// Range of keys [first, last) that each token sees: two tensors [B, S] (i32).
+/// Range of keys [first, last) that each token sees. Both tensors are i32 [B, S].
 struct DocumentBounds {
   const Tensor &first, &last;
 };

@@ -31,7 +31,7 @@ struct Cudnn {
   }
   /// Returns the number of documents of the plan for a batch of `documents` documents. From version 9.25 on, the number
   /// is rounded up to a power of two, so that one plan serves many batches. The additional documents have no tokens.
-  /// Older versions of cuDNN do not handle such documents correctly, and need a plan for each number of documents.
+  /// Older versions of cuDNN do not support empty documents, so each number of documents needs a plan.
   int64_t planned_documents(int64_t documents) const {
     return documents > 0 && handle.version() >= 92500
                ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(documents)))
@@ -46,7 +46,7 @@ constexpr int64_t most_documents = 1024;
 /// True if the call may suit cuDNN. It must be bf16, with more than one query per sequence and as many keys. The only
 /// masks allowed are counted documents, at most most_documents of them, and a causal mask aligned at the top left. Rows
 /// must begin at multiples of 16 bytes, the size of a head must be a multiple of 8, and the scale must be finite. cuDNN
-/// itself checks other conditions.
+/// checks the remaining conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {
@@ -61,7 +61,7 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
 }
 
 /// True if the deterministic backward pass of documents is expected to need too much workspace (see CudnnPlan). The
-/// estimate assumes that every document has all positions. Without this check, cuDNN would spend time on refusing the
+/// estimate assumes that every document has all positions. Without this check, cuDNN would try to plan, and refuse, the
 /// problem for each number of documents.
 bool asks_too_much(const AttentionProblem& p) {
   return p.deterministic && p.documents * p.heads * p.positions * p.positions > CudnnPlan::most_workspace / 2;

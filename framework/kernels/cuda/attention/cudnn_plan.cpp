@@ -1,5 +1,5 @@
-// Attention as a cuDNN graph. Only this file includes cuDNN's frontend, because it takes long to compile. NVIDIA's
-// guide: docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
+// Attention as a cuDNN graph. Only this file includes cuDNN's frontend, which is slow to compile. NVIDIA's guide:
+// docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <cudnn_frontend.h>
@@ -148,7 +148,7 @@ CudnnPlan::CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle)
 CudnnPlan::CudnnPlan(const AttentionProblem& problem, const DescribedCard& card) : made_(std::make_unique<Made>()) {
   const auto properties = std::make_shared<DeviceProperties>();
   error_t known = properties->deserialize({card.properties.begin(), card.properties.end()});
-  require(known.is_good(), "[attention] cannot read the description of a card: ", known.get_message());
+  require(known.is_good(), "[attention] cuDNN cannot read the description of a card: ", known.get_message());
   made_->graph.set_device_properties(properties).set_sm_version(card.generation);
   GraphMaker(made_->graph, problem).make();
   refused_ = refusal(made_->graph.build({HeurMode_t::A}), made_->graph, workspace_);

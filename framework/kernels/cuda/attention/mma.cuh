@@ -34,7 +34,7 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const uint32_t (&
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
 }
 
-/// Returns two bf16 numbers in one register; `low` is first in memory.
+/// Returns `low` and `high`, rounded to bf16, in one register; `low` is first in memory.
 __device__ __forceinline__ uint32_t pack(float low, float high) {
   uint32_t both;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
@@ -61,7 +61,7 @@ __device__ __forceinline__ void copy(void* to, const void* from, bool wanted) {
                  : "memory");
   }
 }
-/// Waits until this thread's copies have arrived. Waiting for other threads' copies also needs a barrier.
+/// Waits for this thread's copies. Copies of other threads also require a barrier.
 __device__ __forceinline__ void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace hexad::kernels::cuda::mma

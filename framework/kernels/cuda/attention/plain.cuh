@@ -10,8 +10,8 @@ namespace hexad::kernels::cuda {
 
 inline constexpr int plain_threads = 256, plain_side = 16, plain_share = tile_rows / plain_side;
 inline constexpr int plain_slice = 64;
-/// Number of columns of the operands of the scores that are staged at a time. In f64, more would not fit into the
-/// shared memory that every card permits.
+/// Number of columns that are staged at a time for the scores. In f64, more columns would exceed the shared memory that
+/// every card permits.
 template <class A>
 inline constexpr int plain_chunk = sizeof(A) == sizeof(double) ? 16 : 32;
 
@@ -78,8 +78,8 @@ __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const
 __device__ __forceinline__ bool sees(const int2& range, int64_t key) { return key >= range.x && key < range.y; }
 
 /// Computes sums[i][c] += sum_j weights[i][j] rows[j][c]. If `Transposed`, the weights are stored as [query, key], and
-/// weights[j][i] is used. If `Masked`, only pairs in which the query sees the key are summed. A NaN in a masked row
-/// then has no effect.
+/// weights[j][i] is used. If `Masked`, sums only pairs in which the query sees the key, so a NaN in a masked row has no
+/// effect.
 template <bool Transposed, bool Masked, class A>
 __device__ __forceinline__ void weigh(Share<A>& sums, const Staged<A, tile_rows>& weights, const Stage<A>& memory,
                                       const int2 (&ranges)[tile_rows], int64_t first_key) {

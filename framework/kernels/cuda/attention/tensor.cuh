@@ -48,7 +48,7 @@ __device__ __forceinline__ void copy_tile(SharedTile<Width, Height>& tile, const
   const __nv_bfloat16* source = some + first * from.rows.token + piece * 8;
   const int last = piece * 8 < size ? from.count : 0;
   __nv_bfloat16* to = tile.at(first, piece);
-#pragma unroll 1  // few instructions here leave more registers for the sums
+#pragma unroll 1  // an unrolled loop would leave fewer registers for the sums
   for (int row = first; row < Height; row += step, source += step * from.rows.token, to += step * Width)
     mma::copy<16>(to, row < last ? source : some, row < last);
 }
@@ -113,8 +113,8 @@ __device__ __forceinline__ void weigh_rows(Sums<Width / 8> (&sums)[M], const Sum
   }
 }
 
-/// Writes the first `count` of a warp's 16 rows of results. They are staged in rows [row, row + 16) of `tile`. These
-/// rows belong to this warp, and no other warp may still use them.
+/// Writes the first `count` of a warp's 16 rows of results. They are staged in rows [row, row + 16) of `tile`, which no
+/// other warp may use.
 template <int Width, int Height>
 __device__ __forceinline__ void store_rows(const HeadRows<__nv_bfloat16>& to, int64_t token, int count, int64_t head,
                                            int size, const Sums<Width / 8>& sums, SharedTile<Width, Height>& tile,

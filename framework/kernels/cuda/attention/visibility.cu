@@ -14,7 +14,7 @@ struct Mask {
   bool causal;
 };
 
-// Computes one tile per block of tile_rows threads.
+// Each block of tile_rows threads computes one tile.
 __global__ void find_visible(int2* rows, TileRange* tiles, Mask mask) {
   __shared__ TileRange parts[tile_rows / warp_size];
   const int64_t row_tiles = tiles_of(mask.queries);

@@ -27,7 +27,7 @@ struct Order {
 constexpr Order all{{0, 1, 2}}, of_left{{0, 0, 1}}, of_right{{0, 1, 0}};
 
 /// A matrix with four elements of a row per thread, and its parts. In the first part, element (r, c) is at r * row + c.
-/// Each next part begins `part` elements later.
+/// Each part begins `part` elements after the previous part.
 struct Grid {
   int64_t items, items_per_row, row, part;
 
@@ -136,9 +136,9 @@ void sum_of_parts(Stream& stream, const Matrix& out, const Matrix& in, Along alo
   });
 }
 
-/// True if a product with the bf16 matrix `m` is probably faster after splitting f32 operands of `n` rows or columns.
-/// `m` is not split. It must be large and aligned. The parts, or their f32 sums, must not take more memory than `m`
-/// would take in f32.
+/// True if a product with the bf16 matrix `m` is expected to be faster after splitting f32 operands of `n` rows or
+/// columns. `m`, which is not split, must be large and aligned. The parts, or their f32 sums, must not take more memory
+/// than `m` would take in f32.
 bool pays(const Matrix& m, int64_t n) {
   return m.rows * m.columns >= large && parts * n <= m.columns && m.stride % aligned == 0 &&
          reinterpret_cast<uintptr_t>(device_raw(m.tensor)) % 16 == 0;

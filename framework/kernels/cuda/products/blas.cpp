@@ -47,8 +47,8 @@ uint32_t alignment_of(const void* p) {
 ///     right is the transpose of w[n, k]     |             | w, k x n: transposed  |
 ///     left is the transpose of dy[k, m]     |             |                       | dy, m x k: transposed
 ///
-/// Therefore A is the right factor, and B is the left factor. cuBLASLt transposes a factor if and only if the product
-/// does.
+/// Therefore A is the right factor, and B is the left factor. cuBLASLt transposes a factor if and only if our product
+/// transposes it.
 struct Problem {
   int64_t m, n, k, a_stride, b_stride, out_stride;
   Dtype in, out;
@@ -170,8 +170,8 @@ class Library {
   PlanCache<Problem, Plan> plans_{most_plans};
 };
 
-// Uses the kernel chosen for another number of rows if this kernel also supports this problem. Choosing a kernel takes
-// the host 20 to 60 microseconds. Checking a kernel takes only a few microseconds.
+// Uses the kernel that was chosen for the rounded number of rows if it also supports this problem. Choosing a kernel
+// takes the host 20 to 60 microseconds. Checking a kernel takes only a few microseconds.
 Plan Library::make_plan(const Problem& p) {
   Plan plan{.problem = describe(p), .kernel = {}};
   const Problem similar = chosen_for(p);
@@ -251,7 +251,7 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
                           queue.get());
   };
   cublasStatus_t status = launch();
-  if (status != CUBLAS_STATUS_SUCCESS && plan.borrowed) {  // even a checked kernel may fail to run
+  if (status != CUBLAS_STATUS_SUCCESS && plan.borrowed) {  // a kernel may fail although checked() accepted it
     library.choose_own(plan, problem);
     if (!plan.kernel.possible) return false;
     status = launch();

@@ -41,8 +41,8 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
   o.rows = o.x.dim(0);
   o.features = o.y.dim(1);
   o.width = o.x.dim(1);
-  require(o.y.dim(0) == o.rows, "[", op, "] ", o.rows, " rows of one operand and ", o.y.dim(0),
-          " of the other; expected equal numbers");
+  require(o.y.dim(0) == o.rows, "[", op, "] x has ", o.rows, " rows and y has ", o.y.dim(0),
+          " rows; expected equal numbers");
   require(w.dim(-1) == o.width && w.numel() == o.groups * o.features * o.width, "[", op, "] weights are ", w.shape(),
           " for rows of ", o.width, " and ", o.features, " elements; expected [experts, ", o.features, ", ", o.width,
           "], with any split of the features");
@@ -82,7 +82,7 @@ bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }
 
-/// Calls f(e, rows of x, rows of y) for each expert.
+/// Calls f(e, rows of x, rows of y) for each expert e.
 template <class F>
 void for_each_expert(const Operands& o, const GroupOffsets& offsets, const F& f) {
   for (int64_t e = 0; e < o.groups; ++e) {

@@ -1,6 +1,6 @@
 // Grouped products on Hopper's tensor cores, with one persistent CUTLASS kernel. The sizes of the problems are only in
 // device memory. Each instantiation has a separate file, because it takes half a minute to compile. Without -DNDEBUG,
-// CUTLASS's asserts make the products run one after the other.
+// CUTLASS's asserts serialize the products.
 #pragma once
 
 #include <cutlass/cutlass.h>
@@ -125,7 +125,7 @@ __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, cons
 
 /// Runs the kernel of `Gemm` on the groups of a pass, with weights [E, features, width]. `Gemm` is GroupedGemm<pass,
 /// Out> or a type with an Adapter and an Occupancy for the same clusters. set_epilogue(arguments, list) sets the
-/// arguments of its epilogue, where `list` has the groups.
+/// arguments of its epilogue. `list` contains the data of the groups.
 template <GroupedPass pass, class Out, class Gemm, class SetEpilogue>
 void run_groups(std::string_view op, Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b,
                 const Tensor& offsets, int64_t features, int64_t width, const SetEpilogue& set_epilogue) {

@@ -8,7 +8,7 @@ using namespace base;
 namespace {
 
 constexpr int tile = 64, depth = 16, threads = 256;
-// Side of the square of threads, and side of the square of elements that each thread computes in a tile.
+// A block has side x side threads. In a tile, each thread computes each x each elements.
 constexpr int side = 16, each = tile / side;
 
 /// Layout of the terms in a line (a row or column) of a factor: adjacent, or a stride apart.
@@ -101,10 +101,10 @@ struct RowProduct {
   bool add;
 };
 
-/// Computes out[rows, columns]: each row of x[rows, terms] times the matrix of the row's group in w. A matrix is
-/// [columns, terms] if `w_terms` is adjacent, otherwise [terms, columns]. A block of threads computes 64 x 64 elements,
-/// which may belong to several groups. It iterates over these groups, so the host need not know how many rows a group
-/// has.
+/// Computes out[rows, columns], or adds to it if `p.add`: each row of x[rows, terms] times the matrix of the row's
+/// group in w. A matrix is [columns, terms] if `w_terms` is adjacent, otherwise [terms, columns]. A block of threads
+/// computes 64 x 64 elements, which may belong to several groups. It iterates over these groups, so the host does not
+/// need the groups' numbers of rows.
 template <class D, Terms w_terms>
 __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, const D* w, RowProduct p) {
   __shared__ Scratch<sum_t<D>> scratch;
@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, c
   }
 }
 
-/// Computes dw[e, features, width] = dy^T x over the rows of group e, or adds it to dw. A block has 64 x 64 elements of
-/// one group.
+/// Computes dw[e, features, width] = dy^T x over the rows of group e, or adds it to dw if `add`. A block computes 64 x
+/// 64 elements of one group.
 template <class D, class Out>
 __global__ void __launch_bounds__(threads) columns_by_rows(Out* dw, const D* dy, const D* x, const int64_t* offsets,
                                                            int64_t features, int64_t width, bool add) {

@@ -16,8 +16,8 @@ namespace {
 using device::cuda::cuda_stream;
 
 void check_size(std::string_view op, std::string_view name, const Matrix& m, int64_t rows, int64_t columns) {
-  require(m.rows == rows && m.columns == columns, "[", op, "] ", name, " has ", m.rows, " rows of ", m.columns,
-          "; expected ", rows, " of ", columns);
+  require(m.rows == rows && m.columns == columns, "[", op, "] ", name, " has ", m.rows, " rows and ", m.columns,
+          " columns; expected ", rows, " rows and ", columns, " columns");
 }
 
 void zero(Stream& stream, const Matrix& m) {
@@ -58,7 +58,7 @@ void product(Stream& stream, std::string_view op, const Matrix& out, const Facto
   const Dtype in = left.dtype(), result = out.tensor.dtype();
   require((in == Dtype::f64) == (right.dtype() == Dtype::f64) && (in == Dtype::f64) == (result == Dtype::f64), "[", op,
           "] factors are ", in, " and ", right.dtype(), ", the result is ", result,
-          "; expected f64 for all of them or for none");
+          "; expected f64 for all three or for none");
   if (out.rows == 0 || out.columns == 0) return;
   if (left.columns() == 0) {
     if (write == Write::replace) zero(stream, out);

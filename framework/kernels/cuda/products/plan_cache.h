@@ -19,8 +19,7 @@ constexpr int64_t rounded_rows(int64_t rows) {
   return (rows + step - 1) / step * step;
 }
 
-/// Cache of at most `most` values by key. If it is full, it removes the half of its values that were used least
-/// recently.
+/// Cache of at most `most` values by key. A full cache removes the least recently used half of its values.
 template <class Key, class Value>
 class PlanCache {
  public:

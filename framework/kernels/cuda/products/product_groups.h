@@ -8,12 +8,12 @@
 
 namespace hexad::kernels::cuda {
 
-/// Throws std::logic_error unless there are offsets of `groups` groups. If the host has them, also calls
-/// require_offsets().
+/// Throws std::logic_error unless the host or the device has the offsets of `groups` groups. Host offsets are also
+/// checked by require_offsets().
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows);
 
-/// Returns the offsets, [groups + 1] i64, on `device`. If only the host has them, copies them in the order of `stream`.
-/// Each call makes a new copy from pageable memory through a staging buffer (Backend::copy), which takes the host a few
+/// Returns the offsets, [groups + 1] i64, on `device`. If only the host has them, copies them in stream order. Each
+/// call makes a new copy from pageable memory through a staging buffer (Backend::copy), which takes the host a few
 /// microseconds. Callers that use the same offsets more than once should therefore provide them on the device.
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
 

@@ -22,8 +22,8 @@ CUTE_HOST_DEVICE constexpr auto gate_up_tiles(const TileLayout& plain, Gates gat
       make_stride(make_stride(row, gates * row), stride<1>(plain), part * row, stride<3>(plain), stride<4>(plain)));
 }
 
-/// Mainloop whose tiles of w are gate_up_tiles(). A cluster has two blocks of threads. Each of them loads half of a
-/// tile of w for both: the first block loads gate, the second one up.
+/// Mainloop whose tiles of w are gate_up_tiles(). A cluster has two blocks of threads. Each block loads half of a tile
+/// of w for both blocks: the first block loads gate, and the second loads up.
 template <class Base>
 struct GateUpMainloop : Base {
   static_assert(cute::size<0>(typename Base::DispatchPolicy::ClusterShape{}) == 2);
@@ -40,8 +40,8 @@ struct GateUpMainloop : Base {
   }
 };
 
-/// Coordinate (term or row, by `dimension`) at which a block of threads loads its part of tile `tile` and of the terms
-/// from 64 `k` on, for experts with 384 rows of gate.
+/// Returns the coordinate (term or row, by `dimension`) at which block of threads `block` loads its part of tile `tile`
+/// from term 64 `k` on, for experts with 384 rows of gate.
 template <class Mainloop, int block, int tile, int k, int dimension>
 constexpr int loaded_at() {
   using namespace cute;
@@ -55,7 +55,8 @@ constexpr int loaded_at() {
   return decltype(get<dimension>(Coordinate{}))::value;
 }
 
-/// Epilogue for CUTLASS's kernel that stores tiles by store_swiglu_tile(). It has no shared memory and no source.
+/// Epilogue for CUTLASS's kernel that stores tiles with store_swiglu_tile(). It uses no shared memory and has no source
+/// operand.
 struct SwigluEpilogue {
   using DispatchPolicy = cutlass::epilogue::PtrArrayNoSmemWarpSpecialized;
   using ThreadEpilogueOp = void;

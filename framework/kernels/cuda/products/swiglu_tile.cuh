@@ -5,8 +5,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// A tile of a group's rows: 128 rows, with 128 columns of gate and the same columns of up. The pointers are those of
-/// the tile's first row and column. They and the strides are multiples of 16 bytes.
+/// A tile of a group's rows: 128 rows, with 128 columns of gate and the same columns of up. The pointers point to the
+/// tile's first row and column. Pointers and strides are multiples of 16 bytes.
 struct SwigluTile {
   static constexpr int rows = 128, columns = 128, threads = 256;
 
@@ -32,10 +32,10 @@ __device__ __forceinline__ void transpose_in_quad(uint32_t (&word)[4], int lane)
 }
 
 /// Stores the tile. sums(i) are the thread's accumulators of a product with 256 columns, of which the first 128 are
-/// gate: those of two warp groups that each compute 64 rows by wgmma.m64n256k16 (PTX ISA, "Register Fragments for
-/// wgmma"). A thread has two adjacent columns of each block of eight columns, in two rows. The threads of a quad have
-/// the same rows. They exchange words, so that each stores 16 adjacent bytes. The 256 threads of both warp groups must
-/// call this function, each with its index `thread`.
+/// gate. Two warp groups each compute 64 rows by wgmma.m64n256k16 (PTX ISA, "Register Fragments for wgmma"). A thread
+/// has two adjacent columns of each block of eight columns, in two rows. The threads of a quad have the same rows, and
+/// exchange words so that each thread stores 16 adjacent bytes. The 256 threads of both warp groups must call this
+/// function, each with its index `thread`.
 template <class Sums>
 __device__ __forceinline__ void store_swiglu_tile(const SwigluTile& tile, const Sums& sums, int thread) {
   using D = __nv_bfloat16;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void store_swiglu_tile(const SwigluTile& tile, const 
           const int at = (first + b) * 4 + half * 2 + e;
           g.at[e] = to<D>(sums(at));
           u.at[e] = to<D>(sums(blocks * 4 + at));
-          // The rounded values, as in the kernel swiglu.forward.
+          // Uses the rounded values, like the kernel swiglu.forward.
           const float x = to<float>(g.at[e]);
           y.at[e] = to<D>(x * sigmoid<D>(x) * to<float>(u.at[e]) * weight);
         }

@@ -1,4 +1,4 @@
-// Launches of kernels on the double. Launches are checked as by CUDA, and queued on a stream.
+// Kernel launches on the CUDA double. Each launch is checked as CUDA checks it, and appended to a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,7 +19,7 @@ struct LaunchShape {
 /// Appends a kernel to a stream, like <<<>>>. Appends nothing, and sets the last error,
 /// - if the thread has chosen no device, or another device than the stream's;
 /// - if a card could not run the grid or its blocks, because they are empty or too large;
-/// - if the kernel wants more shared memory than 48 KiB and than allow_shared() granted.
+/// - if the kernel needs more shared memory than the larger of 48 KiB and the limit set by allow_shared().
 /// Returns without waiting for the kernel. Unless kernels are loaded early (Settings), the first launch of a kernel on
 /// a device waits for the device's earlier work, as CUDA may do to load the kernel.
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread);

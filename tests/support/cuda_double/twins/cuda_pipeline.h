@@ -1,4 +1,4 @@
-// CUDA's asynchronous copies to shared memory, for the CUDA double. A copy is done at the wait for it.
+// CUDA's asynchronous copies to shared memory, for the CUDA double. A copy is done when the kernel has waited for it.
 #pragma once
 
 #include "tests/support/cuda_double/kernels/block.h"

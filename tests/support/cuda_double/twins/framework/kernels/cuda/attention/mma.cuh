@@ -1,5 +1,5 @@
-// The twin of framework/kernels/cuda/attention/mma.cuh for the CUDA double. Lanes of a warp exchange the values that
-// the card's instructions read from all of them.
+// The twin of framework/kernels/cuda/attention/mma.cuh for the CUDA double. The lanes of a warp exchange the values
+// that the card's instructions read from all lanes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -64,7 +64,7 @@ inline void multiply_add(float (&sums)[4], const uint32_t (&left)[4], uint32_t r
                                                  {{left[0], left[1], left[2], left[3]}, {right0, right1}});
   const unsigned g = cuda_double::lane() / 4, t = cuda_double::lane() % 4;
   for (unsigned k = 0; k < 16; ++k) {
-    const unsigned part = k / 8, owner = k % 8 / 2, half = k % 2;  // register, lane of four and half that hold column k
+    const unsigned part = k / 8, owner = k % 8 / 2, half = k % 2;  // register, lane (of 4) and half that hold column k
     const twin::Factors rows = lanes[4 * g + owner];
     for (unsigned j = 0; j < 2; ++j) {
       const float right = twin::value(lanes[4 * (2 * t + j) + owner].right[part], half);
