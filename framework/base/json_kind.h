@@ -1,5 +1,7 @@
-// Names of the types of JSON values for messages.
+// Descriptions of JSON values for messages.
 #pragma once
+
+#include <string>
 
 namespace hexad::base {
 
@@ -12,6 +14,12 @@ const char* json_kind(const Json& value) {
   if (value.is_number()) return "a number";
   if (value.is_boolean()) return "a boolean";
   return value.type_name();
+}
+
+/// Returns `value` as text if it is a number, and json_kind() otherwise.
+template <class Json>
+std::string number_or_kind(const Json& value) {
+  return value.is_number() ? value.dump() : json_kind(value);
 }
 
 }  // namespace hexad::base

@@ -77,8 +77,7 @@ std::string read_weight(const ChatJson& message, bool& is_learned) {
   if (weight == message.end() || counts_as_missing(*weight)) return {};
   const double value = weight->is_number() ? weight->get<double>() : -1;
   if (value != 0 && value != 1)
-    return cat("has a \"weight\" that is ", weight->is_number() ? weight->dump() : base::json_kind(*weight),
-               ", expected 0 (not learned) or 1");
+    return cat("has a \"weight\" that is ", base::number_or_kind(*weight), ", expected 0 (not learned) or 1");
   is_learned = value == 1;
   return {};
 }

@@ -77,8 +77,8 @@ struct Reader {
     const auto id = [&](const char* key) {
       const Json& value = in.at(key);
       if (!value.is_number_integer() || value.get<int64_t>() < -1 || value.get<int64_t>() > INT32_MAX)
-        fail(ExitCode::data, path, ": damaged tokenizer: 'source.", key, "' is ",
-             value.is_number() ? value.dump() : base::json_kind(value), ", expected an id, or -1 for none");
+        fail(ExitCode::data, path, ": damaged tokenizer: 'source.", key, "' is ", base::number_or_kind(value),
+             ", expected an id, or -1 for none");
       return value.get<int32_t>();
     };
     auto bytes = from_base64(in.text("base64"));
@@ -127,8 +127,7 @@ TokenizerContents read_tokenizer_file(const std::string& path) {
   }
   if (const Json& version = reader.at("version"); version != format_version) {
     // dump() is recursive, so it must not be called for arrays or objects of an untrusted file.
-    fail(ExitCode::data, path, ": version is ", version.is_number() ? version.dump() : "not a number", ", expected ",
-         format_version);
+    fail(ExitCode::data, path, ": version is ", base::number_or_kind(version), ", expected ", format_version);
   }
   TokenizerContents contents{reader.text("kind"), reader.merges()};
   const bool has_source = std::ranges::find(source_kinds, contents.kind) != source_kinds.end();

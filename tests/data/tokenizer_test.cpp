@@ -250,7 +250,7 @@ TEST(TokenizerFile, DamageIsNamed) {
   expect_contains(damaged([](auto& j) { j["format"] = "other"; }), "format is 'other', expected 'hexad-tokenizer'");
   expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is a number, expected a string");
   expect_contains(damaged([](auto& j) { j["version"] = 2; }), "version is 2, expected 1");
-  expect_contains(damaged([](auto& j) { j["version"] = nlohmann::json::array(); }), "version is not a number");
+  expect_contains(damaged([](auto& j) { j["version"] = nlohmann::json::array(); }), "version is an array");
   expect_contains(damaged([](auto& j) { j["kind"] = "unigram"; }),
                   "kind is 'unigram', expected 'bytes', 'bpe', 'huggingface', ");
   expect_contains(damaged([](auto& j) { j["kind"] = "bytes"; }), "a byte tokenizer has 42 merges");

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
@@ -15,12 +16,20 @@ namespace {
 using base::enum_name;
 using base::human_quantity;
 
-// Returns the speed at the first measured size between 0.75 and 1.5 times `size`; "-" if there is none. `per_size` is
-// the work per unit of size, such as FLOPs per row.
+// Returns the speed at `size`: between two measured sizes, time is linear. If `size` is outside of the measured sizes,
+// returns the speed at the first or last one if it is between 0.75 and 1.5 times `size`; "-" if not. `per_size` is the
+// work per unit of size, such as FLOPs per row.
 std::string speed_at(const Curve& curve, double size, double per_size, std::string_view unit) {
-  for (const auto& [x, seconds] : curve.points)
-    if (x > 0.75 * size && x < 1.5 * size) return human_quantity(x * per_size / seconds, unit);
-  return "-";
+  const auto& points = curve.points;
+  const auto speed = [&](double x, double seconds) { return human_quantity(x * per_size / seconds, unit); };
+  const auto above = std::ranges::lower_bound(points, size, {}, [](const auto& p) { return p.x; });
+  if (above == points.begin() || above == points.end()) {
+    const auto& [x, seconds] = above == points.begin() ? points.front() : points.back();
+    return x > 0.75 * size && x < 1.5 * size ? speed(x, seconds) : "-";
+  }
+  const auto& below = *std::prev(above);
+  const double share = (size - below.x) / (above->x - below.x);
+  return speed(size, below.y + share * (above->y - below.y));
 }
 
 std::string links_table(const std::vector<MeasuredLink>& links) {
