@@ -1,5 +1,6 @@
 #include "tools/plan/prices.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -290,6 +291,17 @@ copies:
 slowdowns:
   - {of: compute, beside: [inter], speed: 0.75}
 )";
+
+TEST(PricesOfMeasurements, PeakIsTheHighestMeasuredRate) {
+  const auto with_peak = [](double rate) {
+    return Prices(load_text(measured + fmt::format("peaks:\n  - {{element: f32, flops_per_second: {}}}\n", rate)));
+  };
+  // 16 rows of the product of one expert are 32,000 FLOPs and take 1e-4 s.
+  EXPECT_DOUBLE_EQ(Prices(load_text(measured)).peak(Dtype::f32), 3.2e8);
+  EXPECT_DOUBLE_EQ(with_peak(5e8).peak(Dtype::f32), 5e8);
+  EXPECT_DOUBLE_EQ(with_peak(1e8).peak(Dtype::f32), 3.2e8) << "a product was faster than the measured peak";
+  EXPECT_EQ(with_peak(5e8).peak(Dtype::bf16), 0) << "not measured";
+}
 
 TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   const Prices prices(load_text(measured));

@@ -110,6 +110,8 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   EXPECT_EQ(cluster.measured.nodes, 2);
   EXPECT_EQ(cluster.measured.ranks_per_node, 2);
   EXPECT_EQ(cluster.links.size(), 3u * enum_names(Collective{}).size());
+  ASSERT_EQ(cluster.peaks.size(), enum_names(Element{}).size());
+  for (const MeasuredPeak& p : cluster.peaks) EXPECT_GT(p.flops_per_second, 0);
   EXPECT_EQ(cluster.products.size(), enum_names(Element{}).size() * enum_names(GemmPass{}).size());
   EXPECT_EQ(cluster.dense_products.size(), enum_names(Element{}).size());
   for (const MeasuredProduct& p : cluster.dense_products) EXPECT_EQ(p.pass, GemmPass::forward);
@@ -131,9 +133,9 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   telemetry::write_text(folder / "c.yaml", written.front());
   EXPECT_EQ(to_yaml(load_cluster((folder / "c.yaml").string())), written.front());
   const std::string table = profile_table(cluster);
-  for (const char* part :
-       {"2 nodes, 2 ranks each", "all_to_all", "f32 forward", "f32 forward, 8 heads of 64", "bf16 norm",
-        "f32 optimizer", "host, per operation", "offload", "speed beside", "fit: start + size / rate", "two points"})
+  for (const char* part : {"2 nodes, 2 ranks each", "large bf16 products", "all_to_all", "f32 forward",
+                           "f32 forward, 8 heads of 64", "bf16 norm", "f32 optimizer", "host, per operation", "offload",
+                           "speed beside", "fit: start + size / rate", "two points"})
     EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/dtype.h"
 #include "framework/config/constraints.h"
 #include "framework/config/curve.h"
 #include "framework/schedule/rates.h"
@@ -42,6 +43,7 @@ enum class Element : uint8_t { f32, bf16 };
 constexpr auto enum_names(Element) {
   return std::to_array<std::pair<Element, std::string_view>>({{Element::f32, "f32"}, {Element::bf16, "bf16"}});
 }
+inline base::Dtype dtype_of(Element element) { return element == Element::bf16 ? base::Dtype::bf16 : base::Dtype::f32; }
 
 using schedule::GemmPass;
 
@@ -108,6 +110,19 @@ struct Origin {
       at_least(1));
     v("by", by, "ranks of a node that worked at the same time: all_ranks (hexad profile) or one_rank");
     v("waiting", waiting, "cores that a rank uses while it waits for other ranks, from 0 to 1", config::probability());
+  }
+};
+
+/// Measured rate of large matrix products (kernels::sample_gemm_rate()). It is the peak to which MFU refers, as in
+/// training. All ranks compute at the same time.
+struct MeasuredPeak {
+  Element element = Element::f32;
+  double flops_per_second = 0;
+
+  template <class V>
+  void fields(V& v) {
+    v("element", element, "element type of the operands");
+    v("flops_per_second", flops_per_second, "[FLOP/s] of a rank", config::positive());
   }
 };
 
@@ -240,6 +255,7 @@ inline constexpr double longest_operation = 0.01;
 
 struct Cluster {
   Origin measured;
+  std::vector<MeasuredPeak> peaks;
   std::vector<MeasuredLink> links;
   std::vector<MeasuredProduct> products, dense_products;
   std::vector<MeasuredAttention> attention;
@@ -255,6 +271,7 @@ struct Cluster {
   template <class V>
   void fields(V& v) {
     v("measured", measured, "date and machine of the measurement");
+    v("peaks", peaks, "rates of large square products, to which MFU refers; none: the highest rate of `products`");
     v("links", links, "communication while no other work runs");
     v("products", products, "grouped matrix products while no other work runs");
     v("dense_products", dense_products,

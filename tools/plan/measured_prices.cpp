@@ -45,9 +45,12 @@ bool MeasuredPrices::has_link(Collective operation, const GroupPlace& place) con
 }
 
 double MeasuredPrices::peak(Dtype dtype) const {
+  const std::optional<Element> element = element_of(dtype);
   double rate = 0;
+  for (const MeasuredPeak& p : cluster_.peaks)
+    if (p.element == element) rate = std::max(rate, p.flops_per_second);
   for (const Timed& p : products_)
-    if (p.of.element == *element_of(dtype))
+    if (p.of.element == element)
       for (const auto& [rows, seconds] : p.one.points) rate = std::max(rate, 2 * rows * p.area / seconds);
   return rate;
 }

@@ -22,7 +22,8 @@ class MeasuredPrices {
   bool has_links() const { return !links_.empty(); }
   bool has_link(Collective operation, const GroupPlace& place) const;
 
-  /// Returns the highest rate of all measured products of the element type, in FLOP/s.
+  /// Returns the highest measured rate of the element type, in FLOP/s, of Cluster::peaks and all products; 0 if neither
+  /// was measured.
   double peak(base::Dtype dtype) const;
 
   /// Returns the seconds of a product without its extra bytes.

@@ -118,7 +118,7 @@ std::optional<schedule::SharedCores> Prices::cores(int64_t ranks) const {
 double Prices::peak(base::Dtype dtype) const {
   const double described = tables_->described ? tables_->described->known_peak(dtype) : 0;
   if (described > 0) return described;
-  return tables_->measured.has_products(dtype) ? tables_->measured.peak(dtype) : 0;
+  return tables_->measured.peak(dtype);
 }
 
 int64_t Prices::domain() const { return tables_->described ? *tables_->described->machine().domain : ranks_per_node(); }

@@ -15,7 +15,7 @@ using tensor::Tensor;
 // Returns a function that computes causal attention of one sequence of zeros.
 std::function<void()> make_attention(const AttentionHeads& size, Element element, AttentionPass pass, int64_t positions,
                                      device::Device device) {
-  const Dtype dtype = element == Element::bf16 ? Dtype::bf16 : Dtype::f32;
+  const Dtype dtype = dtype_of(element);
   const auto rows = [&] { return Tensor::zeros({positions, size.heads, size.head_size}, dtype, device); };
   const kernels::AttentionShape shape{.sequences = 1,
                                       .queries = positions,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/units.h"
+#include "framework/kernels/gemm_rate.h"
 #include "framework/kernels/kernel_table.h"
 #include "tools/plan/profile/parts.h"
 
@@ -16,7 +17,7 @@ using tensor::Tensor;
 class GroupedProduct {
  public:
   GroupedProduct(const ProductShape& shape, Element element, device::Device device)
-      : shape_(shape), dtype_(element == Element::bf16 ? Dtype::bf16 : Dtype::f32), device_(device) {
+      : shape_(shape), dtype_(dtype_of(element)), device_(device) {
     weight_ = filled({shape.experts, shape.outputs, shape.inputs}, dtype_);
     gradient_ = filled({shape.experts, shape.outputs, shape.inputs}, Dtype::f32);
   }
@@ -101,6 +102,16 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device dev
 }
 
 }  // namespace
+
+void measure_peaks(Cluster& cluster, const Timer& timer, const Progress& progress) {
+  for (const auto& [element, name] : enum_names(Element{})) {
+    timer.meet();
+    const kernels::GemmRate rate = kernels::sample_gemm_rate(timer.device(), dtype_of(element), 0);
+    cluster.peaks.push_back({element, rounded(timer.mean(rate.flops_per_second))});
+    progress(fmt::format("{} products: {} per rank", name,
+                         base::human_quantity(cluster.peaks.back().flops_per_second, "FLOP/s")));
+  }
+}
 
 void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                       const Progress& progress) {

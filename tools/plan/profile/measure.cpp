@@ -31,6 +31,7 @@ Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, 
   const std::vector<MeasuredGroup> groups = measured_groups(world);
   const Budget budget(timer, options.seconds);
   if (!groups.empty()) measure_links(cluster, groups, timer, options, 0.3 * budget.left(), from_one);
+  measure_peaks(cluster, timer, from_one);
   measure_products(cluster, timer, options, 0.5 * budget.left(), from_one);
   measure_attention(cluster, timer, options, 0.25 * budget.left(), from_one);
   measure_small_kernels(cluster, timer, options, 0.3 * budget.left(), from_one);

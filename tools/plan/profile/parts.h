@@ -10,6 +10,8 @@ namespace hexad::plan {
 
 void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                    const ProfileOptions& options, double seconds, const Progress& progress);
+/// Measures the rate of large products, the mean of all ranks.
+void measure_peaks(Cluster& cluster, const Timer& timer, const Progress& progress);
 void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                       const Progress& progress);
 void measure_attention(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,

@@ -25,8 +25,7 @@ struct SmallKernel {
 // Makes kernels that work on zeros. Their speed does not depend on the values.
 class SmallKernels {
  public:
-  SmallKernels(Element element, device::Device device)
-      : dtype_(element == Element::bf16 ? Dtype::bf16 : Dtype::f32), device_(device) {}
+  SmallKernels(Element element, device::Device device) : dtype_(dtype_of(element)), device_(device) {}
 
   // Returns a kernel of about `bytes` bytes that represents its class.
   SmallKernel make(KernelClass of, int64_t bytes) {

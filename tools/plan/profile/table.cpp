@@ -167,6 +167,9 @@ std::string profile_table(const Cluster& cluster) {
   if (m.node_cores && *m.node_cores < m.ranks_per_node * m.threads)
     text += fmt::format("the ranks of a node share {}; a rank that waits uses {:.2f} of a core\n",
                         base::counted(*m.node_cores, "core"), m.waiting);
+  for (const MeasuredPeak& p : cluster.peaks)
+    text += fmt::format("large {} products: {} per rank\n", enum_name(p.element),
+                        human_quantity(p.flops_per_second, "FLOP/s"));
   if (!cluster.links.empty()) text += links_table(cluster.links);
   if (!cluster.products.empty()) text += products_table(cluster.products);
   if (!cluster.attention.empty()) text += attention_table(cluster.attention);

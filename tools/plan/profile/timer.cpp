@@ -48,7 +48,7 @@ class MeasuredSizes {
   std::optional<size_t> next(double left, double spent) const {
     const size_t last = points_.rbegin()->first;
     const bool is_first = points_.size() == 1;
-    const double allowed = is_first ? std::max(left / 2, spent) : left / 2;
+    const double allowed = is_first ? std::max(left / 2, spent) : left;
     for (size_t i = sizes_.size() - 1; i > last; --i)
       if (!omitted_[i] && seconds_of(i) <= allowed) return i;
     if (is_first) return first_open_above(last);

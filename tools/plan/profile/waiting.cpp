@@ -21,7 +21,7 @@ std::function<void()> make_product(const MeasuredProduct& p, device::Device devi
   for (const Curve::Point& point : p.points.points)
     if (point.y <= kernel_batch / 4) most = point.x;
   const auto rows = static_cast<int64_t>(most);
-  const Dtype dtype = p.element == Element::bf16 ? Dtype::bf16 : Dtype::f32;
+  const Dtype dtype = dtype_of(p.element);
   const Tensor w = Tensor::zeros({p.experts, p.outputs, p.inputs}, dtype, device);
   const Tensor x = Tensor::zeros({rows, p.inputs}, dtype, device);
   const Tensor y = Tensor::zeros({rows, p.outputs}, dtype, device);
