@@ -11,6 +11,7 @@ test_every_layout_of_two_ranks_agrees() {
 test_listed_layouts_are_verified() {
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts "ep=2,etp=1;tp=2,sp=true" --steps 1
   expect_text out "2 layouts of 4 ranks" "dp=4,ep=2" "sp=true" "2 layouts in "
+  expect_no_text out '"' '\n'
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts 3 --seed 5 --steps 1 --jitter 1
   expect_text out "3 of these runs, drawn with seed 5" "communication is delayed at random, seed 1" "3 layouts in "
 }

@@ -193,7 +193,7 @@ ExitCode verify_with_threads(const VerifyArguments& o, const Extensions& extensi
                  {.jitter = o.jitter, .seconds = o.timeout});
   OracleKeeper keeper([&](const Variant& v) { return runs.run(v); }, ThreadRuns{}.seconds + o.timeout);
   const auto run = [&](const Variant& v) { return keeper.run(v); };
-  return run_selected(o, subject, selection, {.run = run, .ranks = Ranks::may_leave, .print = print});
+  return run_selected(o, subject, selection, {.run = run, .ranks = Ranks::may_leave, .print = print_at_once});
 }
 
 ExitCode verify_in_world(const VerifyArguments& o, const Extensions& extensions, comm::World& world) {
