@@ -88,6 +88,20 @@ TEST(CudaDriver, FailingMapLeavesNeitherPagesNorMappings) {
   driver.give_back_addresses(where, driver.page());
 }
 
+TEST(CudaDriver, MapReturnsFalseIfTheMappingFindsNoMemory) {
+  const Driver driver(0);
+  const CUdeviceptr where = driver.reserve(driver.page());
+  const int64_t before = cuda_double::in_use(0);
+  for (const char* function : {"cuMemMap", "cuMemSetAccess"}) {
+    cuda_double::fail_next(function, CUDA_ERROR_OUT_OF_MEMORY);
+    Driver::Page page{};
+    EXPECT_FALSE(driver.map(where, driver.page(), page)) << function;
+    EXPECT_EQ(cuda_double::in_use(0), before) << function;
+    EXPECT_FALSE(cuda_double::is_one_piece(reinterpret_cast<const void*>(where), driver.page())) << function;
+  }
+  driver.give_back_addresses(where, driver.page());
+}
+
 TEST(CudaDriver, FailingMapOfAWholeBlockGivesItsAddressesBack) {
   const Driver driver(0);
   WholeBlocks blocks(driver);

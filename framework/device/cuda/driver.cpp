@@ -29,6 +29,13 @@ void require_success(CUresult result, std::string_view what) {
                " (a CUresult of cuda.h)");
 }
 
+// Returns false if the driver had no memory for the call. Throws Error(resource) for every other error.
+bool had_memory(CUresult result, std::string_view what) {
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return false;
+  require_success(result, what);
+  return true;
+}
+
 }  // namespace
 
 Driver::Driver(int ordinal) {
@@ -85,16 +92,15 @@ void Driver::give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcep
 
 bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
   const size_t size = bytes;
-  const CUresult created = create_(&page, size, &memory_, 0);
-  if (created == CUDA_ERROR_OUT_OF_MEMORY) return false;
-  require_success(created, "allocating pages");
+  if (!had_memory(create_(&page, size, &memory_, 0), "allocating pages")) return false;
+  // The tables of a mapping take memory, too.
   if (const CUresult mapped = map_(where, size, 0, page, 0); mapped != CUDA_SUCCESS) {
     static_cast<void>(release_(page));
-    require_success(mapped, "mapping pages");
+    return had_memory(mapped, "mapping pages");
   }
   if (const CUresult accessible = set_access_(where, size, &access_, 1); accessible != CUDA_SUCCESS) {
     drop(where, bytes, page);
-    require_success(accessible, "setting the access rights of pages");
+    return had_memory(accessible, "setting the access rights of pages");
   }
   return true;
 }

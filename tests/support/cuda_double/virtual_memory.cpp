@@ -65,16 +65,20 @@ CUresult get_device(CUdevice* device, int ordinal) {
 
 std::atomic<int64_t> reserved = 0;
 
-// Name of the function whose next call fails; empty if none fails.
-std::string& failing() {
-  static std::string function;
-  return function;
+// The function whose next call fails, and its error. The name is empty if none fails.
+struct Failing {
+  std::string function;
+  CUresult error = CUDA_SUCCESS;
+};
+Failing& failing() {
+  static Failing next;
+  return next;
 }
-// True if this call of `function` must fail. The mutex must be held.
-bool fails(std::string_view function) {
-  if (failing() != function) return false;
-  failing().clear();
-  return true;
+// Returns the error with which this call of `function` must fail; CUDA_SUCCESS if it must not. The mutex must be held.
+CUresult failure_of(std::string_view function) {
+  if (failing().function != function) return CUDA_SUCCESS;
+  failing().function.clear();
+  return failing().error;
 }
 
 // Attributes of pages that the devices lack.
@@ -152,7 +156,7 @@ CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
 
 CUresult map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long) {
   std::lock_guard lock(mutex());
-  if (fails("cuMemMap")) return CUDA_ERROR_UNKNOWN;
+  if (const CUresult failure = failure_of("cuMemMap"); failure != CUDA_SUCCESS) return failure;
   const auto it = all_pages().find(handle);
   if (it == all_pages().end() || offset != 0 || bytes != it->second.bytes || p % granularity != 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -165,7 +169,7 @@ CUresult map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationH
 CUresult set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, size_t count) {
   {
     std::lock_guard lock(mutex());
-    if (fails("cuMemSetAccess")) return CUDA_ERROR_UNKNOWN;
+    if (const CUresult failure = failure_of("cuMemSetAccess"); failure != CUDA_SUCCESS) return failure;
   }
   if (count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
   if (mprotect(address(p), bytes, PROT_READ | PROT_WRITE) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -207,9 +211,9 @@ void hexad::cuda_double::set_attribute(CUdevice_attribute attribute, bool has) {
     lacking().insert(attribute);
 }
 
-void hexad::cuda_double::fail_next(std::string_view function) {
+void hexad::cuda_double::fail_next(std::string_view function, CUresult error) {
   std::lock_guard lock(mutex());
-  failing() = function;
+  failing() = {std::string(function), error};
 }
 
 int64_t hexad::cuda_double::reservations() { return reserved; }

@@ -13,8 +13,8 @@ namespace hexad::cuda_double {
 /// attribute fails with CUDA_ERROR_NOT_SUPPORTED.
 void set_attribute(CUdevice_attribute attribute, bool has);
 
-/// Makes the next call of `function`, "cuMemMap" or "cuMemSetAccess", fail with CUDA_ERROR_UNKNOWN.
-void fail_next(std::string_view function);
+/// Makes the next call of `function`, "cuMemMap" or "cuMemSetAccess", fail with `error`.
+void fail_next(std::string_view function, CUresult error = CUDA_ERROR_UNKNOWN);
 /// Returns the number of address ranges that are reserved.
 int64_t reservations();
 
