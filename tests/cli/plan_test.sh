@@ -55,6 +55,17 @@ test_the_printed_command_names_the_given_include_root() {
   expect 0 "$HEXAD" validate out_of_it/best.yaml --world 2
 }
 
+test_the_columns_of_the_table_are_aligned() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 model.layers=2 model.context=64 \
+    cluster.machine.network.bandwidth=3e9 cluster.machine.inside.bandwidth=5e9
+  awk '/bound by +layout$/ { begin = index($0, "bound by"); next }
+       begin && !NF { exit }
+       begin { ++rows; if (substr($0, begin - 1, 2) !~ /^ [a-z]/) print "column of row: " $0 }
+       END { if (rows != 10) print rows " rows" }' out >misplaced
+  expect_equal "$(cat misplaced)" ""
+}
+
 test_requested_number_of_layouts_is_listed() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --json
