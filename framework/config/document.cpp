@@ -154,6 +154,8 @@ std::string Position::text() const {
   return line > 0 ? fmt::format("{}:{}", *source, line) : *source;
 }
 
+bool Position::on_command_line() const { return source && source->starts_with(command_line_source); }
+
 bool Position::operator<(const Position& other) const {
   const auto key = [](const Position& p) {
     return std::tuple(p.source ? std::string_view(*p.source) : std::string_view(), p.line, p.column);

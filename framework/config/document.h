@@ -21,6 +21,8 @@ struct Position {
   /// Returns a text like "recipes/a.yaml:14". If `line` is 0, returns the source alone. Without a source, returns
   /// "recipe".
   std::string text() const;
+  /// True if the value is given on the command line.
+  bool on_command_line() const;
   bool operator<(const Position& other) const;
 };
 

@@ -64,4 +64,17 @@ std::string nearest_folders(const std::string& text) {
                      left > 0 ? fmt::format(" and {} more", left) : "");
 }
 
+std::string accepted_below(const std::string& folder, const std::function<bool(const fs::path&)>& accepted) {
+  constexpr size_t most = 5;
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (accepted(at->path())) found.push_back(base::escaped(fmt::format("'{}'", at->path().string())));
+  if (found.empty()) return "";
+  std::ranges::sort(found);
+  const size_t left = found.size() - std::min(found.size(), most);
+  found.resize(found.size() - left);
+  return fmt::format("; below it: {}{}", fmt::join(found, ", "), left > 0 ? fmt::format(" and {} more", left) : "");
+}
+
 }  // namespace hexad::config

@@ -1,6 +1,8 @@
 // Suggestions of existing folders in place of a path that does not exist.
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <string>
 
 namespace hexad::config {
@@ -11,5 +13,11 @@ namespace hexad::config {
 /// ignored. Returns an empty text if `path` exists or there are no folders. In the working directory and in the root,
 /// only similar folders are suggested.
 std::string nearest_folders(const std::string& path);
+
+/// Returns a text like "; below it: 'runs/four', 'runs/ten' and 1 more" with up to five files and folders directly in
+/// `folder` that `accepted` accepts, sorted by path. Returns an empty text if there are none or `folder` cannot be
+/// listed.
+std::string accepted_below(const std::string& folder,
+                           const std::function<bool(const std::filesystem::path&)>& accepted);
 
 }  // namespace hexad::config

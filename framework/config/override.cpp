@@ -75,6 +75,8 @@ void override_key(Document& document, const std::string& text) {
   if (equals == std::string::npos || path.empty() || path.front() == '.' || path.back() == '.' ||
       path.find("..") != std::string_view::npos)
     fail(ExitCode::usage, at.text(), ": expected key.path=value, such as train.steps=100");
+  if (path.find_first_of(" \t") != std::string_view::npos)
+    fail(ExitCode::usage, at.text(), ": has a blank in the key; expected key.path=value without blanks before the =");
   Node* node = &document.root;
   size_t begin = 0, depth = 0;
   while (begin <= path.size()) {

@@ -167,6 +167,16 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Frame> frames_;
 };
 
+// Returns a hint at the cause of a syntax error in line `line` (from 0) of a file: a tab in the indentation, or a wrong
+// indentation. The messages of yaml-cpp do not mention them. Returns an empty text if the cause is another one.
+std::string hint_at_indentation(std::string_view text, int line, std::string_view problem) {
+  for (int i = 0; i < line && !text.empty(); ++i) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  const std::string_view blanks = text.substr(0, std::min(text.find_first_not_of(" \t"), text.size()));
+  if (blanks.find('\t') != blanks.npos) return "; the line begins with a tab, but YAML is indented with spaces only";
+  if (problem != YAML::ErrorMsg::MAP_VALUE && problem != YAML::ErrorMsg::END_OF_MAP) return "";
+  return "; keys of one section must begin in the same column, and a text with ': ' needs quotes";
+}
+
 }  // namespace
 
 void require_plain_text(std::string_view text, const std::string& source) {
@@ -192,7 +202,9 @@ Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>&
     parser.HandleNextDocument(builder);  // rejects a second document
     return builder.take();
   } catch (const YAML::Exception& e) {
-    fail(ExitCode::usage, source.at(e.mark).text(), ": not valid YAML: ", e.msg);
+    const bool in_file = kind == SourceKind::file && !e.mark.is_null();
+    fail(ExitCode::usage, source.at(e.mark).text(), ": not valid YAML: ", e.msg,
+         in_file ? hint_at_indentation(text, e.mark.line, e.msg) : "");
   }
 }
 

@@ -41,8 +41,7 @@ bool Problems::good(std::initializer_list<std::string_view> paths) const {
 
 bool Problems::on_command_line(std::string_view path) const {
   const auto found = known_.find(path);
-  return found != known_.end() && found->second.written && found->second.at.source &&
-         found->second.at.source->starts_with(command_line_source);
+  return found != known_.end() && found->second.written && found->second.at.on_command_line();
 }
 
 void Problems::replace_lines(std::vector<std::string> lines) {

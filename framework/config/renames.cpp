@@ -21,17 +21,15 @@ Node* section_of(Document& document, std::string_view path) {
   return node;
 }
 
-bool on_command_line(const Node& node) { return node.at.source && node.at.source->starts_with(command_line_source); }
-
 bool same_source(const Node& a, const Node& b) {
-  if (on_command_line(a) || on_command_line(b)) return on_command_line(a) && on_command_line(b);
+  if (a.at.on_command_line() || b.at.on_command_line()) return a.at.on_command_line() && b.at.on_command_line();
   return a.at.source && b.at.source && *a.at.source == *b.at.source;
 }
 
 // Returns the later of two keys in a section. A key of the command line is later than a key of a file. Other keys are
 // in the order of their sources.
 Node* later(Node* a, Node* b) {
-  if (on_command_line(*a) != on_command_line(*b)) return on_command_line(*a) ? a : b;
+  if (a->at.on_command_line() != b->at.on_command_line()) return a->at.on_command_line() ? a : b;
   return std::max(a, b);
 }
 

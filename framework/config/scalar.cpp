@@ -283,9 +283,10 @@ std::string quoted_text(std::string_view text) {
 }  // namespace
 
 std::string read_scalar(const Node& node, void* value, const Type& type) {
-  if (node.kind != Node::Kind::scalar)
-    return type.kind == Kind::text && node.kind == Node::Kind::null ? "must be a text; write \"\" for an empty one"
-                                                                    : expectation(type);
+  if (type.kind == Kind::text && node.kind == Node::Kind::null)
+    // A shell removes one pair of quotes.
+    return base::cat("must be a text; write ", node.at.on_command_line() ? "'\"\"'" : "\"\"", " for an empty one");
+  if (node.kind != Node::Kind::scalar) return expectation(type);
   switch (type.kind) {
     case Kind::boolean:
       return read_boolean(node, value, type);

@@ -12,6 +12,7 @@ namespace hexad::config {
 namespace {
 
 constexpr size_t longest_compared = 64;
+constexpr size_t longest_short = 2;  // letters of a word in which one edit leaves little of the word
 constexpr size_t longest_shown = 60;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -41,6 +42,10 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   size_t fewest = SIZE_MAX;
   for (const std::string_view candidate : candidates) {
+    // One edit turns any letter into any other, so short words must at least begin alike.
+    if (std::max(word.size(), candidate.size()) <= longest_short && !word.empty() && !candidate.empty() &&
+        lower(word.front()) != lower(candidate.front()))
+      continue;
     const size_t edits = edit_distance(word, candidate);
     // A candidate is probably a different word if it needs more than one edit, and more edits than a third of the
     // letters of the shorter word.

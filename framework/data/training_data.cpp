@@ -1,6 +1,11 @@
 #include "framework/data/training_data.h"
 
 #include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "framework/base/error.h"
 #include "framework/data/dataset_paths.h"
@@ -138,14 +143,20 @@ class Opener {
 }  // namespace
 
 void check(const DataConfig& data, config::Problems& problems) {
-  const int given = (data.dataset.empty() ? 0 : 1) + (data.mixture.empty() ? 0 : 1) + (data.synthetic ? 1 : 0) +
-                    (data.source.empty() ? 0 : 1);
-  if (given != 1) {
-    problems.add(
-        "data.dataset",
-        cat("must be set, or one of data.mixture, data.synthetic and data.source instead: expected exactly one of "
-            "the four, but ",
-            given, " are set"));
+  std::vector<std::string_view> given;
+  if (!data.dataset.empty()) given.push_back("data.dataset");
+  if (!data.mixture.empty()) given.push_back("data.mixture");
+  if (data.synthetic) given.push_back("data.synthetic");
+  if (!data.source.empty()) given.push_back("data.source");
+  if (given.size() != 1) {
+    std::string found = "none is set";
+    if (!given.empty()) found = fmt::format("these are set: {}", fmt::join(given, ", "));
+    // On the command line, the inner quotes of data.dataset='""' must reach this program.
+    if (given.size() > 1 && !data.dataset.empty())
+      found += "; to set only the other one, remove data.dataset, or give data.dataset='\"\"' on the command line";
+    problems.add("data.dataset", cat("must be set, or one of data.mixture, data.synthetic and data.source instead: "
+                                     "expected exactly one of the four, but ",
+                                     found));
   }
   if (data.registered() && data.mlm_probability > 0) {
     problems.add("data.mlm_probability", cat("must be 0 with ", data.synthetic ? "data.synthetic" : "data.source",

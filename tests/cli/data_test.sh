@@ -87,6 +87,13 @@ test_changed_data_are_refused_after_a_checkpoint() {
   expect 0 prepare 0.1 bytes --force
   expect 3 train
   expect_text err data "changed since" run/checkpoints/step-00000002
+  local replaced="data: was replaced after run/checkpoints/step-00000002 was saved: fingerprint "
+  expect 3 "$HEXAD" eval run
+  expect_text err "$replaced"
+  expect 0 "$HEXAD" generate run --prompt line --max-tokens 2
+  expect_text err "warning: $replaced"
+  expect 0 "$HEXAD" eval run data.dataset=data
+  expect_no_text err "was replaced"
 }
 
 # Without this rule, a wrong --output would replace an existing dataset, on which other runs may depend.

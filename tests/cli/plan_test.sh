@@ -40,6 +40,32 @@ test_plan_is_a_valid_recipe() {
   expect_text err "model.yaml: exists"
 }
 
+test_the_printed_command_names_the_given_include_root() {
+  write_model
+  mkdir inside common out_of_it
+  mv model.yaml common/
+  printf 'include: ../common/model.yaml\n' >inside/model.yaml
+  expect 0 "$HEXAD" plan inside/model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 --include-root . \
+    --out out_of_it/best.yaml
+  expect_text err "hexad train out_of_it/best.yaml --include-root ."
+  expect 0 "$HEXAD" validate out_of_it/best.yaml --world 2 --include-root .
+  expect 0 "$HEXAD" plan common/model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 \
+    --out out_of_it/best.yaml
+  expect_no_text err "--include-root"
+  expect 0 "$HEXAD" validate out_of_it/best.yaml --world 2
+}
+
+test_the_columns_of_the_table_are_aligned() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 model.layers=2 model.context=64 \
+    cluster.machine.network.bandwidth=3e9 cluster.machine.inside.bandwidth=5e9
+  awk '/bound by +layout$/ { begin = index($0, "bound by"); next }
+       begin && !NF { exit }
+       begin { ++rows; if (substr($0, begin - 1, 2) !~ /^ [a-z]/) print "column of row: " $0 }
+       END { if (rows != 10) print rows " rows" }' out >misplaced
+  expect_equal "$(cat misplaced)" ""
+}
+
 test_requested_number_of_layouts_is_listed() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --json

@@ -91,6 +91,13 @@ test_unknown_option_gets_a_suggestion() {
   expect_text err "unexpected argument 'more'"
 }
 
+test_help_lists_the_legal_words() {
+  expect 0 "$HEXAD" export --help
+  expect_text out "f32, bf16, f16, or source" "qwen3_moe," "mixtral,"
+  expect 0 "$HEXAD" plan --help
+  expect_text out "time (of a step), memory (of a"
+}
+
 test_unknown_instruction_set_is_refused() {
   HEXAD_MAX_ISA=v5 expect 2 "$HEXAD" env
   expect_text err "environment: HEXAD_MAX_ISA is 'v5'; expected v3, v4, dot or amx"

@@ -131,6 +131,11 @@ test_checkpoints_folder_is_read_as_its_run() {
   expect_text err "model.hiden"
   expect 2 "$HEXAD" eval texts
   expect_text err "'texts' is neither a run directory (no recipe.yaml, no checkpoints) nor a checkpoint (no manifest.json)"
+  expect_no_text err "below it"
+  mkdir all
+  mv run elsewhere all/
+  expect 2 "$HEXAD" generate all --prompt "the quick"
+  expect_text err "nor a checkpoint (no manifest.json); below it: 'all/elsewhere', 'all/run'"
 }
 
 test_prompts_are_beginnings_of_held_out_texts() {

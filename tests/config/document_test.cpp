@@ -123,6 +123,14 @@ TEST(Fault31, MoreThanThirtyTwoLevelsAreRefused) {
 TEST(Fault31, SyntaxErrorsNameTheLine) {
   const std::string message = refused_text("a: 1\nb: [1, 2\nc: 3\n");
   EXPECT_TRUE(message.starts_with("r.yaml:") && message.find(": not valid YAML: ") != std::string::npos) << message;
+  const std::string tab = "; the line begins with a tab, but YAML is indented with spaces only";
+  for (const char* text : {"a: 1\nb:\n\tc: 1\n", "b:\n  c: 1\n\td: 2\n"}) {
+    const std::string refused = refused_text(text);
+    EXPECT_TRUE(refused.starts_with("r.yaml:3: not valid YAML: ") && refused.ends_with(tab)) << refused;
+  }
+  const std::string column = "; keys of one section must begin in the same column, and a text with ': ' needs quotes";
+  EXPECT_EQ(refused_text("a: 1\n  b: 2\n"), "r.yaml:2: not valid YAML: illegal map value" + column);
+  EXPECT_EQ(refused_text("a:\n  b: 2\n c: 3\n"), "r.yaml:3: not valid YAML: end of map not found" + column);
   EXPECT_EQ(refused_text("a: 1\n? [b]\n: 1"),
             "r.yaml:2: a key must be a word, not a list or map; is a bracket left open?");
   EXPECT_EQ(refused_text("a: 1\n: 1"), "r.yaml:2: a key is missing before ':'");
@@ -337,6 +345,9 @@ TEST(Override, IsRefusedIfMalformed) {
   for (const std::string text : {"model", "=1", ".a=1", "a.=1", "a..b=1"})
     EXPECT_EQ(refusal_of(minimal, {text}),
               "command line: " + text + ": expected key.path=value, such as train.steps=100");
+  EXPECT_EQ(refusal_of(minimal, {"model.layers = 3"}),
+            "command line: model.layers = 3: has a blank in the key; expected key.path=value without blanks before "
+            "the =");
   EXPECT_EQ(refusal_of(minimal + "sources: [{path: a}]\n", {"sources.1.weight=2"}),
             "command line: sources.1.weight=2: `1` must be an index into a list of size 1");
   EXPECT_EQ(refusal_of(minimal, {"betas=[*x]"}),

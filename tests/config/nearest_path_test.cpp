@@ -39,6 +39,15 @@ TEST_F(NearestFolders, ListsExistingFoldersIfNoneIsSimilar) {
   EXPECT_EQ(nearest_folders(at("runs/nope")), "; in '" + at("runs") + "' there are: four, ten, twelve and 1 more");
 }
 
+TEST_F(NearestFolders, NamesAcceptedFoldersBelow) {
+  const auto short_name = [](const fs::path& path) { return path.filename().string().size() < 5; };
+  EXPECT_EQ(accepted_below(at("runs"), short_name), "; below it: '" + at("runs/four") + "', '" + at("runs/ten") + "'");
+  EXPECT_EQ(accepted_below(at("runs/ten"), short_name), "");
+  EXPECT_EQ(accepted_below(at("nowhere"), short_name), "");
+  for (const char* run : {"a", "b", "c", "d"}) fs::create_directories(folder_ / "runs" / run);
+  EXPECT_TRUE(accepted_below(at("runs"), short_name).ends_with("'" + at("runs/four") + "' and 1 more"));
+}
+
 TEST_F(NearestFolders, NamesNothingForAnExistingPath) { EXPECT_EQ(nearest_folders(at("runs/ten")), ""); }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "framework/config/recipe_error.h"
+#include "framework/config/words.h"
 #include "tests/config/example_recipe.h"
 
 namespace example {
@@ -29,6 +30,15 @@ TEST(Fault30, UnknownKeysAreNamedWithTheLikelyKey) {
       "r.yaml:2: colour is not a key; keys at the top level: name, model, etp, note, resume, betas, steps, sources");
 }
 
+TEST(Fault30, ShortKeysAreSimilarOnlyIfTheyBeginAlike) {
+  const std::vector<std::string_view> axes{"pp", "tp", "cp"}, rates{"B1", "B2"};
+  EXPECT_EQ(closest("dp", axes), "");
+  EXPECT_EQ(closest("TP", axes), "tp");
+  EXPECT_EQ(closest("tp1", axes), "tp");
+  EXPECT_EQ(closest("B4", rates), "B1");
+  EXPECT_EQ(closest("", axes), "");
+}
+
 TEST(Fault30, KeyInTheWrongSectionIsFound) {
   EXPECT_EQ(in_model("experts: 8"),
             "r.yaml:3: model.experts is not a key; did you mean model.moe.experts?; keys of model: hidden, "
@@ -46,6 +56,8 @@ TEST(Fault30, WrongTypesAreNamedWithTheExpectedType) {
   EXPECT_EQ(second_line("betas: 0.9"), "r.yaml:2: betas (0.9) must be a list; write [0.9]");
   EXPECT_EQ(second_line("sources: a.bin"), "r.yaml:2: sources (a.bin) must be a list");
   EXPECT_EQ(second_line("name:"), "r.yaml:2: name (nothing) must be a text; write \"\" for an empty one");
+  EXPECT_EQ(refusal_of(minimal, {"name="}),
+            "command line: name=: name (nothing) must be a text; write '\"\"' for an empty one");
 }
 
 TEST(Fault30, NumbersInOtherNotationsAreRefusedWithTheLegalNotation) {

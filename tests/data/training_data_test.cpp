@@ -163,8 +163,12 @@ TEST(DataConfig, ExactlyOneKindOfDataIsGiven) {
   EXPECT_EQ(problems("data: {dataset: x}"), "");
   EXPECT_EQ(problems("data: {synthetic: true}"), "");
   EXPECT_EQ(problems("data: {mixture: [{dataset: x, weight: 2}], packing: joined, check: structure}"), "");
-  expect_contains(problems("data: {packing: joined}"), "exactly one of the four, but 0 are set");
-  expect_contains(problems("data: {dataset: x, synthetic: true}"), "exactly one of the four, but 2 are set");
+  expect_contains(problems("data: {packing: joined}"), "exactly one of the four, but none is set");
+  expect_contains(
+      problems("data: {dataset: x, synthetic: true}"),
+      "exactly one of the four, but these are set: data.dataset, data.synthetic; to set only the other one, "
+      "remove data.dataset, or give data.dataset='\"\"' on the command line");
+  EXPECT_TRUE(problems("data: {source: x, synthetic: true}").ends_with("these are set: data.synthetic, data.source"));
   expect_contains(problems("data: {synthetic: true, mlm_probability: 0.1}"), "must be 0 with data.synthetic");
   expect_contains(problems("data: {mixture: [{dataset: x, weight: -1}]}"), "must be greater than 0");
 }

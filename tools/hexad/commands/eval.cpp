@@ -56,8 +56,11 @@ std::unique_ptr<ModelInstance> loaded(TrainedRun& run, const Extensions& extensi
 }
 
 TrainedRun opened(const EvalArguments& options, const Extensions& extensions, comm::World& world) {
-  return open_trained_run({options.run, options.overrides, options.step, world.size()}, TrainedUse::evaluation,
-                          extensions, world);
+  TrainedRun run = open_trained_run({options.run, options.overrides, options.step, world.size()},
+                                    TrainedUse::evaluation, extensions, world);
+  if (const std::string replaced = replaced_data(run, options.overrides); !replaced.empty())
+    fail(ExitCode::data, replaced);
+  return run;
 }
 
 ExitCode eval_heldout(const EvalArguments& options, const Extensions& extensions, comm::World& world) {

@@ -11,6 +11,7 @@
 #include "framework/base/counted.h"
 #include "framework/base/escaped.h"
 #include "framework/base/units.h"
+#include "framework/config/words.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/interruptible.h"
 #include "tools/hexad/commands/ranks.h"
@@ -80,9 +81,13 @@ void add_export(const Program& program) {
   for (const interop::Family& family : interop::families()) families.push_back(family.model_type);
   command
       .add_option("--family", &options->model.family,
-                  "model_type, for a model that was trained from scratch or has another family than the imported model")
+                  base::cat("model_type, for a model that was trained from scratch or has another family than the "
+                            "imported model: ",
+                            config::join(families)))
       .legal(one_of(std::move(families)));
-  command.add_option("--dtype", &options->model.dtype, "dtype of the weights; source: the dtype of the imported model")
+  command
+      .add_option("--dtype", &options->model.dtype,
+                  "dtype of the weights: f32, bf16, f16, or source (the dtype of the imported model)")
       .legal(one_of({"source", "f32", "bf16", "f16"}));
   command
       .add_option("--shard-bytes", &options->model.shard_bytes,

@@ -183,6 +183,8 @@ ExitCode run_generate(GenerateArguments options, const Extensions& extensions, c
   Checkpointer::load_weights(run.checkpoint, instance);
   phase.reset();
   const bool prints = world.rank() == 0;
+  if (const std::string replaced = prints ? replaced_data(run, options.overrides) : ""; !replaced.empty())
+    say("warning: " + replaced);
   if (prints) warn_of_cuts(*tokenizer, ids, context);
   if (const std::string spelled = data::spelled_marks(options.chat_form, *tokenizer); prints && !spelled.empty())
     say(cat("warning: the tokenizer of ", options.run, " ", spelled));

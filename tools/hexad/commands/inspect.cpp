@@ -1,10 +1,7 @@
-#include <algorithm>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "framework/base/path_problem.h"
@@ -91,26 +88,17 @@ bool can_be_inspected(const fs::path& path) {
 /// Throws Error(usage) if the path cannot be inspected. The message names folders and files directly below the path
 /// that can be inspected.
 void require_checkpoint(const std::string& path) {
-  constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;
   const bool is_file = base::file_problem(path).empty();
   if (const std::string problem = base::folder_problem(path); !is_file && !problem.empty())
     base::fail(base::ExitCode::usage, path, ": ", problem, config::nearest_folders(path));
-  std::vector<std::string> below;
   if (!is_file)
-    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(path))
       if (entry.path().extension() == ".safetensors")
         return;  // the path may be a checkpoint that has lost its manifest
-      if (can_be_inspected(entry.path())) below.push_back(base::cat("'", entry.path().string(), "'"));
-    }
-  std::ranges::sort(below);
-  const size_t left = below.size() - std::min(below.size(), most_named);
-  below.resize(below.size() - left);
   base::fail(base::ExitCode::usage, "'", path,
              "' is not a checkpoint folder, run directory, prepared folder, .hxd or .idx file",
-             below.empty() ? ""
-                           : fmt::format("; below it: {}{}", fmt::join(below, ", "),
-                                         left > 0 ? fmt::format(" and {} more", left) : ""));
+             is_file ? "" : config::accepted_below(path, can_be_inspected));
 }
 
 base::ExitCode inspect(const InspectArguments& options) {

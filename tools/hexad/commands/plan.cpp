@@ -291,9 +291,11 @@ class Planner {
         options_.out,
         fmt::format("{} for {} of {}: {} a step.\n{}", overlay_begins, base::counted(ranks_, "rank"), options_.cluster,
                     base::precise_duration(l.step.seconds), overlay_text(include, document_, l.candidate.settings())));
-    say(fmt::format("wrote {}; train with: mpirun -np {} hexad train {} --include-root {}", options_.out, ranks_,
-                    shell_word(options_.out),
-                    shell_word(std::filesystem::absolute(options_.recipe).parent_path().string())));
+    // The overlay includes the planned recipe by its absolute path, so only the recipe's own includes may need a root.
+    const std::string root =
+        options_.include_root.empty() ? "" : " --include-root " + shell_word(options_.include_root);
+    say(fmt::format("wrote {}; train with: mpirun -np {} hexad train {}{}", options_.out, ranks_,
+                    shell_word(options_.out), root));
   }
 
   // Writes a picture of the best layout to the file of --svg.
@@ -346,8 +348,9 @@ void add_plan(const Program& program) {
       "tokens in a sequence, such as 4096 or 4K, instead of model.context; or a path of lengths such as 4K..1M, each "
       "twice the previous length");
   command
-      .add_option("--objective", &options->objective,
-                  "quantity to minimize: time of a step, memory of a rank, or number of ranks whose memory suffices")
+      .add_option(
+          "--objective", &options->objective,
+          "quantity to minimize: time (of a step), memory (of a rank) or ranks (the number whose memory suffices)")
       .legal(one_of({"time", "memory", "ranks"}));
   command
       .add_option("--layouts", &options->layouts,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -34,18 +35,24 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   const auto of_file = [&](const std::string& text) {
     return planned_.load == RoutingLoad::given ? fmt::format(" {:>11}", text) : "";
   };
-  size_t width = 0;  // width of the column with the step times
-  for (const PlannedLayout& l : plan.best) width = std::max(width, error.text(l.step.seconds).size());
-  fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>6}  {:<22} {:<8} {}\n", "", "step", width, "tokens/s",
-             "MFU", "even ", "p99 ", "worst ", of_file("file "), "idle", "exposed", "bound by", "layout");
+  size_t width = 0, exposed = 0;  // widths of the columns with the step times and the exposed communication
+  std::vector<LayoutFigures> figures;
+  for (const PlannedLayout& l : plan.best) {
+    figures.push_back(figures_of(planned_, l));
+    width = std::max(width, error.text(l.step.seconds).size());
+    exposed = std::max(exposed, figures.back().exposed_text().size());
+  }
+  exposed = std::max<size_t>(exposed, 22);
+  fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>6}  {:<{}} {:<8} {}\n", "", "step", width, "tokens/s",
+             "MFU", "even ", "p99 ", "worst ", of_file("file "), "idle", "exposed", exposed, "bound by", "layout");
   bool marked = false;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlannedLayout& l = plan.best[i];
-    const LayoutFigures f = figures_of(planned_, l);
-    fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>5.0f}%  {:<22} {:<8} {}\n", i + 1,
+    const LayoutFigures& f = figures[i];
+    fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>5.0f}%  {:<{}} {:<8} {}\n", i + 1,
                error.text(l.step.seconds), width, base::human_count(f.rates.tokens_per_second),
                base::human_percent(f.rates.mfu()), memory(l.routed.even), memory(l.routed.p99.bytes),
-               memory(l.routed.worst.bytes), of_file(memory(l.memory.total)), 100 * f.idle, f.exposed_text(),
+               memory(l.routed.worst.bytes), of_file(memory(l.memory.total)), 100 * f.idle, f.exposed_text(), exposed,
                f.bound_by(), l.candidate.to_string(planned_.ranks));
     marked = marked || l.routed.worst.bytes > plan.memory;
   }

@@ -7,10 +7,12 @@
 #include "framework/data/dataset_paths.h"
 #include "framework/data/digest.h"
 #include "framework/data/file.h"
+#include "framework/data/token_dataset.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/chosen_schedule.h"
+#include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/first_failure.h"
 #include "tools/train/process/say.h"
@@ -87,6 +89,32 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::s
          "'s tokenizer: ", tokenizer->vocab_size(), "; name a dataset with the tokenizer on which '", run,
          "' was trained");
   return tokenizer;
+}
+
+std::string replaced_data(const TrainedRun& run, const std::vector<std::string>& overrides) {
+  const data::DataConfig& config = run.recipe.data;
+  const auto sets_data = [](const std::string& text) { return text.starts_with("data.") || text.starts_with("data="); };
+  if (config.registered() || std::ranges::any_of(overrides, sets_data)) return "";
+  std::vector<std::string> datasets;
+  if (!config.dataset.empty()) datasets.push_back(config.dataset);
+  for (const auto& part : config.mixture) datasets.push_back(part.dataset);
+  const std::vector<data::Digest> before = saved_fingerprints(run.checkpoint);
+  if (before.size() != datasets.size()) return "";  // a program without data of a recipe saved the checkpoint
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    const std::string path = data::train_path(datasets[i]);
+    if (!file_problem(path).empty()) continue;
+    try {
+      const data::Digest now = data::TokenDataset(path, {.check = data::DatasetCheck::structure}).fingerprint();
+      if (now == before[i]) continue;
+      return cat(datasets[i], ": was replaced after ", run.checkpoint.folder(), " was saved: fingerprint ", now,
+                 ", expected ", before[i],
+                 "; its texts and its tokenizer may be others than those of the run; prepare the run's dataset again, "
+                 "or name data on the command line (data.dataset=FOLDER)");
+    } catch (const Error&) {  // damaged tokens do not show that the dataset was replaced
+      continue;
+    }
+  }
+  return "";
 }
 
 void require_same_file(const comm::World& world, const std::string& path) {

@@ -20,6 +20,13 @@ bool has_file(const std::string& folder, const char* name) {
   return fs::is_regular_file(fs::path(folder) / name, error);
 }
 
+// True if open_saved_checkpoint() may find a checkpoint at `path`.
+bool is_saved(const fs::path& path) {
+  std::error_code error;
+  return has_file(path.string(), "manifest.json") || has_file(path.string(), "recipe.yaml") ||
+         fs::is_directory(path / "checkpoints", error);
+}
+
 io::Checkpoint checkpoint_of(const std::string& dir, const std::string& step, const base::FileWork& work) {
   io::StoreOptions options;
   options.warn = say;
@@ -77,7 +84,8 @@ io::Checkpoint open_saved_checkpoint(const std::string& path, const std::string&
     if (!base::folder_problem(path).empty()) require_run_directory(path);
     base::fail(base::ExitCode::usage, "'", path,
                "' is neither a run directory (no recipe.yaml, no checkpoints) nor a checkpoint (no manifest.json)",
-               has_file(path, "config.json") ? "; `hexad import` converts a Hugging Face model to a checkpoint" : "");
+               has_file(path, "config.json") ? "; `hexad import` converts a Hugging Face model to a checkpoint"
+                                             : config::accepted_below(path, is_saved));
   }
   return checkpoint_of(path, step, work);
 }

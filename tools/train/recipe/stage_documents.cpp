@@ -26,10 +26,6 @@ struct StageList {
   }
 };
 
-bool on_command_line(const Node& node) {
-  return node.at.source && node.at.source->starts_with(config::command_line_source);
-}
-
 Node in_section(std::string_view name, Node node) {
   return {.kind = Node::Kind::map, .at = node.at, .key = std::string(name), .children = {std::move(node)}};
 }
@@ -45,7 +41,7 @@ void put(Node& map, Node over) {
     for (Node& child : over.children) put(*under, std::move(child));
     return;
   }
-  if (!on_command_line(*under) || on_command_line(over)) *under = std::move(over);
+  if (!under->at.on_command_line() || over.at.on_command_line()) *under = std::move(over);
 }
 
 Document without_stages(Document document) {
@@ -68,7 +64,7 @@ void put_stage(Document& document, const Node& stage) {
 Node steps_of_run(const Node& list, int64_t steps) {
   Node node{.kind = Node::Kind::scalar, .at = list.at, .key = "steps", .text = cat(steps)};
   for (const Node& stage : list.children)
-    if (const Node* of_stage = stage.find("steps"); of_stage && on_command_line(*of_stage)) node.at = of_stage->at;
+    if (const Node* of_stage = stage.find("steps"); of_stage && of_stage->at.on_command_line()) node.at = of_stage->at;
   return in_section("train", std::move(node));
 }
 
