@@ -7,7 +7,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <ranges>
+#include <utility>
 
 #include "framework/base/error.h"
 #include "framework/config/number_readings.h"
@@ -74,6 +76,62 @@ std::string integer_hint(std::string_view text) {
   return "";
 }
 
+/// Number before a unit: "64K" is 64 and "K".
+struct WithUnit {
+  double number;
+  std::string_view unit;
+};
+
+/// Splits a text without sign or comma into a number and the word after it; none if it does not begin with a number, or
+/// if nothing follows.
+std::optional<WithUnit> number_with_unit(std::string_view text) {
+  const size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+  WithUnit parts{.number = 0, .unit = text.substr(end)};
+  parts.unit.remove_prefix(std::min(parts.unit.find_first_not_of(' '), parts.unit.size()));
+  if (parts.unit.empty() || !parse(text.substr(0, end), parts.number)) return {};
+  return parts;
+}
+
+/// Returns a hint such as "; write 65536 for 64 x 1024, or 64000" for an integer with a unit such as "64K"; an empty
+/// text for other texts.
+std::string integer_unit_hint(std::string_view text) {
+  const std::optional<WithUnit> parts = number_with_unit(text);
+  if (!parts) return "";
+  constexpr std::array<std::string_view, 3> prefixes{"k", "m", "g"};
+  const std::string unit = lower_case(parts->unit);
+  for (size_t i = 0; i < prefixes.size(); ++i) {
+    if (unit != prefixes[i] && unit != base::cat(prefixes[i], "i")) continue;
+    const double of_two = std::pow(1024.0, i + 1.0), of_ten = std::pow(1000.0, i + 1.0);
+    const double binary = parts->number * of_two, decimal = parts->number * of_ten;
+    if (binary != std::floor(binary) || binary > 9007199254740992.0) return "";
+    return fmt::format("; write {:.0f} for {:g} x {:.0f}, or {:.0f}", binary, parts->number, of_two, decimal);
+  }
+  return "";
+}
+
+/// Returns a hint such as "; write 2e-05" for a number with a unit such as "20us"; an empty text for other texts.
+std::string real_unit_hint(std::string_view text) {
+  const std::optional<WithUnit> parts = number_with_unit(text);
+  if (!parts) return "";
+  constexpr std::array<std::pair<std::string_view, double>, 9> factors{{{"%", 1e-2},
+                                                                        {"ns", 1e-9},
+                                                                        {"us", 1e-6},
+                                                                        {"ms", 1e-3},
+                                                                        {"s", 1},
+                                                                        {"K", 1e3},
+                                                                        {"M", 1e6},
+                                                                        {"G", 1e9},
+                                                                        {"T", 1e12}}};
+  std::string_view unit = parts->unit;
+  for (const std::string_view of_bytes_or_flops : {"B/s", "B", "FLOP/s", "FLOPS"})
+    if (unit.size() > of_bytes_or_flops.size() && unit.ends_with(of_bytes_or_flops)) {
+      unit.remove_suffix(of_bytes_or_flops.size());
+      break;
+    }
+  const auto factor = std::ranges::find(factors, unit, &std::pair<std::string_view, double>::first);
+  return factor == factors.end() ? "" : fmt::format("; write {}", parts->number * factor->second);
+}
+
 std::string leading_zero(std::string_view text) {
   std::string_view digits = without_sign(text);
   while (has_leading_zero(digits)) digits.remove_prefix(1);
@@ -99,7 +157,7 @@ std::string read_integer(const Node& node, void* value, const Type& type) {
   const std::string_view digits = without_sign(text);
   if (node.quoted) return all_digits(digits) ? "must be an integer; remove the quotes" : "must be an integer";
   if (names_nan_or_infinity(text)) return "must be a finite integer";
-  if (!all_digits(digits)) return "must be an integer" + integer_hint(text);
+  if (!all_digits(digits)) return base::cat("must be an integer", integer_hint(text), integer_unit_hint(text));
   if (has_leading_zero(digits)) return leading_zero(text);
   uint64_t size = 0;
   const bool negative = text[0] == '-';
@@ -205,7 +263,7 @@ std::string read_real(const Node& node, void* value) {
   const std::string_view source = text.starts_with('+') ? unsigned_text : std::string_view(text);
   const auto [end, error] = std::from_chars(source.data(), source.data() + source.size(), real);
   if (!starts_well || error == std::errc::invalid_argument || end != source.data() + source.size())
-    return base::cat("must be a number", number_hint(text));
+    return base::cat("must be a number", number_hint(text), real_unit_hint(text));
   if (node.quoted) return "must be a number; remove the quotes";
   if (has_leading_zero(unsigned_text)) return leading_zero(text);
   if (error == std::errc::result_out_of_range) return "must fit in a double (about 1e-308 to 1e308)";

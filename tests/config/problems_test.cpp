@@ -94,6 +94,10 @@ TEST(Fault30, SuggestedNumbersKeepTheSignAndReadDecimalCommas) {
   EXPECT_EQ(integer("1,5e3"), "; write 1500");
   EXPECT_EQ(integer("1,5,3"), "");
   EXPECT_EQ(integer("18_446_744_073_709_551_615"), "; write 18446744073709551615");
+  EXPECT_EQ(integer("64K"), "; write 65536 for 64 x 1024, or 64000");
+  EXPECT_EQ(integer("1.5 Mi"), "; write 1572864 for 1.5 x 1048576, or 1500000");
+  EXPECT_EQ(integer("0.3k"), "") << "307.2 is not an integer";
+  EXPECT_EQ(integer("64 layers"), "");
   const auto real = [](const std::string& text) {
     const std::string begin = "r.yaml:3: model.dropout (" + text + ") must be a number";
     const std::string message = in_model("dropout: " + text);
@@ -105,6 +109,11 @@ TEST(Fault30, SuggestedNumbersKeepTheSignAndReadDecimalCommas) {
   EXPECT_EQ(real("1,000"), "; write 1000 or 1.000");
   EXPECT_EQ(real("1_000.5"), "; write 1000.5");
   EXPECT_EQ(real("-0x10"), "; write -16");
+  EXPECT_EQ(real("20us"), "; write 2e-05");
+  EXPECT_EQ(real("10%"), "; write 0.1");
+  EXPECT_EQ(real("3 GB/s"), "; write 3000000000");
+  EXPECT_EQ(real("1.5T"), "; write 1500000000000");
+  EXPECT_EQ(real("3 apples"), "");
   EXPECT_EQ(real("+-5"), "");
   EXPECT_EQ(real("1,5,3"), "");
   EXPECT_EQ(real("100.5,3"), "") << "a comma after the point separates no groups";
