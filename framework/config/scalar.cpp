@@ -129,7 +129,7 @@ std::string real_unit_hint(std::string_view text) {
       break;
     }
   const auto factor = std::ranges::find(factors, unit, &std::pair<std::string_view, double>::first);
-  return factor == factors.end() ? "" : fmt::format("; write {}", parts->number * factor->second);
+  return factor == factors.end() ? "" : fmt::format("; write {:.12g}", parts->number * factor->second);
 }
 
 std::string leading_zero(std::string_view text) {
