@@ -40,6 +40,9 @@ inline Option add_routing(const Command& command, std::string& routing) {
 inline plan::RoutingLoad load_of(const std::string& routing, const layers::ModelConfig& model) {
   using plan::RoutingLoad;
   if (routing == "even") return RoutingLoad::even;
+  if (model.moe.experts == 0 && (routing == "p99" || routing == "worst"))
+    base::fail(base::ExitCode::usage, "--routing: '", routing,
+               "' given, expected even, because the model has no experts (model.moe.experts is 0)");
   if (model.moe.experts > 0 && model.moe.experts_choose())
     base::fail(base::ExitCode::usage, "--routing: '", routing,
                "' given, expected even, because with model.moe.router: ", model.moe.router,

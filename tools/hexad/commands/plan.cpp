@@ -71,8 +71,8 @@ class Planner {
                  most_planned_ranks);
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
-                 " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all,
-                 " in all; set --ranks to at most ", all);
+                 " has: ", base::counted(prices_.nodes(), "node"), " of ",
+                 base::counted(prices_.ranks_per_node(), "rank"), ", ", all, " in all; set --ranks to at most ", all);
   }
 
   base::ExitCode run() {
@@ -291,9 +291,11 @@ class Planner {
         options_.out,
         fmt::format("{} for {} of {}: {} a step.\n{}", overlay_begins, base::counted(ranks_, "rank"), options_.cluster,
                     base::precise_duration(l.step.seconds), overlay_text(include, document_, l.candidate.settings())));
+    const std::filesystem::path root = options_.include_root.empty()
+                                           ? std::filesystem::absolute(options_.recipe).parent_path()
+                                           : std::filesystem::absolute(options_.include_root);
     say(fmt::format("wrote {}; train with: mpirun -np {} hexad train {} --include-root {}", options_.out, ranks_,
-                    shell_word(options_.out),
-                    shell_word(std::filesystem::absolute(options_.recipe).parent_path().string())));
+                    shell_word(options_.out), shell_word(root.lexically_normal().string())));
   }
 
   // Writes a picture of the best layout to the file of --svg.

@@ -34,19 +34,23 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   const auto of_file = [&](const std::string& text) {
     return planned_.load == RoutingLoad::given ? fmt::format(" {:>11}", text) : "";
   };
-  size_t width = 0;  // width of the column with the step times
-  for (const PlannedLayout& l : plan.best) width = std::max(width, error.text(l.step.seconds).size());
-  fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>6}  {:<22} {:<8} {}\n", "", "step", width, "tokens/s",
-             "MFU", "even ", "p99 ", "worst ", of_file("file "), "idle", "exposed", "bound by", "layout");
+  // Widths of the columns with the step times, and with the exposed communication.
+  size_t width = 0, of_exposed = std::string_view("exposed").size();
+  for (const PlannedLayout& l : plan.best) {
+    width = std::max(width, error.text(l.step.seconds).size());
+    of_exposed = std::max(of_exposed, figures_of(planned_, l).exposed_text().size());
+  }
+  fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>6}  {:<{}} {:<8} {}\n", "", "step", width, "tokens/s",
+             "MFU", "even ", "p99 ", "worst ", of_file("file "), "idle", "exposed", of_exposed, "bound by", "layout");
   bool marked = false;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlannedLayout& l = plan.best[i];
     const LayoutFigures f = figures_of(planned_, l);
-    fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>5.0f}%  {:<22} {:<8} {}\n", i + 1,
+    fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>5.0f}%  {:<{}} {:<8} {}\n", i + 1,
                error.text(l.step.seconds), width, base::human_count(f.rates.tokens_per_second),
                base::human_percent(f.rates.mfu()), memory(l.routed.even), memory(l.routed.p99.bytes),
                memory(l.routed.worst.bytes), of_file(memory(l.memory.total)), 100 * f.idle, f.exposed_text(),
-               f.bound_by(), l.candidate.to_string(planned_.ranks));
+               of_exposed, f.bound_by(), l.candidate.to_string(planned_.ranks));
     marked = marked || l.routed.worst.bytes > plan.memory;
   }
   fmt::print("\neven, p99, worst{}: memory of a rank under each routing{}",
