@@ -368,7 +368,9 @@ void add_plan(const Program& program) {
       .path();
   add_include_root(command, options->include_root);
   add_stage(command, options->stage);
-  command.run(on_one_rank(command, [options, program] { return Planner(*options, program.extensions).run(); }));
+  command.run(on_one_rank(command, [options, program] {
+    return on_cluster(options->cluster, [&] { return Planner(*options, program.extensions).run(); });
+  }));
 }
 
 }  // namespace hexad::app
