@@ -140,6 +140,18 @@ test_more_ranks_than_the_cluster_has_are_refused() {
   expect_text err "1 node of 1 rank, 1 in all"
 }
 
+test_layouts_stay_within_the_limit_of_the_recipe() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --layouts 1 --out best.yaml \
+    memory.limit_bytes=1200MiB
+  expect 0 "$HEXAD" validate best.yaml --world 1
+  expect_text out "of the limit"
+  expect 2 "$HEXAD" plan tiny.yaml --cluster "$clusters/two-nodes-200mbit.yaml" --ranks 2 train.precision=f32 \
+    memory.limit_bytes=20000
+  expect_text err "does not fit 2 ranks of " " within memory.limit_bytes: the least memory found is " \
+    "no number of ranks that was tried would suffice"
+}
+
 test_missing_rates_are_named_with_the_file() {
   write_model
   sed '/^    f64:/d' "$clusters/h100-dgx.yaml" >no_f64.yaml

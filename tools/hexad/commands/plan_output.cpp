@@ -88,7 +88,7 @@ void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const
   if (!own.layout) return fmt::print("\n{}\n", own.lack);
   std::string title = fmt::format("from layout 1 to the unchanged recipe, {} per step:",
                                   prediction_error(planned_.cluster).text(own.layout->step.seconds));
-  if (const double bytes = own.layout->memory.total; bytes > plan.memory)
+  if (const double bytes = own.layout->counted_memory(); bytes > plan.memory)
     title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
                          base::human_bytes(bytes), base::human_bytes(plan.memory));
   print_difference(title, best, *own.layout);
