@@ -48,6 +48,7 @@ test_the_printed_command_names_the_given_include_root() {
   expect 0 "$HEXAD" plan inside/model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 --include-root . \
     --out out_of_it/best.yaml
   expect_text err "hexad train out_of_it/best.yaml --include-root ."
+  expect_no_text out "-0.0%"
   expect 0 "$HEXAD" validate out_of_it/best.yaml --world 2 --include-root .
   expect 0 "$HEXAD" plan common/model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 \
     --out out_of_it/best.yaml
@@ -110,6 +111,8 @@ test_loads_of_experts_come_from_a_file() {
   expect_text err "loads.txt:1: 3 loads; expected 8 (model.moe.experts)"
   expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 --routing p98
   expect_text err "'p98'" "expected even, p99, worst, or a file"
+  expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 --routing p99 model.moe.experts=0
+  expect_text err "--routing: 'p99' given, expected even" "model.moe.experts is 0"
   local choosing="model.kind=encoder model.moe.router=expert_choice model.moe.capacity_factor=1 model.moe.aux_loss.coefficient=0"
   expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 --routing p99 $choosing
   expect_text err "--routing: 'p99' given, expected even" "model.moe.router: expert_choice"
@@ -147,7 +150,44 @@ test_more_ranks_than_the_cluster_has_are_refused() {
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" --ranks 32
   expect_text err "--ranks (32) is more than " "2 nodes of 8 ranks, 16 in all"
   expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/monta-a800.yaml" --world 32
-  expect_text err "32 of the layout" "at most 16"
+  expect_text err "monta-a800.yaml: the cluster has 16 ranks (2 nodes of 8)" "32 of the layout" "at most 16"
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/one-h100.yaml" --ranks 2
+  expect_text err "1 node of 1 rank, 1 in all"
+}
+
+test_layouts_stay_within_the_limit_of_the_recipe() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --layouts 1 --out best.yaml \
+    memory.limit_bytes=1200MiB
+  expect 0 "$HEXAD" validate best.yaml --world 1
+  expect_text out "of the limit"
+  expect 2 "$HEXAD" plan tiny.yaml --cluster "$clusters/two-nodes-200mbit.yaml" --ranks 2 train.precision=f32 \
+    memory.limit_bytes=20000
+  expect_text err "does not fit 2 ranks of " " within memory.limit_bytes: the least memory found is " \
+    "no number of ranks that was tried would suffice"
+}
+
+test_missing_rates_are_named_with_the_file() {
+  write_model
+  sed '/^    f64:/d' "$clusters/h100-dgx.yaml" >no_f64.yaml
+  for command in "plan model.yaml --ranks 8" "simulate model.yaml --world 8" "validate model.yaml --world 8"; do
+    expect 2 "$HEXAD" $command train.precision=f64 --cluster no_f64.yaml
+    expect_text err "no_f64.yaml: the cluster has no machine.peak.f64"
+  done
+}
+
+test_layouts_without_enough_memory_are_marked() {
+  write_model
+  sed 's/^  memory: .*/  memory: 500MiB/' "$clusters/h100-dgx.yaml" >small.yaml
+  for command in "simulate model.yaml --world 8" "validate model.yaml --world 8"; do
+    expect 0 "$HEXAD" $command --cluster small.yaml
+    expect_text out "warning: the layout does not fit 8 ranks of small.yaml: a rank needs " \
+      " more than the 470 MiB that its tensors may take"
+    expect 0 "$HEXAD" $command --cluster small.yaml --json
+    expect_text out '"warnings": [' "does not fit 8 ranks of small.yaml"
+    expect 0 "$HEXAD" $command --cluster "$clusters/h100-dgx.yaml"
+    expect_no_text out "does not fit 8 ranks"
+  done
 }
 
 test_model_whose_state_is_too_large_is_refused_at_once() {

@@ -97,6 +97,26 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
             "c.yaml:14: copies.1.knd is not a key; did you mean kind?; keys of copies.1: kind, points");
 }
 
+TEST(Cluster, CurvesInOtherUnitsAreRefused) {
+  EXPECT_EQ(refusal("[[4096, 0.001], [8192, 0.0015]]", "[[4096, 1000], [8192, 1500]]"),
+            "c.yaml:3: links.0.points.1.1 (1500) must be at most 0.8192 seconds for the size 8192, which is a rate of "
+            "10000 bytes/s; nearest: 0.8192; if the value is in microseconds, write 0.0015");
+  EXPECT_EQ(
+      refusal("[[16, 1e-5], [32, 2e-5]]", "[[16, 10], [32, 20]]"),
+      "c.yaml:8: products.0.points.0.1 (10) must be at most 0.016 seconds for the size 16, which is a rate of 1e+06 "
+      "FLOP/s; nearest: 0.016; if the value is in microseconds, write 1e-05");
+  EXPECT_EQ(refusal("[[65536, 1e-5], [131072, 2e-5]]", "[[65536, 1e-12], [131072, 2e-12]]"),
+            "c.yaml:13: copies.0.points.0.1 (1e-12) must be at least 6.554e-10 seconds for the size 65536, which is a "
+            "rate of 1e+14 bytes/s; nearest: 6.554e-10");
+}
+
+TEST(Cluster, CurvesThatFallAreRefused) {
+  EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.000001]"),
+            "c.yaml:3: links.0.points.1.1 (1e-06) must not fall below 1/100 of the seconds of a smaller size (0.001 at "
+            "4096); nearest: 1e-05");
+  EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.0009]"), "accepted") << "noise of a measurement";
+}
+
 // Returns the text of the cluster with four threads per rank, `fewer` as its fewer_threads, and a capped slowdown.
 std::string with_threads(const std::string& fewer) {
   std::string changed = text;

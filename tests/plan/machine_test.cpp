@@ -76,7 +76,7 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
   };
   const Case cases[] = {
       {"nodes: 4", "nodes: 0", "c.yaml:3: machine.nodes (0) must be between 1 and 1048576"},
-      {"  sms: 132\n", "", "c.yaml:1: machine.sms is not set; it must be at least 1"},
+      {"  sms: 132\n", "", "c.yaml:1: machine.sms is not set; it must be between 1 and 16384"},
       {"domain: 16", "domain: 4",
        "c.yaml:5: machine.domain (4) must be at least machine.ranks_per_node (8): the ranks of a node are in one "
        "domain; nearest: 8"},
@@ -84,6 +84,7 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
        "c.yaml:5: machine.domain (12) must be divisible by machine.ranks_per_node (8); nearest: 8, 16"},
       {"domain: 16", "domain: 64",
        "c.yaml:5: machine.domain (64) must be at most machine.nodes x machine.ranks_per_node (32); nearest: 32"},
+      {"sms: 132", "sms: 132000", "c.yaml:9: machine.sms (132000) must be between 1 and 16384"},
       {"memory: 80GB", "memory: 80", "c.yaml:6: machine.memory (80) must be at least 1048576"},
       {"memory: 80GB", "memory: 80G", "c.yaml:6: machine.memory (80G) must be a number of bytes"},
       {"rails: 8", "rails: 16",

@@ -178,6 +178,19 @@ TEST(Plan, HasNoLayoutIfNoneFits) {
   EXPECT_GT(plan.least_memory, static_cast<double>(1 << 20));
 }
 
+TEST(Plan, StaysWithinTheLimitOfTheRecipe) {
+  const auto planned = [](const std::vector<std::string>& overrides) {
+    return search_plan(config::parse(yaml, "plan.yaml", overrides), recipe_of(yaml, overrides), {}, two_nodes(),
+                       {.world = ranks, .wanted = 3});
+  };
+  constexpr double limit = 200 << 20;
+  ASSERT_GT(planned({}).best.front().memory.total, limit) << "the limit must exclude the best layout";
+  const Plan plan = planned({"memory.limit_bytes=200MiB"});
+  EXPECT_EQ(plan.memory, limit);
+  ASSERT_FALSE(plan.best.empty());
+  for (const PlannedLayout& l : plan.best) EXPECT_LE(l.memory.blocks, limit) << l.candidate.to_string(ranks);
+}
+
 TEST(Plan, ByMemoryNeedsNoMoreThanByTime) {
   const config::Document document = config::parse(yaml, "plan.yaml");
   const auto best = [&](Objective objective) {

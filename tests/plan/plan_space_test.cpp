@@ -49,6 +49,15 @@ TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {
   EXPECT_EQ(most << 20, most_micro_batch_tokens);
 }
 
+TEST(PlanCandidates, IncludeTheMicroBatchOfTheRecipe) {
+  const std::vector<std::string> overrides{"batch.micro=16"};
+  const PlanCandidates all = plan_candidates(config::parse(yaml, "plan.yaml", overrides), recipe_of(yaml, overrides),
+                                             {}, {.world = ranks, .ranks_per_domain = 8});
+  std::set<int64_t> sizes;
+  for (const PlanCandidate& c : all.legal) sizes.insert(c.recipe.batch.micro);
+  EXPECT_EQ(sizes, (std::set<int64_t>{1, 2, 4, 8, 16}));
+}
+
 TEST(PlanCandidates, HaveEveryEpGroupOnOneNodeIfRowsGoThroughWindows) {
   const std::string windows = yaml + "schedule: {moe: {all_to_all: window}}\n";
   const auto most_ep = [&](int64_t ranks_per_node) {

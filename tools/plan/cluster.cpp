@@ -1,7 +1,10 @@
 #include "tools/plan/cluster.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
@@ -25,8 +28,55 @@ void check_points(const Curve& points, const std::string& path, config::Problems
     problems.add(path, "must have sizes above 0");
 }
 
+// Plausible rates of measured work. A time outside these limits is probably in the wrong unit.
+struct PlausibleRates {
+  double least, most;
+  std::string_view unit;
+};
+constexpr PlausibleRates plausible_bytes{1e4, 1e14, "bytes/s"}, plausible_flops{1e6, 1e17, "FLOP/s"};
+
+// Largest plausible ratio of a measured time to the time of a larger size. By chance, the measured time of a small size
+// may be too long, but not by this factor.
+constexpr double largest_fall = 100;
+
+// Checks that the times of a measured curve are in seconds and do not fall with the size. `work`(size) is the number of
+// bytes or FLOPs of a size. Does nothing if the entry `entry`, which has the curve, has other problems.
+void check_times(const Curve& curve, const std::string& entry, const PlausibleRates& plausible, const auto& work,
+                 config::Problems& problems) {
+  if (!problems.good({entry}) || curve.is_constant() || !(curve.points.front().x > 0)) return;
+  const std::vector<Curve::Point>& points = curve.points;
+  const auto key = [&](size_t i) { return cat(entry, ".points.", i, ".1"); };
+  const auto rate = [&](size_t i) { return work(points[i].x) / points[i].y; };
+  size_t fastest = 0, longest = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const double seconds = points[i].y, before = points[longest].y;
+    if (rate(i) > rate(fastest)) fastest = i;
+    if (seconds > before) longest = i;
+    if (largest_fall * seconds < before)
+      problems.add(key(i), fmt::format("must not fall below 1/{:g} of the seconds of a smaller size ({:g} at {:g}); "
+                                       "nearest: {:.4g}",
+                                       largest_fall, before, points[longest].x, before / largest_fall));
+  }
+  const double seconds = points[fastest].y, size = points[fastest].x;
+  if (const double most = work(size) / plausible.least; seconds > most)
+    problems.add(key(fastest),
+                 fmt::format("must be at most {:.4g} seconds for the size {:g}, which is a rate of {:g} {}; "
+                             "nearest: {:.4g}; if the value is in microseconds, write {:g}",
+                             most, size, plausible.least, plausible.unit, most, 1e-6 * seconds));
+  if (const double least = work(size) / plausible.most; seconds < least)
+    problems.add(key(fastest), fmt::format("must be at least {:.4g} seconds for the size {:g}, which is a rate of {:g} "
+                                           "{}; nearest: {:.4g}",
+                                           least, size, plausible.most, plausible.unit, least));
+}
+
+// Checks the curve of an entry whose sizes are bytes.
+void check_bytes(const Curve& points, const std::string& path, config::Problems& problems) {
+  check_points(points, path + ".points", problems);
+  check_times(points, path, plausible_bytes, std::identity{}, problems);
+}
+
 void check_link(const MeasuredLink& link, const std::string& path, config::Problems& problems) {
-  check_points(link.points, path + ".points", problems);
+  check_bytes(link.points, path, problems);
   if (!problems.good({path + ".ranks", path + ".nodes", path + ".group"})) return;
   if (link.ranks % link.nodes != 0)
     problems.add(path + ".ranks", cat("must be divisible by nodes (", link.nodes,
@@ -36,6 +86,22 @@ void check_link(const MeasuredLink& link, const std::string& path, config::Probl
     problems.add(path + ".nodes", "must be at least 2 for the group all; ranks of one node are the group intra");
   if (link.group == GroupKind::inter && link.nodes != link.ranks)
     problems.add(path + ".nodes", cat("must be equal to ranks (", link.ranks, ") for the group inter"));
+}
+
+void check_product(const MeasuredProduct& product, const std::string& path, config::Problems& problems) {
+  check_points(product.points, path + ".points", problems);
+  const auto flops = [&](double rows) {
+    return 2 * rows * static_cast<double>(product.inputs) * static_cast<double>(product.outputs);
+  };
+  check_times(product.points, path, plausible_flops, flops, problems);
+}
+
+void check_attention(const MeasuredAttention& attention, const std::string& path, config::Problems& problems) {
+  check_points(attention.points, path + ".points", problems);
+  const auto flops = [&](double positions) {
+    return 2 * positions * positions * static_cast<double>(attention.heads) * static_cast<double>(attention.head_size);
+  };
+  check_times(attention.points, path, plausible_flops, flops, problems);
 }
 
 void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, config::Problems& problems) {
@@ -201,15 +267,14 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
   Cluster cluster = config::read<Cluster>(config::load(path, overrides), problems);
   for (size_t i = 0; i < cluster.links.size(); ++i) check_link(cluster.links[i], cat("links.", i), problems);
   for (size_t i = 0; i < cluster.products.size(); ++i)
-    check_points(cluster.products[i].points, cat("products.", i, ".points"), problems);
+    check_product(cluster.products[i], cat("products.", i), problems);
   for (size_t i = 0; i < cluster.dense_products.size(); ++i)
-    check_points(cluster.dense_products[i].points, cat("dense_products.", i, ".points"), problems);
+    check_product(cluster.dense_products[i], cat("dense_products.", i), problems);
   for (size_t i = 0; i < cluster.attention.size(); ++i)
-    check_points(cluster.attention[i].points, cat("attention.", i, ".points"), problems);
+    check_attention(cluster.attention[i], cat("attention.", i), problems);
   for (size_t i = 0; i < cluster.kernels.size(); ++i)
-    check_points(cluster.kernels[i].points, cat("kernels.", i, ".points"), problems);
-  for (size_t i = 0; i < cluster.copies.size(); ++i)
-    check_points(cluster.copies[i].points, cat("copies.", i, ".points"), problems);
+    check_bytes(cluster.kernels[i].points, cat("kernels.", i), problems);
+  for (size_t i = 0; i < cluster.copies.size(); ++i) check_bytes(cluster.copies[i].points, cat("copies.", i), problems);
   for (size_t i = 0; i < cluster.slowdowns.size(); ++i)
     check_slowdown(cluster.slowdowns[i], cat("slowdowns.", i), problems);
   for (size_t i = 0; i < cluster.capped_slowdowns.size(); ++i)

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "framework/base/error.h"
+#include "tools/plan/cluster_error.h"
 
 namespace hexad::plan {
 
@@ -125,11 +126,11 @@ DescribedPrices::Way DescribedPrices::way_of(const GroupPlace& place) const {
   Way way{static_cast<double>(place.ranks), static_cast<double>(inside),
           std::ceil(static_cast<double>(place.ranks) / static_cast<double>(inside)), 1};
   if (inside > 1 && !m_.inside)
-    base::fail(base::ExitCode::usage, "the cluster has no machine.inside: a group of ", place.ranks, " ranks has ",
-               inside, " in one domain; add the link `inside` to the section machine");
+    fail_cluster("the cluster has no machine.inside: a group of ", place.ranks, " ranks has ", inside,
+                 " in one domain; add the link `inside` to the section machine");
   if (way.domains > 1 && !m_.network)
-    base::fail(base::ExitCode::usage, "the cluster has no machine.network: a group of ", place.ranks, " ranks is in ",
-               way.domains, " domains, with ", inside, " ranks in one; add the link `network` to the section machine");
+    fail_cluster("the cluster has no machine.network: a group of ", place.ranks, " ranks is in ", way.domains,
+                 " domains, with ", inside, " ranks in one; add the link `network` to the section machine");
   const auto users = static_cast<double>(place.ranks_per_node * place.groups);
   way.adapter = std::min(1.0, static_cast<double>(*m_.topology.rails) / users);
   const int64_t span = place.node_span > 0 ? place.node_span : place.nodes;
@@ -173,8 +174,8 @@ double DescribedPrices::peak(Dtype dtype) const {
   base::require(base::is_floating(dtype), "[Prices] products of ", base::name_of(dtype),
                 " have no peak rate; expected a floating type");
   if (!value)
-    base::fail(base::ExitCode::usage, "the cluster has no machine.peak.", base::name_of(dtype),
-               "; add it, in FLOP/s, from the data sheet of the processor");
+    fail_cluster("the cluster has no machine.peak.", base::name_of(dtype),
+                 "; add it, in FLOP/s, from the data sheet of the processor");
   return *value;
 }
 

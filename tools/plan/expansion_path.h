@@ -37,7 +37,7 @@ struct Shortfall {
   double memory;                       // limit of a rank's tensors, in bytes
 
   /// Returns the bytes that a rank lacks for `least`, which must be set.
-  double missing() const { return least->layout.memory.total - memory; }
+  double missing() const { return least->layout.counted_memory() - memory; }
   /// True if `least` fits.
   bool fits() const { return least && missing() <= 0; }
 };

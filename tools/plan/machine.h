@@ -157,7 +157,7 @@ struct Machine {
     v("host_memory", host_memory, "host memory for each rank", at_least(1 << 20));
     v("topology", topology, "network between nodes");
     v("peak", peak, "peak rates of matrix products");
-    v("sms", sms, "streaming multiprocessors of a device", at_least(1));
+    v("sms", sms, "streaming multiprocessors of a device", config::between(1, 1 << 14));
     v("sustained", sustained,
       "share of its short-run rate that a product keeps in a long run (lower clocks under load)", positive(),
       at_most(1));

@@ -6,6 +6,7 @@
 
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
+#include "tools/plan/cluster_error.h"
 
 namespace hexad::plan {
 
@@ -68,9 +69,9 @@ double MeasuredPrices::attention(const Attention& a) const {
 double MeasuredPrices::collective(Collective operation, const GroupPlace& place, double bytes) const {
   const MeasuredLink* link = nearest_link(cluster_, operation, {"", place.ranks, place.nodes});
   if (!link)
-    base::fail(base::ExitCode::usage, "the cluster has no measured ", base::enum_name(operation), " for a group of ",
-               place.ranks, " ranks on ", place.nodes, place.nodes == 1 ? " node" : " nodes",
-               "; hexad profile measures it on such ranks");
+    fail_cluster("the cluster has no measured ", base::enum_name(operation), " for a group of ", place.ranks,
+                 " ranks on ", place.nodes, place.nodes == 1 ? " node" : " nodes",
+                 "; hexad profile measures it on such ranks");
   return links_[link - cluster_.links.data()].seconds(bytes);
 }
 

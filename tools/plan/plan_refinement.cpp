@@ -60,7 +60,7 @@ bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   } else {
     if (!simulated(l) || !is_less(l.step.seconds, best.step.seconds)) return false;
     estimate(l, site_.memory);
-    if (l.memory.total > site_.memory || !offload_is_possible()) return false;
+    if (l.counted_memory() > site_.memory || !offload_is_possible()) return false;
   }
   best = std::move(l);
   return true;

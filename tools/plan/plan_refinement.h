@@ -44,7 +44,9 @@ class PlanRefinement {
   bool simulated(PlannedLayout& layout) const;
   void estimate(PlannedLayout& layout, double limit = std::numeric_limits<double>::infinity()) const;
   bool offload_fits(const PlannedLayout& layout) const { return layout.memory.offloaded <= site_.host_memory; }
-  bool fits(const PlannedLayout& layout) const { return layout.memory.total <= site_.memory && offload_fits(layout); }
+  bool fits(const PlannedLayout& layout) const {
+    return layout.counted_memory() <= site_.memory && offload_fits(layout);
+  }
 
   const PlanSite& site_;
   int64_t changes_ = 0;

@@ -107,7 +107,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   std::vector<PlanCandidate> legal = std::exchange(plan.candidates.legal, {});
   plan.legal = std::ssize(legal);
 
-  const double memory = plan.memory = tensor_memory(cluster);
+  const double memory = plan.memory = tensor_memory(cluster, recipe);
   LayerCosts& costs = shared.of(extensions, cluster, request.world, request.load);
   plan.least_memory = std::numeric_limits<double>::infinity();
   const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
@@ -155,7 +155,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
     if (plan.best.size() == simulated_per_wanted * request.wanted) break;
     l.memory = estimate_memory_within(memory, l.candidate.recipe, extensions, request.world, request.load, site.shared);
     plan.least_memory = std::min(plan.least_memory, l.memory.total);
-    if (l.memory.total > memory) {
+    if (l.counted_memory() > memory) {
       ++plan.too_large;
       too_large.push_back(std::move(l));
       continue;

@@ -32,6 +32,10 @@ struct PlannedLayout {
   StepForecast step{};
   MemoryEstimate memory{};
   RoutedMemory routed{};  // set only with PlanRequest::details
+
+  /// Returns the bytes that count towards the limit of a rank's tensors: whole blocks if the recipe has
+  /// memory.limit_bytes, which counts them.
+  double counted_memory() const { return candidate.recipe.memory.limit() > 0 ? memory.blocks : memory.total; }
 };
 
 struct Plan {

@@ -29,6 +29,8 @@ using pp::PipelineKind;
 
 // Smallest number of tokens of a sequence that each rank has under context parallelism.
 constexpr int64_t least_tokens = 4096;
+// Largest power of two that is tried as the size of a micro-batch.
+constexpr int64_t most_micro_batch = 8;
 // Maximum number of world sizes that are tried on each side of an illegal world size.
 constexpr int most_tries = 16;
 
@@ -36,6 +38,14 @@ std::vector<int64_t> powers_of_two(int64_t most) {
   std::vector<int64_t> powers;
   for (int64_t n = 1; n <= most; n *= 2) powers.push_back(n);
   return powers;
+}
+
+// Returns the sizes of a micro-batch to try: powers of two, and the size in the recipe.
+std::vector<int64_t> micro_batch_sizes(const Recipe& r) {
+  const int64_t most = std::max<int64_t>(1, most_micro_batch_tokens / r.model.context);
+  std::vector<int64_t> sizes = powers_of_two(std::min(most, most_micro_batch));
+  if (r.batch.micro <= most && std::ranges::find(sizes, r.batch.micro) == sizes.end()) sizes.push_back(r.batch.micro);
+  return sizes;
 }
 
 struct Pipeline {
@@ -87,7 +97,7 @@ class Collector {
 class Enumeration {
  public:
   Enumeration(const Recipe& recipe, const PlanSpace& space, Collector& collector)
-      : recipe_(recipe), space_(space), collector_(collector) {}
+      : recipe_(recipe), space_(space), collector_(collector), micro_batches_(micro_batch_sizes(recipe)) {}
 
   void run() const {
     Recipe r = recipe_;
@@ -124,9 +134,7 @@ class Enumeration {
     const bool divides_state = dp * r.parallel.cp > 1;
     for (const int64_t zero : divides_state ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0}) {
       r.parallel.zero = zero;
-      for (const int64_t micro :
-           powers_of_two(std::clamp<int64_t>(most_micro_batch_tokens / recipe_.model.context, 1, 8)))
-        with_batch(r, micro, dp);
+      for (const int64_t micro : micro_batches_) with_batch(r, micro, dp);
     }
   }
 
@@ -143,6 +151,7 @@ class Enumeration {
   const Recipe& recipe_;
   const PlanSpace& space_;
   Collector& collector_;
+  const std::vector<int64_t> micro_batches_;  // sizes
 };
 
 // True if the recipe's layers exchange rows through windows (ep::AllToAll::window), but an ep group is on several

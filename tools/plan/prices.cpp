@@ -4,6 +4,7 @@
 
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
+#include "tools/plan/cluster_error.h"
 #include "tools/plan/described_prices.h"
 #include "tools/plan/measured_prices.h"
 
@@ -25,8 +26,8 @@ struct Prices::Tables {
   template <class... Parts>
   const DescribedPrices& description(const Parts&... missing) const {
     if (!described)
-      base::fail(base::ExitCode::usage, "the cluster has no measured ", missing...,
-                 " and no section machine; measure with hexad profile, or add a section machine");
+      fail_cluster("the cluster has no measured ", missing...,
+                   " and no section machine; measure with hexad profile, or add a section machine");
     return *described;
   }
 };
@@ -35,9 +36,9 @@ Prices::Prices(const Cluster& cluster) {
   const bool measured = !cluster.products.empty() || !cluster.dense_products.empty() || !cluster.attention.empty() ||
                         !cluster.kernels.empty() || !cluster.links.empty() || !cluster.copies.empty();
   if (!cluster.machine && !measured)
-    base::fail(base::ExitCode::usage,
-               "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a "
-               "section machine");
+    fail_cluster(
+        "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a "
+        "section machine");
   auto tables = std::make_shared<Tables>(Tables{MeasuredPrices(cluster), KernelCurves(cluster), {}, {}});
   if (cluster.machine) tables->described.emplace(*cluster.machine);
   for (const MeasuredSlowdown& s : cluster.slowdowns) {

@@ -23,6 +23,11 @@ double tensor_memory(const Cluster& cluster) {
   return static_cast<double>(cluster.machine->memory) * (1 - reserved_share);
 }
 
+double tensor_memory(const Cluster& cluster, const train::Recipe& recipe) {
+  const int64_t limit = recipe.memory.limit();
+  return limit > 0 ? std::min(tensor_memory(cluster), number(limit)) : tensor_memory(cluster);
+}
+
 double offload_memory(const Cluster& cluster) {
   if (!cluster.machine) return unlimited;
   return static_cast<double>(cluster.machine->host_memory.value_or(0));

@@ -13,6 +13,8 @@ namespace hexad::plan {
 /// Returns the bytes of a rank's memory that are available to tensors. The rest is for the runtime's context, libraries
 /// and communication buffers. Infinite if the cluster is not described.
 double tensor_memory(const Cluster& cluster);
+/// Returns the smaller of tensor_memory(cluster) and the recipe's memory.limit_bytes.
+double tensor_memory(const Cluster& cluster, const train::Recipe& recipe);
 /// Returns the bytes of host memory for a rank's offloaded tensors. Returns 0, which rules out offload, if the
 /// description does not give these bytes. Infinite if the cluster is not described.
 double offload_memory(const Cluster& cluster);

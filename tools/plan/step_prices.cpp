@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "framework/base/counted.h"
+#include "tools/plan/cluster_error.h"
 #include "tools/plan/number.h"
 
 namespace hexad::plan {
@@ -54,8 +56,8 @@ bool is_collective(const device::Issue& issue) {
 StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
   const int64_t ranks_per_node = prices_.ranks_per_node();
   if (const int64_t ranks = prices_.nodes() * ranks_per_node; world > ranks)
-    base::fail(base::ExitCode::usage, "the cluster has ", ranks, " ranks (", prices_.nodes(), " nodes of ",
-               ranks_per_node, "), which is less than the ", world, " of the layout; expected at most ", ranks);
+    fail_cluster("the cluster has ", base::counted(ranks, "rank"), " (", base::counted(prices_.nodes(), "node"), " of ",
+                 ranks_per_node, "), which is less than the ", world, " of the layout; expected at most ", ranks);
   for (int rank = 0; rank < world; ++rank) node_of_rank_.push_back(static_cast<int>(rank / ranks_per_node));
 }
 

@@ -1,13 +1,19 @@
 // Options that are common to the commands that predict steps on a cluster.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/base/units.h"
 #include "tools/hexad/command_line.h"
+#include "tools/plan/cluster_error.h"
+#include "tools/plan/memory_estimate.h"
 #include "tools/plan/routing_model.h"
+#include "tools/plan/state_bound.h"
 
 namespace hexad::app {
 
@@ -40,6 +46,9 @@ inline Option add_routing(const Command& command, std::string& routing) {
 inline plan::RoutingLoad load_of(const std::string& routing, const layers::ModelConfig& model) {
   using plan::RoutingLoad;
   if (routing == "even") return RoutingLoad::even;
+  if (model.moe.experts == 0 && (routing == "p99" || routing == "worst"))
+    base::fail(base::ExitCode::usage, "--routing: '", routing,
+               "' given, expected even, because the model has no experts (model.moe.experts is 0)");
   if (model.moe.experts > 0 && model.moe.experts_choose())
     base::fail(base::ExitCode::usage, "--routing: '", routing,
                "' given, expected even, because with model.moe.router: ", model.moe.router,
@@ -47,6 +56,29 @@ inline plan::RoutingLoad load_of(const std::string& routing, const layers::Model
   if (routing == "p99") return RoutingLoad::p99;
   if (routing == "worst") return RoutingLoad::one_rank;
   return RoutingLoad(plan::read_expert_shares(routing, model));
+}
+
+/// Calls `predict` and returns its result. Puts the path of the cluster's file in front of the message of a
+/// plan::ClusterError.
+template <class Predict>
+auto on_cluster(const std::string& path, const Predict& predict) try {
+  return predict();
+} catch (const plan::ClusterError& e) {
+  base::fail(e.code(), path, ": ", e.what());
+}
+
+/// Returns a warning if a rank needs more memory than its tensors may take on `cluster`, which was read from the file
+/// `path`; otherwise an empty text. `recipe` is a legal recipe for `ranks` ranks.
+inline std::string caution_of_cluster_memory(const train::Recipe& recipe, const train::Extensions& extensions,
+                                             const plan::Cluster& cluster, const std::string& path, int64_t ranks,
+                                             const plan::RoutingLoad& load) {
+  const double memory = plan::tensor_memory(cluster);
+  if (std::isinf(memory)) return {};
+  const double bytes = plan::estimate_memory_within(memory, recipe, extensions, ranks, load).total;
+  if (bytes <= memory) return {};
+  return base::cat("the layout does not fit ", base::counted(ranks, "rank"), " of ", path, ": a rank needs ",
+                   base::human_bytes(bytes), ", more than the ", base::human_bytes(memory),
+                   " that its tensors may take; `hexad plan` finds layouts that fit");
 }
 
 }  // namespace hexad::app

@@ -71,8 +71,8 @@ class Planner {
                  most_planned_ranks);
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
-                 " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all,
-                 " in all; set --ranks to at most ", all);
+                 " has: ", base::counted(prices_.nodes(), "node"), " of ",
+                 base::counted(prices_.ranks_per_node(), "rank"), ", ", all, " in all; set --ranks to at most ", all);
   }
 
   base::ExitCode run() {
@@ -141,23 +141,28 @@ class Planner {
   // Plans the recipe with another sequence length, number of ranks or memory. parallel.order remains auto, because a
   // layout with an explicit order has no expansion.
   Plan plan_at(const PlanQuestion& question) const {
+    const int64_t all = prices_.nodes() * prices_.ranks_per_node();
+    if (!cluster_.machine && question.ranks > all) return {};  // more ranks than were measured have no prices
     const PlanRequest request{.world = question.ranks,
                               .objective = question.objective,
                               .load = load_,
                               .wanted = question.wanted,
                               .orders = false};
+    constexpr int64_t any_bytes = int64_t{1} << 60;
     Cluster cluster = cluster_;
     if (cluster.machine) {
       const int64_t nodes = (question.ranks - 1) / prices_.ranks_per_node() + 1;
       cluster.machine->nodes = std::max(cluster.machine->nodes, nodes);
-      if (question.any_memory) cluster.machine->memory = int64_t{1} << 60;
+      if (question.any_memory) cluster.machine->memory = any_bytes;
     }
-    if (question.context == recipe_.model.context)
-      return search_plan(document_, recipe_, extensions_, cluster, request, costs_);
     config::Document document = document_;
-    config::override_key(document, fmt::format("model.context={}", question.context));
-    Recipe recipe = load_recipe(document, extensions_, 0);
-    complete(recipe, 1);
+    Recipe recipe = recipe_;
+    if (question.context != recipe_.model.context) {
+      config::override_key(document, fmt::format("model.context={}", question.context));
+      recipe = load_recipe(document, extensions_, 0);
+      complete(recipe, 1);
+    }
+    if (question.any_memory && recipe.memory.limit() > 0) recipe.memory.limit_bytes = config::ByteSize(any_bytes);
     return search_plan(document, recipe, extensions_, cluster, request, costs_);
   }
 
@@ -266,9 +271,10 @@ class Planner {
                " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
   }
   [[noreturn]] void refuse_size(const Shortfall& lack) const {
+    const bool is_limit = lack.memory < tensor_memory(cluster_);  // the limit is the recipe's
     base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(lack.least->context),
-               " does not fit ", lack.least->ranks, " ranks of ", options_.cluster, ": ",
-               lack_text(planner(), lack, prices_.ranks_per_node()));
+               " does not fit ", base::counted(lack.least->ranks, "rank"), " of ", options_.cluster,
+               is_limit ? " within memory.limit_bytes: " : ": ", lack_text(planner(), lack, prices_.ranks_per_node()));
   }
 
   // Predicts the recipe's own layout.
@@ -369,7 +375,9 @@ void add_plan(const Program& program) {
       .path();
   add_include_root(command, options->include_root);
   add_stage(command, options->stage);
-  command.run(on_one_rank(command, [options, program] { return Planner(*options, program.extensions).run(); }));
+  command.run(on_one_rank(command, [options, program] {
+    return on_cluster(options->cluster, [&] { return Planner(*options, program.extensions).run(); });
+  }));
 }
 
 }  // namespace hexad::app

@@ -94,7 +94,7 @@ Json explanation_json(const Planned& planned, const Plan& plan, const OwnLayout&
   Json& as_is = json["to_recipe_as_it_is"];
   if (own.layout) {
     as_is = layout_json(planned, *own.layout);
-    as_is["fits"] = own.layout->memory.total <= plan.memory;
+    as_is["fits"] = own.layout->counted_memory() <= plan.memory;
     as_is.update(comparison_json(planned, best, *own.layout));
   } else {
     as_is["error"] = own.lack;

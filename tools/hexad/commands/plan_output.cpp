@@ -1,6 +1,7 @@
 #include "tools/hexad/commands/plan_output.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -62,9 +63,11 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   fmt::print("\nbound by: the largest part of the step");
   fmt::print("\ntime saved in the step of layout 1 by {:.0f}% more of a resource:", 100 * (unit_more - 1));
   std::string_view separator = " ";
-  for (const ResourceGain& g : plan.gains)
+  for (const ResourceGain& g : plan.gains) {
+    const double percent = 100 * g.seconds / plan.best.front().step.seconds;
     fmt::print("{}{} {:.1f}%", std::exchange(separator, ", "), base::enum_name(g.resource),
-               100 * g.seconds / plan.best.front().step.seconds);
+               std::abs(percent) < 0.05 ? 0 : percent);  // rounding errors would print as -0.0%
+  }
   fmt::print("\nrefused by the rules of:");
   separator = " ";
   for (const auto& [key, count] : plan.candidates.refused)
@@ -88,7 +91,7 @@ void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const
   if (!own.layout) return fmt::print("\n{}\n", own.lack);
   std::string title = fmt::format("from layout 1 to the unchanged recipe, {} per step:",
                                   prediction_error(planned_.cluster).text(own.layout->step.seconds));
-  if (const double bytes = own.layout->memory.total; bytes > plan.memory)
+  if (const double bytes = own.layout->counted_memory(); bytes > plan.memory)
     title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
                          base::human_bytes(bytes), base::human_bytes(plan.memory));
   print_difference(title, best, *own.layout);

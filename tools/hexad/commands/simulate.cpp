@@ -53,6 +53,7 @@ struct Simulation {
   StepForecast step;
   Throughput rates;
   PredictionError error;
+  std::string warning;  // empty if a rank has enough memory
   std::vector<std::string> assumed;
   std::vector<int> node_of_rank;
   std::optional<StepBesideRun> beside;
@@ -87,6 +88,7 @@ Simulation simulated(const SimulateArguments& options, const Extensions& extensi
           .step = std::move(step),
           .rates = rates,
           .error = prediction_error(cluster),
+          .warning = caution_of_cluster_memory(recipe, extensions, cluster, options.cluster, ranks, load),
           .assumed = assumptions(cluster),
           .node_of_rank = prices.node_of_rank(),
           .beside = std::move(beside)};
@@ -95,6 +97,7 @@ Simulation simulated(const SimulateArguments& options, const Extensions& extensi
 void print_text(const SimulateArguments& options, const Simulation& s) {
   fmt::print("{} on {}: {}\n{}\n\n", options.input, options.cluster, base::counted(s.layout.world(), "rank"),
              s.layout.to_string());
+  if (!s.warning.empty()) fmt::print("warning: {}\n\n", s.warning);
   fmt::print("step time   {:>12}   {} of {} micro-batches simulated\n", s.error.text(s.step.seconds),
              s.step.simulated_micro_batches, s.step.micro_batches);
   fmt::print("tokens/s    {:>12}   {} for each rank\n", base::human_count(s.rates.tokens_per_second),
@@ -151,6 +154,7 @@ void print_json(const SimulateArguments& options, const Simulation& s) {
             {"peak_flops_per_second", has_peak ? Json(s.rates.peak_flops_per_second) : Json(nullptr)},
             {"mfu", has_peak ? Json(s.rates.mfu()) : Json(nullptr)},
             {"stages", stages},
+            {"warnings", s.warning.empty() ? Json::array() : Json::array({s.warning})},
             {"interval", s.error.explanation()},
             {"assumed", s.assumed}};
   if (s.beside) json["beside"] = json_of(*s.beside);
@@ -161,7 +165,7 @@ base::ExitCode simulate_step(const SimulateArguments& options, const Extensions&
   require_two_files("--trace", options.trace, "--report", options.report);
   if (!options.trace.empty()) require_replaceable(options.trace, "\x1f\x8b", "trace");
   if (!options.report.empty()) require_replaceable(options.report, "<!DOCTYPE html>", "report");
-  const Simulation s = simulated(options, extensions);
+  const Simulation s = on_cluster(options.cluster, [&] { return simulated(options, extensions); });
   options.json ? print_json(options, s) : print_text(options, s);
   if (!options.trace.empty() && s.beside)
     write_both_traces(options.trace, *s.beside, s.step, s.node_of_rank);

@@ -10,6 +10,7 @@
 #include "framework/config/document.h"
 #include "layers/model_size.h"
 #include "parallel/comm/mpi_library.h"
+#include "tools/hexad/commands/cluster_options.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/nearest.h"
 #include "tools/hexad/commands/ranks.h"
@@ -138,12 +139,16 @@ std::string resume_text(const StartCheck& start, int64_t all) {
   return fmt::format("continues from {}, after step {}: {}", start.checkpoint, start.trained_steps, steps);
 }
 
+// Predicts a step on the cluster of --cluster; none without this option. Sets `warning` if the layout does not fit the
+// cluster.
 std::optional<StepOnCluster> step_on_cluster(const ValidateArguments& options, const Recipe& recipe,
-                                             const mesh::Layout& layout, const train::Extensions& extensions) {
+                                             const mesh::Layout& layout, const train::Extensions& extensions,
+                                             std::string& warning) {
   if (options.cluster.empty()) return {};
   const Cluster cluster = load_cluster(options.cluster);
   const StepPrices prices(cluster, layout.world());
   const double seconds = forecast_step(recipe, extensions, layout, prices).seconds;
+  warning = caution_of_cluster_memory(recipe, extensions, cluster, options.cluster, layout.world(), RoutingLoad::even);
   return StepOnCluster{.cluster = options.cluster,
                        .seconds = seconds,
                        .error = prediction_error(cluster),
@@ -231,11 +236,15 @@ CheckedStage checked_stage(const ValidateArguments& options, const Recipe& run, 
   if (const std::string too_much = memory.problem(); !too_much.empty())
     base::fail(base::ExitCode::usage, options.recipe, ": ", stage_prefix(run, stage), too_much);
   warn(caution_of_machine(recipe, extensions, ranks));
+  std::string warning;
+  std::optional<StepOnCluster> step =
+      on_cluster(options.cluster, [&] { return step_on_cluster(options, recipe, layout, extensions, warning); });
+  warn(warning);
   return {.recipe = recipe,
           .text = stage_text(run, stage),
           .layout = layout,
           .memory = std::move(memory),
-          .step = step_on_cluster(options, recipe, layout, extensions)};
+          .step = std::move(step)};
 }
 
 base::ExitCode print_nearest(const ValidateArguments& options, config::Document document,
