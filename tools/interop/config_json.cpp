@@ -121,9 +121,20 @@ OrderedJson to_config(const ModelKeys& keys, const ConfigKey& key, const Ordered
   return OrderedJson::parse(value.dump());
 }
 
+/// Rejects null for a flag that is true if it is missing: the reference implementation takes null as false.
+void require_not_null(const Json& config, const std::string& name, std::string_view usual, std::string_view expected,
+                      const std::string& where) {
+  const auto found = usual == "true" ? config.find(name) : config.end();
+  if (found != config.end() && found->is_null())
+    fail(ExitCode::data, where, ": ", name, " is null, which the reference implementation takes as false, expected ",
+         expected);
+}
+
 void read_keys(const Json& config, const Family& family, ModelKeys& keys, const std::string& where) {
   for (const auto& table : family.keys) {
     for (const ConfigKey& key : table) {
+      for (const std::string& candidate : names_of(key.config))
+        require_not_null(config, candidate, key.usual, "true or false", where);
       const auto [found, name] = value_of(config, key, where);
       Json value = found;
       if (name.empty()) {
@@ -195,6 +206,7 @@ void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::strin
 
 void require_fixed(const Json& config, const Family& family, const std::string& where) {
   for (const FixedKey& key : family.fixed) {
+    require_not_null(config, std::string(key.config), key.value, "true", where);
     const auto found = config.find(std::string(key.config));
     const Json expected = Json::parse(key.value);
     if (found == config.end() || found->is_null() || *found == expected) continue;
