@@ -1,6 +1,5 @@
 #include "tools/interop/size_checks.h"
 
-#include <algorithm>
 #include <string_view>
 #include <vector>
 
