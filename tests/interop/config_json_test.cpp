@@ -107,6 +107,65 @@ TEST(ReadConfig, OldAndNewRotaryKeysAreEquivalent) {
   }
 }
 
+// The implementations of these families ignore the key or fail.
+TEST(ReadConfig, PartialRotationIsRefusedForFamiliesThatRotateWholeHeads) {
+  for (const char* family : {"mixtral", "qwen3_moe", "qwen2_moe", "olmoe", "ernie4_5_moe", "deepseek_v3", "deepseek_v2",
+                             "gpt_oss", "llama4_text", "phimoe", "llama", "qwen3"}) {
+    Json config = golden_config(family);
+    config["rope_parameters"]["partial_rotary_factor"] = 0.5;
+    expect_contains(
+        refusal(config),
+        cat("partial_rotary_factor is 0.5, expected 1, because all dimensions of a head of ", family, " rotate"));
+    config["rope_parameters"]["partial_rotary_factor"] = 1.0;
+    EXPECT_EQ(keys_of_config(config).real("model.rotary_share"), 1) << family;
+  }
+}
+
+// Other implementations of LongRoPE compute the magnitude from the factor, and ignore short_mscale and long_mscale.
+TEST(ReadConfig, LongRopeIsRefusedForFamiliesWithoutItsMagnitudes) {
+  Json config = golden_config("llama");
+  config["rope_parameters"] = golden_config("phimoe")["rope_parameters"];
+  expect_contains(refusal(config),
+                  "rope_type is \"longrope\", expected default, linear, dynamic, yarn or llama3, because "
+                  "llama does not read short_mscale and long_mscale");
+}
+
+TEST(ReadConfig, NormedHeadsOfLlama4IgnoreTheMagnitudeOfYarn) {
+  Json config = golden_config("llama4_text");
+  config["rope_parameters"] = {
+      {"rope_type", "yarn"}, {"rope_theta", 10000.0}, {"factor", 8.0}, {"original_max_position_embeddings", 8}};
+  const ForeignConfig read = read_config(config.dump(), "config.json");
+  EXPECT_EQ(read.keys.real("model.yarn.mscale"), 0);
+  const ModelKeys again = read_config(write_config(*read.family, read.keys, "", "float32"), "config.json").keys;
+  EXPECT_EQ(ModelKeys::differences(read.keys, again), std::vector<std::string>());
+  config["use_qk_norm"] = false;
+  EXPECT_EQ(keys_of_config(config).real("model.yarn.mscale"), 1);
+}
+
+// transformers accepts null for some of these flags, and takes it as false.
+TEST(ReadConfig, NullIsRefusedForFlagsThatAreTrueIfMissing) {
+  const auto refused_with = [](const std::string& family, const std::string& key, const std::string& part) {
+    Json config = golden_config(family);
+    config[key] = nullptr;
+    expect_contains(refusal(config), cat(key, " is null, ", part));
+  };
+  const std::string as_false = "which the reference implementation takes as false, expected true";
+  refused_with("deepseek_v3", "norm_topk_prob", as_false + " or false");
+  refused_with("glm4_moe", "norm_topk_prob", as_false + " or false");
+  refused_with("qwen3_next", "norm_topk_prob", as_false + " or false");
+  refused_with("gpt_oss", "attention_bias", as_false + " or false");
+  refused_with("deepseek_v3", "rope_interleave", as_false);
+  refused_with("gpt2", "scale_attn_weights", as_false);
+  refused_with("llama4_text", "use_qk_norm", "expected true or false");
+  refused_with("llama4_text", "attn_temperature_tuning", "expected true or false");
+  Json config = golden_config("gpt_oss");
+  config["rope_parameters"]["truncate"] = nullptr;
+  expect_contains(refusal(config), "rotary truncate is null, expected true or false");
+  config = golden_config("qwen3_moe");  // false if it is missing
+  config["attention_bias"] = nullptr;
+  EXPECT_FALSE(keys_of_config(config).flag("model.qkv_bias"));
+}
+
 TEST(ReadConfig, RotaryDimIsAShareOfTheHead) {
   Json config = golden_config("minimax_m2");
   config["rope_parameters"].erase("partial_rotary_factor");
@@ -155,7 +214,7 @@ TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
   refused_with("llama", "rope_parameters", {{"rope_type", "ntk"}}, "rope_type is \"ntk\", expected one of default");
   refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}, {"alpha", 1000}},
                "rotary parameter alpha (1000)");
-  refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0}}},
+  refused_with("phimoe", "rope_parameters", {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0}}},
                "rotary long_factor is missing, expected a list for rope_type 'longrope'");
   refused_with("llama", "rope_parameters", {{"rope_type", "default"}, {"mscale", 2}}, "rotary parameter mscale (2)");
   refused_with("qwen3", "rope_scaling", {{"rope_type", "linear"}}, "rope_scaling differs from rope_parameters");
@@ -184,7 +243,39 @@ TEST(ReadConfig, SizesThatAreTooLargeOrZeroAreRefused) {
   config["num_hidden_layers"] = 5000, config["num_local_experts"] = 5000;
   expect_contains(refusal(config), "all blocks together would have 25000000 experts, expected at most 1000000");
   config["num_hidden_layers"] = 2, config["num_local_experts"] = 0;
-  expect_contains(refusal(config), "model.moe.experts would be 0, expected at least 1");
+  expect_contains(refusal(config), "num_local_experts gives model.moe.experts 0, expected at least 1");
+}
+
+TEST(ReadConfig, ChoicesThatTheExpertsDoNotAllowAreRefusedByKey) {
+  Json config = golden_config("deepseek_v3");  // a token has 2 of 8 experts, from 2 of 4 groups
+  const auto refused_with = [&](const std::string& key, int64_t value, const std::string& part) {
+    Json changed = config;
+    changed[key] = value;
+    expect_contains(refusal(changed), part);
+  };
+  refused_with("n_group", 3, "n_group gives model.moe.groups 3, expected a divisor of the 8 experts");
+  refused_with("n_group", 0, "n_group gives model.moe.groups 0, expected a divisor of the 8 experts");
+  refused_with("topk_group", 5, "topk_group gives model.moe.top_groups 5, expected 1 .. 4, the number of groups");
+  refused_with("num_experts_per_tok", 5,
+               "num_experts_per_tok gives model.moe.top_k 5, expected 1 .. 4, the number of experts in 2 of 4 groups");
+  refused_with("num_experts_per_tok", 0, "num_experts_per_tok gives model.moe.top_k 0, expected 1 .. 4");
+  config["num_experts_per_tok"] = 4;
+  EXPECT_EQ(keys_of_config(config).integer("model.moe.top_k"), 4);
+  config["n_group"] = 1, config["topk_group"] = 1, config["num_experts_per_tok"] = 8;
+  EXPECT_EQ(keys_of_config(config).integer("model.moe.top_k"), 8);
+  config["num_experts_per_tok"] = 9;
+  expect_contains(refusal(config),
+                  "num_experts_per_tok gives model.moe.top_k 9, expected 1 .. 8, the number of experts");
+}
+
+TEST(ReadConfig, BlocksOfWhichNoneHasExpertsAreRefusedByKey) {
+  Json config = golden_config("deepseek_v3");
+  config["first_k_dense_replace"] = 2;
+  expect_contains(refusal(config), "by first_k_dense_replace, none of the 2 blocks has experts, expected at least one");
+  config["first_k_dense_replace"] = -1;
+  expect_contains(refusal(config), "first_k_dense_replace is -1, expected a whole number from 0 to");
+  config["first_k_dense_replace"] = uint64_t{1} << 63;
+  expect_contains(refusal(config), "first_k_dense_replace is 9223372036854775808, expected a whole number from 0 to");
 }
 
 TEST(ReadConfig, RotaryParametersThatTheKindNeedsMayNotBeMissing) {

@@ -266,6 +266,19 @@ TEST(Export, TokenizerOfAnotherVocabularyCausesAWarning) {
                   "warning: model.vocab is 60, but the tokenizer files are those of the model with 48");
 }
 
+TEST(Export, KeysThatChangeTheExpertsOfATokenCauseAWarning) {
+  const Imported imported("mixtral");
+  const TrainedRun run(imported, {"model.moe.capacity_factor=0.5", "model.moe.routing=balanced"});
+  io::Checkpoint checkpoint = run.checkpoint();
+  const ExportReport report = export_model(checkpoint, imported.target());
+  ASSERT_EQ(report.notes.size(), 2u);
+  expect_contains(
+      report.notes[0],
+      "warning: model.moe.capacity_factor is 0.5, but the exported model drops no token, so it computes other "
+      "results");
+  expect_contains(report.notes[1], "warning: model.moe.routing is balanced, but in the exported model, the router");
+}
+
 TEST(Export, LikeSelectsTheOrigin) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");

@@ -231,7 +231,14 @@ TEST(ImportRefuses, HeadOfOddSize) {
 TEST(ImportRefuses, DenseBlocksWithoutWidth) {
   const ForeignFolder model("llama");
   model.change_config([](Json& config) { config["intermediate_size"] = 0; });
-  expect_refused(model, {"config.json", "model.mlp_hidden"});
+  expect_refused(
+      model, {"config.json", "model.mlp_hidden (0) must be at least 1", "; intermediate_size gives model.mlp_hidden"});
+}
+
+TEST(ImportRefuses, PartialRotationOfAFractionOfADimension) {
+  const ForeignFolder model("glm4_moe");
+  model.change_config([](Json& config) { config["rope_parameters"]["partial_rotary_factor"] = 0.7; });
+  expect_refused(model, {"config.json", "5.6 dimensions of a head of 8 would rotate, expected an even number"});
 }
 
 TEST(ImportRefuses, MoreBlocksThanTheConfigCounts) {

@@ -116,6 +116,14 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
+// transformers would rotate whole heads of a Mixtral model, whatever partial_rotary_factor says.
+TEST(WriteConfig, PartialRotationIsRefusedForFamiliesThatRotateWholeHeads) {
+  ForeignConfig read = read_config(golden_config("mixtral").dump(), "config.json");
+  read.keys.set("model.rotary_share", 0.5, "test");
+  expect_contains(message_of(ExitCode::data, [&] { write_config(*read.family, read.keys, "", "float32"); }),
+                  "a config.json of mixtral: partial_rotary_factor is 0.5, expected 1");
+}
+
 // All families are decoders, so a model whose experts choose tokens (model.moe.router: expert_choice) is refused, too.
 TEST(WriteConfig, EncoderIsRefusedByKey) {
   for (const Family& family : families()) {

@@ -70,6 +70,16 @@ TEST(ModelSize, M1_Qwen3AndOlmoeHaveEveryParameterOfTheirPublishedWeights) {
   EXPECT_EQ(size_of_recipe("models/olmoe.yaml").parameters, 6'919'161'856);
 }
 
+// The published counts are 57 and 14 billion, rounded.
+TEST(ModelSize, ParametersOfQwen2EqualTheHandCount) {
+  const ModelSize s = size_of_recipe("models/qwen2-57b-a14b.yaml");
+  // Attention has q and output of 3584 columns, k and v of 512, and biases of q, k and v.
+  const int64_t d = 3584, attention = 2 * d * d + 2 * d * 512 + d + 2 * 512, expert = 3 * d * 2560,
+                shared = 3 * d * 20'480 + d;
+  EXPECT_EQ(s.parameters, 2 * 151'936 * d + 28 * (attention + 64 * expert + shared + 64 * d + 2 * d) + d);
+  EXPECT_EQ(s.active_parameters, s.parameters - 28 * 56 * expert);
+}
+
 // The papers publish the sizes of experts only.
 TEST(ModelSize, M1_ModelsOfMpmoeAndParmHaveThePapersExperts) {
   const auto experts = [](const std::string& recipe, int64_t layers, int64_t count, int64_t hidden, int64_t width) {

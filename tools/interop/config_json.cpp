@@ -9,6 +9,7 @@
 #include "tools/interop/config_sections.h"
 #include "tools/interop/llama4_keys.h"
 #include "tools/interop/rotary_keys.h"
+#include "tools/interop/size_checks.h"
 #include "tools/interop/tensor_map.h"
 #include "tools/interop/window_keys.h"
 
@@ -21,7 +22,6 @@ namespace {
 // Upper limits of sizes. With these limits, products of sizes fit into 63 bits, and a damaged config.json cannot
 // exhaust the memory before a tensor is read.
 constexpr int64_t most_of_a_kind = 10'000, largest_width = int64_t{1} << 24, longest_context = int64_t{1} << 32;
-constexpr int64_t most_experts_of_all_blocks = 1'000'000;
 
 int64_t limit_of(std::string_view recipe_key) {
   constexpr std::string_view counts[] = {"model.layers",
@@ -121,9 +121,20 @@ OrderedJson to_config(const ModelKeys& keys, const ConfigKey& key, const Ordered
   return OrderedJson::parse(value.dump());
 }
 
+/// Rejects null for a flag that is true if it is missing: the reference implementation takes null as false.
+void require_not_null(const Json& config, const std::string& name, std::string_view usual, std::string_view expected,
+                      const std::string& where) {
+  const auto found = usual == "true" ? config.find(name) : config.end();
+  if (found != config.end() && found->is_null())
+    fail(ExitCode::data, where, ": ", name, " is null, which the reference implementation takes as false, expected ",
+         expected);
+}
+
 void read_keys(const Json& config, const Family& family, ModelKeys& keys, const std::string& where) {
   for (const auto& table : family.keys) {
     for (const ConfigKey& key : table) {
+      for (const std::string& candidate : names_of(key.config))
+        require_not_null(config, candidate, key.usual, "true or false", where);
       const auto [found, name] = value_of(config, key, where);
       Json value = found;
       if (name.empty()) {
@@ -144,57 +155,9 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
   }
 }
 
-/// Checks the conditions of latent attention that limits of single keys do not cover.
-void require_latent_sizes(const ModelKeys& keys, const std::string& where) {
-  const int64_t heads = keys.integer("model.heads"), value = keys.integer("model.latent.value_size"),
-                key = keys.integer("model.latent.rope_size") + keys.integer("model.latent.nope_size");
-  if (const Json& groups = keys["model.kv_heads"]; !groups.is_null() && groups != heads)
-    fail(ExitCode::data, where, ": num_key_value_heads is ", groups.dump(), ", expected the number of heads, ", heads);
-  if (value > key)
-    fail(ExitCode::data, where, ": v_head_dim is ", value, ", expected at most qk_nope_head_dim + qk_rope_head_dim, ",
-         key);
-}
-
-/// Checks the conditions of delta nets that limits of single keys do not cover.
-void require_delta_sizes(const ModelKeys& keys, const std::string& where) {
-  const auto require_at_least = [&](std::string_view path, int64_t least) {
-    if (keys.integer(path) < least)
-      fail(ExitCode::data, where, ": ", path, " would be ", keys.integer(path), ", expected at least ", least);
-  };
-  for (const char* name : {"heads", "key_heads", "key_size", "value_size"})
-    require_at_least(cat("model.delta_net.", name), 1);
-  require_at_least("model.delta_net.conv_size", 2);
-  const int64_t heads = keys.integer("model.delta_net.heads"), groups = keys.integer("model.delta_net.key_heads");
-  if (heads % groups != 0)
-    fail(ExitCode::data, where, ": linear_num_key_heads is ", groups,
-         ", expected a divisor of linear_num_value_heads, ", heads);
-}
-
-/// Checks sizes that are used as divisors, and counts that must not be zero.
-void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::string& where) {
-  std::vector<std::string_view> counts{"model.layers", "model.hidden", "model.heads", "model.vocab", "model.context"};
-  if (pattern != LayerPattern::none) counts.insert(counts.end(), {"model.moe.experts", "model.moe.expert_hidden"});
-  for (const std::string_view path : counts)
-    if (keys.integer(path) < 1)
-      fail(ExitCode::data, where, ": ", path, " would be ", keys[path].dump(), ", expected at least 1");
-  if (const int64_t all = keys.blocks() * keys.integer("model.moe.experts"); all > most_experts_of_all_blocks)
-    fail(ExitCode::data, where, ": all blocks together would have ", all, " experts, expected at most ",
-         most_experts_of_all_blocks);
-  if (const Json& head = keys["model.head_size"]; !head.is_null() && head < 1)
-    fail(ExitCode::data, where, ": head_dim is ", head.dump(), ", expected at least 1");
-  const int64_t heads = keys.integer("model.heads"), hidden = keys.integer("model.hidden");
-  const bool latent = keys.text("model.attention") == "latent";
-  if (!latent && keys["model.head_size"].is_null() && hidden % heads != 0)
-    fail(ExitCode::data, where, ": the hidden size is ", hidden, ", expected a multiple of the ", heads, " heads");
-  const Json& groups = keys["model.kv_heads"];
-  if (!groups.is_null() && (groups < 1 || heads % groups.get<int64_t>() != 0))
-    fail(ExitCode::data, where, ": num_key_value_heads is ", groups.dump(), ", expected a divisor of the ", heads,
-         " heads");
-  if (latent) require_latent_sizes(keys, where);
-}
-
 void require_fixed(const Json& config, const Family& family, const std::string& where) {
   for (const FixedKey& key : family.fixed) {
+    require_not_null(config, std::string(key.config), key.value, "true", where);
     const auto found = config.find(std::string(key.config));
     const Json expected = Json::parse(key.value);
     if (found == config.end() || found->is_null() || *found == expected) continue;
@@ -409,8 +372,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   for (const Constant& constant : family.constants) read.keys.set(constant.recipe, Json::parse(constant.value), where);
   if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);
   read_keys(config, family, read.keys, where);
-  require_sizes(read.keys, family.pattern, where);
-  if (family.delta_nets) require_delta_sizes(read.keys, where);
+  require_sizes(read.keys, family, where);
   const Json stated = read.keys["model.rotary_share"];
   read_rotary(config, family, read.keys, where);
   const int64_t original = read.keys.integer("model.rotary_scaling.original_context");

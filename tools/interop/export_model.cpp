@@ -66,10 +66,28 @@ std::string with_token_ids(const std::string& config, const std::string& origin)
   return written.dump(2) + "\n";
 }
 
-/// Returns notes about the config.json and the copied files. `same_dtype`: the dtype is that of the origin.
+/// Returns warnings about keys of the recipe that change the experts of a token, and that no config.json has.
+std::vector<std::string> warnings_of_routing(const ModelKeys& keys) {
+  std::vector<std::string> warnings;
+  if (keys.integer("model.moe.experts") == 0) return warnings;
+  if (const Json& factor = keys["model.moe.capacity_factor"]; !factor.is_null())
+    warnings.push_back(cat("warning: model.moe.capacity_factor is ", factor.dump(),
+                           ", but the exported model drops no token, so it computes other results than this run "
+                           "wherever an expert is full"));
+  if (const std::string& routing = keys.text("model.moe.routing"); routing != "model")
+    warnings.push_back(cat("warning: model.moe.routing is ", routing,
+                           ", but in the exported model, the router chooses the experts of a token"));
+  return warnings;
+}
+
+/// Returns notes about the routing, the config.json and the copied files. `same_dtype`: the dtype is that of the
+/// origin.
 std::vector<std::string> export_notes(const Plan& plan, const ModelKeys& keys, bool same_dtype) {
-  if (!plan.origin) return {"config.json was made from the recipe, and no tokenizer files were copied"};
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = warnings_of_routing(keys);
+  if (!plan.origin) {
+    notes.emplace_back("config.json was made from the recipe, and no tokenizer files were copied");
+    return notes;
+  }
   const ForeignConfig& before = *plan.origin_config;
   if (!plan.keeps_config())
     notes.push_back(cat("config.json was made from the recipe, because ", plan.origin->folder, " is of the family ",

@@ -224,7 +224,8 @@ std::vector<Family> make_families() {
                  .ignored = {"mtp.*"},
                  .pattern = LayerPattern::sparse_step,
                  .rotary_share = 0.25,
-                 .delta_nets = true});
+                 .delta_nets = true,
+                 .partial_rotary = true});
   all.push_back({.model_type = "olmoe",
                  .architecture = "OlmoeForCausalLM",
                  .names = {llama_names(), expert_names()},
@@ -265,7 +266,8 @@ std::vector<Family> make_families() {
                  .training = {"attention_dropout", "num_nextn_predict_layers", "num_mtp_layers"},
                  .ignored = {"model.layers.{N}.*"},
                  .pattern = LayerPattern::first_dense,
-                 .rotary_share = 0.5});
+                 .rotary_share = 0.5,
+                 .partial_rotary = true});
   all.push_back(like_deepseek_v3("deepseek_v3"));
   all.push_back(like_deepseek_v3("kimi_k2"));
   all.push_back({.model_type = "deepseek_v2",
@@ -316,7 +318,8 @@ std::vector<Family> make_families() {
        .training = {"attention_dropout", "num_mtp_modules", "use_mtp"},
        .ignored = {"model.layers.{N}.*", "model.mtp*"},
        .pattern = LayerPattern::all,
-       .rotary_theta = 5000000});
+       .rotary_theta = 5000000,
+       .partial_rotary = true});
   all.push_back(
       {.model_type = "gpt_oss",
        .architecture = "GptOssForCausalLM",
@@ -361,7 +364,8 @@ std::vector<Family> make_families() {
                  .training = {"attention_dropout", "hidden_dropout", "input_jitter_noise"},
                  .ignored = {},
                  .pattern = LayerPattern::all,
-                 .rotary_theta = 1000000});
+                 .rotary_theta = 1000000,
+                 .longrope = true});
   all.push_back({.model_type = "dbrx",
                  .architecture = "DbrxForCausalLM",
                  .names = {dbrx_names()},

@@ -33,7 +33,7 @@ struct ConfigKey {
 /// A config key of which Hexad supports only one value.
 struct FixedKey {
   std::string_view config;
-  std::string_view value;  // as JSON; a missing key and null count as this value
+  std::string_view value;  // as JSON; a missing key counts as this value, and so does null, unless the value is true
 };
 
 /// A recipe key that has the same value in every model of a family.
@@ -120,13 +120,15 @@ struct Family {
   LayerPattern pattern = LayerPattern::none;
   // Base of the rotary frequencies if config.json has none; 0: the family has no rotary positions.
   double rotary_theta = 10000;
-  double rotary_share = 1;     // share of each head that rotates if config.json does not give it
-  bool pairs = false;          // true if each rotary pair consists of neighbouring elements
-  bool windows = false;        // true if layer_types may name blocks with sliding windows
-  bool llama4 = false;         // true if the config has the keys of read_llama4()
-  bool delta_nets = false;     // true if layer_types names blocks with delta nets
-  bool mxfp4 = false;          // true if experts may be stored in MXFP4
-  bool scaled_rotary = false;  // true if config.json must name the scaling of rotary frequencies
+  double rotary_share = 1;      // share of each head that rotates if config.json does not give it
+  bool pairs = false;           // true if each rotary pair consists of neighbouring elements
+  bool windows = false;         // true if layer_types may name blocks with sliding windows
+  bool llama4 = false;          // true if the config has the keys of read_llama4()
+  bool delta_nets = false;      // true if layer_types names blocks with delta nets
+  bool mxfp4 = false;           // true if experts may be stored in MXFP4
+  bool scaled_rotary = false;   // true if config.json must name the scaling of rotary frequencies
+  bool partial_rotary = false;  // true if partial_rotary_factor may be below 1
+  bool longrope = false;        // true if LongRoPE takes its magnitudes from short_mscale and long_mscale
 };
 
 /// Returns all families, in the order of the documentation.

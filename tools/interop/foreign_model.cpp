@@ -1,6 +1,7 @@
 #include "tools/interop/foreign_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "layers/base/model_config.h"
 #include "tools/interop/fp8_blocks.h"
 #include "tools/interop/mxfp4.h"
+#include "tools/interop/size_checks.h"
 
 namespace hexad::interop {
 
@@ -84,14 +86,25 @@ struct ModelSection {
   }
 };
 
+/// Returns the config keys that give the recipe keys of a message, as the end of the message.
+std::string origins_of(std::string_view message, const Family& family) {
+  std::string text;
+  for (const auto& table : family.keys)
+    for (const ConfigKey& key : table)
+      if (message.find(cat(key.recipe, " ")) != message.npos)
+        text += cat("; ", config_key_of(family, key.recipe), " gives ", key.recipe);
+  return text;
+}
+
 /// Throws Error(data) if the recipe is not accepted.
-void require_accepted(const std::string& recipe, const std::string& where) {
+void require_accepted(const std::string& recipe, const Family& family, const std::string& where) {
   try {
     config::Problems problems;
     config::read<ModelSection>(config::parse(recipe, "recipe.yaml"), problems);
     problems.throw_if_any();
   } catch (const Error& error) {
-    fail(ExitCode::data, where, ": describes a model that Hexad does not accept: ", error.what());
+    fail(ExitCode::data, where, ": describes a model that Hexad does not accept: ", error.what(),
+         origins_of(error.what(), family));
   }
 }
 
@@ -182,11 +195,15 @@ void ForeignModel::note_quantised() {
 
 // Checks the conditions on config.json that the tensor tables assume.
 void ForeignModel::check_config() const {
-  require_accepted(config_.keys.yaml(), config_path_);
+  require_accepted(config_.keys.yaml(), *config_.family, config_path_);
   if (config_.keys.text("model.position") != "rotary") return;
   const int64_t head = sizes_.head(), rotary = sizes_.rotary();
-  if (rotary < 2 || rotary % 2 != 0 || rotary > head)
-    fail(ExitCode::data, config_path_, ": ", rotary, " dimensions of a head of ", head,
+  constexpr double rounding = 1e-3;  // tolerance in dimensions
+  const bool latent = config_.keys.text("model.attention") == "latent";
+  const double share = config_.keys.real("model.rotary_share");
+  const double turned = latent ? static_cast<double>(rotary) : share * static_cast<double>(head);
+  if (rotary < 2 || rotary % 2 != 0 || rotary > head || std::abs(turned - static_cast<double>(rotary)) > rounding)
+    fail(ExitCode::data, config_path_, ": ", turned, " dimensions of a head of ", head,
          " would rotate, expected an even number from 2 to ", head);
   if (config_.keys.text("model.rotary_scaling.kind") != "longrope") return;
   for (const char* list : {"short_factors", "long_factors"}) {

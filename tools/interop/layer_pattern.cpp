@@ -8,17 +8,19 @@ using namespace base;
 
 namespace {
 
-int64_t whole_number(const Json& config, const char* key, int64_t usual, const std::string& where) {
+constexpr int64_t most_blocks = int64_t{1} << 31;
+
+int64_t whole_number(const Json& config, const char* key, int64_t usual, int64_t least, const std::string& where) {
   const auto found = config.find(key);
   if (found == config.end() || found->is_null()) return usual;
-  if (!found->is_number_integer())
-    fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected a whole number");
+  if (!found->is_number_integer() || *found < least || *found > most_blocks)
+    fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected a whole number from ", least, " to ",
+         most_blocks);
   return found->get<int64_t>();
 }
 
 std::vector<bool> sparse_steps(const Json& config, int64_t layers, const std::string& where) {
-  const int64_t step = whole_number(config, "decoder_sparse_step", 1, where);
-  if (step < 1) fail(ExitCode::data, where, ": decoder_sparse_step is ", step, ", expected at least 1");
+  const int64_t step = whole_number(config, "decoder_sparse_step", 1, 1, where);
   std::vector<int64_t> dense;
   if (const auto list = config.find("mlp_only_layers"); list != config.end() && !list->is_null()) {
     const bool numbers =
@@ -33,10 +35,9 @@ std::vector<bool> sparse_steps(const Json& config, int64_t layers, const std::st
 }
 
 std::vector<bool> between_start_and_end(const Json& config, int64_t layers, const std::string& where) {
-  const int64_t start = whole_number(config, "moe_layer_start_index", 1, where);
-  const int64_t end = whole_number(config, "moe_layer_end_index", -1, where);
-  const int64_t interval = whole_number(config, "moe_layer_interval", 1, where);
-  if (interval < 1) fail(ExitCode::data, where, ": moe_layer_interval is ", interval, ", expected at least 1");
+  const int64_t start = whole_number(config, "moe_layer_start_index", 1, 0, where);
+  const int64_t end = whole_number(config, "moe_layer_end_index", -1, -1, where);
+  const int64_t interval = whole_number(config, "moe_layer_interval", 1, 1, where);
   std::vector<bool> moe;
   for (int64_t l = 0; l < layers; ++l) moe.push_back((l + 1) % interval == 0 && l >= start && (end == -1 || l <= end));
   return moe;
@@ -46,8 +47,7 @@ std::vector<bool> interleaved_blocks(const Json& config, int64_t layers, const s
   std::vector<bool> moe(layers, false);
   const auto list = config.find("moe_layers");
   if (list == config.end() || list->is_null()) {
-    const int64_t step = whole_number(config, "interleave_moe_layer_step", 1, where);
-    if (step < 1) fail(ExitCode::data, where, ": interleave_moe_layer_step is ", step, ", expected at least 1");
+    const int64_t step = whole_number(config, "interleave_moe_layer_step", 1, 1, where);
     for (int64_t l = step - 1; l < layers; l += step) moe[l] = true;
     return moe;
   }
@@ -70,7 +70,7 @@ std::vector<bool> blocks_with_experts(const Json& config, LayerPattern pattern, 
       return sparse_steps(config, layers, where);
     case LayerPattern::first_dense: {
       std::vector<bool> moe(layers, true);
-      const int64_t dense = whole_number(config, "first_k_dense_replace", 1, where);
+      const int64_t dense = whole_number(config, "first_k_dense_replace", 1, 0, where);
       for (int64_t l = 0; l < std::min(dense, layers); ++l) moe[l] = false;
       return moe;
     }
@@ -115,8 +115,12 @@ void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, con
   if (pattern == LayerPattern::none) return;
   const int64_t layers = keys.integer("model.layers");
   const std::vector<bool> wanted = blocks_with_experts(config, pattern, layers, where);
+  std::string names;
+  for (const std::string_view key : keys_of(pattern)) names += cat(names.empty() ? "" : ", ", key);
   // For each value of `every`, the first block with experts determines dense_layers.
   const int64_t first = std::ranges::find(wanted, true) - wanted.begin();
+  if (first == layers)
+    fail(ExitCode::data, where, ": by ", names, ", none of the ", layers, " blocks has experts, expected at least one");
   for (int64_t every = 1; every <= first + 1; ++every) {
     keys.set("model.moe.dense_layers", first - (every - 1), where);
     keys.set("model.moe.every", every, where);
@@ -124,8 +128,6 @@ void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, con
     for (int64_t l = 0; l < layers && same; ++l) same = keys.is_moe(l) == wanted[l];
     if (same) return;
   }
-  std::string names;
-  for (const std::string_view key : keys_of(pattern)) names += cat(names.empty() ? "" : ", ", key);
   fail(ExitCode::data, where, ": ", names,
        " describe blocks with experts at unequal distances, expected equal distances after the first dense blocks");
 }

@@ -74,12 +74,12 @@ std::vector<bool> marks_of_full_attention(const Json& config, const std::vector<
 }
 
 bool is_on(const Json& config, const char* key, const std::string& where) {
-  const Json value = value_or_null(config, key);
-  if (value.is_null()) return true;
-  if (value.is_boolean()) return value.get<bool>();
+  const auto found = config.find(key);
+  if (found == config.end()) return true;
+  if (found->is_boolean()) return found->get<bool>();
   // The first published configurations have a number instead of a boolean.
-  if (value.is_number()) return value != 0;
-  fail(ExitCode::data, where, ": ", key, " is ", value.dump(), ", expected true or false");
+  if (found->is_number()) return *found != 0;
+  fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected true or false");
 }
 
 }  // namespace
@@ -116,7 +116,10 @@ void read_llama4(const Json& config, ModelKeys& keys, const std::string& where) 
   if (tuned)
     keys.set("model.temperature.scale", scale.is_null() ? Json(usual_scale) : scale, cat(where, ": attn_scale"));
   keys.set("model.temperature.floor", tokens_of(config, "floor_scale", usual_floor, where), where);
-  keys.set("model.qk_norm", is_on(config, "use_qk_norm", where) ? "unit" : "none", where);
+  const bool normed = is_on(config, "use_qk_norm", where);
+  keys.set("model.qk_norm", normed ? "unit" : "none", where);
+  // The reference implementation normalises after the rotation, which removes the magnitude of YaRN.
+  if (normed && keys.real("model.yarn.factor") != 1) keys.set("model.yarn.mscale", 0, where);
 }
 
 void write_llama4(OrderedJson& config, const ModelKeys& keys) {

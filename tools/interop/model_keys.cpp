@@ -109,6 +109,8 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.group_score", Type::text, "\"best_two\""},
                                    {"model.moe.selection_bias", Type::flag, "null"},
                                    {"model.moe.bias_rate", Type::real, "0", false},
+                                   {"model.moe.capacity_factor", Type::real, "null", false},
+                                   {"model.moe.routing", Type::text, "\"model\"", false},
                                    {"model.moe.aux_loss.coefficient", Type::real, "0.01", false}};
 
 const KnownKey& known(std::string_view path) {

@@ -104,9 +104,10 @@ void read_yarn(const Json& all, const Json& config, ModelKeys& keys, const std::
   if (std::abs(number(all, "attention_factor", attention, where) - attention) > 1e-9)
     fail(ExitCode::data, where, ": rotary attention_factor is ", all["attention_factor"].dump(), ", expected ",
          attention, ", the value that factor and mscale give");
-  if (present(all, "truncate") && !all["truncate"].is_boolean())
-    fail(ExitCode::data, where, ": rotary truncate is ", all["truncate"].dump(), ", expected true or false");
-  keys.set("model.yarn.truncate", !present(all, "truncate") || all["truncate"].get<bool>(), where);
+  const auto truncate = all.find("truncate");
+  if (truncate != all.end() && !truncate->is_boolean())
+    fail(ExitCode::data, where, ": rotary truncate is ", truncate->dump(), ", expected true or false");
+  keys.set("model.yarn.truncate", truncate == all.end() || truncate->get<bool>(), where);
   keys.set("model.yarn.factor", factor, where);
   keys.set("model.yarn.original_context", original_context(all, config, keys, where), where);
   keys.set("model.yarn.beta_fast", number(all, "beta_fast", 32, where), where);
@@ -201,6 +202,9 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
   const double share = number(all, "partial_rotary_factor", family.rotary_share, where);
   if (!(share > 0 && share <= 1))
     fail(ExitCode::data, where, ": partial_rotary_factor is ", share, ", expected above 0 and at most 1");
+  if (share != 1 && !family.partial_rotary)
+    fail(ExitCode::data, where, ": partial_rotary_factor is ", share,
+         ", expected 1, because all dimensions of a head of ", family.model_type, " rotate");
   keys.set("model.rotary_share", share, where);
   const char* key = present(all, "rope_type") ? "rope_type" : "type";
   const Json kind = present(all, key) ? all[key] : Json("default");
@@ -216,6 +220,10 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
   } else if (kind == "llama3") {
     read_llama3(all, config, keys, where);
   } else if (kind == "longrope") {
+    if (!family.longrope)
+      fail(ExitCode::data, where,
+           ": rope_type is \"longrope\", expected default, linear, dynamic, yarn or llama3, because ",
+           family.model_type, " does not read short_mscale and long_mscale, the magnitudes that Hexad supports");
     read_longrope(all, config, keys, where);
   } else {
     fail(ExitCode::data, where, ": rope_type is ", kind.dump(),
