@@ -181,6 +181,9 @@ test_points_beyond_the_memory_are_refused_unless_they_have_results() {
   expect 2 "$HEXAD" scale e.yaml 'vary=[]' "$huge"
   expect_text err 'e.yaml:4: ranks-1: ' 'e.yaml:4: ranks-2: '
   expect_nothing_at results
+  # Points that are illegal or do not fit are listed together.
+  expect 2 "$HEXAD" scale e.yaml 'vary=[{name: ep, key: parallel.ep, values: [1, 3]}]' "$huge"
+  expect_text err 'e.yaml:4: ranks-1_ep-1: ' 'ranks-1_ep-3: parallel.ep (3)'
   expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --dry-run
   expect_text out '2 points, 2 runs each' TiB
   expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --report

@@ -81,17 +81,19 @@ Ready ready(const ScaleArguments& options, const train::Extensions& extensions) 
   clusters.set_ranks(config, points);
   const int64_t only_point = point_of_run(config, options.run, std::ssize(points));
   limit_to_allocation(config, options, only_point, points);
-  r.points = load_points(r.experiment, std::move(points), extensions);
-  for (int64_t i = 0; i < std::ssize(r.points); ++i) {
-    const LoadedPoint& point = r.points[i];
-    const bool wanted = only_point < 0 || i == only_point;
-    r.forecasts.push_back(wanted ? forecast_point(point, clusters.of(point.point), extensions) : PointForecast{});
-  }
-  if (options.report) return r;  // the runs may have been executed on other machines
   // --dry-run and --submit may be given on another machine, such as a cluster's login node.
   const bool runs_here =
       config.launcher.empty() && !train::in_slurm_allocation() && !options.submit && !options.dry_run;
-  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here);
+  const auto forecast_all = [&](const std::vector<LoadedPoint>& legal) {
+    for (int64_t i = 0; i < std::ssize(legal); ++i) {
+      const bool wanted = only_point < 0 || i == only_point;
+      r.forecasts.push_back(wanted ? forecast_point(legal[i], clusters.of(legal[i].point), extensions)
+                                   : PointForecast{});
+    }
+    if (options.report) return;  // the runs may have been executed on other machines
+    require_memory(r.experiment, legal, r.forecasts, extensions, runs_here);
+  };
+  r.points = load_points(r.experiment, std::move(points), extensions, forecast_all);
   return r;
 }
 
