@@ -31,12 +31,24 @@
 #
 # The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), 1, 205, 233 to
 # 236 and 255 (the launcher failed, for example after the loss of a host), and 2 while ranks of an earlier start still
-# hold the run directory. It ends with any other code: 0, or an error that a new start would repeat. If a start fails on
+# hold the run directory. It ends with any other code: 0, or an error that a new start would repeat. Outside Slurm, it
+# also ends with 1 if no run has begun and no rank is lost, as when mpirun has too few slots. If a start fails on
 # more hosts than have worked before, the script leaves out the added hosts for twice --every, then for four times, up
 # to 64 times. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit code (75). In a
 # job that Slurm has requeued, the script ends with 1 instead of 75 if nothing was saved since, because the next start
 # would not save either, except after the loss of nodes.
 set -uo pipefail
+
+# On a signal, asks the run to save, and ends the command of attend(). Is set first, because a signal without a handler
+# would end the script without saving.
+asked=no child='' sent=0 attended=''
+ask_to_save() { # also again if the run may have missed it
+  sent=$SECONDS
+  [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null
+}
+# Uses SIGKILL, because a process that bash has just started may miss other signals.
+end_attended() { [ -z "$attended" ] || kill -KILL "$attended" 2>/dev/null; }
+trap 'asked=yes; ask_to_save; end_attended' USR1 TERM INT
 
 usage() {
   [ $# -eq 0 ] || echo "elastic.sh: $1" >&2
@@ -87,17 +99,16 @@ done
 
 scratch=$(mktemp -d) || exit 4
 trap 'rm -rf "$scratch"' EXIT
-asked=no child=''
-ask_to_save() { [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null; }
-trap 'asked=yes; ask_to_save' USR1 TERM INT
 # Waits for a command, but ends it and returns early if the script is asked to end.
 attend() { # COMMAND...
-  local job code
+  local code
   "$@" </dev/null &
-  job=$!
-  wait $job
+  attended=$!
+  [ $asked == no ] || end_attended # the signal may have arrived before $attended was set
+  wait "$attended" 2>/dev/null
   code=$?
-  [ $asked == no ] || kill $job 2>/dev/null
+  [ $asked == no ] || wait "$attended" 2>/dev/null # so that bash does not report a killed command
+  attended=''
   return $code
 }
 # `sleep` does not inherit the output of the script, because it outlives a script that is killed.
@@ -153,7 +164,7 @@ rest_before_start() {
 
 [ -z "$hostfile" ] || read_hostfile >/dev/null || exit
 choose "$max" || { refusal=$?; [ $asked == no ] || exit 75; exit $refusal; }
-saved_first=$(time_of_checkpoint)
+saved_first=$(time_of_checkpoint) generation_first=$(generation)
 start=0 failures=0
 wait_for_ranks
 for (( ; ; )); do
@@ -163,6 +174,11 @@ for (( ; ; )); do
   watch
   [ $asked == no ] || { say "asked to end: exit code $code"; end $code; }
   [ $code -ne 0 ] || exit 0
+  if cannot_launch; then
+    say "exit code 1 of start $start, before the run began, although no rank is lost; does the launcher have too few" \
+      "slots for $used_ranks ranks (mpirun: --oversubscribe, or slots in a hostfile)?"
+    exit 1
+  fi
   repeats=yes # true if a new start would repeat the error, unless the exit code tells otherwise
   if is_in_use; then
     say "exit code 2 of start $start: processes of an earlier start still hold $run/lock"

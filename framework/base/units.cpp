@@ -11,6 +11,12 @@ namespace {
 
 using namespace std::string_view_literals;
 
+/// Removes the sign of a number whose digits are all zero.
+std::string without_sign_of_zero(std::string text) {
+  if (text.starts_with('-') && text.find_first_not_of("-0.") == std::string::npos) text.erase(0, 1);
+  return text;
+}
+
 /// Formats `value` with three significant digits, or with all digits of its integer part if these are more. Below 1,
 /// zeros at the end are omitted. If `whole` is true and `value` is an integer, formats it without decimals.
 std::string three_digits(double value, bool whole) {
@@ -73,7 +79,7 @@ std::string precise_duration(double seconds) {
 std::string human_percent(double share) { return with_decimals(share * 100, 1) + "%"; }
 
 std::string with_decimals(double value, int decimals) {
-  return std::isfinite(value) ? fmt::format("{:.{}f}", value, decimals) : not_finite(value);
+  return std::isfinite(value) ? without_sign_of_zero(fmt::format("{:.{}f}", value, decimals)) : not_finite(value);
 }
 
 std::string with_digits(double value, int digits) {

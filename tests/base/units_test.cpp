@@ -69,6 +69,8 @@ TEST(Units, NanAndInfinityAreNamed) {
 
 TEST(Units, PercentHasThreeDigitsAndIntegersAreGrouped) {
   EXPECT_EQ(human_percent(0.4321), "43.2%");
+  EXPECT_EQ(human_percent(-0.0004), "0.0%");
+  EXPECT_EQ(human_percent(-0.0006), "-0.1%");
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(-123), "-123");
   EXPECT_EQ(grouped(123456), "123,456");
@@ -86,6 +88,8 @@ TEST(Units, NonFiniteNumbersHaveOneSpelling) {
   }
   EXPECT_EQ(with_digits(-std::numeric_limits<double>::infinity(), 3), "-Inf");
   EXPECT_EQ(with_decimals(1.0 / 3, 2), "0.33");
+  EXPECT_EQ(with_decimals(-1e-17, 2), "0.00");
+  EXPECT_EQ(with_decimals(-0.4, 0), "0");
   EXPECT_EQ(with_digits(1234.5, 3), "1.23e+03");
 }
 

@@ -24,9 +24,10 @@ submit() {
 }
 
 # `end_elastic SIGNAL...`: starts elastic.sbatch with a fake elastic.sh that ends with 75 on SIGUSR1, sends the signals to
-# the script, and prints its exit code.
+# the script, and prints its exit code. If $handler is empty, the signal kills elastic.sh.
+handler='trap "sleep 0.5; exit 75" USR1'
 end_elastic() {
-  printf '#!/bin/bash\ntrap "sleep 0.5; exit 75" USR1\ntouch started\nwhile :; do sleep 0.1; done\n' >elastic.sh
+  printf '#!/bin/bash\n%s\ntouch started\nwhile :; do sleep 0.1; done\n' "$handler" >elastic.sh
   chmod +x elastic.sh
   rm -f started
   ELASTIC=$PWD/elastic.sh SLURM_NTASKS_PER_NODE=2 SLURM_JOB_NUM_NODES=2 "$scripts/elastic.sbatch" tiny.yaml >out 2>&1 &
@@ -49,6 +50,9 @@ test_elastic_job_is_requeued_unless_it_is_cancelled() {
   expect_nothing_at requeued
   fake_slurm 0
   expect_equal "$(end_elastic USR1 TERM)" 75
+  expect_equal "$(cat requeued)" "requeue 5"
+  fake_slurm 0
+  expect_equal "$(handler='' end_elastic USR1)" 75
   expect_equal "$(cat requeued)" "requeue 5"
 }
 

@@ -181,6 +181,9 @@ test_points_beyond_the_memory_are_refused_unless_they_have_results() {
   expect 2 "$HEXAD" scale e.yaml 'vary=[]' "$huge"
   expect_text err 'e.yaml:4: ranks-1: ' 'e.yaml:4: ranks-2: '
   expect_nothing_at results
+  # Points that are illegal or do not fit are listed together.
+  expect 2 "$HEXAD" scale e.yaml 'vary=[{name: ep, key: parallel.ep, values: [1, 3]}]' "$huge"
+  expect_text err 'e.yaml:4: ranks-1_ep-1: ' 'ranks-1_ep-3: parallel.ep (3)'
   expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --dry-run
   expect_text out '2 points, 2 runs each' TiB
   expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --report
@@ -291,26 +294,43 @@ S
   expect_text out '1 run executed, 3 finished before, 0 failed'
 }
 
+# `tasks_of SCRIPT...`: prints the task numbers of the array scripts, sorted.
+tasks_of() {
+  sed -n 's/^#SBATCH --array=//p' "$@" | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }' | sort -n | xargs
+}
+
 test_submit_writes_array_scripts_within_the_node_hours() {
   make_experiment 'ranks_per_node: 1' 'minutes: 5'
   expect 0 "$HEXAD" scale e.yaml --submit
-  expect_text out 'sbatch results/submit-1-nodes.sh' 'sbatch results/submit-2-nodes.sh'
-  expect_text results/submit-2-nodes.sh '#SBATCH --array=2-3' '#SBATCH --nodes=2' '#SBATCH --time=14'
+  # All points run once before any point runs again.
+  expect_equal "$(sed -n 's/^sbatch \(.*\)/\1/p' out)" 'results/submit-repeat-1-nodes-1.sh   # 2 runs
+results/submit-repeat-1-nodes-2.sh   # 2 runs
+results/submit-repeat-2-nodes-1.sh   # 2 runs
+results/submit-repeat-2-nodes-2.sh   # 2 runs'
+  expect_text results/submit-repeat-1-nodes-2.sh '#SBATCH --nodes=2' '#SBATCH --time=9' 'scale e.yaml --run "$((SLURM_ARRAY_TASK_ID + 0))"'
+  expect_text results/submit-repeat-2-nodes-2.sh 'scale e.yaml --run "$((SLURM_ARRAY_TASK_ID + 4))"'
+  expect_equal "$(tasks_of results/submit-repeat-1-*.sh)" '0 1 2 3'
+  expect_equal "$(tasks_of results/submit-repeat-2-*.sh)" '0 1 2 3'
   expect 0 "$HEXAD" scale e.yaml --submit minutes=6
   expect_text out 'afterwards: hexad scale e.yaml minutes=6 --report'
-  expect_text results/submit-2-nodes.sh '#SBATCH --time=16' 'scale e.yaml minutes=6 --point'
-  bash -n results/submit-2-nodes.sh || failed "the script has a syntax error"
-  expect 0 env SLURM_ARRAY_TASK_ID=0 bash results/submit-1-nodes.sh
-  expect_text out '2 runs executed'
+  local script=results/submit-repeat-2-nodes-1.sh tasks
+  expect_text $script '#SBATCH --time=10' 'scale e.yaml minutes=6 --run'
+  bash -n $script || failed "the script has a syntax error"
+  read -ra tasks <<<"$(tasks_of $script)"
+  expect 0 env SLURM_ARRAY_TASK_ID="${tasks[0]}" bash $script
+  expect_text out "$((tasks[0] + 5)) of 8: ranks-1_" ', repeat 2: ' '1 run executed'
+  expect_equal "$(states finished)" 1
   expect 0 "$HEXAD" scale e.yaml --submit
-  expect_text results/submit-1-nodes.sh '#SBATCH --array=1'
-  expect_text out 'sbatch results/submit-1-nodes.sh   # 1 point' 'sbatch results/submit-2-nodes.sh   # 2 points'
+  expect_equal "$(tasks_of $script)" "${tasks[1]}"
+  expect_text out "sbatch $script   # 1 run" 'sbatch results/submit-repeat-1-nodes-1.sh   # 2 runs'
+  expect 2 "$HEXAD" scale e.yaml --run 8
+  expect_text err '--run (8) must be below the number of runs, 8'
   expect 0 "$HEXAD" scale e.yaml
   expect 0 "$HEXAD" scale e.yaml --submit
   expect_text out 'nothing to submit'
   expect_no_text out sbatch
   expect 0 "$HEXAD" scale e.yaml --submit 'dir=other folder'
-  expect_text out "sbatch 'other folder/submit-1-nodes.sh'"
+  expect_text out "sbatch 'other folder/submit-repeat-1-nodes-1.sh'"
   expect 2 "$HEXAD" scale e.yaml --submit max_node_hours=0.5 dir=other
   expect_text err 'max_node_hours (0.5) is less than the'
   expect_nothing_at other

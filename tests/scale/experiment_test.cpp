@@ -63,7 +63,7 @@ TEST(ScaleExperiment, DurationsHaveLimits) {
 TEST(ScaleExperiment, ContradictionsAreListedTogether) {
   const std::string text = refusal(R"(recipe: a.yaml
 dir: runs/x
-ranks: [2, 3, 2]
+ranks: [2, 3]
 scaling: weak
 cluster_set: [machine.nodes=2]
 set: [oops]
@@ -76,14 +76,36 @@ vary:
       - {name: a, from_ranks: 4, to_ranks: 2}
   - name: x
 )");
-  for (const char* line :
-       {"e.yaml:3: ranks.1 (3) must be divisible by the smallest number (2)", "contains a number twice",
-        "e.yaml:5: cluster_set", "e.yaml:6: set.0 (oops) must have the form key.path=value",
-        "e.yaml:8: vary.0.name (ranks) is the name of two axes",
-        "e.yaml:10: vary.1.name (\"e p\") must consist of letters, digits and underscores",
-        "has values and choices; expected one of them", "must be at least from_ranks (4)",
-        "has neither values nor choices; expected one of them"})
+  for (const char* line : {"e.yaml:3: ranks.1 (3) must be divisible by the smallest number (2)",
+                           "e.yaml:5: cluster_set", "e.yaml:6: set.0 (oops) must have the form key.path=value",
+                           "e.yaml:8: vary.0.name (ranks) is the name of two axes",
+                           "e.yaml:10: vary.1.name (\"e p\") must consist of letters, digits and underscores",
+                           "has values and choices; expected one of them", "must be at least from_ranks (4)",
+                           "has neither values nor choices; expected one of them"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
+}
+
+TEST(ScaleExperiment, KeysThatWouldHaveNoEffectAreRefused) {
+  const std::string text = refusal(R"(recipe: a.yaml
+dir: runs/x
+ranks: [1, 2]
+set: [train.steps=5]
+vary:
+  - {name: folder, key: run.dir, values: [x, y]}
+  - {name: lr, key: optim.lr, values: [0.1]}
+  - name: speed
+    choices:
+      - {name: slow, set: [optim.lr=0.2]}
+  - name: other
+    choices:
+      - {name: more, set: [optim.lr=0.2], from_ranks: 4}
+)");
+  for (const char* line :
+       {"e.yaml:4: set.0 (train.steps=5) sets train.steps; expected the keys steps and warmup_steps",
+        "e.yaml:6: vary.0.key (run.dir) sets run.dir; expected the key dir",
+        "e.yaml:10: vary.2.choices.0.set.0 (optim.lr=0.2) sets optim.lr, which the axis lr also sets"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
+  EXPECT_EQ(text.find("vary.3"), std::string::npos) << text;  // it exists on other numbers of ranks
 }
 
 TEST(ScaleExperiment, ShippedExperimentsHaveLegalPoints) {

@@ -97,7 +97,7 @@ TEST_F(ScalePoints, ProblemGrowsWithTheRanks) {
 }
 
 TEST_F(ScalePoints, IllegalDuplicateAndTooLargePointsAreReportedTogether) {
-  const std::string text = refusal(R"(ranks: [2, 8]
+  const std::string text = refusal(R"(ranks: [2, 8, 2]
 vary:
   - name: ep
     key: parallel.ep
@@ -111,6 +111,7 @@ vary:
                                    4);
   EXPECT_NE(text.find(path() + ":5: ranks.1 (8) is more than the 4 available ranks; nearest: 4"), std::string::npos)
       << text;
+  EXPECT_NE(text.find(path() + ":5: ranks.2 (2) is a number that occurs twice"), std::string::npos) << text;
   EXPECT_NE(text.find(path() + ":11: ranks-2_ep-1.0_lr-a: parallel.ep (1.0) must be an integer"), std::string::npos)
       << text;
   EXPECT_NE(text.find("ranks-2_ep-1_lr-b: gives the same run as ranks-2_ep-1_lr-a"), std::string::npos) << text;
@@ -137,6 +138,21 @@ TEST_F(ScalePoints, EqualNamesOfFoldersAreRefused) {
   EXPECT_NE(refusal("ranks: [1]\nvary: [{name: v, key: optim.lr, values: [0.1, 0.1]}]\n")
                 .find("gives the same name to two points"),
             std::string::npos);
+}
+
+TEST_F(ScalePoints, ProblemsOfLegalPointsAreListedWithTheOthers) {
+  Experiment e = experiment("ranks: [1]\nvary: [{name: ep, key: parallel.ep, values: [1, 3]}]\n");
+  try {
+    load_points(e, points_of(e), train::Extensions(), [&](const std::vector<LoadedPoint>& legal) {
+      ASSERT_EQ(legal.size(), 1u);
+      e.problems.add("ranks", "is not wanted");
+    });
+    FAIL() << "an experiment with problems was accepted, expected an error";
+  } catch (const config::RecipeError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("is not wanted"), std::string::npos) << text;
+    EXPECT_NE(text.find("ranks-1_ep-3"), std::string::npos) << text;
+  }
 }
 
 TEST_F(ScalePoints, AnExperimentWithoutPointsIsRefused) {

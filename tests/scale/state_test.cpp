@@ -79,16 +79,17 @@ TEST_F(ScaleState, RecordsOfEarlierVersionsAreRead) {
   EXPECT_TRUE(folder.record(first_).warnings.empty());
 }
 
-TEST_F(ScaleState, PointsAreFinishedWithTheirLastRun) {
-  EXPECT_EQ(unfinished_points(experiment_, points_), (std::vector<int64_t>{0, 1}));
+TEST_F(ScaleState, FinishedRunsAreLeftOut) {
+  const std::vector<Execution> order{
+      {.point = 1, .repeat = 1}, {.point = 0, .repeat = 1}, {.point = 0, .repeat = 2}, {.point = 1, .repeat = 2}};
+  EXPECT_EQ(unfinished_runs(experiment_, points_, order), (std::vector<int64_t>{0, 1, 2, 3}));
   EXPECT_FALSE(fs::exists(folder_ / "x"));
   const ExperimentFolder folder = open();
   folder.end({.point = 0, .repeat = 1}, {.state = RunState::finished});
   folder.end({.point = 0, .repeat = 2}, {.state = RunState::failed});
-  EXPECT_EQ(unfinished_points(experiment_, points_), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(unfinished_runs(experiment_, points_, order), (std::vector<int64_t>{0, 2, 3}));
   folder.end({.point = 0, .repeat = 2}, {.state = RunState::finished});
-  EXPECT_TRUE(folder.is_finished(0));
-  EXPECT_EQ(unfinished_points(experiment_, points_), (std::vector<int64_t>{1}));
+  EXPECT_EQ(unfinished_runs(experiment_, points_, order), (std::vector<int64_t>{0, 3}));
 }
 
 TEST_F(ScaleState, AnotherStartRemovesTheRunDirectoryOfAKilledRun) {

@@ -28,6 +28,16 @@ is_in_use() {
     [ "$(generation)" == "$generation_before" ]
 }
 
+# True if the last start ended because the launcher cannot start the ranks, such as mpirun with too few slots: no start
+# has begun a run, and the hosts and ranks are still those of the start. In a Slurm job, the launcher may fail minutes
+# before Slurm marks a lost node, so that this remains unknown.
+cannot_launch() {
+  [ $code -eq 1 ] && [ -z "${SLURM_JOB_ID:-}" ] && [ "$(generation)" == "$generation_first" ] || return 1
+  local hosts_before=$hosts available_before=$available
+  look
+  [ $asked == no ] && [ "$hosts" == "$hosts_before" ] && [ "$available" == "$available_before" ]
+}
+
 # Starts the launcher. Sets $child, $used_ranks and $used_hosts.
 launch() {
   local word words=() hosts_of_ranks nodes
@@ -53,7 +63,10 @@ launch() {
 watch() {
   local next=$((SECONDS + every)) grows=no
   while kill -0 "$child" 2>/dev/null; do
-    if [ "$used_ranks" -lt "$max" ] && [ $grows == no ] && [ $asked == no ] && [ $SECONDS -ge $next ]; then
+    if [ $grows == yes ] || [ $asked == yes ]; then
+      # Launchers drop a signal that arrives before their ranks have started.
+      [ $((SECONDS - sent)) -lt 5 ] || ask_to_save
+    elif [ "$used_ranks" -lt "$max" ] && [ $SECONDS -ge $next ]; then
       next=$((SECONDS + every))
       look
       if [ $asked == no ] && [ "$available" -gt "$used_ranks" ] && choose "$available" &&

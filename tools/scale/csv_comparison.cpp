@@ -1,6 +1,7 @@
 #include "tools/scale/csv_comparison.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <set>
 #include <vector>
@@ -35,6 +36,8 @@ std::vector<std::string> take_line(std::string_view& text, bool& complete) {
       cells.emplace_back();
     else if (c == '\n' && !quoted)
       complete = true;
+    else if (c == '\r' && !quoted && i < text.size() && text[i] == '\n')
+      continue;
     else
       cells.back() += c;
   }
@@ -55,6 +58,8 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
   bool complete = false;
   const std::vector<std::string> header = take_line(text, complete);
   const size_t point = column_of(header, "point", path), seconds = column_of(header, "step_seconds", path);
+  if (text.empty() && complete)
+    fail(ExitCode::usage, path, ":1: there is no line after the names of the columns; the file is incomplete");
   StepSecondsByPoint out;
   for (int64_t line = 2; !text.empty() || !complete; ++line) {
     if (!complete)
@@ -66,7 +71,7 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
     if (cells[seconds].empty()) continue;
     char* end = nullptr;
     const double value = std::strtod(cells[seconds].c_str(), &end);
-    if (*end != '\0' || !(value > 0))
+    if (*end != '\0' || !(value > 0) || !std::isfinite(value))
       fail(ExitCode::usage, path, ":", line, ": step_seconds (", cells[seconds], ") must be a number above 0");
     if (!out.emplace(cells[point], value).second)
       fail(ExitCode::usage, path, ":", line, ": point ", cells[point], " occurs in two lines");

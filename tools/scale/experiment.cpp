@@ -48,6 +48,57 @@ void check_axis(const AxisConfig& axis, const std::string& path, std::set<std::s
   }
 }
 
+// A key of the recipe that an axis sets on these numbers of ranks.
+struct AxisKey {
+  std::string key, at;  // `at`: key of the experiment
+  int64_t from_ranks = 1, to_ranks = 0;
+};
+
+std::string key_of_override(const std::string& text) { return text.substr(0, text.find('=')); }
+
+std::vector<AxisKey> keys_of(const AxisConfig& axis, size_t number) {
+  std::vector<AxisKey> keys;
+  const std::string path = cat("vary.", number);
+  if (!axis.key.empty()) keys.push_back({axis.key, path + ".key"});
+  for (size_t i = 0; i < axis.choices.size(); ++i)
+    for (size_t k = 0; k < axis.choices[i].set.size(); ++k)
+      keys.push_back({key_of_override(axis.choices[i].set[k]), cat(path, ".choices.", i, ".set.", k),
+                      axis.choices[i].from_ranks, axis.choices[i].to_ranks});
+  return keys;
+}
+
+// Adds a problem for each override of a key that the experiment sets itself, because the override would have no effect.
+void check_fixed_keys(const ExperimentConfig& c, config::Problems& problems) {
+  std::vector<AxisKey> keys;
+  for (size_t i = 0; i < c.set.size(); ++i) keys.push_back({key_of_override(c.set[i]), cat("set.", i)});
+  for (size_t i = 0; i < c.vary.size(); ++i)
+    for (AxisKey& key : keys_of(c.vary[i], i)) keys.push_back(std::move(key));
+  for (const AxisKey& k : keys) {
+    if (k.key == "train.steps")
+      problems.add(k.at, "sets train.steps; expected the keys steps and warmup_steps of the experiment instead");
+    if (k.key == "run.dir") problems.add(k.at, "sets run.dir; expected the key dir of the experiment instead");
+  }
+}
+
+// Adds a problem for each key that an earlier axis also sets, on the same number of ranks. Otherwise, points would have
+// names with values that they do not have.
+void check_keys_of_axes(const ExperimentConfig& c, config::Problems& problems) {
+  const auto meet = [&c](const AxisKey& a, const AxisKey& b) {
+    const auto on = [](const AxisKey& k, int64_t ranks) {
+      return ranks >= k.from_ranks && (k.to_ranks == 0 || ranks <= k.to_ranks);
+    };
+    return a.key == b.key && std::ranges::any_of(c.ranks, [&](int64_t ranks) { return on(a, ranks) && on(b, ranks); });
+  };
+  for (size_t i = 0; i < c.vary.size(); ++i)
+    for (const AxisKey& key : keys_of(c.vary[i], i))
+      for (size_t before = 0; before < i; ++before)
+        if (std::ranges::any_of(keys_of(c.vary[before], before), [&](const AxisKey& k) { return meet(k, key); })) {
+          problems.add(key.at, cat("sets ", key.key, ", which the axis ", c.vary[before].name,
+                                   " also sets; expected each key in one axis"));
+          break;
+        }
+}
+
 void check(Experiment& e) {
   const ExperimentConfig& c = e.config;
   check_overrides("set", c.set, e.problems);
@@ -56,11 +107,11 @@ void check(Experiment& e) {
     e.problems.add("cluster_set", "is given, but cluster, whose file it overrides, is empty");
   std::set<std::string> names{"ranks"};
   for (size_t i = 0; i < c.vary.size(); ++i) check_axis(c.vary[i], cat("vary.", i), names, e.problems);
-  const std::set<int64_t> numbers(c.ranks.begin(), c.ranks.end());
-  if (numbers.size() < c.ranks.size()) e.problems.add("ranks", "contains a number twice");
+  check_fixed_keys(c, e.problems);
+  check_keys_of_axes(c, e.problems);
   if (c.scaling != Scaling::strong)
     for (size_t i = 0; i < c.ranks.size(); ++i)
-      if (const int64_t least = *numbers.begin(); c.ranks[i] % least != 0)
+      if (const int64_t least = std::ranges::min(c.ranks); c.ranks[i] % least != 0)
         e.problems.add(cat("ranks.", i), cat("must be divisible by the smallest number (", least,
                                              "), because the problem grows in proportion; nearest: ",
                                              config::nearest_multiples(c.ranks[i], least)));

@@ -59,11 +59,13 @@ class Runner {
 
   RunCounts run() {
     const ExperimentConfig& c = experiment_.config;
+    const std::vector<Execution> all = shuffled_order(std::ssize(points_), c.repeats, c.seed);
     std::vector<Execution> order;
-    for (const Execution& e : shuffled_order(std::ssize(points_), c.repeats, c.seed))
-      if (!request_.only_point || e.point == *request_.only_point) order.push_back(e);
-    for (size_t i = 0; i < order.size(); ++i)
-      waiting_.push_back({order[i], fmt::format("{} of {}", i + 1, order.size())});
+    for (int64_t i = 0; i < std::ssize(all); ++i) {
+      if (request_.only_run && i != *request_.only_run) continue;
+      order.push_back(all[i]);
+      waiting_.push_back({all[i], fmt::format("{} of {}", i + 1, all.size())});
+    }
     warn_of_shared_cores(order);
     warn_of_other_programs(order);
     while (!waiting_.empty() || !active_.empty()) {

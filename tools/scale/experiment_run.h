@@ -13,10 +13,10 @@
 namespace hexad::scale {
 
 struct ExperimentRequest {
-  std::string program;                  // path of the program whose command `train` runs a point
-  std::string identity;                 // its version and digest (train::program_identity())
-  std::optional<int64_t> only_point{};  // none: all points
-  std::optional<Room> room{};           // places for simultaneous runs; none: runs execute one after the other
+  std::string program;                // path of the program whose command `train` runs a point
+  std::string identity;               // its version and digest (train::program_identity())
+  std::optional<int64_t> only_run{};  // index in shuffled_order(); none: all runs
+  std::optional<Room> room{};         // places for simultaneous runs; none: runs execute one after the other
   std::function<void(const std::string& line)> say;
 };
 

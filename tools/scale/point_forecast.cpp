@@ -138,15 +138,18 @@ std::optional<double> predicted_node_hours(const ExperimentConfig& config, const
   return seconds / 3600 * static_cast<double>(nodes_of(point));
 }
 
-int64_t most_minutes(const ExperimentConfig& config) {
+int64_t most_minutes_of_run(const ExperimentConfig& config) {
   constexpr double end_of_run = 0.5;
   constexpr int64_t start = 1, signal = 2;
-  return static_cast<int64_t>(std::ceil((config.minutes + end_of_run) * static_cast<double>(config.repeats))) + start +
-         signal;
+  return static_cast<int64_t>(std::ceil(config.minutes + end_of_run)) + start + signal;
+}
+
+double most_node_hours_of_run(const ExperimentConfig& config, const Point& point) {
+  return static_cast<double>(most_minutes_of_run(config) * nodes_of(point)) / 60;
 }
 
 double most_node_hours(const ExperimentConfig& config, const Point& point) {
-  return static_cast<double>(most_minutes(config)) * static_cast<double>(nodes_of(point)) / 60;
+  return most_node_hours_of_run(config, point) * static_cast<double>(config.repeats);
 }
 
 std::string dry_run_table(const Experiment& experiment, const std::vector<LoadedPoint>& points,

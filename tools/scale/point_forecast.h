@@ -55,12 +55,14 @@ int64_t nodes_of(const Point& point);
 /// end of a run.
 std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
                                            const Point& point);
-/// Returns the limit, in whole minutes, of all repeats of a point, by the key minutes. Includes 30 s for the end of
-/// each run that takes too long, a minute for the start, and the two minutes before the limit in which Slurm may
+/// Returns the limit, in whole minutes, of a job that executes one run, by the key minutes. Includes 30 s for the end
+/// of a run that takes too long, a minute for the start, and the two minutes before the limit in which Slurm may
 /// already send its signal. A run that takes too long therefore fails before the signal. Otherwise, it would be
 /// preempted and requeued again and again.
-int64_t most_minutes(const ExperimentConfig& config);
-/// Returns the limit, in node-hours, of all repeats of a point, by the key minutes.
+int64_t most_minutes_of_run(const ExperimentConfig& config);
+/// Returns the limit, in node-hours, of a job that executes one run of the point.
+double most_node_hours_of_run(const ExperimentConfig& config, const Point& point);
+/// Returns the limit, in node-hours, of all repeats of a point.
 double most_node_hours(const ExperimentConfig& config, const Point& point);
 
 /// Returns the table that --dry-run prints.

@@ -191,7 +191,13 @@ std::string with_variables(const std::string& text, const std::map<std::string, 
 std::vector<Point> points_of(Experiment& experiment) {
   std::vector<Point> points;
   std::set<std::string> names;
-  for (const int64_t ranks : experiment.config.ranks) {
+  std::set<int64_t> numbers;
+  for (size_t r = 0; r < experiment.config.ranks.size(); ++r) {
+    const int64_t ranks = experiment.config.ranks[r];
+    if (!numbers.insert(ranks).second) {
+      experiment.problems.add(cat("ranks.", r), "is a number that occurs twice; expected each number once");
+      continue;
+    }
     std::vector<Value> chosen;
     const size_t before = points.size();
     add_points(experiment, ranks, chosen, points);
@@ -211,7 +217,8 @@ std::vector<std::string> overrides_of_run(const ExperimentConfig& config, const 
 }
 
 std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> points,
-                                     const train::Extensions& extensions) {
+                                     const train::Extensions& extensions,
+                                     const std::function<void(const std::vector<LoadedPoint>&)>& check_legal) {
   Loader loader(experiment, extensions);
   add_missing_ranks(experiment, points);
   std::map<std::string, std::string> names_by_content;
@@ -226,6 +233,7 @@ std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> 
       loader.add(one->point, "vary", cat("gives the same run as ", first->second, "; expected different points"));
     loaded.push_back(std::move(*one));
   }
+  if (check_legal) check_legal(loaded);
   experiment.problems.throw_if_any();
   if (loaded.empty())
     base::fail(base::ExitCode::usage, experiment.path,

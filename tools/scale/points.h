@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,7 +28,7 @@ struct Point {
 };
 
 /// Returns the points; ranks vary slowest. Does not read recipes. Replaces the variables $ranks and $NAME of each axis.
-/// Adds a problem to the experiment for points with the same name.
+/// Adds a problem to the experiment for points with the same name and for numbers of ranks that occur twice.
 std::vector<Point> points_of(Experiment& experiment);
 
 /// Returns `text` with each $NAME replaced by its value. If several names match, uses the longest one. Other text does
@@ -46,9 +47,10 @@ struct LoadedPoint {
 
 /// Reads the recipe of every point, with the override that makes the problem grow with the ranks. Adds a problem to the
 /// experiment for each point that is illegal or equals an earlier point, and for each number of ranks above the
-/// `most_ranks` of a point. Throws config::RecipeError with all problems if there are any, and Error(usage) if there
-/// are no points.
+/// `most_ranks` of a point. Then calls `check_legal` with the legal points; it may add further problems. Throws
+/// config::RecipeError with all problems if there are any, and Error(usage) if there are no points.
 std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> points,
-                                     const train::Extensions& extensions);
+                                     const train::Extensions& extensions,
+                                     const std::function<void(const std::vector<LoadedPoint>&)>& check_legal = {});
 
 }  // namespace hexad::scale

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,21 +13,25 @@
 
 namespace hexad::scale {
 
-std::vector<SlurmArray> arrays_of(const std::vector<LoadedPoint>& points, const std::vector<int64_t>& indices) {
-  std::map<int64_t, SlurmArray> by_nodes;
+std::vector<SlurmArray> arrays_of(const std::vector<LoadedPoint>& points, const std::vector<Execution>& order,
+                                  const std::vector<int64_t>& indices) {
+  std::map<std::pair<int64_t, int64_t>, SlurmArray> by_repeat_and_nodes;
   for (const int64_t i : indices) {
-    const Point& point = points.at(i).point;
-    const train::Recipe& recipe = points.at(i).recipe;
+    const Execution& run = order.at(i);
+    const Point& point = points.at(run.point).point;
+    const train::Recipe& recipe = points.at(run.point).recipe;
     const int64_t nodes = nodes_of(point);
-    SlurmArray& array = by_nodes[nodes];
+    SlurmArray& array = by_repeat_and_nodes[{run.repeat, nodes}];
+    array.repeat = run.repeat;
     array.nodes = nodes;
+    array.first_run = (run.repeat - 1) * std::ssize(points);
     array.ranks_per_node = std::max(array.ranks_per_node, (point.ranks - 1) / nodes + 1);
     array.threads = std::max(array.threads, recipe.train.threads.value_or(0));
     if (recipe.device == device::DeviceKind::cuda) array.gpus_per_node = array.ranks_per_node;
-    array.points.push_back(i);
+    array.tasks.push_back(i - array.first_run);
   }
   std::vector<SlurmArray> out;
-  for (auto& [nodes, array] : by_nodes) out.push_back(std::move(array));
+  for (auto& [key, array] : by_repeat_and_nodes) out.push_back(std::move(array));
   return out;
 }
 
@@ -52,7 +57,7 @@ std::string slurm_script(const SlurmArray& array, const Experiment& experiment, 
   // nothing, so a short time suffices. Slurm sends the signal up to a minute earlier.
   return fmt::format(
       "#!/bin/bash\n"
-      "# Runs the points of {} that need {}. Submit this script with sbatch.\n"
+      "# Repeat {} of the points of {} that need {}. Submit this script with sbatch.\n"
       "#SBATCH --job-name=hexad-scale\n"
       "#SBATCH --array={}\n"
       "#SBATCH --nodes={}\n"
@@ -64,13 +69,14 @@ std::string slurm_script(const SlurmArray& array, const Experiment& experiment, 
       "#SBATCH --requeue --open-mode=append\n"
       "#SBATCH --output={}\n"
       "cd {} || exit 4\n"
-      "{} --point \"$SLURM_ARRAY_TASK_ID\"\n"
+      "{} --run \"$((SLURM_ARRAY_TASK_ID + {}))\"\n"
       "code=$?\n"
       "[ $code -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\" # not needed if slurm.conf has RequeueExit=75\n"
       "exit $code\n",
-      experiment.path, base::counted(array.nodes, "node"), ranges_text(array.points), array.nodes, array.ranks_per_node,
-      resources, most_minutes(experiment.config), train::shell_word((folder / "slurm-%A_%a.txt").string()),
-      train::shell_word(working_directory), command);
+      array.repeat, experiment.path, base::counted(array.nodes, "node"), ranges_text(array.tasks), array.nodes,
+      array.ranks_per_node, resources, most_minutes_of_run(experiment.config),
+      train::shell_word((folder / "slurm-%A_%a.txt").string()), train::shell_word(working_directory), command,
+      array.first_run);
 }
 
 }  // namespace hexad::scale

@@ -170,19 +170,14 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
        " to run this point again");
 }
 
-bool ExperimentFolder::is_finished(int64_t point) const {
-  for (int64_t repeat = 1; repeat <= experiment_.config.repeats; ++repeat)
-    if (record({.point = point, .repeat = repeat}).state != RunState::finished) return false;
-  return true;
-}
-
-std::vector<int64_t> unfinished_points(const Experiment& experiment, const std::vector<LoadedPoint>& points) {
+std::vector<int64_t> unfinished_runs(const Experiment& experiment, const std::vector<LoadedPoint>& points,
+                                     const std::vector<Execution>& order) {
   std::error_code error;
   std::optional<ExperimentFolder> folder;
   if (fs::exists(fs::path(experiment.config.dir) / identity_file, error)) folder.emplace(experiment, points);
   std::vector<int64_t> indices;
-  for (int64_t p = 0; p < std::ssize(points); ++p)
-    if (!folder || !folder->is_finished(p)) indices.push_back(p);
+  for (int64_t i = 0; i < std::ssize(order); ++i)
+    if (!folder || folder->record(order[i]).state != RunState::finished) indices.push_back(i);
   return indices;
 }
 

@@ -62,8 +62,6 @@ class ExperimentFolder {
 
   /// Returns the record of a run; a run without a record is waiting. Throws Error(usage) if the file is no record.
   RunRecord record(const Execution& run) const;
-  /// True if every run of the point is finished. Throws like record().
-  bool is_finished(int64_t point) const;
   /// Records that a run starts. Removes the run directory of an earlier start that did not finish.
   void start(const Execution& run) const;
   void end(const Execution& run, const RunRecord& record) const;
@@ -86,9 +84,10 @@ class ExperimentFolder {
   std::optional<io::FileLock> lock_{};
 };
 
-/// Returns the indices of the points that have runs to do. All points have if there is no folder of the experiment yet.
-/// Throws like ExperimentFolder.
-std::vector<int64_t> unfinished_points(const Experiment& experiment, const std::vector<LoadedPoint>& points);
+/// Returns the ascending indices in `order` of the runs that are not finished: of all runs if there is no folder of the
+/// experiment yet. Throws like ExperimentFolder.
+std::vector<int64_t> unfinished_runs(const Experiment& experiment, const std::vector<LoadedPoint>& points,
+                                     const std::vector<Execution>& order);
 
 /// Creates the folder and its parents. Throws Error that names the folder if it cannot be created.
 void make_folder(const std::filesystem::path& folder);

@@ -17,6 +17,7 @@
 #include "tools/hexad/usage.h"
 #include "tools/scale/csv_comparison.h"
 #include "tools/scale/experiment_run.h"
+#include "tools/scale/order.h"
 #include "tools/scale/slurm_array.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
@@ -34,7 +35,7 @@ namespace {
 struct ScaleArguments {
   std::string experiment, compare;
   std::vector<std::string> overrides;
-  int64_t point = -1;
+  int64_t run = -1;
   bool dry_run = false, submit = false, report = false;
 };
 
@@ -47,14 +48,29 @@ struct Ready {
 
 // Limits the available ranks of the points that run here to those of the Slurm allocation. An explicit max_ranks and a
 // launcher of the experiment take precedence.
-void limit_to_allocation(const ExperimentConfig& config, const ScaleArguments& options, std::vector<Point>& points) {
+void limit_to_allocation(const ExperimentConfig& config, const ScaleArguments& options, int64_t only_point,
+                         std::vector<Point>& points) {
   const int64_t ranks = train::allocated_ranks();
   if (ranks == 0 || config.max_ranks > 0 || options.dry_run || options.submit || options.report) return;
   for (int64_t i = 0; i < std::ssize(points); ++i) {
     Point& point = points[i];
-    if ((options.point >= 0 && i != options.point) || !point.launcher.empty()) continue;
+    if ((only_point >= 0 && i != only_point) || !point.launcher.empty()) continue;
     point.most_ranks = point.most_ranks > 0 ? std::min(point.most_ranks, ranks) : ranks;
   }
+}
+
+// Returns the runs of the experiment in the order in which they are executed.
+std::vector<Execution> order_of(const ExperimentConfig& config, int64_t points) {
+  return shuffled_order(points, config.repeats, config.seed);
+}
+
+// Returns the index of the point that --run names; -1: all points.
+int64_t point_of_run(const ExperimentConfig& config, int64_t run, int64_t points) {
+  if (run < 0) return -1;
+  const std::vector<Execution> order = order_of(config, points);
+  if (run >= std::ssize(order))
+    fail(ExitCode::usage, "--run (", run, ") must be below the number of runs, ", order.size());
+  return order[run].point;
 }
 
 Ready ready(const ScaleArguments& options, const train::Extensions& extensions) {
@@ -63,20 +79,21 @@ Ready ready(const ScaleArguments& options, const train::Extensions& extensions) 
   std::vector<Point> points = points_of(r.experiment);
   const Clusters clusters(r.experiment, points);
   clusters.set_ranks(config, points);
-  limit_to_allocation(config, options, points);
-  r.points = load_points(r.experiment, std::move(points), extensions);
-  if (options.point >= std::ssize(r.points))
-    fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
-  for (int64_t i = 0; i < std::ssize(r.points); ++i) {
-    const LoadedPoint& point = r.points[i];
-    const bool wanted = options.point < 0 || i == options.point;
-    r.forecasts.push_back(wanted ? forecast_point(point, clusters.of(point.point), extensions) : PointForecast{});
-  }
-  if (options.report) return r;  // the runs may have been executed on other machines
+  const int64_t only_point = point_of_run(config, options.run, std::ssize(points));
+  limit_to_allocation(config, options, only_point, points);
   // --dry-run and --submit may be given on another machine, such as a cluster's login node.
   const bool runs_here =
       config.launcher.empty() && !train::in_slurm_allocation() && !options.submit && !options.dry_run;
-  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here);
+  const auto forecast_all = [&](const std::vector<LoadedPoint>& legal) {
+    for (int64_t i = 0; i < std::ssize(legal); ++i) {
+      const bool wanted = only_point < 0 || i == only_point;
+      r.forecasts.push_back(wanted ? forecast_point(legal[i], clusters.of(legal[i].point), extensions)
+                                   : PointForecast{});
+    }
+    if (options.report) return;  // the runs may have been executed on other machines
+    require_memory(r.experiment, legal, r.forecasts, extensions, runs_here);
+  };
+  r.points = load_points(r.experiment, std::move(points), extensions, forecast_all);
   return r;
 }
 
@@ -95,23 +112,25 @@ StepSecondsByPoint read_other(const std::string& path) {
 ExitCode submit(const Ready& r, const ScaleArguments& options) {
   const ExperimentConfig& config = r.experiment.config;
   double hours = 0;
-  const std::vector<int64_t> indices = unfinished_points(r.experiment, r.points);
+  const std::vector<Execution> order = order_of(config, std::ssize(r.points));
+  const std::vector<int64_t> indices = unfinished_runs(r.experiment, r.points, order);
   if (indices.empty()) {
     fmt::print("nothing to submit: every run of the experiment is finished\n");
     return ExitCode::done;
   }
-  for (const int64_t i : indices) hours += most_node_hours(config, r.points[i].point);
+  for (const int64_t i : indices) hours += most_node_hours_of_run(config, r.points[order[i].point].point);
   if (config.max_node_hours > 0 && hours > config.max_node_hours)
     fail(ExitCode::usage, r.experiment.problems.known().at("max_node_hours").at.text(), ": max_node_hours (",
          config.max_node_hours, ") is less than the ", base::with_digits(hours, 3),
-         " node-hours that the points may take at most, by the key minutes (", config.minutes,
+         " node-hours that the unfinished runs may take at most, by the key minutes (", config.minutes,
          "); expected fewer points, repeats or minutes");
   const ExperimentFolder folder(r.experiment, r.points);
-  for (const SlurmArray& array : arrays_of(r.points, indices)) {
-    const std::string file = (folder.path() / fmt::format("submit-{}-nodes.sh", array.nodes)).string();
+  for (const SlurmArray& array : arrays_of(r.points, order, indices)) {
+    const std::string name = fmt::format("submit-repeat-{}-nodes-{}.sh", array.repeat, array.nodes);
+    const std::string file = (folder.path() / name).string();
     base::write_file(file,
                      slurm_script(array, r.experiment, own_path(), options.overrides, fs::current_path().string()));
-    fmt::print("sbatch {}   # {}\n", train::shell_word(file), base::counted(std::ssize(array.points), "point"));
+    fmt::print("sbatch {}   # {}\n", train::shell_word(file), base::counted(std::ssize(array.tasks), "run"));
   }
   std::string report = fmt::format("{} scale {}", train::program_name(), train::shell_word(r.experiment.path));
   for (const std::string& text : options.overrides) report += fmt::format(" {}", train::shell_word(text));
@@ -147,39 +166,39 @@ void say_line(const std::string& line) {
 
 ExitCode run(const ScaleArguments& options, const train::Extensions& extensions) {
   if (static_cast<int>(options.dry_run) + static_cast<int>(options.submit) + static_cast<int>(options.report) +
-          static_cast<int>(options.point >= 0) >
+          static_cast<int>(options.run >= 0) >
       1)
-    fail(ExitCode::usage, "several of --dry-run, --submit, --report and --point are given; expected one of them");
-  if (!options.compare.empty() && (options.dry_run || options.submit || options.point >= 0))
+    fail(ExitCode::usage, "several of --dry-run, --submit, --report and --run are given; expected one of them");
+  if (!options.compare.empty() && (options.dry_run || options.submit || options.run >= 0))
     fail(ExitCode::usage,
-         "--compare is given with --dry-run, --submit or --point, which have no results to compare; expected --report "
+         "--compare is given with --dry-run, --submit or --run, which have no results to compare; expected --report "
          "or none of them");
   StepSecondsByPoint other;
   if (!options.compare.empty()) other = read_other(options.compare);
   Ready r = ready(options, extensions);
-  if (r.experiment.config.at_once > 1 && (options.submit || options.point >= 0))
-    fail(ExitCode::usage, options.submit ? "--submit" : "--point", " is given, but at_once (",
+  if (r.experiment.config.at_once > 1 && (options.submit || options.run >= 0))
+    fail(ExitCode::usage, options.submit ? "--submit" : "--run", " is given, but at_once (",
          r.experiment.config.at_once,
          ") is more than 1; expected at_once=1, because each task of an array is a job of its "
-         "own, for one point");
+         "own, for one run");
   if (options.dry_run) {
     fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts));
     return ExitCode::done;
   }
   if (options.submit) return submit(r, options);
   const std::optional<Room> room = options.report ? std::nullopt : room_of(r);
-  const bool runs_all = !options.report && options.point < 0;
+  const bool runs_all = !options.report && options.run < 0;
   const ExperimentFolder folder(r.experiment, r.points, runs_all);
   RunCounts counts;
   if (!options.report) {
     ExperimentRequest request{
-        .program = own_path(), .identity = train::program_identity(), .only_point = {}, .room = room, .say = say_line};
-    if (options.point >= 0) request.only_point = options.point;
+        .program = own_path(), .identity = train::program_identity(), .only_run = {}, .room = room, .say = say_line};
+    if (options.run >= 0) request.only_run = options.run;
     counts = run_points(r.experiment, r.points, folder, request);
     fmt::print("{} executed, {} finished before, {} failed, {} run by other processes\n",
                base::counted(counts.executed, "run"), counts.finished_before, counts.failed, counts.busy);
   }
-  if (options.point >= 0) return code_of(counts);
+  if (options.run >= 0) return code_of(counts);
   const Results results = results_of(r.experiment, r.points, r.forecasts, folder);
   write_results(results, folder);
   fmt::print("\n{}\n", markdown_of(results));
@@ -203,8 +222,9 @@ void add_scale(const Program& program) {
   command.add_flag("--submit", options->submit, "write sbatch scripts of array jobs instead of running the points");
   command.add_flag("--report", options->report, "write the results of the finished runs; run nothing");
   command
-      .add_option("--point", &options->point,
-                  "run only this point, counted from 0; -1: all points. Array jobs use this option")
+      .add_option("--run", &options->run,
+                  "execute only this run, counted from 0 in the order of all runs; -1: all runs. Array jobs use this "
+                  "option")
       .legal(whole_number(-1));
   command.add_option("--compare", &options->compare, "scale.csv of another experiment, to compare with this one")
       .path();
