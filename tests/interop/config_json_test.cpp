@@ -243,7 +243,7 @@ TEST(ReadConfig, SizesThatAreTooLargeOrZeroAreRefused) {
   config["num_hidden_layers"] = 5000, config["num_local_experts"] = 5000;
   expect_contains(refusal(config), "all blocks together would have 25000000 experts, expected at most 1000000");
   config["num_hidden_layers"] = 2, config["num_local_experts"] = 0;
-  expect_contains(refusal(config), "num_local_experts gives model.moe.experts 0, expected at least 1");
+  expect_contains(refusal(config), "num_local_experts or num_experts gives model.moe.experts 0, expected at least 1");
 }
 
 TEST(ReadConfig, ChoicesThatTheExpertsDoNotAllowAreRefusedByKey) {
@@ -256,16 +256,17 @@ TEST(ReadConfig, ChoicesThatTheExpertsDoNotAllowAreRefusedByKey) {
   refused_with("n_group", 3, "n_group gives model.moe.groups 3, expected a divisor of the 8 experts");
   refused_with("n_group", 0, "n_group gives model.moe.groups 0, expected a divisor of the 8 experts");
   refused_with("topk_group", 5, "topk_group gives model.moe.top_groups 5, expected 1 .. 4, the number of groups");
-  refused_with("num_experts_per_tok", 5,
-               "num_experts_per_tok gives model.moe.top_k 5, expected 1 .. 4, the number of experts in 2 of 4 groups");
-  refused_with("num_experts_per_tok", 0, "num_experts_per_tok gives model.moe.top_k 0, expected 1 .. 4");
+  refused_with(
+      "num_experts_per_tok", 5,
+      "num_experts_per_tok or moe_k gives model.moe.top_k 5, expected 1 .. 4, the number of experts in 2 of 4 groups");
+  refused_with("num_experts_per_tok", 0, "num_experts_per_tok or moe_k gives model.moe.top_k 0, expected 1 .. 4");
   config["num_experts_per_tok"] = 4;
   EXPECT_EQ(keys_of_config(config).integer("model.moe.top_k"), 4);
   config["n_group"] = 1, config["topk_group"] = 1, config["num_experts_per_tok"] = 8;
   EXPECT_EQ(keys_of_config(config).integer("model.moe.top_k"), 8);
   config["num_experts_per_tok"] = 9;
   expect_contains(refusal(config),
-                  "num_experts_per_tok gives model.moe.top_k 9, expected 1 .. 8, the number of experts");
+                  "num_experts_per_tok or moe_k gives model.moe.top_k 9, expected 1 .. 8, the number of experts");
 }
 
 TEST(ReadConfig, BlocksOfWhichNoneHasExpertsAreRefusedByKey) {

@@ -92,7 +92,7 @@ std::string origins_of(std::string_view message, const Family& family) {
   for (const auto& table : family.keys)
     for (const ConfigKey& key : table)
       if (message.find(cat(key.recipe, " ")) != message.npos)
-        text += cat("; ", config_key_of(family, key.recipe), " gives ", key.recipe);
+        text += cat("; ", config_keys_of(family, key.recipe), " gives ", key.recipe);
   return text;
 }
 

@@ -14,7 +14,7 @@ constexpr int64_t most_experts_of_all_blocks = 1'000'000;
 
 /// Returns a text like "vocab_size gives model.vocab 0".
 std::string given(const ModelKeys& keys, const Family& family, std::string_view path) {
-  return cat(config_key_of(family, path), " gives ", path, " ", keys.integer(path));
+  return cat(config_keys_of(family, path), " gives ", path, " ", keys.integer(path));
 }
 
 /// Checks the conditions of latent attention that limits of single keys do not cover.
@@ -84,11 +84,13 @@ void require_sizes(const ModelKeys& keys, const Family& family, const std::strin
   if (has_experts) require_choices(keys, family, where);
 }
 
-std::string_view config_key_of(const Family& family, std::string_view recipe) {
+std::string config_keys_of(const Family& family, std::string_view recipe) {
+  std::string names;
   for (const auto& table : family.keys)
     for (const ConfigKey& key : table)
-      if (key.recipe == recipe) return key.config.substr(0, key.config.find('|'));
-  return {};
+      if (key.recipe == recipe) names = key.config;
+  for (size_t bar = names.find('|'); bar != names.npos; bar = names.find('|')) names.replace(bar, 1, " or ");
+  return names;
 }
 
 }  // namespace hexad::interop

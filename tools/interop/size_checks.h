@@ -13,7 +13,8 @@ namespace hexad::interop {
 /// Error(data). The message begins with `where`.
 void require_sizes(const ModelKeys& keys, const Family& family, const std::string& where);
 
-/// Returns the first name of the config key that sets a recipe key in this family; empty if there is none.
-std::string_view config_key_of(const Family& family, std::string_view recipe);
+/// Returns the names of the config key that gives a recipe key in this family, such as "num_experts_per_tok or moe_k";
+/// empty if there is none.
+std::string config_keys_of(const Family& family, std::string_view recipe);
 
 }  // namespace hexad::interop
