@@ -101,9 +101,9 @@ vary:
       - {name: more, set: [optim.lr=0.2], from_ranks: 4}
 )");
   for (const char* line :
-       {"e.yaml:4: set.0 (train.steps=5) sets train.steps; expected the keys steps and warmup_steps",
+       {"e.yaml:4: set.0 (\"train.steps=5\") sets train.steps; expected the keys steps and warmup_steps",
         "e.yaml:6: vary.0.key (run.dir) sets run.dir; expected the key dir",
-        "e.yaml:10: vary.2.choices.0.set.0 (optim.lr=0.2) sets optim.lr, which the axis lr also sets"})
+        "e.yaml:10: vary.2.choices.0.set.0 (\"optim.lr=0.2\") sets optim.lr, which the axis lr also sets"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
   EXPECT_EQ(text.find("vary.3"), std::string::npos) << text;  // it exists on other numbers of ranks
 }
