@@ -12,7 +12,9 @@ test_papers_printed_values_are_reproduced() {
   expect 0 "$HEXAD" simulate --paper parm "$recipes/parm-table3.yaml"
   expect_text out '"better": "S' '"case": 2'
   expect 0 "$HEXAD" simulate --paper eps "$recipes/eps-deepseek-v2.yaml"
-  expect_text out '"N": 5' '"pays": true'
+  expect_text out '"N": 5' '"pays": true' '"product": "dense"'
+  expect 0 "$HEXAD" simulate --paper eps "$recipes/eps-deepseek-v2.yaml" m=3400
+  expect_text out '"tokens_of_an_expert": 127.5' '"product": "grouped"'
 }
 
 test_output_is_only_json() {

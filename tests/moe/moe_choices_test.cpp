@@ -172,6 +172,24 @@ TEST(MoeChoices, RefusalsNameTheKey) {
   EXPECT_TRUE(refusals({}, MoeSchedule{}).empty());
 }
 
+TEST(MoeChoices, GroupsOfExpertsNeedSeveralExpertsOnARank) {
+  MoeSchedule s;
+  s.chunk_by = ChunkBy::experts, s.chunks = 2;
+  EXPECT_TRUE(refusals({.ep = 2, .experts = 4}, s).empty());
+  const std::vector<Refusal> all = refusals({.ep = 4, .experts = 4}, s);
+  ASSERT_EQ(all.size(), 1u) << "no number of chunks is legal, so none is suggested";
+  EXPECT_EQ(all[0].key, "chunk_by");
+  EXPECT_EQ(all[0].what,
+            "divides the experts of a rank, but every rank has one (4 / 4); legal here: none, tokens, nodes");
+}
+
+TEST(MoeChoices, RefusedExchangeIsNotNamedTwice) {
+  MoeSchedule s;
+  s.esp_exchange = ep::EspExchange::replicated;
+  ASSERT_EQ(refusals({}, s).size(), 1u);
+  EXPECT_EQ(refusals({}, s)[0].what.find("needs schedule.moe.duplicates: baseline or replicated"), 0u);
+}
+
 TEST(MoeChoices, SequenceNeedsChunksAndIsNotTried) {
   MoeSchedule s;
   s.overlap = Overlap::none;

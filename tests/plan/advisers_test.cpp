@@ -50,8 +50,8 @@ Rates rates(const TimeCurve& between_nodes, const TimeCurve& inside, double flop
   return r;
 }
 
-MoeSchedule advised(const AdvisedLayer& l, const Rates& r, std::string_view adviser) {
-  for (const Advice& a : advice(l, r, {}, {moe::ReuseStrategy::none}))
+MoeSchedule advised(const AdvisedLayer& l, const Rates& r, std::string_view adviser, const MoeSchedule& usual = {}) {
+  for (const Advice& a : advice(l, r, usual, {moe::ReuseStrategy::none}))
     if (a.adviser == adviser) {
       EXPECT_TRUE(a.schedule) << adviser << ": " << a.silence;
       return a.schedule.value_or(MoeSchedule{});
@@ -106,6 +106,18 @@ TEST(Advisers, ParmChoosesByTheGatheredVolume) {
   EXPECT_EQ(fast_gather.duplicates, Duplicates::pause_after_gate);
   EXPECT_EQ(fast_gather.overlap, Overlap::a2a_allgather);
   EXPECT_EQ(fast_gather.chunks, 4) << "a phase for each rank of the all-to-all";
+}
+
+TEST(Advisers, ParmCountsACapacityAboveOneOnlyWithPadding) {
+  // Both collectives send 1 GB/s. For f = 1 (no padding), S1 takes 2 A + G and S2 takes A + 2 G + A/4, with A the
+  // all-to-all of a rank's rows, G the gather of its tokens, and G = 2/3 A. For f = 2, only S1's G is not doubled.
+  AdvisedLayer l = layer();
+  l.capacity_factor = 2;
+  const Rates even = rates(sampled(1e-6, 1e9), sampled(1e-6, 1e9));
+  EXPECT_EQ(advised(l, even, "Parm").duplicates, Duplicates::pause_after_gate);
+  MoeSchedule padded;
+  padded.capacity_padding = moe::CapacityPadding::full;
+  EXPECT_EQ(advised(l, even, "Parm", padded).duplicates, Duplicates::pause_before_gate);
 }
 
 TEST(Advisers, EpsDividesExpertsOnlyWithinItsConditions) {

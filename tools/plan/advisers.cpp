@@ -138,12 +138,14 @@ Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
   const TimeCurve* gather = curve_of_group(rates, TaskKind::all_gather, l.tp);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep_etp));
   if (!gather) return silent(unmeasured(TaskKind::all_gather, l.tp));
+  // Without padding, a capacity factor above 1 adds no rows.
+  const bool padded = usual.capacity_padding == moe::CapacityPadding::full;
   const parm::Layer layer{.B = l.sequences,
                           .L = l.tokens,
                           .M = l.hidden,
                           .E = l.experts,
                           .k = l.top_k,
-                          .f = l.capacity_factor,
+                          .f = padded ? l.capacity_factor : std::min(1.0, l.capacity_factor),
                           .N_MP = static_cast<double>(l.tp.ranks),
                           .N_EP = static_cast<double>(l.ep.ranks),
                           .N_ESP = static_cast<double>(l.etp)};

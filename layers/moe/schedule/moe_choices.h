@@ -49,6 +49,11 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "division of a micro-batch into chunks that the experts compute one after another",
       .automatic = "chosen in the first steps",
       .in_every_name = true,
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        if (s.chunk_by == ChunkBy::experts && at.experts == at.ep)
+          no.add("divides the experts of a rank, but every rank has one (", at.experts, " / ", at.ep,
+                 "); legal here: none, tokens, nodes");
+      },
       .left_out = [](const ScheduleSite& at,
                      const MoeSchedule& s) { return at.ep == 1 && s.chunk_by == ChunkBy::nodes; }}),
 
@@ -74,7 +79,8 @@ inline constexpr std::tuple moe_choices{
           no.add("must be at most parallel.ep (", at.ep, ")", most > at.ep ? ", or parallel.ep x parallel.etp (" : "",
                  most > at.ep ? base::cat(most, ")") : "", ", for the phases in which rows return with duplicates: "
                  "pause_after_gate and schedule.moe.overlap");
-        if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && s.chunks > at.experts / at.ep)
+        if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && at.experts != at.ep &&
+            s.chunks > at.experts / at.ep)
           no.add("must be at most the experts of a rank (", at.experts, " / ", at.ep, " = ",
                  at.experts / at.ep, ") for chunk_by: experts");
       },
@@ -96,7 +102,7 @@ inline constexpr std::tuple moe_choices{
         if (!s.esp_exchange) return;
         const bool replicated = *s.esp_exchange == ep::EspExchange::replicated;
         if (replicated && s.divides())
-          no.add("replicated needs schedule.moe.duplicates: baseline or replicated, because only these send all rows "
+          no.add("needs schedule.moe.duplicates: baseline or replicated, because only these send all rows "
                  "to every etp rank; legal here: auto, gather, direct");
         if (!replicated && !s.divides())
           no.add("must be auto or replicated for duplicates: baseline and replicated, which send every etp rank its "

@@ -102,10 +102,12 @@ TEST(Eps, SplittingByExpertsWritesTheOutputOnce) {
   EXPECT_EQ(split_seconds(4, 6, 3), 8);
 }
 
-TEST(Eps, ProductsSwitchWithTheLoad) {
-  EXPECT_EQ(product(256), Product::grouped);
-  EXPECT_EQ(product(2048), Product::either);
-  EXPECT_EQ(product(4096), Product::dense);
+TEST(Eps, ProductsSwitchWithTheRowsOfAnExpert) {
+  // Fig. 5(a) has 16 experts: m rows are m/16 rows of each expert.
+  EXPECT_EQ(product(2047.0 / 16), Product::grouped);
+  EXPECT_EQ(product(2048.0 / 16), Product::either);
+  EXPECT_EQ(product(4095.0 / 16), Product::either);
+  EXPECT_EQ(product(4096.0 / 16), Product::dense);  // 256, the default of schedule.moe.dense_rows
 }
 
 TEST(Eps, BestGroupsAreNearTheSquareRoot) {

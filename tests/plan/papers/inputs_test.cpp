@@ -211,6 +211,9 @@ TEST(Inputs, ParmRefusesCollectivesWithIncompletePrices) {
             "above 1");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, measured_A2A: 3}"),
             "x.yaml:1: measured_A2A (3) must be at least two points, [[elements, seconds], ...]");
+  EXPECT_EQ(refusal("parm", parm + "N_MP: 1, measured_A2A: [[1, 2], [2, 1]]}"),
+            "x.yaml:1: measured_A2A ([[1, 2], [2, 1]]) must rise, but changes by -1 s per element; the line would give "
+            "large collectives negative seconds");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, measured_A2A: [[1, 1], [2, 2]]}"),
             "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not be given together with alpha_A2A or beta_A2A");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, alpha_o: 1, beta_o: 1, inner: EP}"),

@@ -62,8 +62,8 @@ SplitIo split_io(double m, double P0, double P1, double E, double W, double N) {
 
 double split_seconds(double E, double C, double rate) { return E * C / rate; }
 
-Product product(double m, double grouped_below, double dense_from) {
-  return m < grouped_below ? Product::grouped : m < dense_from ? Product::either : Product::dense;
+Product product(double rows, double grouped_below, double dense_from) {
+  return rows < grouped_below ? Product::grouped : rows < dense_from ? Product::either : Product::dense;
 }
 
 double gain(double T_comm, double T_comp, int64_t N, const Overhead& overhead) {

@@ -72,13 +72,13 @@ SplitIo split_io(double m, double P0, double P1, double E, double W, double N);
 /// groups for (a), and of E groups for (b).
 double split_seconds(double E, double C, double rate);
 
-/// Section 3.2, conclusion 1, for the paper's GPUs: grouped products are faster below 2048 rows, dense products from
-/// 4096 rows on.
+/// Section 3.2, conclusion 1, for the paper's GPUs: the faster kind of products if each expert has `rows` rows. In Fig.
+/// 5(a), 16 experts share m rows. Grouped products are faster below m = 2048, dense products from m = 4096 on.
 enum class Product { grouped, either, dense };
 constexpr std::string_view name_of(Product p) {
   return p == Product::grouped ? "grouped" : p == Product::dense ? "dense" : "either";
 }
-Product product(double m, double grouped_below = 2048, double dense_from = 4096);
+Product product(double rows, double grouped_below = 2048.0 / 16, double dense_from = 4096.0 / 16);
 
 /// Section 5.2, item 5: R(N) = k N + b, the overhead of N groups in seconds.
 struct Overhead {

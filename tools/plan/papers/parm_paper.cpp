@@ -90,6 +90,9 @@ void check_collective(const CollectiveKeys& keys, const CollectiveInput& in, Pro
   if (in.beta && !in.alpha) problems.add(keys.alpha, base::cat("must be given together with ", keys.beta));
   if (in.measured && in.measured->is_constant())
     problems.add(keys.measured, "must be at least two points, [[elements, seconds], ...]");
+  else if (in.measured && in.fit().line.beta < 0)
+    problems.add(keys.measured, base::cat("must rise, but changes by ", in.fit().line.beta,
+                                          " s per element; the line would give large collectives negative seconds"));
 }
 
 void check(Input in, Problems& problems) {
