@@ -85,8 +85,7 @@ class JsonField {
                        (!json_->is_number_unsigned() || json_->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) &&
                        json_->get<int64_t>() >= minimum && json_->get<int64_t>() <= maximum;
     if (!legal)  // dump() is recursive, so only a number is printed
-      fail(" is ", base::number_or_kind(*json_), ", expected a whole number from ",
-           minimum, " to ", maximum);
+      fail(" is ", base::number_or_kind(*json_), ", expected a whole number from ", minimum, " to ", maximum);
     return json_->get<int64_t>();
   }
   /// Returns the member `key`; `otherwise` if it is missing or null. Throws Error(data) if it has a wrong type.
