@@ -64,6 +64,8 @@ TEST(MoeSchedule, IsReadBackFromItsName) {
   s.gemms = Gemms::by_load, s.dense_rows = 77, s.compute_share = 0.5, s.wire = kernels::WireFormat::fp8;
   s.shared = SharedExperts::beside, s.rows = ep::RowOf::token, s.hot_experts = HotExperts::shadow, s.hot_load = 1.5;
   EXPECT_TRUE(schedule_named(to_string(s)) == s) << to_string(s);
+  s.compute_share = 0.123456789, s.hot_load = 4.0 / 3;
+  EXPECT_TRUE(schedule_named(to_string(s)) == s) << to_string(s);
   for (const char* wrong :
        {"", "drop", "duplicates", "duplicates ", "duplicates none", "chunks 4x", "cut tokens", "chunks 4, rows"})
     EXPECT_FALSE(schedule_named(wrong)) << wrong;

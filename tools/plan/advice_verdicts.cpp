@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "layers/moe/schedule/moe_choices.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/train/recipe/schedule_check.h"
 
@@ -24,10 +25,15 @@ AdvisedGroup group_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), std::set<int>(nodes.begin(), nodes.end()).size() > 1};
 }
 
-// True if `s` has every value that `config` sets.
-bool permits(moe::MoeScheduleConfig config, const MoeSchedule& s) {
+// Returns the first key that `config` sets to another value than that of `s`; empty if there is none.
+std::string_view contradicted_key(moe::MoeScheduleConfig config, const MoeSchedule& s) {
   config.choose_open(s);
-  return config.settled() == s;
+  const MoeSchedule settled = config.settled();
+  std::string_view first;
+  moe::each_choice([&](std::string_view key, auto access, const moe::ChoiceFacts&) {
+    if (first.empty() && access(settled) != access(s)) first = key;
+  });
+  return first;
 }
 
 // Returns the different values of memory_reuse in `allowed`.
@@ -56,8 +62,8 @@ std::string obstacle(const Recipe& recipe, const Advice& advice) {
   if (const auto refusals = contradictions(recipe, *advice.schedule); !refusals.empty())
     return cat("the advised schedule is illegal in this layout: schedule.moe.", refusals.front().key, " ",
                refusals.front().what);
-  if (!permits(recipe.schedule.moe, *advice.schedule)) return "the recipe sets another value";
-  return {};
+  const std::string_view key = contradicted_key(recipe.schedule.moe, *advice.schedule);
+  return key.empty() ? "" : cat("the recipe has another value of schedule.moe.", key);
 }
 
 }  // namespace

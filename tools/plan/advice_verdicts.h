@@ -14,7 +14,7 @@ AdvisedLayer advised_layer(const train::Recipe& recipe, const mesh::Mesh& mesh);
 ///
 /// An adviser is right if the choice has the advised values of the keys that it decides, or if the advised schedule was
 /// tried and its times are indistinct from those of the choice. There is no verdict if the adviser is silent, if the
-/// advised schedule is illegal in this layout, or if the recipe sets another value.
+/// advised schedule is illegal in this layout, or if the recipe has another value of a choice that is not open.
 telemetry::ChoiceMetrics compare_advice(const train::Recipe& recipe, const train::ModelInstance& instance,
                                         const Predictor& predictor, const comm::ProcessGroup& world,
                                         const ScheduleChoice& choice);

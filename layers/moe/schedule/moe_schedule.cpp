@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <system_error>
 
 #include "framework/base/divisors.h"
@@ -24,6 +25,9 @@ std::string text_of(const T& value) {
     return value ? text_of(*value) : "auto";
   } else if constexpr (std::is_same_v<T, config::ByteSize>) {
     return cat(value.bytes);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    char text[32];  // the shortest text that is read back as the same number
+    return {text, std::to_chars(std::begin(text), std::end(text), value).ptr};
   } else {
     return cat(value);
   }
