@@ -16,10 +16,11 @@ namespace hexad::tests {
 using namespace plan;
 namespace {
 
-// Returns a product of 8 experts at 16, 64, 256 and 1024 rows.
-MeasuredProduct product(Element element, int64_t width, const std::vector<double>& seconds) {
+// Returns a product of 8 experts at 16, 64, 256 and 1024 rows, with its times in milliseconds.
+MeasuredProduct product(Element element, int64_t width, const std::vector<double>& times) {
   std::vector<Curve::Point> points;
-  for (size_t i = 0; i < seconds.size(); ++i) points.push_back({16.0 * static_cast<double>(1 << (2 * i)), seconds[i]});
+  for (size_t i = 0; i < times.size(); ++i)
+    points.push_back({16.0 * static_cast<double>(1 << (2 * i)), 1e-3 * times[i]});
   return {element, GemmPass::forward, 8, width, width, Curve(points)};
 }
 

@@ -141,7 +141,7 @@ TEST(Machine, MustHaveTheSizeOfItsMeasurements) {
   for (const char* curve :
        {"copies: [{kind: copy, ", "kernels: [{class: norm, ", "attention: [{heads: 8, head_size: 64, "}) {
     const std::string both =
-        text + "measured: {nodes: 2, ranks_per_node: 8}\n" + curve + "points: [[65536, 1e-5], [131072, 2e-5]]}]\n";
+        text + "measured: {nodes: 2, ranks_per_node: 8}\n" + curve + "points: [[64, 1e-5], [128, 2e-5]]}]\n";
     EXPECT_EQ(refusal("measured: {nodes: 2", "measured: {nodes: 4", both), "accepted");
     EXPECT_EQ(refusal("name: test", "name: other", both),
               "c.yaml:3: machine.nodes (4) must be equal to measured.nodes (2); nearest: 2");

@@ -113,7 +113,7 @@ TEST_F(ScaleForecast, TableShowsUnknownStepsAndTheLimitOfTheCost) {
   // Each point takes 3 x 10.5 min, rounded up, and 3 min. The points run on one and on two nodes: 35 + 70 min of nodes.
   for (const char* part :
        {"ranks-1", "ranks-2", "unknown", "2 points, 3 runs each, 25 steps (5 of warm-up): unknown node-hours",
-        "at most 1.75 with the limit of 10 min per run", "no prediction of step times: why"})
+        "at most 2.1 with the limit of 10 min per run", "no prediction of step times: why"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
 }
 
