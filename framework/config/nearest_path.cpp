@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,6 +28,13 @@ std::vector<std::string> folders_in(const fs::path& folder) {
   }
   std::ranges::sort(names);
   return names;
+}
+
+// Returns a text like "a, b and 1 more" with the first `most` texts.
+std::string first_of(std::vector<std::string> texts, size_t most) {
+  const size_t left = texts.size() - std::min(texts.size(), most);
+  texts.resize(texts.size() - left);
+  return fmt::format("{}{}", fmt::join(texts, ", "), left > 0 ? fmt::format(" and {} more", left) : "");
 }
 
 }  // namespace
@@ -57,11 +65,8 @@ std::string nearest_folders(const std::string& text) {
   if (names.empty() || existing.empty() || existing == existing.root_path()) return "";
   std::vector<std::string> sorted = names;
   std::ranges::stable_sort(sorted, {}, [&](const std::string& name) { return edit_distance(missing, name); });
-  const size_t left = sorted.size() - std::min(sorted.size(), most);
-  sorted.resize(sorted.size() - left);
-  return fmt::format("; in '{}' there are: {}{}", base::escaped(existing.string()),
-                     base::escaped(fmt::format("{}", fmt::join(sorted, ", "))),
-                     left > 0 ? fmt::format(" and {} more", left) : "");
+  return fmt::format("; in '{}' there are: {}", base::escaped(existing.string()),
+                     base::escaped(first_of(std::move(sorted), most)));
 }
 
 std::string accepted_below(const std::string& folder, const std::function<bool(const fs::path&)>& accepted) {
@@ -72,9 +77,7 @@ std::string accepted_below(const std::string& folder, const std::function<bool(c
     if (accepted(at->path())) found.push_back(base::escaped(fmt::format("'{}'", at->path().string())));
   if (found.empty()) return "";
   std::ranges::sort(found);
-  const size_t left = found.size() - std::min(found.size(), most);
-  found.resize(found.size() - left);
-  return fmt::format("; below it: {}{}", fmt::join(found, ", "), left > 0 ? fmt::format(" and {} more", left) : "");
+  return "; below it: " + first_of(std::move(found), most);
 }
 
 }  // namespace hexad::config

@@ -183,31 +183,27 @@ test_script_waits_for_the_fewest_ranks() {
   expect_nothing_at log
 }
 
-# The launcher of this test is killed by the signal, like mpirun before it has a handler.
-test_signal_before_the_launcher_has_started_ends_the_script() {
-  local script
-  "$elastic" 1 2 bash -c 'echo >started; sleep 20; :' - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
-  script=$!
+# `expect_end_after_signal SCRIPT`: sends a signal to the script once its launcher has started, and waits for its end.
+expect_end_after_signal() {
+  local code=0
   wait_until test -e started
-  kill -USR1 "$script"
-  code=0
-  wait "$script" || code=$?
+  kill -USR1 "$1"
+  wait "$1" || code=$?
   expect_equal "$code" 75
   expect_text err "asked to end: exit code 75"
 }
 
+# The launcher of this test is killed by the signal, like mpirun before it has a handler.
+test_signal_before_the_launcher_has_started_ends_the_script() {
+  "$elastic" 1 2 bash -c 'echo >started; sleep 20; :' - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
+  expect_end_after_signal $!
+}
+
 # Like mpirun before its ranks have started, the launcher of this test drops the first signal.
 test_signal_that_the_launcher_drops_is_repeated() {
-  local script
   "$elastic" 1 2 bash -c 'trap "trap \"exit 75\" USR1" USR1; echo >started; for ((i = 0; i < 250; i++)); do sleep 0.1; done' - \
     '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
-  script=$!
-  wait_until test -e started
-  kill -USR1 "$script"
-  code=0
-  wait "$script" || code=$?
-  expect_equal "$code" 75
-  expect_text err "asked to end: exit code 75"
+  expect_end_after_signal $!
 }
 
 # Uses a launcher that loses ranks, and a program without a layout for the ranks that remain.

@@ -1,7 +1,6 @@
 #include "tools/hexad/commands/plan_output.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -63,11 +62,9 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   fmt::print("\nbound by: the largest part of the step");
   fmt::print("\ntime saved in the step of layout 1 by {:.0f}% more of a resource:", 100 * (unit_more - 1));
   std::string_view separator = " ";
-  for (const ResourceGain& g : plan.gains) {
-    const double percent = 100 * g.seconds / plan.best.front().step.seconds;
-    fmt::print("{}{} {:.1f}%", std::exchange(separator, ", "), base::enum_name(g.resource),
-               std::abs(percent) < 0.05 ? 0 : percent);  // rounding errors would print as -0.0%
-  }
+  for (const ResourceGain& g : plan.gains)
+    fmt::print("{}{} {}", std::exchange(separator, ", "), base::enum_name(g.resource),
+               base::human_percent(g.seconds / plan.best.front().step.seconds));
   fmt::print("\nrefused by the rules of:");
   separator = " ";
   for (const auto& [key, count] : plan.candidates.refused)
