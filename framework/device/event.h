@@ -44,7 +44,7 @@ class Event {
   /// Announces that a thread will wait: calls the hook installed by on_wait(), or makes on_wait() call a later hook
   /// immediately. Does not wait. Does nothing if the host's part is done.
   void expect() const;
-  /// Keeps `owner` alive until the host's part is done. Does nothing if the event has no host's part, or if it is done.
+  /// Keeps `owner` alive until the host's part is done. Does nothing if that part is done, or if there is none.
   void keep(std::shared_ptr<const void> owner) const;
   /// Calls `f` once the event is done. If the host's part is done, the calling thread waits for the device's part, if
   /// any, and calls `f`. Otherwise the thread that completes the host's part does this.

@@ -53,8 +53,9 @@ struct DeviceGroupOptions {
   /// Maximum size of a transfer in bytes. Longer transfers are divided into pieces, between which transfers of other
   /// classes can run. Exception: NCCL performs all_gather, and reduce_scatter without sum_of, as a whole.
   int64_t piece_bytes = 32 << 20;
-  /// True to register buffers with NCCL. Large parameters and gradients that are allocated later then occupy whole
-  /// blocks, which NCCL reads and writes without copying (nccl/registered.h).
+  /// True to register buffers with NCCL. Large parameters and gradients that are allocated once nccl::CardRank exists
+  /// then occupy whole blocks. NCCL reads and writes these without copying if links and algorithms permit
+  /// (nccl/registered.h).
   bool register_buffers = false;
   /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
   /// of group. If null, NCCL computes sums, in an order that depends on its version, the cards and their links.

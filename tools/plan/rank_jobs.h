@@ -34,7 +34,8 @@ class Queues {
     int lane;  // 0: collectives; above 0: messages, by peer and direction
     auto operator<=>(const Traffic&) const = default;
   };
-  /// Returns the number of the queue, which is a new number for new traffic.
+  /// Returns the number of the queue of `traffic`. Adds the queue if there is none. Throws std::logic_error if its
+  /// number would not be below `most`.
   int number_of(const Traffic& traffic);
   const Traffic& traffic(int queue) const { return traffic_[queue - device::lane_count]; }
 

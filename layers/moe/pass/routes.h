@@ -71,8 +71,8 @@ struct RowCollection {
   Tensor rows;                               // [T, K]: index of each slot's row among the gathered rows
 };
 
-/// Tokens [begin, end) of the op, which belong to one chunk. rows [end - begin, K] contains the index of each slot's
-/// row among the slot rows of the chunk.
+/// Tokens of one chunk: [begin, end), counted from this rank's first own token (Routes::begin). `rows` [end - begin, K]
+/// contains the index of each slot's row among the slot rows of the chunk.
 struct ChunkTokens {
   int64_t begin, end;
   Tensor rows;

@@ -271,7 +271,8 @@ class Planner {
                " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
   }
   [[noreturn]] void refuse_size(const Shortfall& lack) const {
-    const bool is_limit = lack.memory < tensor_memory(cluster_);  // the limit is the recipe's
+    // true if the limit is the recipe's memory.limit_bytes
+    const bool is_limit = lack.memory < tensor_memory(cluster_);
     base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(lack.least->context),
                " does not fit ", base::counted(lack.least->ranks, "rank"), " of ", options_.cluster,
                is_limit ? " within memory.limit_bytes: " : ": ", lack_text(planner(), lack, prices_.ranks_per_node()));

@@ -68,7 +68,7 @@ class Computation {
   }
 
  private:
-  // Returns `length`, rounded up to a length that tp and cp ranks can divide.
+  // Returns `length`, rounded up to a multiple of tp, or of 2 x tp x cp if cp is larger than 1 (see cp::ContextSplit).
   int64_t padded(int64_t length) const {
     const auto& mesh = instance_.mesh;
     const int64_t unit = mesh.size(Axis::tp) * (mesh.size(Axis::cp) > 1 ? 2 * mesh.size(Axis::cp) : 1);
