@@ -47,6 +47,14 @@ function(hexad_compile_headers precompiled set)
   target_precompile_headers(${precompiled} PRIVATE ${HEXAD_PRECOMPILED_${set}} ${ARGN})
   target_include_directories(${precompiled} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${precompiled} PRIVATE hexad_warnings fmt::fmt)  # with the flags of the users of the headers
+  if(HEXAD_CCACHE)
+    # ccache compares preprocessed sources, which have no comments. In a new build folder, it could therefore take a file
+    # whose headers have other comments. GCC recognises a header with #pragma once by its whole text, and would define
+    # the classes of a changed header twice. With CCACHE_DEPEND, ccache compares the headers.
+    set(launcher ${CMAKE_CXX_COMPILER_LAUNCHER})
+    list(INSERT launcher 3 CCACHE_DEPEND=1)
+    set_target_properties(${precompiled} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")
+  endif()
 endfunction()
 
 # Lets library `name` reuse the precompiled headers of its set. The other arguments are the libraries on which it

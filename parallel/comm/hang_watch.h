@@ -28,7 +28,7 @@ class HangWatch {
 
   /// Reason for an inquiry.
   enum class Looks : uint8_t {
-    for_hang,       // finds ranks that do not answer, hang in file work, wait for no other rank, or wait in a circle
+    for_hang,       // finds ranks that do not answer, hang in file work, wait for no other rank, or wait in a cycle
     for_lost_ranks  // finds only ranks that do not answer; ranks that answer may take as long as they need
   };
   /// Starts an inquiry about an overdue wait. An inquiry for a hang replaces an inquiry for lost ranks. In all other

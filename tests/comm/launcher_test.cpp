@@ -109,7 +109,7 @@ TEST_F(Launcher, AnnouncesRankAndSizeTogether) {
   hydra("8", "5");
   EXPECT_EQ(announced_world_size(), 8);
   EXPECT_EQ(announced_rank(), 5);
-  setenv("SLURM_PROCID", "3", 1);  // a batch script has this variable, but no number of tasks
+  setenv("SLURM_PROCID", "3", 1);  // set in batch scripts, too, but without SLURM_STEP_NUM_TASKS
   EXPECT_EQ(announced_rank(), 5);
 }
 

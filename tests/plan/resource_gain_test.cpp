@@ -1,4 +1,4 @@
-// Gains from more of each resource of a cluster.
+// Time that a step saves if a resource of the cluster is faster.
 #include "tools/plan/resource_gain.h"
 
 #include <gtest/gtest.h>

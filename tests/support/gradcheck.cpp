@@ -14,9 +14,10 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Step h of the five-point formula (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h. Its truncation error is about h^4 times
-// the fifth derivative, and its rounding error is u |L| / h. This h balances both for a fifth derivative of 1e5, which
-// is typical of a few layers.
+// Step h of the five-point formula (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h. The truncation error is about h^4 / 30
+// times the fifth derivative. The rounding error is about u M / h, where u is the unit roundoff of f64 and M is
+// Loss::magnitude. The constant `truncation`, without 1 / 30, allows for a fifth derivative of 1e5 times the slope,
+// which a few layers may have.
 constexpr double step = 3e-4;
 constexpr double truncation = 1e5 * step * step * step * step;
 constexpr int64_t elementwise_limit = 200;

@@ -19,10 +19,11 @@ inline constexpr int64_t never_dense = int64_t{1} << 40;
 /// such number, and none if the cluster has no dense and grouped measurements of the same shape.
 std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element element, int64_t inputs, int64_t outputs);
 
-/// Sets schedule.moe.dense_rows: auto to measured_dense_rows() of schedule.profile, in every stage with gemms: by_load
-/// or auto. The shape is a rank's share of an expert: hidden x expert_hidden / etp. Without experts, without a profile,
-/// or without such measurements, it remains `auto`. With gemms: auto, it also remains `auto` if dense GEMMs are never
-/// faster, so that by_load is not tried. Returns a line for the log, or an empty text if nothing was found.
+/// Replaces `schedule.moe.dense_rows: auto` by measured_dense_rows() of the cluster in schedule.profile, in every stage
+/// with gemms: by_load or auto. The shape is a rank's share of an expert: hidden x expert_hidden / etp. If there are no
+/// experts, no profile or no such measurements, the key remains `auto`. If gemms is auto and dense GEMMs are never
+/// faster, the key also remains `auto`, so that by_load is not tried. Returns a line for the log, or an empty text if
+/// there are no such measurements.
 std::string take_dense_rows(train::Recipe& recipe);
 
 }  // namespace hexad::plan

@@ -89,7 +89,8 @@ struct IssuePart {
 /// Repetition of a part. `part` must outlive the object.
 struct RepeatedPart {
   const IssuePart* part;
-  // The repeated mark of each mark of the part, in order; null if no operation precedes it.
+  // Marks of the repetition: one for each entry of part->marks, in this order. A mark is null if no operation of the
+  // repetition precedes it.
   std::vector<std::shared_ptr<const IssueMark>> marks{};
 };
 

@@ -1,4 +1,4 @@
-// Evaluation and generation with the schedule that a run chose.
+// Reuse of the MoE schedule that a training run chose.
 #include "tools/train/checkpoint/chosen_schedule.h"
 
 #include <gtest/gtest.h>
