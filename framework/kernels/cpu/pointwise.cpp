@@ -140,8 +140,8 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   });
 }
 
-// Computes blocks whose sums fit in the first-level cache, so that every addend is read once and the result is written
-// once.
+// Sums the addends elementwise in [first, end), block by block. The sums of a block fit in the first-level cache, so
+// that every addend is read once and the result is written once.
 template <class T>
 void sum_blocks(T* out, const std::vector<const T*>& addends, int64_t first, int64_t end) {
   using A = accumulator_t<T>;
