@@ -21,7 +21,7 @@ test_plan_is_a_valid_recipe() {
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain \
     --svg plan.svg
   expect_text out "16 ranks" "simulated completely: 20 layouts; tried: " " of schedule, order and offload" " ms (" \
-    "32 published steps" "even " "p99 " "worst " "bound by" \
+    "52 published steps" "even " "p99 " "worst " "bound by" \
     "time saved in the step of layout 1 by 10% more of a resource: " " 1 " "10 " "tokens/s" \
     "refused by the rules of:" "not modelled: " "from layout 1 to layout 2" "from layout 1 to the unchanged recipe, "
   expect_text err "wrote best.yaml; train with: mpirun -np 16 " "wrote plan.svg"
@@ -254,7 +254,7 @@ test_step_is_simulated_with_its_timeline() {
   write_model
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 parallel.zero=1 \
     --trace step.json.gz
-  expect_text out "step time" " to " "32 published steps" "tokens/s" "MFU" "Shares of a step"
+  expect_text out "step time" " to " "52 published steps" "tokens/s" "MFU" "Shares of a step"
   expect_file step.json.gz
   if command -v python3 >/dev/null; then
     gunzip -c step.json.gz | python3 -m json.tool >/dev/null || failed "step.json.gz is not JSON"
@@ -280,7 +280,7 @@ test_slower_network_makes_a_slower_step() {
 test_validate_estimates_a_step_on_a_cluster() {
   write_model
   expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml"
-  expect_text out "a step on " "latency" "32 published steps" "throughput" "MFU"
+  expect_text out "a step on " "latency" "52 published steps" "throughput" "MFU"
   expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml" --json
   expect_text out '"step": {' '"seconds_interval": [' '"tokens_per_second": '
 }
