@@ -120,7 +120,9 @@ for part in hosts left_out run; do . "$parts/$part.sh" || exit 4; done
 # Ends the script with the exit code of the run.
 end() { # CODE
   if [ "$1" -eq 75 ] && was_requeued && [ "$(time_of_checkpoint)" == "$saved_first" ]; then
-    say "nothing was saved since Slurm requeued the job; is the time limit too short for a start and a step?" \
+    local reason="is the time limit too short for a start and a step?"
+    [ "$failures" -eq 0 ] || reason="starts without a new checkpoint: $failures; their messages are above"
+    say "nothing was saved since Slurm requeued the job; $reason" \
       "Exit code 1 instead of 75, so that the job is not requeued again"
     exit 1
   fi

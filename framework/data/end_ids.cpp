@@ -23,7 +23,7 @@ bool is_mark(std::string_view text) { return text.size() > 2 && text.starts_with
 
 // Adds an element of eos_token_id.
 void add_end(const Json& value, const std::string& path, const Tokenizer& tokenizer, EndIds& found) {
-  const std::string ignored = cat(path, ": eos_token_id is ignored where it is ");
+  const std::string ignored = cat(path, ": ignored the eos_token_id ");
   const int32_t size = tokenizer.vocab_size();
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= static_cast<uint64_t>(size)) {
     found.warnings.push_back(

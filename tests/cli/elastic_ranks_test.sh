@@ -372,7 +372,7 @@ test_requeued_job_that_saves_nothing_again_ends() {
   write_program 'exit 75'
   expect 75 "$elastic" --tries 1 1 2 "${fake_run[@]}"
   SLURM_RESTART_COUNT=1 expect 1 "$elastic" --tries 1 1 2 "${fake_run[@]}"
-  expect_text err "nothing was saved since Slurm requeued the job"
+  expect_text err "nothing was saved since Slurm requeued the job; starts without a new checkpoint: 1"
   write_program 'wait_for_signal 2 75'
   SLURM_RESTART_COUNT=1 "$elastic" 1 2 "${fake_run[@]}" >out 2>err &
   local script=$!

@@ -183,7 +183,7 @@ test_imported_model_is_asked_with_its_chat_template() {
   expect 0 "$HEXAD" generate run --chat-form model --prompt "the 3" --max-tokens 3 --json
   expect_text out '"prompt": "the 3"'
   expect_no_text out "assistant: "
-  expect_text err "hugging_face/generation_config.json: eos_token_id is ignored where it is 2, which is the text"
+  expect_text err "hugging_face/generation_config.json: ignored the eos_token_id 2, which is the text"
   rm -r imported
   expect 2 "$HEXAD" generate run --chat-form model --prompt "the 3"
   expect_text err "its run did not start from an imported model, or the import has been removed" "choose a named form"

@@ -47,7 +47,7 @@ TEST(EndIds, IdsOutsideOfTheVocabularyAndTextAreIgnoredWithAWarning) {
   const EndIds found = end_ids(*tokenizer_of_a_model(), folder.path());
   EXPECT_EQ(found.ids, (Ids{258, 259}));
   ASSERT_EQ(found.warnings.size(), 4u);
-  const std::string ignored = path + ": eos_token_id is ignored where it is ";
+  const std::string ignored = path + ": ignored the eos_token_id ";
   EXPECT_EQ(found.warnings[0], ignored + "9999, expected an id of the tokenizer, 0 to 260");
   EXPECT_EQ(found.warnings[1], ignored + "-1, expected an id of the tokenizer, 0 to 260");
   EXPECT_EQ(found.warnings[2], ignored + "a string, expected an id of the tokenizer, 0 to 260");

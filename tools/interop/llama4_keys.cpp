@@ -96,7 +96,8 @@ void read_llama4(const Json& config, ModelKeys& keys, const std::string& where) 
   const std::vector<bool> without = blocks_without_rotary(config, layers, where);
   const int64_t every = period_of_marks(without, "no_rope_layers", where);
   if (every == 1)
-    fail(ExitCode::data, where, ": no_rope_layers is 0 for all blocks, expected rotary positions in some");
+    fail(ExitCode::data, where,
+         ": no_rope_layers is 0 for all blocks, expected 1 for each block with rotary positions");
   keys.set("model.no_rotary_every", every, where);
 
   const std::vector<bool> whole = marks_of_full_attention(config, without, where);

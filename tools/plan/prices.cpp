@@ -30,6 +30,15 @@ struct Prices::Tables {
                    " and no section machine; measure with hexad profile, or add a section machine");
     return *described;
   }
+  // Returns the description. Throws Error(usage) if there is none. For work on `dtype`, whose products were not
+  // measured.
+  const DescribedPrices& description_of(base::Dtype dtype) const {
+    if (!described && dtype == base::Dtype::f64)
+      fail_cluster(
+          "the cluster has no section machine, which predictions of f64 need, because hexad profile measures only f32 "
+          "and bf16; add it, or predict with train.precision=f32");
+    return description("products of ", base::name_of(dtype));
+  }
 };
 
 Prices::Prices(const Cluster& cluster) {
@@ -59,8 +68,7 @@ double Prices::product(const Product& p, double largest) const {
                 ", ", p.groups, " groups; expected sizes above 0 and at least 1 group");
   base::require(largest * (1 + 1e-9) >= p.rows / p.groups, "[Prices] the largest of ", p.groups, " groups has ",
                 largest, " rows; expected at least ", p.rows / p.groups, ", the mean of ", p.rows, " rows");
-  if (!tables_->measured.has_products(p.dtype))
-    return tables_->description("products of ", base::name_of(p.dtype)).product(p, largest);
+  if (!tables_->measured.has_products(p.dtype)) return tables_->description_of(p.dtype).product(p, largest);
   return tables_->measured.product(p) + (p.extra_bytes > 0 ? memory_bound(p.extra_bytes) : 0);
 }
 
@@ -69,7 +77,7 @@ double Prices::attention(const Attention& a) const {
   base::require(a.head_dim > 0, "[Prices] head_dim of attention is ", a.head_dim, ", expected above 0");
   if (const auto seconds = tables_->kernels.attention(a)) return *seconds;
   if (tables_->measured.has_products(a.dtype)) return tables_->measured.attention(a);
-  return tables_->description("products of ", base::name_of(a.dtype)).attention(a);
+  return tables_->description_of(a.dtype).attention(a);
 }
 
 double Prices::memory_bound(double bytes, double kernels) const {

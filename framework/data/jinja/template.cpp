@@ -237,7 +237,7 @@ class Renderer {
   Value call_macro(const Statement& macro, const Arguments& given, const Site& here) {
     require_parameters(macro, given, here);
     if (++calls_ > most_nested_calls)
-      here.refuse("macros call each other more than ", most_nested_calls, " times, the maximum");
+      here.refuse("macro calls are nested more than ", most_nested_calls, " deep, the maximum");
     here.spend(scopes_.variables());
     Scopes outer_scopes = std::exchange(scopes_, scopes_.of_macro());
     Text outer_text = std::exchange(out_, Text());

@@ -152,7 +152,7 @@ TEST(ChatTemplateRefusal, MistakesInMacrosAreNamed) {
       {"{% macro a(b) %}{% endmacro %}{{ a(c=2) }}", "the macro 'a' has no parameter 'c'"},
       {"\n{% for m in messages %}{% macro a() %}{% endmacro %}{% endfor %}",
        "t.jinja:2: the macro 'a' is in a loop, a macro or {% generation %}, expected it outside of these"},
-      {"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "macros call each other more than 8 times"},
+      {"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "macro calls are nested more than 8 deep"},
   });
 }
 

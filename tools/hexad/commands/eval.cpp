@@ -70,7 +70,8 @@ ExitCode eval_heldout(const EvalArguments& options, const Extensions& extensions
   const data::TrainingData data = open_data_on_ranks(recipe, extensions, world.group(), world.file_work());
   if (!data.heldout)
     fail(ExitCode::usage,
-         "the recipe's data have no held-out part; prepare the dataset with --heldout, or set data.dataset");
+         "the recipe's data have no held-out part to evaluate; prepare the dataset with --heldout SHARE, or choose "
+         "another one with data.dataset=FOLDER");
   if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
   const auto instance = loaded(run, extensions, world);
   phase.reset();
