@@ -56,7 +56,7 @@ test_elastic_job_is_requeued_unless_it_is_cancelled() {
   expect_equal "$(cat requeued)" "requeue 5"
 }
 
-test_job_is_requeued_after_75_only() {
+test_job_is_requeued_after_75_but_not_after_an_error() {
   local script
   for script in one-node many-nodes gpus array; do
     fake_slurm 75
@@ -66,6 +66,21 @@ test_job_is_requeued_after_75_only() {
     fake_slurm 4
     expect 4 submit $script
     expect_nothing_at requeued
+  done
+}
+
+test_job_on_several_nodes_is_requeued_after_lost_ranks() {
+  local script code
+  for script in many-nodes gpus; do
+    for code in 6 7 137; do
+      fake_slurm $code
+      expect $code submit $script
+      expect_equal "$(cat requeued)" "requeue 5"
+      fake_slurm $code
+      SLURM_RESTART_COUNT=1 expect 1 submit $script
+      expect_text err "$script.sbatch: ended before the run saved" "name the ranks that were lost"
+      expect_nothing_at requeued
+    done
   done
 }
 

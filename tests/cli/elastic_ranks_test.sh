@@ -153,6 +153,17 @@ test_unreachable_hosts_are_omitted() {
   expect_count 0 err "fails; goes on"
 }
 
+# ssh ends with 255 if it does not reach a host.
+test_an_unreachable_host_does_not_hide_others() {
+  printf 'n%s\n' {1..40} >hosts
+  printf '#!/usr/bin/env bash\n[ "$1" != n1 ] || exit 255\nsleep 0.2\n' >reach.sh
+  chmod +x reach.sh
+  expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 40 bash -c "$(fake 0)" - '{ranks}' '{nodes}' "$HEXAD" train tiny.yaml
+  expect_count 1 err "elastic.sh: n1: './reach.sh HOST true' fails"
+  expect_no_text err xargs
+  expect_text log "32 32 $HEXAD"  # of 39
+}
+
 test_script_waits_for_the_fewest_ranks() {
   local script
   echo 1 >left

@@ -12,6 +12,7 @@ endless=(train.steps=1000000 train.log_every=100000 checkpoint.every=0)
 state_of() { scontrol show job "$1" | grep -oE 'JobState=\w+' | cut -d= -f2; }
 # `is JOB STATE`: true if the job has this state.
 is() { [ "$(state_of "$1")" == "$2" ]; }
+was_requeued() { grep -q 'Restarts=1' <<<"$(scontrol show job "$1")"; }
 is_over() { ! grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)' <<<"$(scontrol show job "$1")"; }
 # `says FILE TEXT`: true if the file contains the text.
 says() { grep -qF -- "$2" "$1" 2>/dev/null; }
@@ -272,6 +273,19 @@ test_elastic_script_continues_without_a_lost_node() {
   wait_until is "$job" PENDING
   scancel "$job"
   expect 0 "$HEXAD" inspect run --verify
+}
+
+# The ranks that are left notice the lost node after 10 s, Slurm after 60 s.
+test_script_for_many_nodes_is_requeued_before_slurm_notices_a_lost_node() {
+  all=($(nodes))  # not local: the trap runs after the function
+  trap 'bring_back "${all[1]}"' EXIT
+  submit_script many-nodes --nodes=2 -- tiny.yaml run.dir=run "${endless[@]}" batch.global=256 parallel.ep=4 \
+    distributed.watchdog_seconds=10
+  wait_until has_steps run 3
+  kill -9 $(ip netns pids "${all[1]}")
+  sleep 15
+  wait_until was_requeued "$job"  # it becomes pending when Slurm notices
+  expect_text many-nodes.out "hang: 10 s in operation" "does not answer"
 }
 
 # The test ends before Slurm itself notices the missing node.

@@ -26,9 +26,10 @@ read_hostfile() {
 hosts_of_file() {
   local lines answering
   lines=$(read_hostfile) || return
+  # `if` ends with 0 if the command fails. xargs would stop after an exit code of 255, which is that of ssh.
   # shellcheck disable=SC2086,SC2016
   answering=$(cut -d ' ' -f 1 <<<"$lines" | sort -u |
-    xargs -r -P 64 -I '{}' sh -c 'timeout 15 "$@" true </dev/null >/dev/null 2>&1 && echo "$0"' '{}' $reach '{}')
+    xargs -r -P 64 -I '{}' sh -c 'if timeout 15 "$@" true </dev/null >/dev/null 2>&1; then echo "$0"; fi' '{}' $reach '{}')
   awk 'NR == FNR { answers[$1]; next } $1 in answers { print; next } { print $1, 0, "lost" }' \
     <(echo "$answering") - <<<"$lines"
 }
