@@ -53,10 +53,9 @@ class ModelForm final : public ConversationForm {
   jinja::Template template_;
   std::optional<jinja::Template> tool_template_;  // for conversations that list tools; missing: template_
   Words words_, tool_words_;                      // names and other words in each template
-  std::string tool_problem_;                      // problem of the template that tool_template_ would be
+  std::string tool_problem_;                      // why tool_template_ cannot be used; empty: it can, or is missing
   jinja::Variables tokens_;                       // special tokens
-  std::string end_, tool_end_;                    // marks of both templates after an answer without calls; empty:
-                                                  // not known
+  std::string end_, tool_end_;                    // texts that end an answer without calls; empty: not known
 };
 
 }  // namespace hexad::data

@@ -62,8 +62,8 @@ double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong) {
   return largest;
 }
 
-// Returns the largest relative difference of a piece of the given rows of two tensors [R, ...]. If no suitable piece
-// divides a row, whole rows are compared.
+// Divides the given rows of two tensors [R, ...] into pieces of equal width, and returns the largest relative
+// difference of two corresponding pieces. If no suitable width divides a row, whole rows are compared.
 double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong, ContestRows rows) {
   base::require(right.shape() == wrong.shape() && right.dtype() == wrong.dtype(), "[duel] results are ", right.dtype(),
                 " ", right.shape(), " and ", wrong.dtype(), " ", wrong.shape(), "; expected the same shape and dtype");

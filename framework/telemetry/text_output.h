@@ -18,8 +18,8 @@ enum class Stuck : uint8_t {
 /// read is no error (see Stuck).
 class TextOutput {
  public:
-  /// `fd` must be 1 or 2, except in tests. It is treated as a terminal if it is one and TERM is not "dumb". Under Open
-  /// MPI's mpirun, `fd` may also be a pipe, and the output of mpirun must be a terminal.
+  /// Writes to `fd`: 1 or 2, or any in tests. is_terminal() is true if `fd` is a terminal and TERM is not "dumb". Under
+  /// Open MPI's mpirun, `fd` may be a pipe instead, if the output of mpirun itself is a terminal.
   explicit TextOutput(int fd, Stuck stuck = Stuck::wait);
   bool is_terminal() const { return terminal_; }
   /// Returns the current number of columns of the terminal; 80 if it is unknown. The terminal may be resized between

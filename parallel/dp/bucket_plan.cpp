@@ -39,6 +39,11 @@ Bucket empty_bucket_for(const Parameter& p, const mesh::Mesh& mesh, Zero asked, 
 
 }  // namespace
 
+int64_t suitable_unit_bytes(int ranks, bool on_gpus) {
+  constexpr int64_t mebibyte = 1 << 20;
+  return on_gpus ? std::clamp(4 * ranks * mebibyte, 32 * mebibyte, 512 * mebibyte) : 4 * mebibyte;
+}
+
 FlatRange Bucket::share(const Entry& e) const {
   const FlatRange mine = intersection(piece(), {e.begin, e.begin + e.parameter->shape().numel()});
   return mine.empty() ? FlatRange{} : FlatRange{mine.begin - e.begin, mine.end - e.begin};

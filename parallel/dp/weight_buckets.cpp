@@ -80,25 +80,17 @@ void WeightBuckets::release(State& s, Stream& stream) {
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();
 }
 
-void WeightBuckets::move_on(size_t unit) {
-  followed_[{before_, current_}] = unit;
-  before_ = current_;
-  current_ = unit;
-}
-
 GatheredWeights WeightBuckets::gather_weights(Parameter& p, Stream& stream) {
   State& wanted = states_[plan_.place(p).bucket];
   if (keeps_all(wanted)) return {.stay = {}, .arrived = wanted.gathered};
   std::shared_ptr<const void> stay = wanted.holders.lock();
   if (!stay) wanted.holders = stay = std::make_shared<char>();
-  if (const size_t unit = wanted.bucket->unit; current_ != unit) {
-    move_on(unit);
-    const auto it = followed_.find({before_, current_});
-    const size_t expected = it == followed_.end() ? none : it->second;
+  if (const size_t unit = wanted.bucket->unit; order_.current() != unit) {
+    const size_t expected = order_.use(unit);
     for (State& s : states_)
       if (gathers(s) && s.bucket->unit != unit && s.bucket->unit != expected && s.holders.expired()) release(s, stream);
     gather(unit, stream);
-    if (expected != none) gather(expected, stream);
+    if (expected != UnitOrder::none) gather(expected, stream);
   }
   return {std::move(stay), wanted.gathered};
 }
@@ -112,8 +104,7 @@ void WeightBuckets::complete(Stream& stream) {
 }
 
 void WeightBuckets::update(Stream& stream, const std::function<void()>& change, Arrival arrival) {
-  move_on(none);
-  before_ = none;
+  order_.end_step();
   for (State& s : states_) {
     if (!gathers(s)) continue;
     require(s.holders.expired(), "[buckets] ", s.bucket->entries.front().parameter->name(),

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "parallel/dp/bucket_plan.h"
+#include "parallel/dp/unit_order.h"
 
 namespace hexad::dp {
 
@@ -25,7 +25,7 @@ enum class Arrival : uint8_t { now, at_use };
 /// - Zero::weights: this rank stores only its piece of each bucket.
 ///   - A use of a parameter gathers the buckets of its unit, begins to gather the next unit, and frees all buckets of
 ///     other units that are not held. Thus two units and all held buckets are in memory at a time. The next unit is
-///     predicted: it is the unit that last followed the same two units.
+///     predicted from the order of uses in the step before (UnitOrder).
 ///   - The units to gather depend only on the order of uses. Therefore the ranks of a group must use and hold
 ///     parameters in the same order, and release them between the same uses. Code that reads weights depending on
 ///     tokens, for example only those of experts that have rows, must hold the weights.
@@ -63,8 +63,6 @@ class WeightBuckets final : public autograd::ParameterStorage {
     device::Event gathered;
     std::weak_ptr<const void> holders{};  // expired if no parameter of the bucket is held
   };
-  static constexpr size_t none = ~size_t{0};  // no unit
-
   /// True if all of the bucket's weights are always in `memory`.
   bool keeps_all(const State& s) const { return s.bucket->zero != Zero::nothing && !gathers(s); }
   /// True if the bucket's weights are gathered at each use.
@@ -75,7 +73,6 @@ class WeightBuckets final : public autograd::ParameterStorage {
   /// Frees the weights of a bucket, whose gather may still be in flight. Later work on `stream` waits for the gather,
   /// because this work may overwrite this rank's piece, which the gather reads.
   void release(State& s, Stream& stream);
-  void move_on(size_t unit);
 
   const BucketPlan& plan_;
   /// Communicator that gathers the buckets of a group.
@@ -86,9 +83,8 @@ class WeightBuckets final : public autograd::ParameterStorage {
   // Gatherers in order of creation, which is the same on all ranks: the ranks must also destroy communicators in the
   // same order.
   std::vector<Gatherer> gatherers_;
-  std::vector<State> states_;                             // state of each bucket
-  size_t before_ = none, current_ = none;                 // the two units that were used last, in this order
-  std::map<std::pair<size_t, size_t>, size_t> followed_;  // next unit, keyed by the two units before it
+  std::vector<State> states_;  // state of each bucket
+  UnitOrder order_;
 };
 
 }  // namespace hexad::dp

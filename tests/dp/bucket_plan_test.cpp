@@ -115,5 +115,14 @@ TEST(BucketPlan, RanksWithUnevenExpertsAgreeOnDenseBuckets) {
   EXPECT_EQ(dense.size(), 1u);
 }
 
+TEST(BucketPlan, SuitableUnitsGrowWithTheRanksOnGpus) {
+  constexpr int64_t mebibyte = 1 << 20;
+  for (const int ranks : {1, 2, 64, 4096}) EXPECT_EQ(dp::suitable_unit_bytes(ranks, false), 4 * mebibyte) << ranks;
+  EXPECT_EQ(dp::suitable_unit_bytes(1, true), 32 * mebibyte);
+  EXPECT_EQ(dp::suitable_unit_bytes(8, true), 32 * mebibyte);
+  EXPECT_EQ(dp::suitable_unit_bytes(32, true), 128 * mebibyte);
+  EXPECT_EQ(dp::suitable_unit_bytes(1024, true), 512 * mebibyte);
+}
+
 }  // namespace
 }  // namespace hexad::tests

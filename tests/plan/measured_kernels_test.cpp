@@ -74,15 +74,16 @@ TEST(AttentionCurves, GiveTheMeasuredTimes) {
   EXPECT_DOUBLE_EQ(prices.attention(a), 0.01);
 }
 
-TEST(AttentionCurves, HaveALinearRateUpToTheLastPointAndAConstantOneBeyond) {
-  const Prices prices(load_text(text));
-  const double rate = flops_of(8, 64, 128) / 0.001;  // at 128 positions; twice as high at 256
-  Attention a{.dtype = Dtype::f32, .flops = 1e6, .sequence = 192, .head_dim = 64, .heads = 8};
-  EXPECT_DOUBLE_EQ(prices.attention(a), 1e6 / (1.5 * rate));
-  a.sequence = 4096;
-  EXPECT_DOUBLE_EQ(prices.attention(a), 1e6 / (2 * rate));
-  a.sequence = 64;
-  EXPECT_DOUBLE_EQ(prices.attention(a), 1e6 / (0.5 * rate));
+TEST(AttentionCurves, HaveALinearTimeForAPositionAlsoBeyondTheLastPoint) {
+  const Prices prices(load_text(with("[[128, 0.001], [256, 0.002]]", "[[128, 0.001], [256, 0.004]]")));
+  const auto seconds = [&](double positions) {
+    return prices.attention(
+        {.dtype = Dtype::f32, .flops = flops_of(8, 64, positions), .sequence = positions, .head_dim = 64, .heads = 8});
+  };
+  const double first = 0.001 / 128;  // seconds for each of 128 positions; twice as many for each of 256
+  EXPECT_DOUBLE_EQ(seconds(192), 192 * 1.5 * first);
+  EXPECT_DOUBLE_EQ(seconds(4096), 4096 * 32 * first);
+  EXPECT_DOUBLE_EQ(seconds(64), 64 * first) << "shorter sequences take as long for each position as the shortest one";
 }
 
 TEST(AttentionCurves, AreChosenByHeadSizeThenPassThenHeads) {
@@ -129,7 +130,9 @@ TEST(KernelClasses, CoverTheFamilies) {
   EXPECT_EQ(class_of("router", "forward"), KernelClass::router);
   EXPECT_EQ(class_of("cross_entropy", "forward"), KernelClass::loss);
   EXPECT_EQ(class_of("optimizer", "adamw"), KernelClass::optimizer);
-  EXPECT_EQ(class_of("optimizer", "squared_norm"), KernelClass::norm);
+  EXPECT_EQ(class_of("optimizer", "squared_norm"), KernelClass::reduction);
+  EXPECT_EQ(class_of("gelu", "backward"), KernelClass::gelu);
+  EXPECT_EQ(class_of("rotary", "apply"), KernelClass::activation);
 }
 
 TEST(RecordPrices, AddTheHostsTimeToKernelsAndCopiesOnly) {
@@ -149,6 +152,17 @@ TEST(RecordPrices, AddTheHostsTimeToKernelsAndCopiesOnly) {
       seconds("attention", "backward", device::AttentionWork{Dtype::f32, true, 4 * flops_of(8, 64, 128), 128, 64, 16}),
       2 * 0.005 + 7e-6);
   EXPECT_EQ(seconds("comm", "barrier", device::CommunicationWork{0, 0, 0, 0}), 0);
+}
+
+TEST(RecordPrices, AddTheHandoffToOperationsOfOtherLanes) {
+  const StepPrices prices(load_text(text + "handoff: 2e-5\n"), 2);
+  const StepRecord record{.rank = 0, .issues = {}, .groups = {}, .spans = {}};
+  const RecordPrices priced(prices, record);
+  const auto seconds = [&](device::Lane lane) {
+    return priced.seconds({"rms_norm", "forward", lane, device::MemoryWork{8192, Dtype::bf16}, -1, {}});
+  };
+  EXPECT_DOUBLE_EQ(seconds(device::Lane::compute), 10e-6 + 7e-6);
+  EXPECT_DOUBLE_EQ(seconds(device::Lane::copy), 10e-6 + 7e-6 + 2e-5);
 }
 
 TEST(KernelFile, RoundTrips) {
@@ -172,8 +186,8 @@ TEST(KernelFile, IsRefusedWithTheLine) {
   EXPECT_EQ(refusal("[[128, 0.001], [256, 0.002]]", "0.001"),
             "c.yaml:6: attention.0.points (0.001) must be a list of points [[size, seconds], ...]");
   EXPECT_EQ(refusal("class: pointwise", "class: x"),
-            "c.yaml:11: kernels.0.class (x) must be one of pointwise, activation, norm, permute, router, loss, "
-            "optimizer");
+            "c.yaml:11: kernels.0.class (x) must be one of pointwise, activation, gelu, norm, reduction, permute, "
+            "router, loss, optimizer");
   EXPECT_EQ(refusal("[[4096, 1e-6]", "[[-1, 1e-6]"),
             "c.yaml:11: kernels.0.points ([[-1, 1e-06], [8192, 2e-06]]) must have sizes above 0");
   EXPECT_EQ(
@@ -191,7 +205,9 @@ TEST(OlderKernelFile, HasNamedAssumptions) {
   EXPECT_EQ(has(text, "memory-bound kernels"), 0);
   EXPECT_EQ(has(text, "kernels of class loss: priced like a copy of half their bytes"), 1);
   EXPECT_EQ(has(text, "kernels of class pointwise: the same bytes/s in f32 and bf16"), 1);
-  EXPECT_EQ(has(text, "kernels of class norm"), 0);
+  EXPECT_EQ(has(text, "kernels of class norm:"), 0);
+  EXPECT_EQ(has(text, "kernels of class reduction: priced like kernels of class norm"), 1);
+  EXPECT_EQ(has(text, "kernels of class gelu: priced like a copy of half their bytes"), 1);
   EXPECT_EQ(has(with("class: pointwise", "class: router"), "kernels of class router"), 0) << "routers work in f32";
   EXPECT_EQ(has(text, "host: no time"), 0);
   const std::string older = text.substr(0, text.find("attention:")) + text.substr(text.find("copies:"));

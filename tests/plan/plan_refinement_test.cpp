@@ -149,7 +149,7 @@ TEST(PlanRefinement, FindsAnOrderWithDataParallelRanksOnANode) {
 TEST(PlanRefinement, KeepsTheOrderOnRequest) {
   const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks, .orders = false});
   EXPECT_FALSE(r.recipe().parallel.order);
-  EXPECT_EQ(r.changes(), 0) << "nothing but the order of this dense model can be changed";
+  EXPECT_EQ(r.changes(), 2) << "of this dense model, only the order and the size of buckets can be changed";
 }
 
 TEST(PlanRefinement, TriesNoOrderForLessMemory) {
@@ -160,7 +160,23 @@ TEST(PlanRefinement, TriesNoOrderForLessMemory) {
 
 TEST(PlanRefinement, TriesNoOrderOnOneNode) {
   const Refined r(dense, {"parallel.pp=2"}, two_nodes(), {.world = 8});
-  EXPECT_EQ(r.changes(), 0);
+  EXPECT_EQ(r.changes(), 2) << "larger and smaller buckets";
+  EXPECT_FALSE(r.recipe().parallel.order);
+}
+
+TEST(PlanRefinement, TriesLargerAndSmallerBuckets) {
+  const auto sizes = [](const Recipe& recipe) {
+    const Refined r(dense, {"parallel.pp=2"}, two_nodes(), {.world = 8}, 0);
+    std::vector<int64_t> all;
+    for (const Changes of_key : changes_by_key())
+      for (const Recipe& c : of_key(recipe, r.site()))
+        if (c.distributed.bucket_bytes) all.push_back(*c.distributed.bucket_bytes);
+    return all;
+  };
+  Recipe recipe = Refined(dense, {"parallel.pp=2"}, two_nodes(), {.world = 8}, 0).recipe();
+  EXPECT_EQ(sizes(recipe), (std::vector<int64_t>{16 << 20, 1 << 20})) << "auto is 4 MiB on CPUs";
+  recipe.parallel.pp = 8;
+  EXPECT_EQ(sizes(recipe), std::vector<int64_t>{}) << "no two ranks hold the same weights";
 }
 
 TEST(PlanRefinement, TriesFewLegalOrders) {

@@ -124,6 +124,8 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   for (const MeasuredKernels& k : cluster.kernels) EXPECT_GE(k.points.points.size(), 2u);
   ASSERT_TRUE(cluster.operation);
   EXPECT_LE(*cluster.operation, longest_operation);
+  ASSERT_TRUE(cluster.handoff);
+  EXPECT_LE(*cluster.handoff, longest_operation);
   EXPECT_EQ(cluster.copies.size(), enum_names(CopyKind{}).size());
   EXPECT_EQ(cluster.slowdowns.size(), 4u * 3u + 4u)
       << "each lane is measured with each other lane, and with all other lanes";

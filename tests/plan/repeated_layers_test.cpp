@@ -185,6 +185,23 @@ INSTANTIATE_TEST_SUITE_P(, RepeatedLayers, testing::ValuesIn(layouts()), name_of
 INSTANTIATE_TEST_SUITE_P(Divided, RepeatedLayers, testing::ValuesIn(divided_layouts()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(, MemoryOfRepeatedLayers, testing::ValuesIn(layouts()), name_of_case);
 
+// Where units end elsewhere in each of the equal layers, layers cannot be repeated, which the first step shows.
+TEST(RepeatedLayersOfRecords, AreGivenUpWhereUnitsDivideEqualLayersDifferently) {
+  for (int64_t unit = 4 << 10; unit < 2 << 20; unit += unit / 2) {
+    SCOPED_TRACE(unit);
+    const Recipe r = recipe_with(
+        {"parallel.zero=3", "model.layers=8", "batch.global=8", base::cat("distributed.bucket_bytes=", unit)});
+    const mesh::Layout layout(r.parallel.sizes(), 2);
+    const train::Extensions extensions;
+    RunOnMeta run(r, extensions, layout, 0, RoutingLoad::even, RunOnMeta::Record::issues);
+    run.follow_spans();
+    run.step(4), run.step(4);
+    const StepRecord expected = record_step(run, 4, 0);
+    const std::vector<int64_t> counts{4};
+    expect_equal(expected, record_steps(r, {}, layout, 0, RoutingLoad::even, counts).front());
+  }
+}
+
 // A step of one micro-batch repeats layers, but no passes.
 TEST(RepeatedLayersOfRecords, GiveTheRecordsOfWholeSteps) {
   for (const char* zero : {"parallel.zero=0", "parallel.zero=1", "parallel.zero=3"}) {

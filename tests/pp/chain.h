@@ -1,4 +1,5 @@
-// Model of twelve small linear layers, split into stages. Every schedule must give the gradients of one rank.
+// Model of twelve small linear layers, for tests of pipelines: under every schedule, its stages together must compute
+// the gradients that one rank computes.
 #pragma once
 
 #include <algorithm>

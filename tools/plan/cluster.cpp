@@ -138,9 +138,10 @@ void check_bursts(const Cluster& cluster, config::Problems& problems) {
 }
 
 void check_operation(const Cluster& cluster, config::Problems& problems) {
-  if (!cluster.operation || !problems.good({"operation"}) || *cluster.operation <= longest_operation) return;
-  problems.add("operation", cat("must be at most ", longest_operation, " s; nearest: ", longest_operation,
-                                "; if the value is in microseconds, write ", *cluster.operation, "e-6"));
+  for (const auto& [key, value] : {std::pair("operation", cluster.operation), std::pair("handoff", cluster.handoff)})
+    if (value && problems.good({key}) && *value > longest_operation)
+      problems.add(key, cat("must be at most ", longest_operation, " s; nearest: ", longest_operation,
+                            "; if the value is in microseconds, write ", *value, "e-6"));
 }
 
 void check_node_cores(const Origin& measured, config::Problems& problems) {

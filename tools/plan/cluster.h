@@ -68,11 +68,13 @@ constexpr auto enum_names(AttentionPass) {
 }
 
 /// Kind of a kernel that is neither a product nor attention. Kernels of a kind take about the same time per byte.
-enum class KernelClass : uint8_t { pointwise, activation, norm, permute, router, loss, optimizer };
+enum class KernelClass : uint8_t { pointwise, activation, gelu, norm, reduction, permute, router, loss, optimizer };
 constexpr auto enum_names(KernelClass) {
   return std::to_array<std::pair<KernelClass, std::string_view>>({{KernelClass::pointwise, "pointwise"},
                                                                   {KernelClass::activation, "activation"},
+                                                                  {KernelClass::gelu, "gelu"},
                                                                   {KernelClass::norm, "norm"},
+                                                                  {KernelClass::reduction, "reduction"},
                                                                   {KernelClass::permute, "permute"},
                                                                   {KernelClass::router, "router"},
                                                                   {KernelClass::loss, "loss"},
@@ -250,7 +252,8 @@ struct LinkBurst {
   }
 };
 
-/// Longest legal value of Cluster::operation, in seconds. Longer times were probably given in microseconds.
+/// Longest legal value of Cluster::operation and Cluster::handoff, in seconds. Longer times were probably given in
+/// microseconds.
 inline constexpr double longest_operation = 0.01;
 
 struct Cluster {
@@ -261,7 +264,7 @@ struct Cluster {
   std::vector<MeasuredAttention> attention;
   std::vector<MeasuredKernels> kernels;
   std::vector<MeasuredCopy> copies;
-  std::optional<double> operation;
+  std::optional<double> operation, handoff;
   std::vector<MeasuredSlowdown> slowdowns;
   std::vector<MeasuredThreads> fewer_threads;
   std::vector<MeasuredSlowdown> capped_slowdowns;
@@ -280,6 +283,9 @@ struct Cluster {
     v("kernels", kernels, "all other kernels while no other work runs");
     v("copies", copies, "copies while no other work runs");
     v("operation", operation, "[s] host time of an operation in addition to its kernel; none: not measured",
+      config::at_least(0));
+    v("handoff", handoff,
+      "[s] time of an operation that a thread of a lane runs, in addition to `operation`; none: not measured",
       config::at_least(0));
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
     v("fewer_threads", fewer_threads, "speeds of grouped products on fewer threads, ascending by threads");

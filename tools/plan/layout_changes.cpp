@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tools/plan/within_memory.h"
+#include "tools/train/model/model_instance.h"
 #include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
@@ -108,6 +109,21 @@ std::vector<Recipe> other_chunk_order(const Recipe& r, const PlanSite& site) {
   return other_schedules(r, site, [](auto& c) { c.order.reset(); });
 }
 
+// Returns buckets of four times and a quarter of the size.
+std::vector<Recipe> other_buckets(const Recipe& r, const PlanSite& site) {
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(site.request.world));
+  const int ranks = std::ssize(layout.reducers({}, 0));
+  if (ranks == 1) return {};
+  constexpr int64_t least = 1 << 20, most = int64_t{1} << 31;
+  const int64_t now = train::unit_bytes(r, ranks);
+  std::vector<Recipe> all;
+  for (const int64_t bytes : {4 * now, now / 4}) {
+    if (bytes < least || bytes > most) continue;
+    all.emplace_back(r).distributed.bucket_bytes = bytes;
+  }
+  return all;
+}
+
 // Returns three numbers for each kind of group of rank 0: the number of its nodes, the number of its ranks outside rank
 // 0's domain of the fast link, and the span of its nodes.
 std::vector<int64_t> spread_of(const mesh::Layout& layout, const StepPrices& prices) {
@@ -165,10 +181,9 @@ std::vector<Recipe> other_axis_orders(const Recipe& r, const PlanSite& site) {
 }  // namespace
 
 std::span<const Changes> changes_by_key() {
-  static constexpr std::array<Changes, 11> all{other_offload,  other_memory_reuse, other_micro_batch_overlap,
-                                               other_chunk_by, other_chunks,       other_axis_orders,
-                                               other_rows,     other_duplicates,   other_overlap,
-                                               other_exchange, other_chunk_order};
+  static constexpr std::array<Changes, 12> all{
+      other_offload, other_memory_reuse, other_micro_batch_overlap, other_chunk_by, other_chunks,   other_axis_orders,
+      other_buckets, other_rows,         other_duplicates,          other_overlap,  other_exchange, other_chunk_order};
   return all;
 }
 

@@ -33,6 +33,7 @@ using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, cons
 /// - schedule.moe.chunks: twice and half as many, or the next divisors of a rank's experts
 /// - parallel.order: orders that spread at least one kind of group less widely (PlanRequest::orders). An order is
 ///   omitted if another order spreads no kind of group more widely. No orders under Objective::memory
+/// - distributed.bucket_bytes: four times and a quarter
 /// - schedule.moe: rows; duplicates; overlap, with the recipe's chunks, or with two if it has none; esp_exchange; order
 std::span<const Changes> changes_by_key();
 

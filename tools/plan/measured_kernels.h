@@ -42,12 +42,13 @@ class KernelCurves {
 
   /// Returns the seconds of attention; none if attention was not measured for its dtype. Chooses the curve by these
   /// criteria, in order of importance: nearest head size (as a ratio), same pass, nearest number of heads. The curve
-  /// gives FLOP/s as a function of positions: linear between points, constant above the last point. Below the first
-  /// point, the rate is proportional to the positions.
+  /// gives the seconds for each position as a function of the positions, because a position attends to all before it:
+  /// linear between points and above the last one, constant below the first.
   std::optional<double> attention(const Attention& attention) const;
 
   /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If the
-  /// class was not measured with this element type, uses the curve of another element type.
+  /// class was not measured with this element type, uses the curve of another element type. Files of older programs
+  /// lack gelu and reduction, which then take the curves of activation and norm.
   std::optional<double> kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   bool has_attention(Element element) const;
@@ -59,9 +60,9 @@ class KernelCurves {
   std::vector<std::string> assumptions() const;
 
  private:
-  struct AttentionRate {
+  struct AttentionTime {
     MeasuredAttention of;
-    Curve rate;  // FLOP/s over positions
+    Curve seconds_of_position;  // over positions
   };
   struct KernelTime {
     KernelClass of;
@@ -70,7 +71,7 @@ class KernelCurves {
   };
   const KernelTime* find(KernelClass of, std::optional<Element> element) const;
 
-  std::vector<AttentionRate> attention_;
+  std::vector<AttentionTime> attention_;
   std::vector<KernelTime> kernels_;
 };
 

@@ -242,6 +242,7 @@ std::vector<std::pair<std::string, std::string>> PlanCandidate::settings() const
       "schedule.moe.rows",
       "schedule.moe.memory_reuse",
       "schedule.moe.order",
+      "distributed.bucket_bytes",
   });
   std::vector<std::pair<std::string, std::string>> all;
   for (config::Setting& s : config::settings(recipe)) {
@@ -267,7 +268,8 @@ std::vector<std::pair<std::string, std::string>> PlanCandidate::effective_settin
       {"parallel.zero", world > p.pp},
       {"schedule.pipeline.split", pipeline && !recipe.schedule.pipeline.split.empty()},
       {"schedule.pipeline.kind", pipeline},
-      {"schedule.pipeline.chunks", pipeline && recipe.schedule.pipeline.kind == PipelineKind::interleaved}};
+      {"schedule.pipeline.chunks", pipeline && recipe.schedule.pipeline.kind == PipelineKind::interleaved},
+      {"distributed.bucket_bytes", recipe.distributed.bucket_bytes.has_value()}};
   std::vector<std::pair<std::string, std::string>> effective;
   for (auto& [key, value] : settings()) {
     if (const auto found = effect.find(key); found != effect.end() && !found->second) continue;

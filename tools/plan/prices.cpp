@@ -30,8 +30,8 @@ struct Prices::Tables {
                    " and no section machine; measure with hexad profile, or add a section machine");
     return *described;
   }
-  // Returns the description. Throws Error(usage) if there is none. For work on `dtype`, whose products were not
-  // measured.
+  // Returns the description, which prices work on `dtype` if products of this type were not measured. Throws
+  // Error(usage) if there is none.
   const DescribedPrices& description_of(base::Dtype dtype) const {
     if (!described && dtype == base::Dtype::f64)
       fail_cluster(
@@ -94,6 +94,7 @@ double Prices::kernel(KernelClass of, Dtype dtype, double bytes) const {
 }
 
 double Prices::operation() const { return tables_->measured.cluster().operation.value_or(0); }
+double Prices::handoff() const { return tables_->measured.cluster().handoff.value_or(0); }
 
 double Prices::copy(CopyKind kind, double bytes) const {
   if (bytes <= 0) return 0;
@@ -159,6 +160,8 @@ std::vector<std::string> assumptions(const Cluster& cluster) {
   }
   if (has_products && !cluster.operation)
     texts.emplace_back("host: an operation takes no time in addition to its kernel");
+  if (has_products && !cluster.handoff)
+    texts.emplace_back("host: an operation on the thread of a lane takes as long as one on the rank's thread");
   for (std::string& text : kernels.assumptions()) texts.push_back(std::move(text));
   if (measured.has(CopyKind::copy)) {
     if (!kernels.has_kernels())

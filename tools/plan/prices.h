@@ -88,6 +88,8 @@ class Prices {
   /// the host computes during this time, because their devices are CPUs. On described clusters, launches are part of
   /// the other prices.
   double operation() const;
+  /// Returns the additional seconds of an operation that a thread of a lane runs; 0 if not measured.
+  double handoff() const;
 
   /// Returns the seconds of a copy of `bytes`: the measured time if this kind was measured. Otherwise, copy and gather
   /// take memory_bound(2 bytes), and offload and restore take the host link's latency plus bytes over its bandwidth.

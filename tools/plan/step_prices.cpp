@@ -138,8 +138,9 @@ double RecordPrices::sent_over_network(const device::Issue& issue) const {
 
 double RecordPrices::seconds(const device::Issue& issue) const {
   const Prices& prices = prices_.prices();
-  if (issue.communicates()) return communication(issue);
-  return prices.operation() +
+  const double handoff = issue.lane == device::Lane::compute ? 0 : prices.handoff();
+  if (issue.communicates()) return handoff + communication(issue);
+  return handoff + prices.operation() +
          std::visit(Overloaded{
                         [&](const device::ProductWork& w) {
                           return prices.product({.dtype = w.dtype,

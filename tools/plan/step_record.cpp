@@ -178,6 +178,7 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
       run.step(repeated_micro_batches(recipe));
     std::vector<StepRecord> records;
     for (const int64_t n : micro_batches) {
+      if (run.failed()) return {};  // a further step would repeat an invalid one
       if (equal_before) run.step(n);
       records.push_back(record_step(run, n, rank));
     }

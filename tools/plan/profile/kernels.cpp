@@ -13,34 +13,40 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Weights of one shape, packed once as in training, and operands with any number of rows.
+// Products of one shape with any number of rows. Each product takes other operands than the one before, because those
+// of a step are usually in an outer cache.
 class GroupedProduct {
  public:
   GroupedProduct(const ProductShape& shape, Element element, device::Device device)
       : shape_(shape), dtype_(dtype_of(element)), device_(device) {
-    weight_ = filled({shape.experts, shape.outputs, shape.inputs}, dtype_);
-    gradient_ = filled({shape.experts, shape.outputs, shape.inputs}, Dtype::f32);
+    const int64_t size = shape.experts * shape.outputs * shape.inputs;
+    for (int64_t i = 0; i < copies(size * base::size_of(dtype_)); ++i)
+      weights_.push_back(zeros({shape.experts, shape.outputs, shape.inputs}, dtype_));
+    for (int64_t i = 0; i < copies(4 * size); ++i)
+      gradients_.push_back(zeros({shape.experts, shape.outputs, shape.inputs}, Dtype::f32));
   }
 
   std::function<void()> run(GemmPass pass, int64_t rows) {
     std::vector<int64_t> offsets;
     for (int64_t e = 0; e <= shape_.experts; ++e) offsets.push_back(rows / shape_.experts * e);
-    const Tensor x = filled({rows, shape_.inputs}, dtype_), y = filled({rows, shape_.outputs}, dtype_);
     const auto& k = kernels::kernels(device_).grouped_matmul;
-    return [this, pass, offsets, x, y, &k] {
+    return [this, pass, offsets, all = rows_of(rows), &k, i = size_t{0}]() mutable {
       device::Stream& stream = device_.context().compute();
+      const auto& [x, y] = all[i % all.size()];
       switch (pass) {
         case GemmPass::forward:
-          k.forward(stream, y, x, weight_, GroupOffsets::on_host(offsets), Write::replace);
+          k.forward(stream, y, x, weight(i), GroupOffsets::on_host(offsets), Write::replace);
           break;
         case GemmPass::input_gradient:
-          k.input_gradient(stream, x, y, weight_, GroupOffsets::on_host(offsets), Write::replace);
+          k.input_gradient(stream, x, y, weight(i), GroupOffsets::on_host(offsets), Write::replace);
           break;
         case GemmPass::weight_gradient:
-          k.weight_gradient(stream, gradient_, y, x, GroupOffsets::on_host(offsets), Write::add);
+          k.weight_gradient(stream, gradients_[i % gradients_.size()], y, x, GroupOffsets::on_host(offsets),
+                            Write::add);
           break;
       }
       stream.synchronize();
+      ++i;
     };
   }
 
@@ -48,25 +54,40 @@ class GroupedProduct {
   // experts.
   std::function<void()> run_dense(int64_t rows) {
     const int64_t each = rows / shape_.experts;
-    const Tensor x = filled({rows, shape_.inputs}, dtype_), y = filled({rows, shape_.outputs}, dtype_);
     const auto& k = kernels::kernels(device_).matmul;
-    return [this, each, x, y, &k] {
+    return [this, each, all = rows_of(rows), &k, i = size_t{0}]() mutable {
       device::Stream& stream = device_.context().compute();
+      const auto& [x, y] = all[i % all.size()];
       for (int64_t e = 0; e < shape_.experts; ++e)
         k.forward(stream, y.slice(0, e * each, (e + 1) * each), x.slice(0, e * each, (e + 1) * each),
-                  kernels::expert_matrix(weight_, e), Write::replace);
+                  kernels::expert_matrix(weight(i), e), Write::replace);
       stream.synchronize();
+      ++i;
     };
   }
 
  private:
+  struct Rows {
+    Tensor x, y;
+  };
+
+  static int64_t copies(int64_t bytes) {
+    constexpr int64_t in_use = 32 << 20, most = 64;
+    return std::clamp<int64_t>((in_use + bytes - 1) / bytes, 1, most);
+  }
+  std::vector<Rows> rows_of(int64_t rows) const {
+    std::vector<Rows> all(copies(rows * (shape_.inputs + shape_.outputs) * base::size_of(dtype_)));
+    for (Rows& r : all) r = {zeros({rows, shape_.inputs}, dtype_), zeros({rows, shape_.outputs}, dtype_)};
+    return all;
+  }
   // Returns zeros. Products can be added to zeros many times without overflow. The speed does not depend on the values.
-  Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
+  Tensor zeros(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
+  const Tensor& weight(size_t i) const { return weights_[i % weights_.size()]; }
 
   ProductShape shape_;
   Dtype dtype_;
   device::Device device_;
-  Tensor weight_, gradient_;
+  std::vector<Tensor> weights_, gradients_;
 };
 
 constexpr int64_t row_width = 512;  // columns of gathered rows, f32

@@ -20,12 +20,15 @@ void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, c
                    const ProfileOptions& options, double seconds, const Progress& progress) {
   const std::vector<int64_t> sizes = message_sizes(options);
   constexpr auto operations = enum_names(Collective{});
+  const auto operands = std::make_shared<Operands>(
+      std::max(4 * options.largest_bytes, bytes_beyond_caches(cluster.measured.ranks_per_node, options.most_in_use)),
+      timer.device());
   const Budget budget(timer, seconds);
   size_t open = groups.size() * operations.size();
   for (const MeasuredGroup& g : groups)
     for (const auto& [operation, name] : operations) {
       const auto prepare = [&, op = operation](int64_t bytes) -> Timer::Work {
-        const Exchange exchange = make_exchange(op, *g.group, bytes, timer.device());
+        const Exchange exchange = make_exchange(op, *g.group, bytes, operands, timer.device());
         return {static_cast<double>(exchange.wire_bytes), [exchange] { exchange.start().wait(); }};
       };
       const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);

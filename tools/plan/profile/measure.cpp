@@ -10,6 +10,7 @@ ProfileOptions quick_profile() {
           .largest_rows = 1024,
           .row_ratio = 8,
           .longest_sequence = 512,
+          .most_in_use = 64 << 20,
           .rounds = 1,
           .products = {usual_products.front()},
           .attention = {usual_heads.front()}};
@@ -36,6 +37,7 @@ Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, 
   measure_attention(cluster, timer, options, 0.25 * budget.left(), from_one);
   measure_small_kernels(cluster, timer, options, 0.3 * budget.left(), from_one);
   measure_copies(cluster, timer, options, 0.2 * budget.left(), from_one);
+  measure_host(cluster, timer, 0.1 * budget.left(), from_one);
   measure_waiting(cluster, timer, 0.1 * budget.left(), from_one);
   measure_slowdowns(cluster, groups, timer, options, budget.left(), from_one);
   return cluster;

@@ -16,11 +16,15 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
                       const Progress& progress);
 void measure_attention(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                        const Progress& progress);
-/// Measures one representative kernel of each class, and the host's time for an operation.
+/// Measures one representative kernel of each class.
 void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                            const Progress& progress);
 void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                     const Progress& progress);
+/// Measures the host's time for an operation in addition to its kernel, and for one that a thread of a lane runs. A
+/// step of a tiny model on each rank alone takes as long as its kernels, whose prices are known, and the host's work. A
+/// second model has chunks, which lanes move. Needs measured products, attention, kernels and copies.
+void measure_host(Cluster& cluster, const Timer& timer, double seconds, const Progress& progress);
 /// Returns the cores that a waiting rank uses, from 0 to 1. `all` and `some` are the seconds of the same product on all
 /// ranks of a node, and on `computing` of them while its other ranks wait. The ranks' threads must outnumber the cores,
 /// and those of the computing ranks must need all cores.

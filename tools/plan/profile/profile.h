@@ -23,7 +23,7 @@ struct AttentionHeads {
   int64_t heads, head_size;
 };
 /// Default heads: usual sizes, and a single head, which several threads share.
-inline const std::vector<AttentionHeads> usual_heads{{8, 64}, {8, 128}, {1, 64}};
+inline const std::vector<AttentionHeads> usual_heads{{8, 64}, {8, 32}, {8, 128}, {1, 64}};
 
 struct ProfileOptions {
   double seconds = 120;                // approximate total time
@@ -31,7 +31,8 @@ struct ProfileOptions {
   int64_t largest_bytes = 16ll << 20;  // largest size of a message or copy
   int64_t largest_rows = 4096;         // largest number of rows of a product
   int64_t row_ratio = 2;               // ratio of successive numbers of rows
-  int64_t longest_sequence = 4096;     // largest number of positions in attention
+  int64_t longest_sequence = 1024;     // largest number of positions in attention
+  int64_t most_in_use = 1ll << 30;     // largest number of bytes through which operations of one kind work in turn
   int rounds = 3;                      // measurements of each slowdown, of which the median counts
   int threads = 1;                     // number of threads of each rank's kernels
   std::string offload_folder = "/tmp";

@@ -2,17 +2,14 @@
 
 namespace hexad::plan {
 
-using base::Dtype;
 using comm::Splits;
-using device::Category;
 using device::Event;
-using tensor::Tensor;
 
-Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, device::Device device) {
+Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes,
+                       const std::shared_ptr<Operands>& operands, device::Device device) {
   const comm::ProcessGroup* g = &group;
   const int64_t n = group.size(), others = n - 1;
   device::Stream* stream = &device.context().compute();
-  const auto zeros = [&](int64_t numel) { return Tensor::zeros({numel}, Dtype::f32, device, Category::communication); };
   // Number of pieces that a rank sends in one operation.
   const int64_t sent_pieces = operation == Collective::send         ? 1
                               : operation == Collective::all_reduce ? 2 * others
@@ -22,26 +19,30 @@ Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, in
   switch (operation) {
     case Collective::all_to_all: {
       const std::vector<int64_t> rows(n, piece);
-      return {wire_bytes, [=, out = zeros(n * piece), in = zeros(n * piece), splits = Splits{rows, rows}] {
-                return g->all_to_all(out, in, splits, *stream);
+      return {wire_bytes, [=, splits = Splits{rows, rows}] {
+                return g->all_to_all(operands->next(n * piece), operands->next(n * piece), splits, *stream);
               }};
     }
     case Collective::all_gather:
-      return {wire_bytes, [=, out = zeros(n * piece), in = zeros(piece)] { return g->all_gather(out, in, *stream); }};
+      return {wire_bytes, [=] { return g->all_gather(operands->next(n * piece), operands->next(piece), *stream); }};
     case Collective::reduce_scatter:
-      return {wire_bytes,
-              [=, out = zeros(piece), in = zeros(n * piece)] { return g->reduce_scatter(out, in, *stream); }};
+      return {wire_bytes, [=] { return g->reduce_scatter(operands->next(piece), operands->next(n * piece), *stream); }};
     case Collective::all_reduce:
-      return {wire_bytes, [=, x = zeros(n * piece)] { return g->all_reduce(x, comm::Reduce::sum, *stream); }};
+      return {wire_bytes, [=] { return g->all_reduce(operands->next(n * piece), comm::Reduce::sum, *stream); }};
     case Collective::send:
-      return {wire_bytes, [=, out = zeros(piece), in = zeros(piece)] {
+      return {wire_bytes, [=] {
                 const int rank = g->rank(), size = g->size();
-                g->send(out, (rank + 1) % size, *stream);
-                return g->receive(in, (rank + size - 1) % size, *stream);
+                g->send(operands->next(piece), (rank + 1) % size, *stream);
+                return g->receive(operands->next(piece), (rank + size - 1) % size, *stream);
               }};
   }
   base::fail_invariant(
       base::cat("[profile] the collective is ", static_cast<int>(operation), "; expected a Collective"));
+}
+
+Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, device::Device device) {
+  const int64_t largest = 2 * (bytes + 4 * group.size());  // bytes of a tensor
+  return make_exchange(operation, group, bytes, std::make_shared<Operands>(2 * largest, device), device);
 }
 
 }  // namespace hexad::plan

@@ -2,13 +2,15 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "parallel/comm/process_group.h"
 #include "tools/plan/cluster.h"
+#include "tools/plan/profile/operands.h"
 
 namespace hexad::plan {
 
-/// A collective that owns its tensors. The process group must outlive the object.
+/// A collective with tensors of its own. The process group must outlive the object.
 struct Exchange {
   int64_t wire_bytes;  // bytes that a rank sends to other ranks
   std::function<device::Event()> start;
@@ -16,6 +18,11 @@ struct Exchange {
 
 /// Makes an exchange of f32 zeros with equal splits. `bytes` is rounded up to whole elements for every rank. For
 /// `send`, each rank sends to the next rank and receives from the previous one; the event is that of the receive.
+/// Each start takes its tensors from `operands`.
+Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes,
+                       const std::shared_ptr<Operands>& operands, device::Device device);
+
+/// Makes an exchange that always uses the same tensors, or few.
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, device::Device device);
 
 }  // namespace hexad::plan

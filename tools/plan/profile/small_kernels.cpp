@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "framework/autograd/ops/ops.h"
 #include "framework/base/units.h"
 #include "framework/kernels/kernel_table.h"
 #include "tools/plan/measured_kernels.h"
+#include "tools/plan/profile/operands.h"
 #include "tools/plan/profile/parts.h"
 
 namespace hexad::plan {
@@ -39,11 +39,22 @@ class SmallKernels {
         return {bytes_of({out, gate, up}),
                 [=](const KernelTable& k, device::Stream& s) { k.swiglu.forward(s, out, gate, up, {}); }};
       }
+      case KernelClass::gelu: {
+        const Tensor out = matrix(bytes, 2), x = zeros(out.shape());
+        return {bytes_of({out, x}),
+                [=](const KernelTable& k, device::Stream& s) { k.gelu.forward(s, out, x, kernels::GeluKind::exact); }};
+      }
       case KernelClass::norm: {
         const Tensor out = matrix(bytes, 2), x = zeros(out.shape()), gain = zeros({width}),
                      inverse_rms = zeros({out.dim(0)}, Dtype::f32);
         return {bytes_of({out, x, gain, inverse_rms}), [=](const KernelTable& k, device::Stream& s) {
                   k.rms_norm.forward(s, out, {}, inverse_rms, x, {}, gain, 1e-6);
+                }};
+      }
+      case KernelClass::reduction: {
+        const Tensor gradient = zeros({std::max<int64_t>(1, bytes / 4)}, Dtype::f32), sum = zeros({1}, Dtype::f64);
+        return {bytes_of({gradient, sum}), [=](const KernelTable& k, device::Stream& s) {
+                  k.optimizer.squared_norm(s, sum, gradient, kernels::Write::replace);
                 }};
       }
       case KernelClass::permute: {
@@ -105,35 +116,26 @@ class SmallKernels {
   device::Device device_;
 };
 
-// Returns the host's seconds for an operation in addition to its kernel: memory for the result, and the tape. Measures
-// operations on a tape, forward and backward, on a tiny tensor, and subtracts the time of their kernels alone.
-double operation_seconds(const Timer& timer, double seconds) {
-  constexpr int chain = 32;  // operations on the tape
-  const auto gelu = kernels::GeluKind::exact;
-  device::Stream& stream = timer.device().context().compute();
-  const Tensor x = Tensor::zeros({1, 16}, Dtype::f32, timer.device()), out = Tensor::like(x), dout = Tensor::like(x);
-  kernels::kernels(timer.device()).pointwise.fill(stream, dout, 0);
-  const std::unique_ptr<autograd::SavePolicy> policy = autograd::keep_policy();
-  const double on_tape = timer.median({1,
-                                       [&] {
-                                         autograd::Tape tape(stream, *policy);
-                                         autograd::Value value = tape.leaf(x);
-                                         for (int i = 0; i < chain; ++i) value = autograd::gelu(tape, value, gelu);
-                                         autograd::backward(tape, value, dout);
-                                         stream.synchronize();
-                                       },
-                                       kernel_batch},
-                                      seconds / 2);
-  const double alone = timer.median({1,
-                                     [&] {
-                                       const auto& k = kernels::kernels(timer.device()).gelu;
-                                       for (int i = 0; i < chain; ++i) k.forward(stream, out, x, gelu);
-                                       for (int i = 0; i < chain; ++i) k.backward(stream, out, dout, x, gelu);
-                                       stream.synchronize();
-                                     },
-                                     kernel_batch},
-                                    seconds / 2);
-  return std::clamp(rounded((on_tape - alone) / (2 * chain)), 0.0, longest_operation);
+// Returns the bytes through which the kernels of a class work in turn, so that their operands are as far away as in a
+// step: activations are usually in an outer cache, gradients and the optimizer's states in memory, because they are
+// used once a step.
+int64_t bytes_in_use(KernelClass of, int64_t ranks_of_node, int64_t most) {
+  if (of == KernelClass::optimizer || of == KernelClass::reduction) return bytes_beyond_caches(ranks_of_node, most);
+  return std::min<int64_t>(most, 32 << 20);
+}
+
+// Returns a function that runs equal kernels of about `bytes` bytes, on the next of many operands each time, which have
+// `in_use` bytes together.
+std::function<void()> in_turn(SmallKernels& kernels_of, KernelClass of, int64_t bytes, int64_t in_use,
+                              device::Device device) {
+  constexpr int64_t most = 1024;  // kernels
+  std::vector<SmallKernel> all(std::clamp<int64_t>((in_use + bytes - 1) / bytes, 1, most));
+  for (SmallKernel& kernel : all) kernel = kernels_of.make(of, bytes);
+  return [all = std::move(all), next = size_t{0}, device]() mutable {
+    device::Stream& stream = device.context().compute();
+    all[next].run(kernels::kernels(device), stream), stream.synchronize();
+    next = (next + 1) % all.size();
+  };
 }
 
 }  // namespace
@@ -145,19 +147,17 @@ void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOp
   std::vector<int64_t> sizes;
   for (int64_t bytes = 4 << 10; bytes <= options.largest_bytes; bytes *= 4) sizes.push_back(bytes);
   const Budget budget(timer, seconds);
-  size_t open = 1;  // number of remaining measurements, including that of the host
+  size_t open = 0;  // number of remaining measurements
   for (const auto& [of, name] : classes) open += follows_precision(of) ? elements.size() : 1;
   for (const auto& [element, element_name] : elements)
     for (const auto& [of, name] : classes) {
       if (element != Element::f32 && !follows_precision(of)) continue;
       SmallKernels kernels_of(element, timer.device());
       const auto prepare = [&, c = of](int64_t bytes) -> Timer::Work {
-        const SmallKernel kernel = kernels_of.make(c, bytes);
-        return {static_cast<double>(kernel.bytes),
-                [run = kernel.run, device = timer.device()] {
-                  device::Stream& stream = device.context().compute();
-                  run(kernels::kernels(device), stream), stream.synchronize();
-                },
+        const auto size = static_cast<double>(kernels_of.make(c, bytes).bytes);
+        return {size,
+                in_turn(kernels_of, c, bytes, bytes_in_use(c, cluster.measured.ranks_per_node, options.most_in_use),
+                        timer.device()),
                 kernel_batch};
       };
       const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
@@ -166,8 +166,6 @@ void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOp
       progress(fmt::format("{} kernels in {}: {} at {}", name, element_name,
                            base::human_quantity(last.x / last.y, "B/s"), base::human_bytes(last.x)));
     }
-  cluster.operation = operation_seconds(timer, budget.left());
-  progress(fmt::format("host: {:.2f} us per operation", 1e6 * *cluster.operation));
 }
 
 }  // namespace hexad::plan

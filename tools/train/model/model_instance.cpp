@@ -98,6 +98,11 @@ device::ContextOptions context_options(const Recipe& recipe, const comm::Process
 
 }  // namespace
 
+int64_t unit_bytes(const Recipe& recipe, int ranks) {
+  if (recipe.distributed.bucket_bytes) return *recipe.distributed.bucket_bytes;
+  return dp::suitable_unit_bytes(ranks, recipe.device == device::DeviceKind::cuda);
+}
+
 ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, const comm::ProcessGroup& world,
                              std::function<void(const std::string&)> say, std::shared_ptr<device::MetaRun> meta)
     : extensions(known),
@@ -113,7 +118,8 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
                      .deterministic = recipe.train.deterministic}),
             parts_of(recipe, extensions, mesh)),
       buckets(parameters, mesh,
-              {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),
+              {.zero = static_cast<dp::Zero>(recipe.parallel.zero),
+               .unit_bytes = unit_bytes(recipe, mesh.reducers({}).size())}),
       weights(buckets) {
   weights.initialize(recipe.train.seed);
   run_passes_by(nullptr);

@@ -43,6 +43,10 @@ class PassesAsFibers final : public schedule::GraphRunner {
   schedule::Fibers& fibers_;
 };
 
+/// Returns distributed.bucket_bytes. If it is auto, returns the size for layouts in which `ranks` ranks hold the same
+/// weights (dp::suitable_unit_bytes).
+int64_t unit_bytes(const Recipe& recipe, int ranks);
+
 /// Memory, mesh, parameters and layers of this rank, made from a recipe. train.seed determines the initial weights.
 struct ModelInstance {
   /// Makes the model. If several ranks compute on GPUs, `say` (may be empty) receives a line on rank 0 that tells

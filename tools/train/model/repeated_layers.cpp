@@ -166,7 +166,7 @@ bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   return std::ranges::all_of(more, [](const auto& of) { return of.second == 0; });
 }
 
-// True if the forwards of the first and the last block are equal. Backward repeats that of the last block.
+// True if the first and the last block issued equal work in forward, so that the recording of either stands for both.
 bool RepeatedLayers::has_equal_forwards(const Variant& variant) const {
   const Forward &first = variant.first, &last = variant.last;
   if (first.layer < 0) return true;  // the group has one block

@@ -148,7 +148,7 @@ struct OffloadConfig {
 };
 
 struct DistributedConfig {
-  config::ByteSize bucket_bytes = 1 << 22;
+  std::optional<config::ByteSize> bucket_bytes;
   double watchdog_seconds = 300;
   std::optional<bool> check_collectives;
   int64_t replica_check_every = 0;
@@ -166,8 +166,9 @@ struct DistributedConfig {
   void fields(V& v) {
     using config::at_least, config::at_most, config::automatic;
     v("bucket_bytes", bucket_bytes,
-      "approximate size of the units in which gradients are reduced and, under zero 3, weights are gathered",
-      at_least(1));
+      "approximate size of the units in which gradients are reduced and, under zero 3, weights are gathered; auto: 4 "
+      "MiB on CPUs; on GPUs 4 MiB for each rank that holds the same weights, from 32 to 512 MiB",
+      automatic, at_least(1));
     v("watchdog_seconds", watchdog_seconds,
       "seconds without progress after which a collective ends the job (exit 6) and names the missing ranks; 0: never",
       at_least(0));

@@ -1,0 +1,35 @@
+#include "parallel/dp/unit_order.h"
+
+namespace hexad::dp {
+
+size_t UnitOrder::use(size_t unit) {
+  append(unit);
+  return place_ == none ? none : history_[place_];
+}
+
+void UnitOrder::end_step() {
+  append(none);
+  const size_t forgotten = step_;
+  history_.erase(history_.begin(), history_.begin() + static_cast<std::ptrdiff_t>(forgotten));
+  step_ = history_.size() - 1;
+  place_ = find_place();
+}
+
+void UnitOrder::append(size_t unit) {
+  const bool follows = place_ != none && history_[place_] == unit;
+  history_.push_back(unit);
+  place_ = follows ? place_ + 1 : find_place();
+}
+
+size_t UnitOrder::find_place() const {
+  const size_t last = history_.size() - 1;
+  size_t best = none, longest = 0;
+  for (size_t end = last; end-- > 0;) {
+    size_t equal = 0;
+    while (equal <= end && history_[end - equal] == history_[last - equal]) ++equal;
+    if (equal > longest) longest = equal, best = end + 1;
+  }
+  return best;
+}
+
+}  // namespace hexad::dp

@@ -1,0 +1,39 @@
+// Prediction of the next unit of parameters, from the order in which units were used before.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace hexad::dp {
+
+/// Order in which units of parameters were used, in the current step and the step before. Steps usually use units in
+/// the same order, but an evaluation or the number of micro-batches may interrupt it.
+///
+/// The last two units do not determine the next one: with recomputation, the next layer follows a layer's experts in
+/// forward, while in backward the experts are used again. Therefore the next unit is taken from the place in the
+/// history before which the longest sequence of units equals the current one. While uses follow this place, no search
+/// is necessary.
+class UnitOrder {
+ public:
+  static constexpr size_t none = ~size_t{0};  // no unit: between two steps, or unknown
+
+  /// Appends a use of `unit` and returns the expected next unit. Returns `none` if no use of `unit` is known, or if the
+  /// step ended after it.
+  size_t use(size_t unit);
+  /// Ends a step. Forgets the steps before it.
+  void end_step();
+  /// Returns the unit that was used last in this step; `none` at the beginning of a step.
+  size_t current() const { return history_.back(); }
+
+ private:
+  void append(size_t unit);
+  /// Returns the index before the end of history_ that follows the longest sequence of units which history_ also ends
+  /// with; the last of equally long ones; `none` if the last unit occurs only once.
+  size_t find_place() const;
+
+  std::vector<size_t> history_{none};  // units of the step before and of this step, each after a `none`
+  size_t step_ = 0;                    // index in history_ of the `none` before this step
+  size_t place_ = none;                // index in history_ of the use that corresponds to the next one; `none`: unknown
+};
+
+}  // namespace hexad::dp
