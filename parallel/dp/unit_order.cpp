@@ -19,6 +19,10 @@ void UnitOrder::append(size_t unit) {
   const bool follows = place_ != none && history_[place_] == unit;
   history_.push_back(unit);
   place_ = follows ? place_ + 1 : find_place();
+  if (history_.size() - step_ <= most) return;
+  history_.erase(history_.begin(), history_.end() - static_cast<std::ptrdiff_t>(most / 2));
+  step_ = 0;
+  place_ = find_place();
 }
 
 size_t UnitOrder::find_place() const {

@@ -10,12 +10,14 @@ namespace hexad::dp {
 /// the same order, but an evaluation or the number of micro-batches may interrupt it.
 ///
 /// The last two units do not determine the next one: with recomputation, the next layer follows a layer's experts in
-/// forward, while in backward the experts are used again. Therefore the next unit is taken from the place in the
-/// history before which the longest sequence of units equals the current one. While uses follow this place, no search
-/// is necessary.
+/// forward, while in backward the experts are used again. Therefore the earlier place whose preceding uses agree
+/// longest with the latest uses is found, and the use that follows it is expected. While uses follow this place, no
+/// search is necessary. Generation and evaluation do not end steps, so of a step longer than `most`, the older uses are
+/// forgotten.
 class UnitOrder {
  public:
   static constexpr size_t none = ~size_t{0};  // no unit: between two steps, or unknown
+  static constexpr size_t most = 1 << 16;     // uses of a step that are remembered
 
   /// Appends a use of `unit` and returns the expected next unit. Returns `none` if no use of `unit` is known, or if the
   /// step ended after it.
@@ -32,7 +34,7 @@ class UnitOrder {
   size_t find_place() const;
 
   std::vector<size_t> history_{none};  // units of the step before and of this step, each after a `none`
-  size_t step_ = 0;                    // index in history_ of the `none` before this step
+  size_t step_ = 0;                    // index in history_ of the `none` before this step, or 0 if it is forgotten
   size_t place_ = none;                // index in history_ of the use that corresponds to the next one; `none`: unknown
 };
 

@@ -112,6 +112,22 @@ TEST(UnitOrder, EvaluationsDisturbFewExpectations) {
   EXPECT_EQ(expected_uses(order, step), changes(step));
 }
 
+// Generation uses the units of a forward again and again, without an update.
+TEST(UnitOrder, ALongStepIsForgottenInPart) {
+  UnitOrder order;
+  for (const size_t u : {0, 1, 2, 3}) order.use(u);
+  int wrong = 0;
+  size_t next = order.use(0);
+  for (size_t i = 1; i < 3 * UnitOrder::most; ++i) {
+    wrong += next != i % 4;
+    next = order.use(i % 4);
+  }
+  EXPECT_EQ(wrong, 0);
+  order.end_step();
+  EXPECT_EQ(order.current(), UnitOrder::none);
+  EXPECT_GE(expected_uses(order, recomputed_step(2, 1)), 3) << "the forward is known";
+}
+
 TEST(UnitOrder, AnotherNumberOfMicroBatchesDisturbsFewExpectations) {
   const Units four = recomputed_step(5, 4), two = recomputed_step(5, 2);
   UnitOrder order;

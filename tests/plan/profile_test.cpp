@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "parallel/comm/thread_group.h"
 #include "tests/telemetry/temporary_folder.h"
+#include "tools/plan/profile/operands.h"
 #include "tools/plan/profile/parts.h"
 #include "tools/plan/profile/rank_groups.h"
 #include "tools/plan/profile/repeated_collective.h"
@@ -84,6 +86,35 @@ TEST(Exchange, SendsTheReportedBytes) {
           EXPECT_EQ(group->take(comm::TrafficClass::ep).bytes, 2 * exchange.wire_bytes) << name;
         }
     });
+}
+
+TEST(Operands, AreSeparateAlignedBlocks) {
+  device::DeviceContext context;
+  const auto place = [](const tensor::Tensor& t) { return reinterpret_cast<uintptr_t>(t.data<float>()); };
+  Operands operands(1 << 20, context);
+  for (const int64_t numel : {1, 17, 1000}) {
+    std::set<uintptr_t> places;
+    uintptr_t last = 0;
+    for (int i = 0; i < 64; ++i) {
+      const tensor::Tensor block = operands.next(numel);
+      EXPECT_GE(block.numel(), numel);
+      EXPECT_EQ(place(block) % 64, 0u) << numel << " elements, block " << i;
+      places.insert(place(block));
+      if (place(block) > last && last != 0) {
+        EXPECT_GE(place(block) - last, 4 * static_cast<uintptr_t>(numel));
+      }
+      last = place(block);
+    }
+    EXPECT_GE(places.size(), 63u) << numel;
+  }
+  EXPECT_EQ(operands.next(1 << 18).numel(), 1 << 18) << "all of the memory";
+  EXPECT_THROW(operands.next((1 << 18) + 1), std::logic_error);
+}
+
+TEST(Operands, AreBeyondTheCachesButNotBeyondTheLimit) {
+  EXPECT_EQ(bytes_beyond_caches(1, 1 << 20), 1 << 20);
+  EXPECT_GE(bytes_beyond_caches(1, 1ll << 40), bytes_beyond_caches(8, 1ll << 40));
+  EXPECT_EQ(bytes_beyond_caches(1 << 20, 1ll << 40), 64 << 20);
 }
 
 // Profiles every part on two simulated nodes with two ranks each, which are threads. Checks only the form of the

@@ -242,6 +242,18 @@ TEST(StepRecord, BeginsWithTheGathersThatItHides) {
     }
 }
 
+// A block's attention and its experts are used in forward, again when backward recomputes the block, and backwards.
+TEST(StepRecord, UnitsAreGatheredAheadAlsoWithRecomputation) {
+  const auto gathers = [](const std::string& recompute) {
+    const Recipe recipe = recipe_with({"parallel.zero=3", "model.layers=6", "distributed.bucket_bytes=16384",
+                                       "batch.global=16", base::cat("recompute=", recompute)});
+    return std::ranges::count(record_of(recipe, 2).issues, std::string_view("all_gather"), &Issue::name);
+  };
+  const auto once = gathers("none");
+  EXPECT_GT(once, 0);
+  EXPECT_LE(gathers("block"), 1.6 * static_cast<double>(once)) << "once in forward and twice in backward";
+}
+
 TEST(StepRecord, ContainsTheUpdateOfSgd) {
   const auto [record, owned] = record_and_owned(recipe_with({"optim.name=sgd", "parallel.zero=0"}));
   const auto bytes = bytes_by_name(record, "optimizer");

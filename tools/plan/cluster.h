@@ -191,7 +191,7 @@ struct MeasuredKernels {
 
   template <class V>
   void fields(V& v) {
-    v("class", of, "pointwise, activation, norm, permute, router, loss or optimizer");
+    v("class", of, "pointwise, activation, gelu, norm, reduction, permute, router, loss or optimizer");
     v("element", element, "element type of the first result");
     v("points", points, "[bytes read and written, seconds], ascending", config::positive());
   }

@@ -17,7 +17,7 @@
 namespace hexad::plan {
 
 /// Source of packed sequences, which are all equal. Each sequence has two documents, so that attention gets a document
-/// boundary. The tokens are not read.
+/// boundary. All tokens are 0; on a meta device, nothing reads them.
 class TwoDocuments final : public data::Source {
  public:
   explicit TwoDocuments(int64_t context) : context_(context) {}

@@ -24,18 +24,44 @@ namespace {
 using comm::TrafficClass;
 using device::Category;
 
-// Runs a step and returns its memory and traffic.
-StepOnMeta measured_step(RunOnMeta& run, int64_t micro_batches) {
-  device::DeviceContext& context = run.instance().context;
-  const auto& memory = context.allocator();
-  const auto& offload = context.offload_allocator();
-  memory->reset_peaks(), offload->reset_peaks();
-  run.step(micro_batches);
-  StepOnMeta out{.memory = memory->stats(), .offloaded = offload->stats().peak_in(Category::offload)};
-  for (int c = 0; c < comm::traffic_class_count; ++c)
-    out.sent[c] = static_cast<double>(run.world().take(static_cast<TrafficClass>(c)).bytes);
-  return out;
-}
+// Steps of a run whose memory and traffic are measured. Under ZeRO-3, weights are gathered in the order of the step
+// before. Therefore an equal step runs before each step with another number of micro-batches.
+class MeasuredSteps {
+ public:
+  MeasuredSteps(RunOnMeta& run, int zero) : run_(run), needs_equal_step_(zero == 3) {}
+
+  // Runs a step that is not measured.
+  void prepare(int64_t micro_batches) {
+    run_.step(micro_batches);
+    take_traffic();
+    before_ = micro_batches;
+  }
+
+  StepOnMeta measure(int64_t micro_batches) {
+    if (needs_equal_step_ && before_ != micro_batches) prepare(micro_batches);
+    device::DeviceContext& context = run_.instance().context;
+    const auto& memory = context.allocator();
+    const auto& offload = context.offload_allocator();
+    memory->reset_peaks(), offload->reset_peaks();
+    run_.step(micro_batches);
+    StepOnMeta out{.memory = memory->stats(), .offloaded = offload->stats().peak_in(Category::offload)};
+    out.sent = take_traffic();
+    before_ = micro_batches;
+    return out;
+  }
+
+ private:
+  decltype(StepOnMeta::sent) take_traffic() {
+    decltype(StepOnMeta::sent) sent{};
+    for (int c = 0; c < comm::traffic_class_count; ++c)
+      sent[c] = static_cast<double>(run_.world().take(static_cast<TrafficClass>(c)).bytes);
+    return sent;
+  }
+
+  RunOnMeta& run_;
+  const bool needs_equal_step_;
+  int64_t before_ = 0;  // micro-batches of the step before
+};
 
 // Returns the memory that the tokens of a micro-batch use before its forward.
 device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
@@ -102,10 +128,10 @@ void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
 }
 
 // Returns the step of a pipeline whose micro-batches are all in flight at the same time.
-StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
-  StepOnMeta shorter = measured_step(run, few);
+StepOnMeta grown_step(MeasuredSteps& steps, int64_t few, int64_t all) {
+  StepOnMeta shorter = steps.measure(few);
   for (; 2 * few < all; few *= 2) {
-    StepOnMeta step = measured_step(run, 2 * few);
+    StepOnMeta step = steps.measure(2 * few);
     if (!grows_steadily(shorter.memory, step.memory)) {
       shorter = step;
       continue;
@@ -113,7 +139,7 @@ StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
     extend(step, shorter, static_cast<double>(all - few) / static_cast<double>(few));
     return step;
   }
-  return measured_step(run, all);
+  return steps.measure(all);
 }
 
 // Largest number of tokens of a micro-batch that is run without extrapolation. Tokens use host memory.
@@ -161,12 +187,13 @@ StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const 
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
   const bool repeats = repeats_one_micro_batch(recipe, load);
   const auto [fewer, few] = few_micro_batches(recipe, layout, rank, load);
-  measured_step(run, std::min({all, few, first}));
-  if (few >= all) return measured_step(run, all);
-  if (all_at_once) return grown_step(run, fewer, all);
-  if (!repeats && !stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
+  MeasuredSteps steps(run, recipe.parallel.zero);
+  steps.prepare(std::min({all, few, first}));
+  if (few >= all) return steps.measure(all);
+  if (all_at_once) return grown_step(steps, fewer, all);
+  if (!repeats && !stands_for_all(recipe, layout, few, all)) return steps.measure(all);
 
-  StepOnMeta step = measured_step(run, few);
+  StepOnMeta step = steps.measure(few);
   // On GPUs, the host runs ahead, so the batch of the next step is in memory, too.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
@@ -175,7 +202,7 @@ StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const 
   step.memory.peak_held += waiting * batch.held;
   if (wanted == Wanted::memory) return step;
 
-  const StepOnMeta shorter = measured_step(run, fewer);
+  const StepOnMeta shorter = steps.measure(fewer);
   extend_all(step.sent, shorter.sent, static_cast<double>(all - fewer) / static_cast<double>(few - fewer));
   return step;
 }

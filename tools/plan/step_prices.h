@@ -46,7 +46,8 @@ class RecordPrices {
   RecordPrices(const StepPrices& prices, const StepRecord& record);
 
   /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the
-  /// host's time for an operation. Throws Error(usage) naming the rate if the cluster lacks it.
+  /// host's time for an operation, that of an operation on another lane the handoff to it. Throws Error(usage) naming
+  /// the rate if the cluster lacks it.
   double seconds(const device::Issue& issue) const;
   /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.
   double sent_over_network(const device::Issue& issue) const;

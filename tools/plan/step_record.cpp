@@ -180,6 +180,7 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
     for (const int64_t n : micro_batches) {
       if (run.failed()) return {};  // a further step would repeat an invalid one
       if (equal_before) run.step(n);
+      if (run.failed()) return {};
       records.push_back(record_step(run, n, rank));
     }
     if (run.failed()) return {};

@@ -20,9 +20,10 @@ void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, c
                    const ProfileOptions& options, double seconds, const Progress& progress) {
   const std::vector<int64_t> sizes = message_sizes(options);
   constexpr auto operations = enum_names(Collective{});
-  const auto operands = std::make_shared<Operands>(
-      std::max(4 * options.largest_bytes, bytes_beyond_caches(cluster.measured.ranks_per_node, options.most_in_use)),
-      timer.device());
+  const auto operands =
+      std::make_shared<Operands>(std::max(bytes_of_exchange(options.largest_bytes, timer.world().size()),
+                                          bytes_beyond_caches(cluster.measured.ranks_per_node, options.most_in_use)),
+                                 timer.device());
   const Budget budget(timer, seconds);
   size_t open = groups.size() * operations.size();
   for (const MeasuredGroup& g : groups)

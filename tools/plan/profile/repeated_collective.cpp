@@ -5,6 +5,11 @@ namespace hexad::plan {
 using comm::Splits;
 using device::Event;
 
+int64_t bytes_of_exchange(int64_t bytes, int ranks) {
+  const int64_t of_tensor = 2 * bytes + 4 * ranks;  // with two ranks, a tensor is twice as large as what a rank sends
+  return 2 * (of_tensor + 4 * Operands::alignment);
+}
+
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes,
                        const std::shared_ptr<Operands>& operands, device::Device device) {
   const comm::ProcessGroup* g = &group;
@@ -16,24 +21,40 @@ Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, in
                                                                     : others;
   const int64_t piece = (bytes + 4 * sent_pieces - 1) / (4 * sent_pieces);
   const int64_t wire_bytes = 4 * piece * sent_pieces;
+  // Returns two tensors of a block, each with a multiple of Operands::alignment elements before it.
+  const auto pair = [operands](int64_t out, int64_t in) {
+    const int64_t begin = (out + Operands::alignment - 1) / Operands::alignment * Operands::alignment;
+    const tensor::Tensor block = operands->next(begin + in);
+    return std::pair(block.slice(0, 0, out), block.slice(0, begin, begin + in));
+  };
   switch (operation) {
     case Collective::all_to_all: {
       const std::vector<int64_t> rows(n, piece);
       return {wire_bytes, [=, splits = Splits{rows, rows}] {
-                return g->all_to_all(operands->next(n * piece), operands->next(n * piece), splits, *stream);
+                const auto [out, in] = pair(n * piece, n * piece);
+                return g->all_to_all(out, in, splits, *stream);
               }};
     }
     case Collective::all_gather:
-      return {wire_bytes, [=] { return g->all_gather(operands->next(n * piece), operands->next(piece), *stream); }};
+      return {wire_bytes, [=] {
+                const auto [out, in] = pair(n * piece, piece);
+                return g->all_gather(out, in, *stream);
+              }};
     case Collective::reduce_scatter:
-      return {wire_bytes, [=] { return g->reduce_scatter(operands->next(piece), operands->next(n * piece), *stream); }};
+      return {wire_bytes, [=] {
+                const auto [out, in] = pair(piece, n * piece);
+                return g->reduce_scatter(out, in, *stream);
+              }};
     case Collective::all_reduce:
-      return {wire_bytes, [=] { return g->all_reduce(operands->next(n * piece), comm::Reduce::sum, *stream); }};
+      return {wire_bytes, [=] {
+                return g->all_reduce(operands->next(n * piece).slice(0, 0, n * piece), comm::Reduce::sum, *stream);
+              }};
     case Collective::send:
       return {wire_bytes, [=] {
+                const auto [out, in] = pair(piece, piece);
                 const int rank = g->rank(), size = g->size();
-                g->send(operands->next(piece), (rank + 1) % size, *stream);
-                return g->receive(operands->next(piece), (rank + size - 1) % size, *stream);
+                g->send(out, (rank + 1) % size, *stream);
+                return g->receive(in, (rank + size - 1) % size, *stream);
               }};
   }
   base::fail_invariant(
@@ -41,8 +62,8 @@ Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, in
 }
 
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, device::Device device) {
-  const int64_t largest = 2 * (bytes + 4 * group.size());  // bytes of a tensor
-  return make_exchange(operation, group, bytes, std::make_shared<Operands>(2 * largest, device), device);
+  return make_exchange(operation, group, bytes,
+                       std::make_shared<Operands>(bytes_of_exchange(bytes, group.size()), device), device);
 }
 
 }  // namespace hexad::plan

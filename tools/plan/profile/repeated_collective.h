@@ -16,13 +16,16 @@ struct Exchange {
   std::function<device::Event()> start;
 };
 
+/// Returns the bytes of memory that an exchange in which each of `ranks` ranks sends `bytes` needs at most.
+int64_t bytes_of_exchange(int64_t bytes, int ranks);
+
 /// Makes an exchange of f32 zeros with equal splits. `bytes` is rounded up to whole elements for every rank. For
 /// `send`, each rank sends to the next rank and receives from the previous one; the event is that of the receive.
 /// Each start takes its tensors from `operands`.
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes,
                        const std::shared_ptr<Operands>& operands, device::Device device);
 
-/// Makes an exchange that always uses the same tensors, or few.
+/// Makes an exchange that reuses one small block of memory.
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, device::Device device);
 
 }  // namespace hexad::plan

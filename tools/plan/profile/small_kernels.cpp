@@ -16,10 +16,11 @@ using base::Dtype;
 using kernels::KernelTable;
 using tensor::Tensor;
 
-// A kernel and the number of bytes that it reads and writes, counted as on the meta device.
+// A kernel, the number of bytes that it reads and writes, counted as on the meta device, and the bytes of its tensors.
 struct SmallKernel {
   int64_t bytes = 0;
   std::function<void(const KernelTable&, device::Stream&)> run;
+  int64_t memory = bytes;
 };
 
 // Makes kernels that work on zeros. Their speed does not depend on the values.
@@ -86,10 +87,12 @@ class SmallKernels {
         const Tensor main = zeros({n}, Dtype::f32), m = zeros({n}, Dtype::f32), v = zeros({n}, Dtype::f32),
                      gradient = zeros({n}, Dtype::f32);
         return {
-            2 * bytes_of({main, m, v}) + gradient.bytes(), [=](const KernelTable& k, device::Stream& s) {
+            2 * bytes_of({main, m, v}) + gradient.bytes(),
+            [=](const KernelTable& k, device::Stream& s) {
               const kernels::AdamwSlice slice{main, m, v, main, gradient, 0.1};
               k.optimizer.adamw(s, {&slice, 1}, {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 1}, {});
-            }};
+            },
+            bytes_of({main, m, v, gradient})};
       }
     }
     base::fail_invariant(
@@ -124,18 +127,21 @@ int64_t bytes_in_use(KernelClass of, int64_t ranks_of_node, int64_t most) {
   return std::min<int64_t>(most, 32 << 20);
 }
 
-// Returns a function that runs equal kernels of about `bytes` bytes, on the next of many operands each time, which have
-// `in_use` bytes together.
-std::function<void()> in_turn(SmallKernels& kernels_of, KernelClass of, int64_t bytes, int64_t in_use,
-                              device::Device device) {
-  constexpr int64_t most = 1024;  // kernels
-  std::vector<SmallKernel> all(std::clamp<int64_t>((in_use + bytes - 1) / bytes, 1, most));
-  for (SmallKernel& kernel : all) kernel = kernels_of.make(of, bytes);
-  return [all = std::move(all), next = size_t{0}, device]() mutable {
-    device::Stream& stream = device.context().compute();
-    all[next].run(kernels::kernels(device), stream), stream.synchronize();
-    next = (next + 1) % all.size();
-  };
+// Returns a function that runs kernels of about `bytes` bytes, on the next of many operands each time, which have
+// `in_use` bytes together; of at most 1024 operands.
+Timer::Work in_turn(SmallKernels& kernels_of, KernelClass of, int64_t bytes, int64_t in_use, device::Device device) {
+  constexpr int64_t most = 1024;
+  std::vector<SmallKernel> all{kernels_of.make(of, bytes)};
+  const int64_t count = std::clamp<int64_t>((in_use + all[0].memory - 1) / all[0].memory, 1, most);
+  while (std::ssize(all) < count) all.push_back(kernels_of.make(of, bytes));
+  const auto size = static_cast<double>(all[0].bytes);
+  return {size,
+          [all = std::move(all), next = size_t{0}, device]() mutable {
+            device::Stream& stream = device.context().compute();
+            all[next].run(kernels::kernels(device), stream), stream.synchronize();
+            next = (next + 1) % all.size();
+          },
+          kernel_batch};
 }
 
 }  // namespace
@@ -153,13 +159,8 @@ void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOp
     for (const auto& [of, name] : classes) {
       if (element != Element::f32 && !follows_precision(of)) continue;
       SmallKernels kernels_of(element, timer.device());
-      const auto prepare = [&, c = of](int64_t bytes) -> Timer::Work {
-        const auto size = static_cast<double>(kernels_of.make(c, bytes).bytes);
-        return {size,
-                in_turn(kernels_of, c, bytes, bytes_in_use(c, cluster.measured.ranks_per_node, options.most_in_use),
-                        timer.device()),
-                kernel_batch};
-      };
+      const int64_t in_use = bytes_in_use(of, cluster.measured.ranks_per_node, options.most_in_use);
+      const auto prepare = [&, c = of](int64_t bytes) { return in_turn(kernels_of, c, bytes, in_use, timer.device()); };
       const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
       cluster.kernels.push_back({of, element, curve});
       const Curve::Point& last = curve.points.back();

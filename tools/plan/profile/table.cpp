@@ -177,7 +177,7 @@ std::string profile_table(const Cluster& cluster) {
   if (!cluster.copies.empty()) text += copies_table(cluster.copies);
   if (cluster.operation) text += fmt::format("\nhost, per operation: {:.2f} us\n", 1e6 * *cluster.operation);
   if (cluster.handoff)
-    text += fmt::format("host, more for one on a lane's thread: {:.2f} us\n", 1e6 * *cluster.handoff);
+    text += fmt::format("host, additional time per operation on a lane's thread: {:.2f} us\n", 1e6 * *cluster.handoff);
   text += fits_table(cluster);
   if (!cluster.slowdowns.empty()) text += slowdowns_table("speed beside", cluster.slowdowns);
   for (const MeasuredThreads& t : cluster.fewer_threads)

@@ -44,7 +44,7 @@ class PassesAsFibers final : public schedule::GraphRunner {
 };
 
 /// Returns distributed.bucket_bytes. If it is auto, returns the size for layouts in which `ranks` ranks hold the same
-/// weights (dp::suitable_unit_bytes).
+/// dense weights (dp::suitable_unit_bytes).
 int64_t unit_bytes(const Recipe& recipe, int ranks);
 
 /// Memory, mesh, parameters and layers of this rank, made from a recipe. train.seed determines the initial weights.

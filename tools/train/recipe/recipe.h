@@ -167,7 +167,7 @@ struct DistributedConfig {
     using config::at_least, config::at_most, config::automatic;
     v("bucket_bytes", bucket_bytes,
       "approximate size of the units in which gradients are reduced and, under zero 3, weights are gathered; auto: 4 "
-      "MiB on CPUs; on GPUs 4 MiB for each rank that holds the same weights, from 32 to 512 MiB",
+      "MiB on CPUs; on GPUs 4 MiB for each rank that holds the same dense weights, from 32 to 512 MiB",
       automatic, at_least(1));
     v("watchdog_seconds", watchdog_seconds,
       "seconds without progress after which a collective ends the job (exit 6) and names the missing ranks; 0: never",
