@@ -9,10 +9,8 @@ size_t UnitOrder::use(size_t unit) {
 
 void UnitOrder::end_step() {
   append(none);
-  const size_t forgotten = step_;
-  history_.erase(history_.begin(), history_.begin() + static_cast<std::ptrdiff_t>(forgotten));
+  forget(step_);
   step_ = history_.size() - 1;
-  place_ = find_place();
 }
 
 void UnitOrder::append(size_t unit) {
@@ -20,9 +18,13 @@ void UnitOrder::append(size_t unit) {
   history_.push_back(unit);
   place_ = follows ? place_ + 1 : find_place();
   if (history_.size() - step_ <= most) return;
-  history_.erase(history_.begin(), history_.end() - static_cast<std::ptrdiff_t>(most / 2));
+  forget(history_.size() - most / 2);
   step_ = 0;
-  place_ = find_place();
+}
+
+void UnitOrder::forget(size_t count) {
+  history_.erase(history_.begin(), history_.begin() + static_cast<std::ptrdiff_t>(count));
+  place_ = place_ != none && place_ >= count ? place_ - count : find_place();
 }
 
 size_t UnitOrder::find_place() const {

@@ -29,6 +29,7 @@ class UnitOrder {
 
  private:
   void append(size_t unit);
+  void forget(size_t count);  // the oldest `count` uses
   /// Returns the index before the end of history_ that follows the longest sequence of units which history_ also ends
   /// with; the last of equally long ones; `none` if the last unit occurs only once.
   size_t find_place() const;

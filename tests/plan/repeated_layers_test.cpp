@@ -49,13 +49,14 @@ void for_each_rank(const Case& c, const F& f) {
   }
 }
 
-StepRecord run_all(const Recipe& r, const mesh::Layout& layout, int rank) {
+// Returns the record of a step that runs all layers and passes, after steps of `before` micro-batches.
+StepRecord run_all(const Recipe& r, const mesh::Layout& layout, int rank, std::initializer_list<int64_t> before,
+                   int64_t recorded) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, layout, rank, RoutingLoad::even, RunOnMeta::Record::issues);
   run.follow_spans();
-  run.step(1);
-  run.step(micro_batches);
-  return record_step(run, micro_batches, rank);
+  for (const int64_t n : before) run.step(n);
+  return record_step(run, recorded, rank);
 }
 
 // Returns the record of a step that repeats layers and, if `passes`, also passes. A rank with many layers records
@@ -81,7 +82,7 @@ class RepeatedLayers : public testing::TestWithParam<Case> {};
 TEST_P(RepeatedLayers, GiveTheRecordOfTheWholeStep) {
   for_each_rank(GetParam(), [](const Recipe& r, const mesh::Layout& layout, int rank) {
     ASSERT_TRUE(can_repeat_layers(r, RoutingLoad::even));
-    const StepRecord expected = run_all(r, layout, rank);
+    const StepRecord expected = run_all(r, layout, rank, {1, micro_batches}, micro_batches);
     expect_equal(expected, run_few(r, layout, rank, false));
     expect_equal(expected, run_few(r, layout, rank, true));
   });
@@ -185,8 +186,10 @@ INSTANTIATE_TEST_SUITE_P(, RepeatedLayers, testing::ValuesIn(layouts()), name_of
 INSTANTIATE_TEST_SUITE_P(Divided, RepeatedLayers, testing::ValuesIn(divided_layouts()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(, MemoryOfRepeatedLayers, testing::ValuesIn(layouts()), name_of_case);
 
-// Where units end elsewhere in each of the equal layers, layers cannot be repeated, which the first step shows.
+// If units end at other parameters in each of the equal layers, the layers make different calls and cannot be repeated.
+// The first step notices this.
 TEST(RepeatedLayersOfRecords, AreGivenUpWhereUnitsDivideEqualLayersDifferently) {
+  const std::vector<int64_t> counts{4};
   int given_up = 0;
   for (int64_t unit = 4 << 10; unit < 2 << 20; unit += unit / 2) {
     SCOPED_TRACE(unit);
@@ -194,12 +197,7 @@ TEST(RepeatedLayersOfRecords, AreGivenUpWhereUnitsDivideEqualLayersDifferently) 
         {"parallel.zero=3", "model.layers=8", "batch.global=8", base::cat("distributed.bucket_bytes=", unit)});
     const mesh::Layout layout(r.parallel.sizes(), 2);
     const train::Extensions extensions;
-    RunOnMeta run(r, extensions, layout, 0, RoutingLoad::even, RunOnMeta::Record::issues);
-    run.follow_spans();
-    run.step(4), run.step(4);
-    const StepRecord expected = record_step(run, 4, 0);
-    const std::vector<int64_t> counts{4};
-    expect_equal(expected, record_steps(r, {}, layout, 0, RoutingLoad::even, counts).front());
+    expect_equal(run_all(r, layout, 0, {4, 4}, 4), record_steps(r, {}, layout, 0, RoutingLoad::even, counts).front());
     RunOnMeta repeating(r, extensions, layout, 0, RoutingLoad::even, RunOnMeta::Record::issues);
     repeating.follow_spans();
     repeating.repeat_layers(), repeating.repeat_passes();
@@ -214,13 +212,8 @@ TEST(RepeatedLayersOfRecords, GiveTheRecordsOfWholeSteps) {
     SCOPED_TRACE(zero);
     const Recipe r = recipe_with({zero, "batch.global=2"});
     const mesh::Layout layout(r.parallel.sizes(), 2);
-    const train::Extensions extensions;
-    RunOnMeta run(r, extensions, layout, 0, RoutingLoad::even, RunOnMeta::Record::issues);
-    run.follow_spans();
-    run.step(1), run.step(1);
-    const StepRecord expected = record_step(run, 1, 0);
     const std::vector<int64_t> counts{1};
-    expect_equal(expected, record_steps(r, {}, layout, 0, RoutingLoad::even, counts).front());
+    expect_equal(run_all(r, layout, 0, {1, 1}, 1), record_steps(r, {}, layout, 0, RoutingLoad::even, counts).front());
   }
 }
 

@@ -27,6 +27,19 @@ usage() {
   exit 2
 }
 
+# take_only OPTION...: sets $only to the pattern of --only, the only option of scripts that print a line for each row of a
+# table; without it, to a pattern that matches every row.
+take_only() {
+  only=.
+  while [ $# -gt 0 ]; do
+    case $1 in
+    --only) only=${2:?} ;;
+    *) usage "unknown option '$1'" ;;
+    esac
+    shift 2
+  done
+}
+
 # machine: prints the date, the commit, the processor and the load.
 machine() {
   echo "date:      $(date -u +%Y-%m-%dT%H:%M:%SZ)"

@@ -10,14 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
-only=.
-while [ $# -gt 0 ]; do
-  case $1 in
-  --only) only=${2:?} ;;
-  *) usage "unknown option '$1'" ;;
-  esac
-  shift 2
-done
+take_only "$@"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 machine
 printf '%-20s %-14s %6s %14s %14s %10s %s\n' recipe cluster ranks 'recipe, s' 'best, s' ratio 'recipe fits'
@@ -32,12 +25,14 @@ while IFS=$'\t' read -r recipe cluster ranks; do
       own && /"fits"/ { fits = $2 }
       own && /"error"/ { fits = "no: " $0 }
       END { printf "%-20s %-14s %6d %14.4f %14.4f %10.3f %s\n", recipe, cluster, ranks, seconds, best, seconds / best, fits }
-    ' "$scratch/out"
+    ' "$scratch/out" | tee -a "$scratch/planned"
   else
     echo "$recipe: $(tail -n 1 "$scratch/err")" >&2
     echo "$recipe" >>"$scratch/failed"
   fi
 done <tools/bench/model_layouts.tsv
+[ -s "$scratch/planned" ] || [ -e "$scratch/failed" ] ||
+  usage "--only is '$only', expected a pattern that matches a row of tools/bench/model_layouts.tsv"
 if [ -e "$scratch/failed" ]; then
   echo "$(wc -l <"$scratch/failed") recipes could not be planned; see above" >&2
   exit 1

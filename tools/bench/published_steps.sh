@@ -11,14 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
-only=.
-while [ $# -gt 0 ]; do
-  case $1 in
-  --only) only=${2:?} ;;
-  *) usage "unknown option '$1'" ;;
-  esac
-  shift 2
-done
+take_only "$@"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 machine
 while IFS=$'\t' read -r id recipe cluster ranks overrides tokens mfu grade rest; do

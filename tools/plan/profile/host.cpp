@@ -15,7 +15,7 @@ namespace {
 train::Recipe tiny_recipe() {
   train::Recipe r;
   r.model.layers = 2, r.model.hidden = 64, r.model.heads = 2, r.model.context = 32, r.model.vocab = 128;
-  r.model.moe.experts = 4, r.model.moe.top_k = 2, r.model.moe.expert_hidden = 64,
+  r.model.moe.experts = 4, r.model.moe.top_k = 2, r.model.moe.expert_hidden = 64;
   r.model.moe.routing = moe::Routing::balanced;
   r.batch.micro = 1, r.batch.global = 4;
   return r;
@@ -58,7 +58,7 @@ double seconds_of_step(const train::Recipe& recipe, const Timer& timer, double s
 
 void measure_host(Cluster& cluster, const Timer& timer, double seconds, const Progress& progress) {
   const auto per = [](double left, int64_t operations) {
-    base::require(operations > 0, "[profile] a step without operations, expected at least one");
+    base::require(operations > 0, "[profile] a step has ", operations, " operations, expected at least one");
     return std::clamp(rounded(left / static_cast<double>(operations)), 0.0, longest_operation);
   };
   train::Recipe recipe = tiny_recipe();

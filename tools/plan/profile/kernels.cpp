@@ -3,6 +3,7 @@
 #include "framework/base/units.h"
 #include "framework/kernels/gemm_rate.h"
 #include "framework/kernels/kernel_table.h"
+#include "tools/plan/profile/operands.h"
 #include "tools/plan/profile/parts.h"
 
 namespace hexad::plan {
@@ -17,8 +18,8 @@ using tensor::Tensor;
 // of a step are usually in an outer cache.
 class GroupedProduct {
  public:
-  GroupedProduct(const ProductShape& shape, Element element, device::Device device)
-      : shape_(shape), dtype_(dtype_of(element)), device_(device) {
+  GroupedProduct(const ProductShape& shape, Element element, int64_t in_use, device::Device device)
+      : shape_(shape), dtype_(dtype_of(element)), in_use_(in_use), device_(device) {
     const int64_t size = shape.experts * shape.outputs * shape.inputs;
     for (int64_t i = 0; i < copies(size * base::size_of(dtype_)); ++i)
       weights_.push_back(zeros({shape.experts, shape.outputs, shape.inputs}, dtype_));
@@ -71,10 +72,7 @@ class GroupedProduct {
     Tensor x, y;
   };
 
-  static int64_t copies(int64_t bytes) {
-    constexpr int64_t in_use = 32 << 20, most = 64;
-    return std::clamp<int64_t>((in_use + bytes - 1) / bytes, 1, most);
-  }
+  int64_t copies(int64_t bytes) const { return operands_in_turn(bytes, in_use_, 64); }
   std::vector<Rows> rows_of(int64_t rows) const {
     std::vector<Rows> all(copies(rows * (shape_.inputs + shape_.outputs) * base::size_of(dtype_)));
     for (Rows& r : all) r = {zeros({rows, shape_.inputs}, dtype_), zeros({rows, shape_.outputs}, dtype_)};
@@ -86,6 +84,7 @@ class GroupedProduct {
 
   ProductShape shape_;
   Dtype dtype_;
+  int64_t in_use_;  // bytes of all operands of one kind
   device::Device device_;
   std::vector<Tensor> weights_, gradients_;
 };
@@ -145,7 +144,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
   if (sizes.back() < options.largest_rows) sizes.push_back(options.largest_rows);
   for (const auto& [element, element_name] : elements)
     for (const ProductShape& shape : options.products) {
-      GroupedProduct product(shape, element, timer.device());
+      GroupedProduct product(shape, element, bytes_of_outer_cache(options.most_in_use), timer.device());
       double best = 0;
       for (const auto& [pass, pass_name] : passes) {
         const auto prepare = [&, p = pass](int64_t rows) -> Timer::Work {

@@ -37,6 +37,12 @@ int64_t bytes_beyond_caches(int64_t ranks_of_node, int64_t most) {
   return std::clamp(2 * outer_caches() / ranks_of_node, std::min(most, least), most);
 }
 
+int64_t bytes_of_outer_cache(int64_t most) { return std::min<int64_t>(most, 32 << 20); }
+
+int64_t operands_in_turn(int64_t bytes, int64_t in_use, int64_t most) {
+  return std::clamp<int64_t>((in_use + bytes - 1) / bytes, 1, most);
+}
+
 Operands::Operands(int64_t bytes, device::Device device)
     : memory_(tensor::Tensor::zeros({bytes / 4}, base::Dtype::f32, device, device::Category::communication)) {}
 

@@ -11,6 +11,13 @@ namespace hexad::plan {
 /// the node, which its ranks share: twice these caches, at least 64 MiB, and at most `most`.
 int64_t bytes_beyond_caches(int64_t ranks_of_node, int64_t most);
 
+/// Returns the bytes through which operations on activations and weights work in turn, because those of a step are
+/// usually in an outer cache: 32 MiB, and at most `most`.
+int64_t bytes_of_outer_cache(int64_t most);
+
+/// Returns the number of operands of `bytes` bytes that fill `in_use` bytes: at least 1, and at most `most`.
+int64_t operands_in_turn(int64_t bytes, int64_t in_use, int64_t most);
+
 /// Zeros in f32, which are handed out block after block. In a step, large messages are gradients and weights, which
 /// come from memory, and small ones are activations, which are often in a cache. Therefore blocks of one size begin
 /// again after 64 of them, or at the end of the memory.

@@ -124,15 +124,14 @@ class SmallKernels {
 // used once a step.
 int64_t bytes_in_use(KernelClass of, int64_t ranks_of_node, int64_t most) {
   if (of == KernelClass::optimizer || of == KernelClass::reduction) return bytes_beyond_caches(ranks_of_node, most);
-  return std::min<int64_t>(most, 32 << 20);
+  return bytes_of_outer_cache(most);
 }
 
-// Returns a function that runs kernels of about `bytes` bytes, on the next of many operands each time, which have
-// `in_use` bytes together; of at most 1024 operands.
+// Returns the timed work of a kernel of about `bytes` bytes. Each run takes the next of up to 1024 sets of operands,
+// which together have `in_use` bytes if 1024 suffice.
 Timer::Work in_turn(SmallKernels& kernels_of, KernelClass of, int64_t bytes, int64_t in_use, device::Device device) {
-  constexpr int64_t most = 1024;
   std::vector<SmallKernel> all{kernels_of.make(of, bytes)};
-  const int64_t count = std::clamp<int64_t>((in_use + all[0].memory - 1) / all[0].memory, 1, most);
+  const int64_t count = operands_in_turn(all[0].memory, in_use, 1024);
   while (std::ssize(all) < count) all.push_back(kernels_of.make(of, bytes));
   const auto size = static_cast<double>(all[0].bytes);
   return {size,
