@@ -12,18 +12,21 @@ Shape::Shape(std::span<const int64_t> sizes) : rank_(static_cast<int>(sizes.size
   std::copy(sizes.begin(), sizes.end(), sizes_.begin());
 }
 
-size_t Shape::index(int dim) const {
-  const int i = dim < 0 ? dim + rank_ : dim;
-  require(i >= 0 && i < rank_, "[shape] dimension ", dim, " of ", *this, " does not exist; expected ", -rank_, " to ",
-          rank_ - 1);
-  return static_cast<size_t>(i);
+void Shape::fail_index(int dim) const {
+  fail_invariant(
+      cat("[shape] dimension ", dim, " of ", *this, " does not exist; expected ", -rank_, " to ", rank_ - 1));
 }
 
 int64_t Shape::numel() const {
-  for (int64_t s : *this) require(s >= 0, "[shape] negative size in ", *this, "; expected at least 0");
-  if (std::find(begin(), end(), 0) != end()) return 0;
-  int64_t n = 1;
-  for (int64_t s : *this) require(!__builtin_mul_overflow(n, s, &n), "[shape] more than 2^63 - 1 elements in ", *this);
+  int64_t n = 1, least = 1;
+  bool overflow = false;
+  for (const int64_t s : *this) {
+    overflow |= __builtin_mul_overflow(n, s, &n);
+    least = std::min(least, s);
+  }
+  require(least >= 0, "[shape] negative size in ", *this, "; expected at least 0");
+  if (least == 0) return 0;
+  require(!overflow, "[shape] more than 2^63 - 1 elements in ", *this);
   return n;
 }
 

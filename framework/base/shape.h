@@ -37,7 +37,13 @@ class Shape {
   const int64_t* end() const { return sizes_.data() + rank_; }
 
  private:
-  size_t index(int dim) const;
+  size_t index(int dim) const {
+    const int i = dim < 0 ? dim + rank_ : dim;
+    if (i < 0 || i >= rank_) [[unlikely]]
+      fail_index(dim);
+    return static_cast<size_t>(i);
+  }
+  [[noreturn]] void fail_index(int dim) const;
 
   std::array<int64_t, max_rank> sizes_{};
   int rank_ = 0;

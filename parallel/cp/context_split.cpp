@@ -33,8 +33,9 @@ std::vector<ContextSplit::Run> ContextSplit::runs(int of) const {
 std::vector<int64_t> ContextSplit::tokens(int of) const {
   std::vector<int64_t> tokens;
   tokens.reserve(rows());
+  const int64_t length_of_run = chunk_length();
   for (const Run& run : runs(of))
-    for (int64_t i = 0; i < chunk_length(); ++i) tokens.push_back(run.token + i);
+    for (int64_t i = 0; i < length_of_run; ++i) tokens.push_back(run.token + i);
   return tokens;
 }
 

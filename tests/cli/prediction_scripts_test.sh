@@ -40,11 +40,23 @@ test_errors_of_predicted_steps_are_summarised() {
   printf '# predictions\n1.01\t1\t0.2\t0.1\t0.3\t1000\ta=1\n1.02\t1\t0.2\t0.1\t0.3\t1020\tmodel.moe.routing=model\n' >steps/predictions.tsv
   printf '1.01\t1000\t0.1 0.4 0.16 \n1.02\t1000\t0.4 0.4 0.4 \n' >steps/measured.tsv
   expect 0 awk -f "$scripts/median.awk" -f "$scripts/predicted_steps.awk" steps/measured.tsv steps/predictions.tsv
-  expect_text out $'1.01\t1\t0.2\t0.16\t0.13\t0.28\t1.250\t1000\t1000\t1.0000\ta=1'
+  expect_text out $'1.01\t1\t0.2\t0.16\t0.13\t0.28\t1.250\t-\t1000\t1000\t1.0000\ta=1'
   grep -qE '^all +2 +37.5% +48.8% +50.0% +50% +1.00% +2.00%$' out ||
     failed "the line of all cases is missing or wrong: $(cat out)"
   grep -qE '^learned router +1 +50.0% .* 0% +2.00% +2.00%$' out ||
     failed "the line of the learned router is missing or wrong: $(cat out)"
+}
+
+test_errors_at_the_speed_of_the_profile_are_summarised() {
+  mkdir steps
+  printf '# predictions\n# cluster.1.yaml 0123 reference 0.02 s\n1.01\t1\t0.2\t0.1\t0.3\t1000\ta=1\nnodes.01\tnodes\t0.2\t0.1\t0.3\t1000\ta=1\n' \
+    >steps/predictions.tsv
+  printf '1.01\t1000\t0.4 0.4 0.4 \t0.03\nnodes.01\t1000\t0.4 0.4 0.4 \t-\n' >steps/measured.tsv
+  expect 0 awk -f "$scripts/median.awk" -f "$scripts/predicted_steps.awk" steps/measured.tsv steps/predictions.tsv
+  expect_text out $'\t0.500\t1.500\t1000' $'\t0.500\t-\t1000' "at the speed that the machine had during its profile"
+  grep -qE '^ranks: 1 +1 +50.0% .* 0% +0.00% +0.00%$' out || failed "the error as measured is wrong: $(cat out)"
+  grep -qE '^ranks: 1 +1 +25.0% .* 100% +0.00% +0.00%$' out || failed "the error at equal speed is wrong: $(cat out)"
+  [ "$(grep -cE '^emulated nodes +1 +50.0%' out)" -eq 2 ] || failed "the error of emulated nodes has changed: $(cat out)"
 }
 
 test_all_layouts_of_a_plan_are_listed() {

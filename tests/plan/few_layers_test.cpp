@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
 #include "tools/plan/run_on_meta.h"
@@ -79,6 +81,57 @@ TEST(FewLayers, AreExtrapolatedToDistantLengths) {
     // The weights include rotary tables, whose size is proportional to the length.
     EXPECT_NEAR(near_memory.weights, far_memory.weights, 1e-9 * far_memory.weights);
   }
+}
+
+// The ranks of a node share the experts, or a node has a rank of each of eight stages. More stages are then on other
+// nodes.
+TEST(FewLayers, HaveSmallerGroupsWithMoreStages) {
+  constexpr int64_t world = 1024;
+  struct Case {
+    std::vector<std::string> overrides;
+    int64_t stages, more;
+    bool has_experts = false;
+  };
+  for (const Case& c :
+       {Case{{"parallel.zero=1"}, 8, 4}, Case{{"parallel.zero=0"}, 8, 16},
+        Case{{"parallel.zero=1", "model.moe={experts: 8, top_k: 2, expert_hidden: 1024}", "parallel.ep=8"}, 1, 8, true},
+        Case{{"parallel.zero=3", "model.moe={experts: 8, top_k: 2, expert_hidden: 1024}", "parallel.ep=8"},
+             1,
+             16,
+             true}}) {
+    SCOPED_TRACE(c.overrides.front());
+    std::vector<std::string> overrides = c.overrides;
+    overrides.push_back("batch.global=1024");
+    Recipe r = recipe_of(yaml, overrides, world);
+    r.device = device::DeviceKind::cuda;
+    const auto times = [&](int64_t recorded, int64_t more) {
+      return FewLayers(r, extensions, prices_of_stage(r, Prices(two_nodes()), world, recorded), {896, 1024})
+          .times(1, 1024, more);
+    };
+    const FewLayersTimes all = times(c.stages, 1), divided = times(c.stages, c.more),
+                         expected = times(c.stages * c.more, 1);
+    EXPECT_NEAR(divided.rest, expected.rest, 0.1 * (expected.rest + expected.micro_batch));
+    EXPECT_NEAR(divided.micro_batch, expected.micro_batch, 0.05 * expected.micro_batch);
+    if (c.has_experts) {
+      EXPECT_GT(all.rest, 3 * expected.rest) << "groups of all stages would take too long";
+    }
+  }
+}
+
+TEST(FewLayers, HaveTheMicroBatchOfOnePeriod) {
+  const Recipe r = recipes("cuda")[1];
+  const auto micro_batch = [&](Recipe changed) {
+    return micro_batch_of_few_layers(std::move(changed), extensions, Prices(two_nodes()), ranks, RoutingLoad::even, {});
+  };
+  Recipe one_layer = r, chunked = r, short_one = r, frozen = r;
+  one_layer.model.layers = 1;
+  EXPECT_EQ(micro_batch(r), micro_batch(one_layer));
+  chunked.schedule.moe.chunk_by = moe::ChunkBy::tokens, chunked.schedule.moe.chunks = 2;
+  EXPECT_NE(micro_batch(r), micro_batch(chunked));
+  short_one.model.context = 2;
+  EXPECT_GT(micro_batch(short_one), 0);
+  frozen.optim.freeze = {"layers.1.*"};
+  EXPECT_FALSE(micro_batch(frozen)) << "layers with and without frozen weights differ";
 }
 
 TEST(FewLayers, HaveShorterAttentionInShorterSequences) {

@@ -62,6 +62,42 @@ TEST(LayerCosts, ComposeStepsNearSimulatedSteps) {
   EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.1);
 }
 
+// The recorded stage has all ranks of the job. A real one has an eighth of them.
+TEST(LayerCosts, ComposeStepsOfManyRanksAndFewMicroBatches) {
+  constexpr int many = 1024;
+  Cluster cluster = two_nodes();
+  cluster.machine->nodes = many / 8;
+  const train::Extensions extensions;
+  LayerCosts costs(extensions, cluster, many);
+  const StepPrices prices(cluster, many);
+  for (const std::vector<std::string>& layout :
+       {std::vector<std::string>{"parallel.pp=8"}, {"parallel.pp=8", "parallel.ep=8"}, {"parallel.pp=4"}}) {
+    std::vector<std::string> overrides{"batch.global=1024", "parallel.zero=1"};
+    overrides.insert(overrides.end(), layout.begin(), layout.end());
+    const PlanCandidate c{recipe_of(yaml, overrides, many)};
+    const mesh::Layout ranks_of_job(c.recipe.parallel.sizes(), many);
+    const double simulated = forecast_step(c.recipe, extensions, ranks_of_job, prices).seconds;
+    EXPECT_NEAR(costs.step(c).seconds / simulated, 1, 0.3) << c.to_string(many);
+  }
+}
+
+// A head that takes longer than the layers of a stage, and layers that stages cannot divide evenly.
+TEST(LayerCosts, ComposeStepsOfUnequalStages) {
+  const train::Extensions extensions;
+  const Cluster cluster = two_nodes();
+  const StepPrices prices(cluster, ranks);
+  for (const std::vector<std::string>& model : {std::vector<std::string>{"parallel.pp=2", "model.vocab=32768"},
+                                                {"parallel.pp=4", "model.vocab=32768"},
+                                                {"parallel.pp=4", "model.layers=10"},
+                                                {"parallel.pp=8", "model.layers=8", "model.vocab=16384"}}) {
+    LayerCosts costs(extensions, cluster, ranks);
+    const PlanCandidate c{recipe_of(yaml, model, ranks)};
+    const mesh::Layout layout(c.recipe.parallel.sizes(), ranks);
+    const double simulated = forecast_step(c.recipe, extensions, layout, prices).seconds;
+    EXPECT_NEAR(costs.step(c).seconds / simulated, 1, 0.15) << c.to_string(ranks);
+  }
+}
+
 TEST(LayerCosts, HaveTheMemoryOfTheStepBeforeItsTimeIsKnown) {
   const train::Extensions extensions;
   const Cluster cluster = two_nodes();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -166,6 +167,58 @@ TEST(Plan, HasTheGainsAndTheTrafficOfItsFirstLayout) {
     for (const double bytes : stage.sent) expected += bytes / static_cast<double>(plan.best.front().step.stages.size());
   EXPECT_GT(sent, 0);
   EXPECT_NEAR(sent, expected, 1e-9 * expected);
+}
+
+TEST(Plan, LeavesOutNeedlessRecomputation) {
+  const std::vector<std::string> overrides{"batch.global=4"};
+  const auto planned = [&](size_t wanted) {
+    return search_plan(config::parse(yaml, "plan.yaml", overrides), recipe_of(yaml, overrides, 4), {}, two_nodes(),
+                       {.world = 4, .wanted = wanted});
+  };
+  const auto recomputes = [](const PlannedLayout& l) {
+    return l.candidate.recipe.recompute != layers::Recompute::none;
+  };
+  const Plan few = planned(3), all = planned(1000);
+  EXPECT_EQ(few.needless, 2 * few.legal / 3) << "all layouts fit without recomputation";
+  EXPECT_TRUE(std::ranges::none_of(few.best, recomputes));
+  EXPECT_EQ(all.needless, 0) << "fewer others than requested";
+  EXPECT_EQ(all.simulated, all.legal);
+  EXPECT_FALSE(recomputes(all.best.front()));
+  EXPECT_LE(all.best.front().step.seconds, few.best.front().step.seconds);
+}
+
+TEST(Plan, RecomputesWhatDoesNotFit) {
+  Cluster small = two_nodes();
+  const std::vector<std::string> overrides{"model.context=8192", "batch.global=16"};
+  const auto planned = [&] {
+    return search_plan(config::parse(yaml, "plan.yaml", overrides), recipe_of(yaml, overrides), {}, small,
+                       {.world = ranks, .wanted = 8});
+  };
+  const double most = planned().best.front().memory.total;
+  small.machine->memory = config::ByteSize(static_cast<int64_t>(0.5 * most));
+  const Plan plan = planned();
+  EXPECT_GT(plan.needless, 0);
+  int recomputing = 0;
+  for (PlannedLayout l : plan.best) {
+    if (l.candidate.recipe.recompute == layers::Recompute::none) continue;
+    ++recomputing;
+    l.candidate.recipe.recompute = layers::Recompute::none;
+    EXPECT_GT(estimate_memory(l.candidate.recipe, {}, ranks).total, plan.memory / 1.5) << l.candidate.to_string(ranks);
+  }
+  EXPECT_GT(recomputing, 0);
+}
+
+// Groups that share weights have numbers of ranks that are no multiple of those of a node.
+TEST(Plan, HasLayoutsOnNumbersOfNodesThatAreNoPowerOfTwo) {
+  Cluster cluster = two_nodes();
+  cluster.machine->nodes = 12;
+  for (const auto& [context, experts] : {std::pair("8192", "8"), {"512", "12"}}) {
+    const std::vector<std::string> overrides{base::cat("model.context=", context), "batch.global=96",
+                                             base::cat("model.moe.experts=", experts)};
+    const Plan plan = search_plan(config::parse(yaml, "plan.yaml", overrides), recipe_of(yaml, overrides), {}, cluster,
+                                  {.world = 96, .wanted = 1});
+    EXPECT_FALSE(plan.best.empty()) << context;
+  }
 }
 
 TEST(Plan, HasNoLayoutIfNoneFits) {

@@ -8,7 +8,9 @@
 #                                  [--seconds 120] [--output runs/predicted-steps] [--predict-only]
 #
 # --cases: number of cases over all places, rounded up to the same number at each place. --cluster: file for predictions
-# at all places; without it, `hexad profile` measures each place for --seconds. --predict-only: trains nothing.
+# at all places; without it, `hexad profile` measures each place for --seconds. --predict-only: trains no case.
+# Before and after each profile and each case, a short run of a fixed recipe shows the speed of the machine. The errors
+# are printed as measured, and for the speed that the machine had during its profile.
 # random_recipe.awk draws the recipes. A recipe is drawn again if `hexad validate` refuses it, or if it has less than 1
 # or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program; build/release/bin/hexad).
 # With a packed program, use:
@@ -83,16 +85,21 @@ fi
 print_hash "$predictions"
 touch "$measured"
 awk -F '\t' -v steps="$steps" '/^#/ { next } FILENAME ~ /measured\.tsv$/ { done[$1] = 1; next }
-  !($1 in done) { n++; s += steps * $3 + 2 }
+  !($1 in done) { n++; s += steps * $3 + 4 }
   END { printf "%d cases to measure, about %.0f minutes\n", n, s / 60 }' "$measured" "$predictions"
 
 failed=0
 [ $predict_only = yes ] || while IFS=$'\t' read -r case place predicted _ _ _ settings; do
   if [[ $case == \#* ]] || grep -qF "$case"$'\t' "$measured"; then continue; fi
+  reference=-
+  [ ! -e "$output/reference.$place" ] || reference "$place"
+  before=$reference
   # shellcheck disable=SC2086
   if train "$place" "$steps" $settings; then
-    printf '%s\t%s\t%s\n' "$case" "$peak" "$step_seconds" >>"$measured"
-    echo "$case: predicted $predicted s, measured $step_seconds"
+    of_case=$step_seconds peak_of_case=$peak
+    [ "$before" = - ] || reference "$place"
+    printf '%s\t%s\t%s\t%s\n' "$case" "$peak_of_case" "$of_case" "$(mean_of "$before" "$reference")" >>"$measured"
+    echo "$case: predicted $predicted s, measured $of_case"
   else
     echo "$case failed: $settings" >&2
     failed=1

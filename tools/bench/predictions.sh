@@ -40,6 +40,11 @@ check_options() {
 run_settings=(train.threads=1 train.peak_flops=1e11 train.router_every=0 checkpoint.at_end=false
   distributed.watchdog_seconds=60)
 
+# Settings of a short run that shows how fast the machine is at the moment. Speeds of shared machines drift.
+reference_settings=(model.layers=2 model.hidden=256 model.heads=4 model.kv_heads=4 model.context=32 model.vocab=2048
+  model.moe.expert_hidden=512 batch.global=16 batch.micro=2)
+reference_steps=12
+
 # draw GENERATOR PLACE: sets $settings to the next random recipe of GENERATOR for the ranks of PLACE.
 declare -A drawn
 draw() {
@@ -117,9 +122,21 @@ usable_places() {
   done
 }
 
+# reference PLACE: sets $reference to the median seconds of a step of a fixed recipe on the ranks of PLACE. Sets it to "-"
+# for the emulated nodes, whose links, which do not drift, take most of the time, and if the run fails.
+reference() {
+  reference=-
+  [ "$1" != nodes ] && train "$1" $reference_steps "${reference_settings[@]}" || return 0
+  reference=$(awk -f tools/bench/median.awk -f /dev/stdin "$step_seconds" \
+    <<<'BEGIN { n = split(ARGV[1], seconds, " "); print median(seconds, n) }')
+}
+
+# mean_of A B: prints the mean of two numbers; "-" if one of them is "-".
+mean_of() { awk -v a="$1" -v b="$2" 'BEGIN { print (a == "-" || b == "-" ? "-" : (a + b) / 2) }'; }
+
 # begin PLACE...: prints a description of the machine. Sets $places to the usable places, or to all places if nothing is
 # measured on them. Makes the output folder. For each of $places, adds the file cluster.PLACE.yaml to it unless the file
-# exists: a copy of --cluster, or a measurement.
+# exists: a copy of --cluster, or a measurement, with the machine's speed meanwhile (reference.PLACE).
 begin() {
   local place file
   need "$hexad" 'cmake --preset release && cmake --build --preset release'
@@ -142,7 +159,12 @@ begin() {
       cp "$cluster" "$file"
     else
       echo "measuring the cluster file of place $place: about $seconds s"
-      at "$place" "$hexad" profile --threads 1 --seconds "$seconds" --out "$file"
+      reference "$place"
+      local before=$reference
+      at "$place" "$hexad" profile --threads 1 --seconds "$seconds" --out "$file.new"
+      reference "$place"
+      mean_of "$before" "$reference" >"$output/reference.$place"
+      mv "$file.new" "$file"
     fi
   done
 }
@@ -154,6 +176,7 @@ begin_table() {
   header="# $2; program $(sha256sum <"$(command -v "$hexad")" | cut -c1-16)"
   for place in $places; do
     header+=$'\n'"# cluster.$place.yaml $(sha256sum <"$output/cluster.$place.yaml" | cut -c1-16)"
+    [ ! -e "$output/reference.$place" ] || header+=" reference $(<"$output/reference.$place") s"
   done
   if [ -e "$1" ] && [ "$(grep '^#' "$1")" != "$header" ]; then
     echo "$(basename "$0"): $1 was made with other settings, another program or another cluster:" >&2

@@ -107,6 +107,15 @@ double blocks_of_shared_loss(const Recipe& r) {
   return (2 * logits + gradient) / (logits + gradient);
 }
 
+// Number of a rank's tokens in the longer of the two recorded sequence lengths before rounding, unless the recipe's
+// context is shorter.
+constexpr int64_t recorded_tokens = 1024;
+
+// Difference between the two recorded sequence lengths before rounding, in tokens of a rank. If the difference is
+// small, the loss usually divides both lengths into the same number of row chunks
+// (parallel/tp/vocab_cross_entropy.cpp).
+constexpr int64_t fewer_tokens = 128;
+
 // Returns the number of the job's ranks on a node. `prices` has the ranks of one stage. If the job has fewer ranks than
 // a node, all its stages are on one node.
 int64_t ranks_of_node(const Recipe& r, const StepPrices& prices) {
@@ -209,13 +218,24 @@ FewLayersMemory FewLayers::memory(int64_t sequences, int64_t context) const {
   return memory;
 }
 
-FewLayersTimes FewLayers::times(int64_t sequences, int64_t context) {
+FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stages) {
   set_tokens(number(sequences), number(context));
   const StepRecord& record = recorded_->record;
-  const RecordPrices& priced = *recorded_->priced;
+  RecordPrices priced = *recorded_->priced;
+  priced.shrink_groups(comm::TrafficClass::dp, stages);
+  const std::vector<bool> of_update = record.spans_of_update();
+  const int64_t larger_update = recipe_.parallel.zero > 0 ? stages : 1;
   const SimulatedStep simulated = simulate_step(
       std::span(&record, 1), prices_->node_of_rank(),
-      [&](const StepRecord&, const device::Issue& issue) { return priced.seconds(issue); }, contention_);
+      [&](const StepRecord&, const device::Issue& issue) {
+        const auto* update =
+            issue.span >= 0 && of_update[issue.span] ? std::get_if<device::MemoryWork>(&issue.work) : nullptr;
+        if (!update || larger_update == 1) return priced.seconds(issue);
+        device::Issue larger = issue;
+        larger.work = device::MemoryWork{.bytes = update->bytes * larger_update, .dtype = update->dtype};
+        return priced.seconds(larger);
+      },
+      contention_);
   const std::vector<schedule::Interval>& at = simulated.ranks.front().times;
 
   FewLayersTimes times;
@@ -247,6 +267,22 @@ double FewLayers::growth_of_layers() const {
     bytes[length] = temporary_of(run.instance().context.allocator()->stats());
   }
   return std::max(0.0, bytes[1] - bytes[0]) / number(recorded_contexts_[1] - recorded_contexts_[0]);
+}
+
+std::array<int64_t, 2> recorded_contexts(const Recipe& r) {
+  const int64_t unit = 2 * r.parallel.cp * r.parallel.tp;
+  const int64_t longest = std::min(r.model.context, recorded_tokens * r.parallel.cp);
+  const int64_t longer = std::max(2 * unit, longest / unit * unit);
+  return {longer - std::clamp(fewer_tokens * r.parallel.cp / unit * unit, unit, longer - unit), longer};
+}
+
+std::optional<double> micro_batch_of_few_layers(Recipe r, const train::Extensions& extensions, const Prices& prices,
+                                                int64_t world, RoutingLoad load, std::shared_ptr<SharedByRuns> shared) {
+  if (!r.optim.freeze.empty()) return {};
+  r.model.layers = r.model.moe.dense_layers + layers_of_period(r);
+  FewLayers few(r, extensions, prices_of_stage(r, prices, world, r.parallel.pp), recorded_contexts(r),
+                mean_layer(std::move(load)), std::move(shared));
+  return few.times(r.batch.micro, r.model.context).micro_batch;
 }
 
 }  // namespace hexad::plan

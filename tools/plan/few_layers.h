@@ -48,9 +48,11 @@ class FewLayers {
             std::shared_ptr<SharedByRuns> shared = nullptr);
 
   /// Return the costs of a step with `sequences` sequences of `context` tokens in each micro-batch. Times are
-  /// simulated, which takes longer than the extrapolation of memory.
+  /// simulated, which takes longer than the extrapolation of memory. They are those of a job with `stages` stages for
+  /// each recorded one: the groups that exchange weights and gradients have as many times fewer ranks, and under ZeRO,
+  /// a rank updates as many times more weights.
   FewLayersMemory memory(int64_t sequences, int64_t context) const;
-  FewLayersTimes times(int64_t sequences, int64_t context);
+  FewLayersTimes times(int64_t sequences, int64_t context, int64_t stages = 1);
 
   /// Returns the bytes of temporary memory of a micro-batch of `tokens` tokens, including NCCL's buffers. Assumes that
   /// all temporary memory grows with the number of tokens (but see tokens_of_loss_block()).
@@ -84,6 +86,18 @@ class FewLayers {
   std::array<FewLayersMemory, 2> memory_;
   std::array<double, 2> temporary_{};
 };
+
+/// Returns two sequence lengths, ascending, with which FewLayers can record the recipe's layers. They satisfy every
+/// layout rule and are short, because recording takes longer with more tokens. They may exceed a very short context of
+/// the recipe.
+std::array<int64_t, 2> recorded_contexts(const train::Recipe& recipe);
+
+/// Returns the seconds of a micro-batch of the recipe in a model with one period of layers. Ranks are those of the
+/// first of the recipe's pipeline stages in a job of `world` ranks. If the loads of experts are given, layers have
+/// their mean. None if optim.freeze is set, because layers then differ. Takes milliseconds.
+std::optional<double> micro_batch_of_few_layers(train::Recipe recipe, const train::Extensions& extensions,
+                                                const Prices& prices, int64_t world, RoutingLoad load,
+                                                std::shared_ptr<SharedByRuns> shared);
 
 /// Returns the number of a micro-batch's tokens whose logits a rank keeps at the same time while it computes the loss
 /// of `tokens` tokens. A GPU computes the loss in blocks of rows. With tp, two blocks have logits at the same time, but

@@ -8,6 +8,7 @@
 
 #include "framework/base/ordinal.h"
 #include "parallel/pp/program_check.h"
+#include "tools/plan/number.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/train/recipe/stages.h"
 
@@ -29,15 +30,6 @@ std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context)
   return fmt::format("{} {} {}", tensor_key(r, recorded_context), r.parallel.zero, stages);
 }
 
-// Number of a rank's tokens in the longer of the two recorded sequence lengths before rounding, unless the recipe's
-// context is shorter.
-constexpr int64_t recorded_tokens = 1024;
-
-// Difference between the two recorded sequence lengths before rounding, in tokens of a rank. If the difference is
-// small, the loss usually divides both lengths into the same number of row chunks
-// (parallel/tp/vocab_cross_entropy.cpp).
-constexpr int64_t fewer_tokens = 128;
-
 // Add `share` times the given costs to `sum`.
 void add(FewLayersMemory& sum, double share, const FewLayersMemory& memory) {
   for (double FewLayersMemory::*bytes : {&FewLayersMemory::weights, &FewLayersMemory::gradients,
@@ -50,15 +42,9 @@ void add(FewLayersTimes& sum, double share, const FewLayersTimes& times) {
     sum.*seconds += share * (times.*seconds);
 }
 
-// Costs that are linear in the number of layers.
-struct Linear {
-  double ends, layer;  // costs of embedding plus head, and of one layer
-  double at(double layers) const { return ends + layers * layer; }
-};
-
 // Returns the line through the costs `few` of models with one and with two periods of the recipe's layers.
 template <class Costs>
-Linear linear(const std::array<Costs, 2>& few, double Costs::*value, const Recipe& r) {
+LayerCosts::Linear linear(const std::array<Costs, 2>& few, double Costs::*value, const Recipe& r) {
   const auto periods = static_cast<double>(layers_of_period(r)), first = static_cast<double>(r.model.moe.dense_layers);
   const double one = few[0].*value, layer = (few[1].*value - one) / periods;
   return {one - (first + periods) * layer, layer};
@@ -88,16 +74,12 @@ std::shared_ptr<const StepPrices> LayerCosts::prices_of(const Recipe& r, int64_t
 }
 
 LayerCosts::Models& LayerCosts::models(const Recipe& r) {
-  const int64_t stages = stages_that_count(r), unit = 2 * r.parallel.cp * r.parallel.tp;
-  // These lengths satisfy every layout rule. They may be longer than a very short context of the recipe.
-  const int64_t longest = std::min(r.model.context, recorded_tokens * r.parallel.cp);
-  const int64_t longer = std::max(2 * unit, longest / unit * unit);
-  const int64_t less = std::clamp(fewer_tokens * r.parallel.cp / unit * unit, unit, longer - unit);
-  const std::array<int64_t, 2> contexts{longer - less, longer};
-  const std::string key = layer_key(r, stages, longer);
+  const int64_t stages = stages_that_count(r);
+  const std::array<int64_t, 2> contexts = recorded_contexts(r);
+  const std::string key = layer_key(r, stages, contexts[1]);
   if (const auto known = models_.find(key); known != models_.end()) return known->second;
   if (kinds_.empty()) kinds_ = frozen_periods(r, extensions_);
-  Models made{.recorded_context = longer, .of_kinds = {}, .memory = {}, .times = {}};
+  Models made{.recorded_context = contexts[1], .of_kinds = {}, .memory = {}, .times = {}};
   for (const FrozenPeriods& kind : kinds_) {
     const auto of_periods = [&](int64_t periods) {
       Recipe few = r;
@@ -126,11 +108,12 @@ const LayerCosts::Memory& LayerCosts::memory_of_models(const Recipe& r) {
 
 const LayerCosts::Times& LayerCosts::times_of_models(const Recipe& r) {
   Models& known = models(r);
-  const auto [at, is_new] = known.times.try_emplace({r.batch.micro, r.model.context});
+  const int64_t stages = r.parallel.pp / stages_that_count(r);
+  const auto [at, is_new] = known.times.try_emplace({{r.batch.micro, r.model.context}, stages});
   if (!is_new) return at->second;
   for (size_t k = 0; k < kinds_.size(); ++k)
     for (size_t m = 0; m < at->second.size(); ++m)
-      add(at->second[m], kinds_[k].share, known.of_kinds[k][m].times(r.batch.micro, r.model.context));
+      add(at->second[m], kinds_[k].share, known.of_kinds[k][m].times(r.batch.micro, r.model.context, stages));
   return at->second;
 }
 
@@ -155,20 +138,48 @@ double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
   return at->second;
 }
 
+// Returns the seconds that the slowest stage takes for a micro-batch. `costs.ends` are counted for the stage of the
+// head, because the embedding takes little time.
+double LayerCosts::slowest_stage(const Linear& costs, const Recipe& r) {
+  if (r.parallel.pp == 1) return costs.at(number(r.model.layers));
+  const pp::PipelineConfig pipeline = train::pipeline_of(r);
+  const auto [at, is_new] = stages_.try_emplace(
+      {r.parallel.pp, static_cast<int64_t>(pipeline.kind), pipeline.chunks_a_rank(), r.model.context});
+  std::vector<Stage>& stages = at->second;
+  if (is_new) {
+    const pp::StageSplit split = train::stage_split(shared_->divided(r, extensions_), extensions_);
+    for (int rank = 0; rank < static_cast<int>(r.parallel.pp); ++rank) {
+      Stage& stage = stages.emplace_back();
+      for (int chunk = 0; chunk < pipeline.chunks_a_rank(); ++chunk) {
+        stage.layers += split.layers(rank, chunk).count();
+        stage.has_head |= split.has_head(rank, chunk);
+      }
+    }
+  }
+  double slowest = 0;
+  for (const Stage& stage : stages)
+    slowest = std::max(slowest, number(stage.layers) * costs.layer + (stage.has_head ? costs.ends : 0));
+  return slowest;
+}
+
 double LayerCosts::seconds(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
   const Times& few = times_of_models(r);
   const auto pp = static_cast<double>(r.parallel.pp);
   const double layers = static_cast<double>(r.model.layers) / pp;
-  const auto of_layers = [&](double FewLayersTimes::*value) { return linear(few, value, r).at(layers); };
+  const Linear micro_batch = linear(few, &FewLayersTimes::micro_batch, r), rest = linear(few, &FewLayersTimes::rest, r),
+               dp_traffic = linear(few, &FewLayersTimes::dp_traffic, r);
+  const int chunks = train::pipeline_of(r).chunks_a_rank();
+  // The embedding and the head are on different stages, unless there are prediction blocks (see memory()).
+  const double ends = pp > 1 && r.model.prediction_blocks == 0 ? 0.5 : 1;
   // A micro-batch takes at least the time of its dp communication. This limit does not show in the short recorded
   // steps.
-  const double micro_batch = std::max(of_layers(&FewLayersTimes::micro_batch), of_layers(&FewLayersTimes::dp_traffic));
+  const double steady = std::max(slowest_stage(micro_batch, r), ends * dp_traffic.ends + layers * dp_traffic.layer);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   const auto micro_batches = static_cast<double>(micro_batches_of(r, layout));
   // The bubble is the bubble of 1F1B divided by the number of chunks of a rank (Narayanan et al. 2021).
-  const int chunks = train::pipeline_of(r).chunks_a_rank();
-  return of_layers(&FewLayersTimes::rest) + micro_batch * (micro_batches + (pp - 1) / chunks);
+  return ends * rest.ends + layers * rest.layer + steady * micro_batches +
+         micro_batch.at(number(r.model.layers)) / pp * (pp - 1) / chunks;
 }
 
 double LayerCosts::memory(const PlanCandidate& candidate) {

@@ -25,9 +25,11 @@ struct ComposedStep {
 /// the meta device, and priced with the candidate's tokens (FewLayers).
 ///
 /// Time and memory of a step are linear in the numbers of layers and micro-batches. The bubble of the pipeline is
-/// added. Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. For more tokens than
-/// a block has (tokens_of_loss_block()), temporary memory is the larger of two values: that of the loss of one block,
-/// and that of the layers.
+/// added. Stages have the layers that balance their FLOPs with the head. If the candidate has more stages
+/// than the recorded model, its groups that exchange weights and gradients are smaller (RecordPrices::shrink_groups()).
+/// Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. For more tokens than a
+/// block has (tokens_of_loss_block()), temporary memory is the larger of two values: that of the loss of one block, and
+/// that of the layers.
 ///
 /// If the loads of the experts are given, each layer has the mean load of all layers. If optim.freeze freezes different
 /// parameters in different layers, each layer has the mean costs of all layers. The recipes of all candidates may
@@ -46,7 +48,17 @@ class LayerCosts {
   double seconds(const PlanCandidate& candidate);
   double memory(const PlanCandidate& candidate);
 
+  /// Costs that are linear in the number of layers: costs of embedding plus head, and of one layer.
+  struct Linear {
+    double ends, layer;
+    double at(double layers) const { return ends + layers * layer; }
+  };
+
  private:
+  struct Stage {
+    int64_t layers = 0;
+    bool has_head = false;
+  };
   // Memory and times of models with one and with two periods of layers.
   struct Memory {
     std::array<FewLayersMemory, 2> of_models{};
@@ -59,7 +71,7 @@ class LayerCosts {
     int64_t recorded_context;  // the longer one
     std::vector<std::array<FewLayers, 2>> of_kinds;
     std::map<Tokens, Memory> memory;
-    std::map<Tokens, Times> times;
+    std::map<std::pair<Tokens, int64_t>, Times> times;  // by tokens, and stages for each recorded one
   };
   std::shared_ptr<const StepPrices> prices_of(const train::Recipe& recipe, int64_t stages);
   Models& models(const train::Recipe& recipe);
@@ -67,6 +79,7 @@ class LayerCosts {
   const Times& times_of_models(const train::Recipe& recipe);
   double temporary(const FewLayers& layers, const train::Recipe& recipe, int64_t recorded_context);
   double in_flight(const train::Recipe& recipe, int64_t micro_batches);
+  double slowest_stage(const Linear& costs, const train::Recipe& recipe);
   int64_t stages_that_count(const train::Recipe& recipe) const;
 
   const train::Extensions& extensions_;
@@ -80,7 +93,8 @@ class LayerCosts {
   std::vector<FrozenPeriods> kinds_;  // empty before the first step
   // Growth of the layers' temporary memory, in bytes per token. It depends neither on ZeRO nor on placement.
   std::map<std::string, double> growth_;
-  std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches
+  std::map<std::array<int64_t, 4>, double> in_flight_;           // by kind, chunks, stages and micro-batches
+  std::map<std::array<int64_t, 4>, std::vector<Stage>> stages_;  // by number of stages, kind, chunks and context
 };
 
 /// Costs shared by several searches. All searches must have the same cluster, the same load of the experts and, apart

@@ -180,10 +180,19 @@ std::vector<Recipe> other_axis_orders(const Recipe& r, const PlanSite& site) {
 
 }  // namespace
 
-std::span<const Changes> changes_by_key() {
-  static constexpr std::array<Changes, 12> all{
-      other_offload, other_memory_reuse, other_micro_batch_overlap, other_chunk_by, other_chunks,   other_axis_orders,
-      other_buckets, other_rows,         other_duplicates,          other_overlap,  other_exchange, other_chunk_order};
+std::span<const ChangesOfKey> changes_by_key() {
+  static constexpr std::array<ChangesOfKey, 12> all{{{other_offload},
+                                                     {other_memory_reuse, true},
+                                                     {other_micro_batch_overlap},
+                                                     {other_chunk_by, true},
+                                                     {other_chunks, true},
+                                                     {other_axis_orders},
+                                                     {other_buckets},
+                                                     {other_rows, true},
+                                                     {other_duplicates, true},
+                                                     {other_overlap, true},
+                                                     {other_exchange, true},
+                                                     {other_chunk_order, true}}};
   return all;
 }
 

@@ -24,6 +24,13 @@ struct PlanSite {
 /// copy may be illegal, or equal to the recipe.
 using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, const PlanSite& site);
 
+/// Changes of one key.
+struct ChangesOfKey {
+  Changes of_recipe;
+  bool in_layers =
+      false;  // true: the key is one of schedule.moe, which changes nothing outside the layers with experts
+};
+
 /// Returns the changes of these keys, in the order of the search:
 /// - offload.optimizer and offload.activations: values that save memory under Objective::memory, otherwise values that
 ///   do not
@@ -35,7 +42,7 @@ using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, cons
 ///   omitted if another order spreads no kind of group more widely. No orders under Objective::memory
 /// - distributed.bucket_bytes: four times and a quarter
 /// - schedule.moe: rows; duplicates; overlap, with the recipe's chunks, or with two if it has none; esp_exchange; order
-std::span<const Changes> changes_by_key();
+std::span<const ChangesOfKey> changes_by_key();
 
 /// Returns copies of the recipe with more data offloaded: the optimizer's state, activations, or both.
 std::vector<train::Recipe> with_more_offloaded(const train::Recipe& recipe);

@@ -51,7 +51,6 @@ void PlanRefinement::estimate(PlannedLayout& l, double limit) const {
 bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   PlannedLayout l = best;
   l.candidate.recipe = changed;
-  ++changes_;
   // Accepts offload that does not grow, because the recipe itself may offload to a host whose memory is unknown.
   const auto offload_is_possible = [&] { return offload_fits(l) || l.memory.offloaded <= best.memory.offloaded; };
   if (site_.request.objective == Objective::memory) {
@@ -66,20 +65,45 @@ bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   return true;
 }
 
+// Returns the seconds of a micro-batch of few layers; none if they are unknown.
+std::optional<double> PlanRefinement::micro_batch(const Recipe& r) {
+  const auto [at, is_new] = micro_batches_.try_emplace(PlanCandidate{r}.settings());
+  if (!is_new) return at->second;
+  try {
+    at->second = micro_batch_of_few_layers(r, site_.extensions, site_.prices.prices(), site_.request.world,
+                                           site_.request.load, site_.shared);
+  } catch (const base::Error& e) {
+    if (e.code() != base::ExitCode::usage) throw;
+  }
+  return at->second;
+}
+
+// True unless a change inside layers makes a micro-batch of few layers no shorter. If micro-batches overlap, a
+// micro-batch alone does not show what a change gains.
+bool PlanRefinement::may_be_faster(const PlannedLayout& best, const Recipe& changed) {
+  const Recipe& before = best.candidate.recipe;
+  if (site_.request.objective == Objective::memory || before.schedule.pipeline.overlap != pp::Overlap::none)
+    return true;
+  const std::optional<double> now = micro_batch(before), then = micro_batch(changed);
+  return !now || !then || *then < *now;
+}
+
 PlannedLayout PlanRefinement::refined(PlannedLayout best, int64_t most) {
   const int64_t last = changes_ + most;
   std::set<std::vector<std::pair<std::string, std::string>>> tried{best.candidate.settings()};
-  const auto improve = [&](Changes of_key) {
+  const auto improve = [&](const ChangesOfKey& key) {
     bool gained = false;
-    for (const Recipe& r : of_key(best.candidate.recipe, site_))
-      if (changes_ < last && !site_.rules.broken(r) && tried.insert(PlanCandidate{r}.settings()).second)
-        gained = improves(best, r) || gained;
+    for (const Recipe& r : key.of_recipe(best.candidate.recipe, site_))
+      if (changes_ < last && !site_.rules.broken(r) && tried.insert(PlanCandidate{r}.settings()).second) {
+        ++changes_;
+        if (!key.in_layers || may_be_faster(best, r)) gained = improves(best, r) || gained;
+      }
     return gained;
   };
   for (bool gained = true; gained;) {
     gained = false;
-    for (const Changes of_key : changes_by_key())
-      while (improve(of_key)) gained = true;
+    for (const ChangesOfKey& key : changes_by_key())
+      while (improve(key)) gained = true;
   }
   return best;
 }

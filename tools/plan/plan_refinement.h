@@ -2,7 +2,10 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/plan/layout_changes.h"
@@ -21,8 +24,9 @@ class PlanRefinement {
   explicit PlanRefinement(const PlanSite& site) : site_(site) {}
 
   /// Returns the layout with changes that improve it. Tries key by key, until no change improves the layout or `most`
-  /// changes have been tried. `layout` must have its memory and, except under Objective::memory, its step. The result
-  /// is never worse, and it fits if `layout` fits.
+  /// changes have been tried. A change inside layers is not simulated in the whole step if it makes a micro-batch of
+  /// one period of layers no shorter. `layout` must have its memory and, except under Objective::memory, its step. The
+  /// result is never worse, and it fits if `layout` fits.
   PlannedLayout refined(PlannedLayout layout, int64_t most);
   /// Refines the first `count` layouts, but at most three.
   void refine_first(std::vector<PlannedLayout>& layouts, size_t count);
@@ -41,6 +45,8 @@ class PlanRefinement {
 
  private:
   bool improves(PlannedLayout& best, const train::Recipe& changed);
+  bool may_be_faster(const PlannedLayout& best, const train::Recipe& changed);
+  std::optional<double> micro_batch(const train::Recipe& recipe);
   bool simulated(PlannedLayout& layout) const;
   void estimate(PlannedLayout& layout, double limit = std::numeric_limits<double>::infinity()) const;
   bool offload_fits(const PlannedLayout& layout) const { return layout.memory.offloaded <= site_.host_memory; }
@@ -50,6 +56,8 @@ class PlanRefinement {
 
   const PlanSite& site_;
   int64_t changes_ = 0;
+  // Seconds of a micro-batch of few layers, by settings of the layout.
+  std::map<std::vector<std::pair<std::string, std::string>>, std::optional<double>> micro_batches_;
   double least_memory_ = std::numeric_limits<double>::infinity();
 };
 

@@ -39,10 +39,12 @@ struct PlannedLayout {
 };
 
 struct Plan {
-  std::vector<PlannedLayout> best;   // simulated, best first
-  PlanCandidates candidates;         // counts of illegal combinations; `legal` is empty
-  int64_t legal = 0, too_large = 0;  // number of legal layouts; number of these that seem to exceed `memory`
-  double memory = 0;                 // limit of a rank's tensors, in bytes
+  std::vector<PlannedLayout> best;  // simulated, best first
+  PlanCandidates candidates;        // counts of illegal combinations; `legal` is empty
+  // Numbers of legal layouts, of those that seem to exceed `memory`, and of those that recompute although they need
+  // not.
+  int64_t legal = 0, too_large = 0, needless = 0;
+  double memory = 0;  // limit of a rank's tensors, in bytes
   // Least bytes of the layouts that are too large or were estimated; an approximation or a lower bound if the layout
   // with the least bytes was not estimated.
   double least_memory = 0;
@@ -65,17 +67,15 @@ struct PlanRequest {
 };
 
 /// Returns the best layouts. The search has three stages:
-/// - The first stage composes the steps of all legal layouts (LayerCosts). It omits layouts whose state alone is too
-///   large (StateBound), and layouts that are far too large even with more recomputation.
+/// - The first stage composes the steps of all legal layouts (compose_layouts()). It omits layouts whose state alone is
+///   too large, layouts that are far too large even with more recomputation, and layouts that recompute needlessly.
 /// - The second stage estimates the memory of the most promising layouts, as hexad validate does, and simulates their
 ///   steps.
 /// - The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
 ///   (refine()).
 ///
-/// Under Objective::memory, the first stage also omits a layout if enough layouts for the second stage need less
-/// memory. It compares bounds of the state, or the memory of the same layout with more recomputation. If the cluster
-/// does not give a rank's memory, all layouts fit. Objective::ranks orders the layouts of the requested ranks like
-/// Objective::time. `costs` keeps the costs of layers for later searches.
+/// If the cluster does not give a rank's memory, all layouts fit. Objective::ranks orders the layouts of the requested
+/// ranks like Objective::time. `costs` keeps the costs of layers for later searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);
 /// Returns the best layouts without using the costs of earlier searches.

@@ -21,16 +21,6 @@ void require_few_tokens(const Recipe& r) {
                tokens, " tokens; expected at most ", most_micro_batch_tokens, " tokens for a predicted step");
 }
 
-// Returns a flag for each span: true if the span is one of the two spans of train::TrainStep that contain the kernels
-// and copies after backward, or is inside one of them.
-std::vector<bool> spans_of_update(const StepRecord& record) {
-  std::vector<bool> of_update;
-  for (const StepRecord::Span& span : record.spans)  // a span comes after its enclosing span
-    of_update.push_back(span.name == "gradients: norm" || span.name == "optimizer" ||
-                        (span.around >= 0 && of_update[span.around]));
-  return of_update;
-}
-
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
   StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
   std::vector<RecordPrices> priced;
@@ -46,7 +36,7 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
     const StepRecord& record = part.stages[s];
-    const std::vector<bool> of_update = spans_of_update(record);
+    const std::vector<bool> of_update = record.spans_of_update();
     for (size_t i = 0; i < record.issues.size(); ++i)
       if (const device::Issue& issue = record.issues[i];
           !issue.communicates() && issue.span >= 0 && of_update[issue.span])

@@ -65,12 +65,13 @@ StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
 GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
   const int64_t nodes_of_domain = std::max<int64_t>(1, prices_.domain() / prices_.ranks_per_node());
   const int mine = node_of_rank_[rank];
-  std::vector<int> nodes;
+  const int64_t domain_begin = mine / nodes_of_domain * nodes_of_domain, domain_end = domain_begin + nodes_of_domain;
+  std::vector<int> nodes(ranks.size());
   int64_t on_my_node = 0, in_my_domain = 0;
-  for (const int r : ranks) {
-    nodes.push_back(node_of_rank_[r]);
-    on_my_node += nodes.back() == mine;
-    in_my_domain += nodes.back() / nodes_of_domain == mine / nodes_of_domain;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const int node = nodes[i] = node_of_rank_[ranks[i]];
+    on_my_node += node == mine;
+    in_my_domain += node >= domain_begin && node < domain_end;
   }
   if (!std::ranges::is_sorted(nodes)) std::ranges::sort(nodes);
   const int64_t span = nodes.back() - nodes.front() + 1;
@@ -105,6 +106,20 @@ RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
       std::optional<GroupPlace>& place = places_[work->group];
       if (!place) place = prices.place_of(group.ranks, group.ranks[group.rank]);
     }
+}
+
+void RecordPrices::shrink_groups(comm::TrafficClass traffic, int64_t times) {
+  for (size_t g = 0; g < places_.size(); ++g) {
+    if (!places_[g] || record_.groups[g].traffic != static_cast<int>(traffic)) continue;
+    GroupPlace& p = *places_[g];
+    const int64_t ranks = std::max<int64_t>(1, p.ranks / times), same_node = std::min(p.ranks_per_node, ranks);
+    // Uneven groups are priced as if each rank had its own node, as in StepPrices::place_of().
+    const int64_t on_node = ranks % same_node == 0 ? same_node : 1;
+    p.groups = p.groups * p.ranks_per_node / on_node;
+    p.ranks_in_domain = std::min(ranks, std::max(on_node, p.ranks_in_domain / times));
+    p.ranks = ranks, p.ranks_per_node = on_node, p.nodes = ranks / on_node;
+    if (p.nodes == 1) p.node_span = 1;
+  }
 }
 
 // Returns the placement of the ranks that take part in a communication, as seen by this rank.

@@ -45,6 +45,11 @@ class RecordPrices {
  public:
   RecordPrices(const StepPrices& prices, const StepRecord& record);
 
+  /// Prices collectives of the class `traffic` as if their groups had `times` times fewer ranks, because as many times
+  /// more pipeline stages lie between these. Ranks of a group on the same node stay there, as far as its new size
+  /// allows.
+  void shrink_groups(comm::TrafficClass traffic, int64_t times);
+
   /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the
   /// host's time for an operation, that of an operation on another lane the handoff to it. Throws Error(usage) naming
   /// the rate if the cluster lacks it.

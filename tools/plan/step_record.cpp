@@ -43,6 +43,14 @@ bool StepRecord::is_in(const device::Issue& issue, std::string_view span) const 
   return false;
 }
 
+std::vector<bool> StepRecord::spans_of_update() const {
+  std::vector<bool> of_update;
+  for (const Span& span : spans)  // a span comes after its enclosing span
+    of_update.push_back(span.name == "gradients: norm" || span.name == "optimizer" ||
+                        (span.around >= 0 && of_update[span.around]));
+  return of_update;
+}
+
 size_t StepRecord::first_in(std::string_view span) const {
   for (size_t i = 0; i < issues.size(); ++i)
     if (!issues[i].communicates() && is_in(issues[i], span)) return i;

@@ -35,6 +35,9 @@ struct StepRecord {
   /// Returns the index of the first kernel or copy inside a span of this name. Ignores communication, because it may
   /// begin during the computation of an earlier span. Throws std::logic_error if the span has no kernel and no copy.
   size_t first_in(std::string_view span) const;
+  /// Returns a flag for each span: true if the span is one of the two spans of train::TrainStep that contain the
+  /// kernels and copies after backward, or is inside one of them.
+  std::vector<bool> spans_of_update() const;
 };
 
 class RunOnMeta;

@@ -1,0 +1,214 @@
+#include "tools/plan/composed_layouts.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "layers/recompute_config.h"
+#include "tools/plan/number.h"
+#include "tools/train/recipe/stages.h"
+
+namespace hexad::plan {
+namespace {
+
+using layers::Recompute;
+
+// A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are approximate.
+constexpr double composed_error = 1.15;
+// If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is also
+// excluded. Less recomputation keeps more tensors. It saves only the memory of the part that is recomputed at the same
+// time, which is small compared with this margin.
+constexpr double error_of_less_recomputation = 1.25;
+// A layout certainly fits if this multiple of its composed estimate does.
+constexpr double certainly_fits = 1.25;
+// A layout is not tried with offload if its composed estimate exceeds this multiple of the limit. In bf16, the
+// optimizer's state is 12 of the 18 bytes of a parameter.
+constexpr double offloaded_reach = 3;
+
+// Settings of a layout, except recomputation.
+using Settings = std::array<int64_t, 10>;
+
+Settings settings_beside_recomputation(const train::Recipe& r) {
+  const train::ParallelConfig& p = r.parallel;
+  const pp::PipelineConfig pipeline = train::pipeline_of(r);
+  return {p.tp,
+          p.cp,
+          static_cast<int64_t>(p.cp_kind),
+          p.pp,
+          static_cast<int64_t>(pipeline.kind),
+          pipeline.chunks,
+          p.ep,
+          p.etp.value_or(p.tp),
+          p.zero,
+          r.batch.micro};
+}
+
+// Least number of layouts that a search for the least memory keeps, because refinement starts from several layouts.
+constexpr size_t fewest_wanted = 8;
+
+// Limit above which the memory of a layout does not matter under Objective::memory. If n layouts are to be simulated,
+// the limit is the n-th smallest memory composed so far. Other objectives have no limit.
+class WantedMemory {
+ public:
+  explicit WantedMemory(const PlanRequest& request)
+      : layouts_(request.objective == Objective::memory ? std::max(fewest_wanted, simulated_per_wanted * request.wanted)
+                                                        : 0) {}
+
+  void add(double bytes) {
+    if (layouts_ == 0) return;
+    least_.insert(bytes);
+    if (least_.size() > layouts_) least_.erase(std::prev(least_.end()));
+  }
+  double limit() const {
+    return layouts_ > 0 && least_.size() == layouts_ ? *least_.rbegin() : std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  const size_t layouts_;
+  std::multiset<double> least_;
+};
+
+// Returns about the bytes of activations that a rank keeps without recomputation (Korthikanti et al. 2022, with
+// sequence parallelism; a full pipeline keeps pp micro-batches of layers / pp layers).
+double rough_activations(const train::Recipe& r) {
+  const double tokens = number(r.batch.micro * r.model.context) / number(r.parallel.tp * r.parallel.cp);
+  return 34 * tokens * number(r.model.hidden) * number(r.model.layers);
+}
+
+void sort_best_first(std::vector<PlannedLayout>& layouts, Objective objective) {
+  std::ranges::stable_sort(
+      layouts, {}, [&](const PlannedLayout& l) { return goal(objective, l.composed.seconds, l.composed.memory); });
+}
+
+class Composition {
+ public:
+  Composition(std::vector<PlanCandidate> legal, const StateBound& state, LayerCosts& costs, double memory,
+              const PlanRequest& request)
+      : legal_(std::move(legal)),
+        state_(state),
+        costs_(costs),
+        memory_(memory),
+        request_(request),
+        by_memory_(request.objective == Objective::memory),
+        wanted_(request),
+        composed_(legal_.size()) {
+    std::map<Settings, size_t> known;
+    for (size_t i = 0; i < legal_.size(); ++i) {
+      const auto [at, is_new] = known.try_emplace(settings_beside_recomputation(legal_[i].recipe), groups_.size());
+      if (is_new) groups_.push_back({.state = state_.of_layout(legal_[i].recipe, request.world)});
+      groups_[at->second].layouts.push_back(i);
+      group_of_.push_back(at->second);
+    }
+  }
+
+  ComposedLayouts run() {
+    for (const size_t i : by_memory_ ? most_recomputation_first() : same_settings_together()) compose(i);
+    ComposedLayouts all;
+    all.too_large_count = too_large_count_, all.least_memory = least_memory_;
+    for (size_t i = 0; i < legal_.size(); ++i) {
+      if (is_needless(i))
+        all.needless.push_back(std::move(legal_[i]));
+      else if (composed_[i])
+        (composed_[i]->memory <= composed_error * memory_ ? all.promising : all.too_large)
+            .push_back({.candidate = std::move(legal_[i]), .composed = *composed_[i]});
+    }
+    sort_best_first(all.promising, request_.objective);
+    return all;
+  }
+
+ private:
+  // Layouts that differ only in recomputation.
+  struct Group {
+    double state;  // lower bound of a rank's bytes
+    std::vector<size_t> layouts{};
+    // The least recomputation that certainly fits, and the most that is far too large.
+    std::optional<Recompute> enough{}, too_little{};
+    bool unwanted = false;  // far above wanted_.limit(), even with the most recomputation
+  };
+
+  Recompute recompute(size_t i) const { return legal_[i].recipe.recompute; }
+  bool is_needless(size_t i) const {
+    const std::optional<Recompute>& enough = groups_[group_of_[i]].enough;
+    return enough && recompute(i) > *enough;
+  }
+
+  std::vector<size_t> most_recomputation_first() const {
+    std::vector<size_t> order(legal_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return recompute(i); });
+    return order;
+  }
+
+  // The least recomputation of a group comes first if it seems to fit, the most if not. So the first layout often makes
+  // it unnecessary to compose the others.
+  std::vector<size_t> same_settings_together() const {
+    std::vector<size_t> order;
+    for (const Group& group : groups_) {
+      std::vector<size_t> layouts = group.layouts;
+      std::ranges::stable_sort(layouts, {}, [&](size_t i) { return recompute(i); });
+      if (group.state + rough_activations(legal_[layouts.front()].recipe) > memory_) std::ranges::reverse(layouts);
+      order.insert(order.end(), layouts.begin(), layouts.end());
+    }
+    return order;
+  }
+
+  void count_too_large(double bytes) {
+    ++too_large_count_;
+    if (bytes > memory_) least_memory_ = std::min(least_memory_, bytes);
+  }
+
+  void compose(size_t i) {
+    Group& group = groups_[group_of_[i]];
+    if (group.state > memory_ || (group.too_little && recompute(i) < *group.too_little))
+      return count_too_large(group.state);
+    if (is_needless(i) || group.unwanted || group.state > composed_error * wanted_.limit()) return;
+    const double bytes = costs_.memory(legal_[i]);
+    wanted_.add(bytes);
+    if (bytes > error_of_less_recomputation * wanted_.limit()) group.unwanted = true;
+    if (!by_memory_ && certainly_fits * bytes <= memory_)
+      group.enough = std::min(group.enough.value_or(recompute(i)), recompute(i));
+    if (bytes <= offloaded_reach * memory_) composed_[i] = costs_.step(legal_[i]);
+    if (bytes <= composed_error * memory_) return;
+    if (bytes > error_of_less_recomputation * memory_)
+      group.too_little = std::max(group.too_little.value_or(recompute(i)), recompute(i));
+    count_too_large(bytes);
+  }
+
+  std::vector<PlanCandidate> legal_;
+  const StateBound& state_;
+  LayerCosts& costs_;
+  const double memory_;
+  const PlanRequest& request_;
+  const bool by_memory_;
+  WantedMemory wanted_;
+  std::vector<Group> groups_;
+  std::vector<size_t> group_of_;                       // group of each layout
+  std::vector<std::optional<ComposedStep>> composed_;  // of layouts that fit, or may fit with offload
+  int64_t too_large_count_ = 0;
+  double least_memory_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+ComposedLayouts compose_layouts(std::vector<PlanCandidate> legal, const StateBound& state, LayerCosts& costs,
+                                double memory, const PlanRequest& request) {
+  return Composition(std::move(legal), state, costs, memory, request).run();
+}
+
+std::vector<PlannedLayout> compose_all(std::vector<PlanCandidate> candidates, LayerCosts& costs, Objective objective) {
+  std::vector<PlannedLayout> layouts;
+  for (PlanCandidate& c : candidates) {
+    const ComposedStep composed = costs.step(c);
+    layouts.push_back({.candidate = std::move(c), .composed = composed});
+  }
+  sort_best_first(layouts, objective);
+  return layouts;
+}
+
+}  // namespace hexad::plan
