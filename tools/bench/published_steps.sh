@@ -11,6 +11,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
+# The recipes have layouts of their own. Keys that a row does not give have their defaults.
+defaults=(parallel.cp_kind=ring parallel.order=auto schedule.pipeline.kind=1f1b schedule.pipeline.overlap=none
+  schedule.pipeline.chunks=2 schedule.moe.chunk_by=none schedule.moe.chunks=auto)
+
 take_only "$@"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 machine
@@ -18,7 +22,7 @@ while IFS=$'\t' read -r id recipe cluster ranks overrides tokens mfu grade rest;
   [ "$id" != id ] && [[ $id =~ $only ]] || continue
   # shellcheck disable=SC2086  # split into words on purpose
   if "$hexad" simulate "recipes/models/$recipe.yaml" --cluster "recipes/clusters/$cluster.yaml" --world "$ranks" \
-    --json $overrides >"$scratch/out" 2>"$scratch/err"; then
+    --json "${defaults[@]}" $overrides >"$scratch/out" 2>"$scratch/err"; then
     printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$id" "$recipe" "$ranks" "$grade" "$tokens" "$mfu" \
       "$(number tokens_per_second "$scratch/out")" "$(number mfu "$scratch/out")"
   else
