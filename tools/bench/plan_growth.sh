@@ -2,13 +2,20 @@
 # Measures the time and memory that `hexad plan` and `hexad simulate` need for Mixtral-8x7B with contexts of 32K tokens
 # on DGX H100 nodes. Prints a line for each number of ranks. `hexad simulate` runs on the best layout of each plan.
 #
-#   tools/bench/plan_growth.sh [RANKS...]     default: 64, 256, 1024, 4096, 16384 and 65536 ranks
+#   tools/bench/plan_growth.sh [--svg FILE] [RANKS...]     default: 64, 256, 1024, 4096, 16384 and 65536 ranks
+#
+# --svg: also draws the CPU seconds over the ranks.
 #
 # Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
+svg=
+if [ "${1:-}" = --svg ]; then
+  svg=${2:?}
+  shift 2
+fi
 [ $# -gt 0 ] || set -- 64 256 1024 4096 16384 65536
 for ranks; do [[ $ranks =~ ^[1-9][0-9]*$ ]] || usage "a number of ranks is '$ranks', expected a whole number"; done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
@@ -31,5 +38,6 @@ for ranks; do
   plan_cpu=$cpu plan_mib=$mib
   timed "$hexad" simulate "$best" --cluster recipes/clusters/h100-dgx.yaml --world "$ranks" "$nodes" >/dev/null
   printf '%8d %13s %12s %10d %16s %14d %12.3f\n' "$ranks" "$(number legal "$scratch/plan.json")" "$plan_cpu" "$plan_mib" \
-    "$cpu" "$mib" "$(number step_seconds "$scratch/plan.json" | head -n 1)"
+    "$cpu" "$mib" "$(number step_seconds "$scratch/plan.json" | head -n 1)" | tee -a "$scratch/table"
 done
+[ -z "$svg" ] || awk -f tools/bench/plan_growth_plot.awk "$scratch/table" >"$svg"
