@@ -138,6 +138,10 @@ class Composition {
     return enough && recompute(i) > *enough;
   }
 
+  // False if less recomputation may take longer, because it offloads more activations, and under Objective::memory, for
+  // which time does not matter.
+  bool recomputation_is_slower(size_t i) const { return !by_memory_ && !legal_[i].recipe.offload.activations; }
+
   std::vector<size_t> most_recomputation_first() const {
     std::vector<size_t> order(legal_.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -171,7 +175,7 @@ class Composition {
     const double bytes = costs_.memory(legal_[i]);
     wanted_.add(bytes);
     if (bytes > error_of_less_recomputation * wanted_.limit()) group.unwanted = true;
-    if (!by_memory_ && certainly_fits * bytes <= memory_)
+    if (recomputation_is_slower(i) && certainly_fits * bytes <= memory_)
       group.enough = std::min(group.enough.value_or(recompute(i)), recompute(i));
     if (bytes <= offloaded_reach * memory_) composed_[i] = costs_.step(legal_[i]);
     if (bytes <= composed_error * memory_) return;

@@ -278,10 +278,11 @@ std::array<int64_t, 2> recorded_contexts(const Recipe& r) {
 
 std::optional<double> micro_batch_of_few_layers(Recipe r, const train::Extensions& extensions, const Prices& prices,
                                                 int64_t world, RoutingLoad load, std::shared_ptr<SharedByRuns> shared) {
-  if (!r.optim.freeze.empty()) return {};
+  if (!r.optim.freeze.empty() || r.schedule.moe.memory_limit) return {};
   r.model.layers = r.model.moe.dense_layers + layers_of_period(r);
   FewLayers few(r, extensions, prices_of_stage(r, prices, world, r.parallel.pp), recorded_contexts(r),
                 mean_layer(std::move(load)), std::move(shared));
+  if (few.is_proportional()) return {};
   return few.times(r.batch.micro, r.model.context).micro_batch;
 }
 

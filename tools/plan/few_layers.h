@@ -54,6 +54,9 @@ class FewLayers {
   FewLayersMemory memory(int64_t sequences, int64_t context) const;
   FewLayersTimes times(int64_t sequences, int64_t context, int64_t stages = 1);
 
+  /// True if the steps of the two lengths issue different operations.
+  bool is_proportional() const { return contexts_[0] == contexts_[1]; }
+
   /// Returns the bytes of temporary memory of a micro-batch of `tokens` tokens, including NCCL's buffers. Assumes that
   /// all temporary memory grows with the number of tokens (but see tokens_of_loss_block()).
   double temporary(double tokens) const;

@@ -138,26 +138,33 @@ double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
   return at->second;
 }
 
-// Returns the seconds that the slowest stage takes for a micro-batch. `costs.ends` are counted for the stage of the
-// head, because the embedding takes little time.
-double LayerCosts::slowest_stage(const Linear& costs, const Recipe& r) {
-  if (r.parallel.pp == 1) return costs.at(number(r.model.layers));
+// Returns the stages that the program would make.
+const std::vector<LayerCosts::Stage>& LayerCosts::stages_of(const Recipe& r) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const auto [at, is_new] = stages_.try_emplace(
       {r.parallel.pp, static_cast<int64_t>(pipeline.kind), pipeline.chunks_a_rank(), r.model.context});
   std::vector<Stage>& stages = at->second;
-  if (is_new) {
-    const pp::StageSplit split = train::stage_split(shared_->divided(r, extensions_), extensions_);
-    for (int rank = 0; rank < static_cast<int>(r.parallel.pp); ++rank) {
-      Stage& stage = stages.emplace_back();
-      for (int chunk = 0; chunk < pipeline.chunks_a_rank(); ++chunk) {
-        stage.layers += split.layers(rank, chunk).count();
-        stage.has_head |= split.has_head(rank, chunk);
-      }
+  if (!is_new) return stages;
+  if (r.parallel.pp == 1) {
+    stages.push_back({.layers = r.model.layers, .has_head = true});
+    return stages;
+  }
+  const pp::StageSplit split = train::stage_split(shared_->divided(r, extensions_), extensions_);
+  for (int rank = 0; rank < static_cast<int>(r.parallel.pp); ++rank) {
+    Stage& stage = stages.emplace_back();
+    for (int chunk = 0; chunk < pipeline.chunks_a_rank(); ++chunk) {
+      stage.layers += split.layers(rank, chunk).count();
+      stage.has_head |= split.has_head(rank, chunk);
     }
   }
+  return stages;
+}
+
+// Returns the seconds that the slowest stage takes for a micro-batch. `costs.ends` are counted for the stage of the
+// head, because the embedding takes little time.
+double LayerCosts::slowest_stage(const Linear& costs, const Recipe& r) {
   double slowest = 0;
-  for (const Stage& stage : stages)
+  for (const Stage& stage : stages_of(r))
     slowest = std::max(slowest, number(stage.layers) * costs.layer + (stage.has_head ? costs.ends : 0));
   return slowest;
 }
@@ -171,7 +178,7 @@ double LayerCosts::seconds(const PlanCandidate& candidate) {
                dp_traffic = linear(few, &FewLayersTimes::dp_traffic, r);
   const int chunks = train::pipeline_of(r).chunks_a_rank();
   // The embedding and the head are on different stages, unless there are prediction blocks (see memory()).
-  const double ends = pp > 1 && r.model.prediction_blocks == 0 ? 0.5 : 1;
+  const double ends = pp > 1 && !r.model.embeds_at_the_end() ? 0.5 : 1;
   // A micro-batch takes at least the time of its dp communication. This limit does not show in the short recorded
   // steps.
   const double steady = std::max(slowest_stage(micro_batch, r), ends * dp_traffic.ends + layers * dp_traffic.layer);
@@ -186,7 +193,7 @@ double LayerCosts::memory(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
   const auto& [few, temporary_bytes] = memory_of_models(r);
   const auto pp = static_cast<double>(r.parallel.pp);
-  const double layers = static_cast<double>(r.model.layers) / pp;
+  const double layers = number(std::ranges::max(stages_of(r), {}, &Stage::layers).layers);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   const double kept = in_flight(r, micro_batches_of(r, layout)) / train::pipeline_of(r).chunks_a_rank();
   // With more stages, fewer ranks share the divided state, so each rank holds more of it. The embedding and the head
@@ -194,7 +201,7 @@ double LayerCosts::memory(const PlanCandidate& candidate) {
   const double fewer = pp / static_cast<double>(stages_that_count(r));
   const auto state = [&](double FewLayersMemory::*bytes, int64_t divided_from) {
     const Linear l = linear(few, bytes, r);
-    return (l.ends / (pp > 1 && r.model.prediction_blocks == 0 ? 2 : 1) + layers * l.layer) *
+    return (l.ends / (pp > 1 && !r.model.embeds_at_the_end() ? 2 : 1) + layers * l.layer) *
            (r.parallel.zero >= divided_from ? fewer : 1);
   };
   // The activations of the head, and of the one block that is being recomputed, exist for one micro-batch at a time.

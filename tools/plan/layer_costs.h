@@ -79,6 +79,7 @@ class LayerCosts {
   const Times& times_of_models(const train::Recipe& recipe);
   double temporary(const FewLayers& layers, const train::Recipe& recipe, int64_t recorded_context);
   double in_flight(const train::Recipe& recipe, int64_t micro_batches);
+  const std::vector<Stage>& stages_of(const train::Recipe& recipe);
   double slowest_stage(const Linear& costs, const train::Recipe& recipe);
   int64_t stages_that_count(const train::Recipe& recipe) const;
 
