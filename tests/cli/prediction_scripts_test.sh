@@ -84,6 +84,15 @@ test_seconds_and_peak_of_a_run_on_two_ranks_are_found() {
   grep -qE '^[0-9.e-]+ [0-9.e-]+ [1-9][0-9]*$' found || failed "expected seconds and peak bytes of a step, found: $(cat found)"
 }
 
+test_reference_recipe_is_legal_at_each_place() {
+  local ranks
+  for ranks in 1 2 4 8; do
+    bash -c '. "$1/common.sh" && . "$1/predictions.sh" && cd "$1/../.." &&
+      "$HEXAD" validate $recipe --world $2 run.dir="$3/run" "${run_settings[@]}" "${reference_settings[@]}"' \
+      bash "$scripts" "$ranks" "$PWD" >out 2>err || failed "the reference is illegal on $ranks ranks: $(cat err)"
+  done
+}
+
 test_wrong_options_are_refused() {
   expect 2 predict --steps 3
   expect_text err "--steps is '3', expected 4 to 999"

@@ -25,6 +25,12 @@ const std::string yaml =
     "train: {steps: 10, precision: bf16}\n"
     "data: {synthetic: true}\n";
 
+// Returns the seconds of the simulated step on all ranks of `prices`.
+double simulated_seconds(const PlanCandidate& c, const StepPrices& prices) {
+  const mesh::Layout layout(c.recipe.parallel.sizes(), static_cast<int>(prices.node_of_rank().size()));
+  return forecast_step(c.recipe, {}, layout, prices).seconds;
+}
+
 TEST(StepForecast, WaitsForTheBusiestRankOfEachLayer) {
   const train::Extensions extensions;
   const Recipe r = recipe_of(yaml, {"parallel.ep=8", "model.context=4096", "model.moe.expert_hidden=4096"}, ranks);
@@ -50,8 +56,7 @@ TEST(LayerCosts, ComposeStepsNearSimulatedSteps) {
   for (size_t i = 0; i < all.legal.size(); i += all.legal.size() / 24) {
     const PlanCandidate& c = all.legal[i];
     const double composed = costs.step(c).seconds;
-    const double simulated =
-        forecast_step(c.recipe, extensions, mesh::Layout(c.recipe.parallel.sizes(), ranks), prices).seconds;
+    const double simulated = simulated_seconds(c, prices);
     ratios.push_back(composed / simulated);
     std::cout << c.to_string(ranks) << ": composed " << 1e3 * composed << " ms, simulated " << 1e3 * simulated
               << " ms\n";
@@ -75,9 +80,7 @@ TEST(LayerCosts, ComposeStepsOfManyRanksAndFewMicroBatches) {
     std::vector<std::string> overrides{"batch.global=1024", "parallel.zero=1"};
     overrides.insert(overrides.end(), layout.begin(), layout.end());
     const PlanCandidate c{recipe_of(yaml, overrides, many)};
-    const mesh::Layout ranks_of_job(c.recipe.parallel.sizes(), many);
-    const double simulated = forecast_step(c.recipe, extensions, ranks_of_job, prices).seconds;
-    EXPECT_NEAR(costs.step(c).seconds / simulated, 1, 0.3) << c.to_string(many);
+    EXPECT_NEAR(costs.step(c).seconds / simulated_seconds(c, prices), 1, 0.3) << c.to_string(many);
   }
 }
 
@@ -92,9 +95,7 @@ TEST(LayerCosts, ComposeStepsOfUnequalStages) {
                                                 {"parallel.pp=8", "model.layers=8", "model.vocab=16384"}}) {
     LayerCosts costs(extensions, cluster, ranks);
     const PlanCandidate c{recipe_of(yaml, model, ranks)};
-    const mesh::Layout layout(c.recipe.parallel.sizes(), ranks);
-    const double simulated = forecast_step(c.recipe, extensions, layout, prices).seconds;
-    EXPECT_NEAR(costs.step(c).seconds / simulated, 1, 0.15) << c.to_string(ranks);
+    EXPECT_NEAR(costs.step(c).seconds / simulated_seconds(c, prices), 1, 0.15) << c.to_string(ranks);
   }
 }
 

@@ -10,7 +10,7 @@
 # --place: number of ranks, each on its own core, or "nodes", two emulated nodes. The default is 4, or 2 on a machine
 # with fewer than 4 cores. --rounds: runs of each layout. Odd rounds go forwards through the layouts of a case, even
 # rounds backwards. --cluster: file for predictions; without it, `hexad profile` measures the place for --seconds.
-# --predict-only: trains nothing.
+# --predict-only: trains no case.
 #
 # random_small_recipe.awk draws the recipes. A recipe is drawn again if it has fewer than 5 or more than 20 layouts, or
 # less than 1 or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program;

@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
-# The recipes have layouts of their own. Keys that a row does not give have their defaults.
+# Resets the keys of the recipes' layouts that a row does not give to their defaults.
 defaults=(parallel.cp_kind=ring parallel.order=auto schedule.pipeline.kind=1f1b schedule.pipeline.overlap=none
   schedule.pipeline.chunks=2 schedule.moe.chunk_by=none schedule.moe.chunks=auto)
 

@@ -109,17 +109,15 @@ class Composition {
 
   ComposedLayouts run() {
     for (const size_t i : by_memory_ ? most_recomputation_first() : same_settings_together()) compose(i);
-    ComposedLayouts all;
-    all.too_large_count = too_large_count_, all.least_memory = least_memory_;
     for (size_t i = 0; i < legal_.size(); ++i) {
       if (is_needless(i))
-        all.needless.push_back(std::move(legal_[i]));
+        layouts_.needless.push_back(std::move(legal_[i]));
       else if (composed_[i])
-        (composed_[i]->memory <= composed_error * memory_ ? all.promising : all.too_large)
+        (composed_[i]->memory <= composed_error * memory_ ? layouts_.promising : layouts_.too_large)
             .push_back({.candidate = std::move(legal_[i]), .composed = *composed_[i]});
     }
-    sort_best_first(all.promising, request_.objective);
-    return all;
+    sort_best_first(layouts_.promising, request_.objective);
+    return std::move(layouts_);
   }
 
  private:
@@ -163,8 +161,8 @@ class Composition {
   }
 
   void count_too_large(double bytes) {
-    ++too_large_count_;
-    if (bytes > memory_) least_memory_ = std::min(least_memory_, bytes);
+    ++layouts_.too_large_count;
+    if (bytes > memory_) layouts_.least_memory = std::min(layouts_.least_memory, bytes);
   }
 
   void compose(size_t i) {
@@ -194,8 +192,7 @@ class Composition {
   std::vector<Group> groups_;
   std::vector<size_t> group_of_;                       // group of each layout
   std::vector<std::optional<ComposedStep>> composed_;  // of layouts that fit, or may fit with offload
-  int64_t too_large_count_ = 0;
-  double least_memory_ = std::numeric_limits<double>::infinity();
+  ComposedLayouts layouts_;
 };
 
 }  // namespace

@@ -50,6 +50,10 @@ LayerCosts::Linear linear(const std::array<Costs, 2>& few, double Costs::*value,
   return {one - (first + periods) * layer, layer};
 }
 
+// Returns the share of the costs of embedding plus head that a stage with one of them has. Usually, they are on
+// different stages. With tied embeddings or prediction blocks, the last stage has the weights of both.
+double share_of_ends(const Recipe& r) { return r.parallel.pp > 1 && !r.model.embeds_at_the_end() ? 0.5 : 1; }
+
 }  // namespace
 
 LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world, RoutingLoad load)
@@ -177,8 +181,7 @@ double LayerCosts::seconds(const PlanCandidate& candidate) {
   const Linear micro_batch = linear(few, &FewLayersTimes::micro_batch, r), rest = linear(few, &FewLayersTimes::rest, r),
                dp_traffic = linear(few, &FewLayersTimes::dp_traffic, r);
   const int chunks = train::pipeline_of(r).chunks_a_rank();
-  // The embedding and the head are on different stages, unless there are prediction blocks (see memory()).
-  const double ends = pp > 1 && !r.model.embeds_at_the_end() ? 0.5 : 1;
+  const double ends = share_of_ends(r);
   // A micro-batch takes at least the time of its dp communication. This limit does not show in the short recorded
   // steps.
   const double steady = std::max(slowest_stage(micro_batch, r), ends * dp_traffic.ends + layers * dp_traffic.layer);
@@ -196,13 +199,11 @@ double LayerCosts::memory(const PlanCandidate& candidate) {
   const double layers = number(std::ranges::max(stages_of(r), {}, &Stage::layers).layers);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   const double kept = in_flight(r, micro_batches_of(r, layout)) / train::pipeline_of(r).chunks_a_rank();
-  // With more stages, fewer ranks share the divided state, so each rank holds more of it. The embedding and the head
-  // are on different stages, unless there are prediction blocks: these are on the last stage, which then holds both.
+  // With more stages, fewer ranks share the divided state, so each rank holds more of it.
   const double fewer = pp / static_cast<double>(stages_that_count(r));
   const auto state = [&](double FewLayersMemory::*bytes, int64_t divided_from) {
     const Linear l = linear(few, bytes, r);
-    return (l.ends / (pp > 1 && !r.model.embeds_at_the_end() ? 2 : 1) + layers * l.layer) *
-           (r.parallel.zero >= divided_from ? fewer : 1);
+    return (l.ends * share_of_ends(r) + layers * l.layer) * (r.parallel.zero >= divided_from ? fewer : 1);
   };
   // The activations of the head, and of the one block that is being recomputed, exist for one micro-batch at a time.
   const Linear activations = linear(few, &FewLayersMemory::activations, r);
