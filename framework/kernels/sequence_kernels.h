@@ -48,6 +48,9 @@ struct AttentionShape {
   /// document must have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
   int64_t window = 0;  // a query sees no key that is `window` or more positions before it; 0: no window
+  /// If positive, only the first `value_size` elements of each head of v and dout may differ from zero. The others of
+  /// out and dv are then zero. Some backends do not compute them.
+  int64_t value_size = 0;
 };
 
 /// Gradients of the operands of AttentionKernels::forward.

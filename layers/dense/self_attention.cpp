@@ -13,7 +13,8 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
       context_(&b.mesh()[Axis::cp]),
       context_kind_(b.context_kind()),
       window_(c.window_of(layer)),
-      chunk_(c.chunk_of(layer)) {
+      chunk_(c.chunk_of(layer)),
+      value_size_(c.size_of_value()) {
   if (c.sinks)
     sinks_ = autograd::AttentionSinks(b.parameter("sinks", {c.heads},
                                                   {.init = {autograd::Init::Kind::normal, c.init_std},
@@ -38,6 +39,7 @@ Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value
                                 .last = chunk_ > 0 ? batch.chunk_last : batch.last,
                                 .documents = chunk_ > 0 ? batch.chunks : batch.documents,
                                 .window = window_,
+                                .value_size = value_size_,
                                 .sinks = sinks_});
 }
 
@@ -62,7 +64,8 @@ Value SelfAttention::attend_in_chunk(Tape& t, int64_t begin, const Value& q, con
                                       .causal = causal_,
                                       .query_offset = begin,
                                       .deterministic = deterministic_,
-                                      .window = window_};
+                                      .window = window_,
+                                      .value_size = value_size_};
   return autograd::attention(t, q, k, v, {}, {}, shape, sinks_);
 }
 

@@ -15,7 +15,8 @@ class SelfAttention : public TokenMixer {
   /// Sets the members that both kinds of attention need. Scores are multiplied by `scale`.
   SelfAttention(const ModelConfig& c, double scale, int64_t layer, const Builder& b);
 
-  /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch.
+  /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch. The
+  /// elements of a head of v after the first ModelConfig::size_of_value() must be zero, here and in attend_from().
   Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const;
   /// Returns the attention of the new tokens of one sequence, which begin at position `begin`. `k` and `v` are the keys
   /// and values of all its tokens so far.
@@ -32,6 +33,7 @@ class SelfAttention : public TokenMixer {
   const comm::ProcessGroup* context_;
   cp::ContextKind context_kind_;
   int64_t window_, chunk_;  // see ModelConfig::window_of and chunk_of
+  int64_t value_size_;      // elements of a value head; zeros follow up to the size of a key head
   autograd::AttentionSinks sinks_;
 };
 

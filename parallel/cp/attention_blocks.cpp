@@ -41,7 +41,8 @@ Block block_of(const BlockPair& pair, int owner, const ContextAttention& c, Stre
            .causal = pair.diagonal,
            .query_offset = hides ? distance : 0,
            .deterministic = c.deterministic,
-           .window = hides ? c.window : 0},
+           .window = hides ? c.window : 0,
+           .value_size = c.value_size},
           relative(c.first, pair, key_begin, c.split, stream),
           relative(c.last, pair, key_begin, c.split, stream)};
 }

@@ -48,7 +48,8 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
                       .causal = c.causal,
                       .deterministic = c.deterministic,
                       .documents = c.documents,
-                      .window = c.window},
+                      .window = c.window,
+                      .value_size = c.value_size},
                      c.sinks);
   switch (c.kind) {
     case ContextKind::ring:

@@ -117,7 +117,8 @@ Value ulysses_attention(Tape& tape, const Value& q, const Value& k, const Value&
                  .causal = c.causal,
                  .deterministic = c.deterministic,
                  .documents = c.documents,
-                 .window = c.window},
+                 .window = c.window,
+                 .value_size = c.value_size},
                 c.sinks.from(queries.first_head()));
   const Tensor mine = queries.receive_tokens(queries.send_tokens(out.data, tape.stream), tape.stream);
   return tape.record("ulysses_tokens", mine, {out}, {}, [queries](Backward& b, const Tensor& dout, const Saved&) {

@@ -10,6 +10,16 @@ namespace {
 using K = const KernelTable&;
 constexpr int64_t heads = 4, key_heads = 2;
 
+// Clears the elements of x[T, H, C] from `size` on, unless `size` is 0.
+Tensor with_zeros(const Tensor& x, int64_t size) {
+  if (size == 0 || size >= x.dim(2)) return x;
+  reference::Array a = reference::load(x);
+  for (int64_t i = 0; i < a.size(); ++i)
+    if (i % x.dim(2) >= size) a[i] = 0;
+  reference::store(x, a);
+  return x;
+}
+
 struct Problem {
   AttentionShape shape;
   Tensor q, k, v, first, last;
@@ -19,10 +29,11 @@ struct Problem {
   Problem(Trial& r, AttentionShape s, bool documents) : shape(s) {
     const int64_t c = std::min<int64_t>(r.size.width, 65);
     shape.scale = 1 / std::sqrt(static_cast<double>(c));
+    shape.value_size = s.value_size = std::min(s.value_size, c);
     const int64_t q_rows = s.sequences * s.queries, k_rows = s.sequences * s.keys;
     q = r.normal({q_rows, heads, c}, Layout::strided_rows);
     k = r.normal({k_rows, key_heads, c}, Layout::strided_rows);
-    v = r.normal({k_rows, key_heads, c}, Layout::strided_rows);
+    v = with_zeros(r.normal({k_rows, key_heads, c}, Layout::strided_rows), s.value_size);
     if (!documents) return;
     // Each document has three positions, except that the last document of a sequence may be shorter.
     std::vector<int32_t> begins, ends;
@@ -47,7 +58,7 @@ void backward(K k, Trial& r, const AttentionShape& shape, bool documents) {
   const Problem p(r, shape, documents);
   const Tensor out = r.scratch(p.q.shape(), r.dtype), log_sum_exp = r.scratch({p.q.dim(0), heads}, r.acc());
   reference_table.attention.forward(r.host_stream, out, log_sum_exp, p.q, p.k, p.v, p.first, p.last, p.shape);
-  const Tensor dout = r.normal(p.q.shape());
+  const Tensor dout = with_zeros(r.normal(p.q.shape()), p.shape.value_size);
   constexpr Layout strided = Layout::strided_rows;
   k.attention.backward(r.stream,
                        {.dq = r.output(p.q.shape(), r.dtype, shape.keys + p.q.dim(2), strided),
@@ -63,6 +74,11 @@ AttentionShape self(const Trial& r, bool causal) {
 AttentionShape windowed(const Trial& r, int64_t window) {
   AttentionShape s = self(r, true);
   s.window = window;
+  return s;
+}
+AttentionShape with_small_values(const Trial& r, int64_t value_size) {
+  AttentionShape s = self(r, true);
+  s.value_size = value_size;
   return s;
 }
 AttentionShape cached(const Trial& r) {
@@ -113,6 +129,10 @@ std::vector<Case> attention_cases() {
       {"attention_with_cache", f, [](K k, Trial& r) { forward(k, r, cached(r), false); }},
       {"attention_window", f, [](K k, Trial& r) { forward(k, r, windowed(r, 5), false); }},
       {"attention_window_of_documents", f, [](K k, Trial& r) { forward(k, r, windowed(r, 2), true); }},
+      {"attention_small_values", f, [](K k, Trial& r) { forward(k, r, with_small_values(r, 1), false); }},
+      {"attention_small_values_of_documents", f, [](K k, Trial& r) { forward(k, r, with_small_values(r, 33), true); }},
+      {"attention_small_values_backward", b, [](K k, Trial& r) { backward(k, r, with_small_values(r, 33), false); }},
+      {"attention_single_value_backward", b, [](K k, Trial& r) { backward(k, r, with_small_values(r, 1), true); }},
       {"attention_window_backward", b, [](K k, Trial& r) { backward(k, r, windowed(r, 5), false); }},
       {"attention_causal_backward", b, [](K k, Trial& r) { backward(k, r, self(r, true), false); }},
       {"attention_bidirectional_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), false); }},

@@ -24,6 +24,7 @@ struct Case {
   int64_t query_offset = 0;
   bool documents = false;
   int64_t window = 0;
+  int64_t value_size = 0;
 };
 // Sizes around those of the kernel's blocks: 6, 14 or 42 queries, 256 keys, 256 elements of a head.
 const Case cases[] = {
@@ -41,6 +42,10 @@ const Case cases[] = {
     {"NarrowWindow", 1, 300, 300, 2, 2, 19, true, 0, false, 3},
     {"WindowWithACache", 1, 9, 310, 2, 1, 32, true, 301, false, 40},
     {"WindowOfPackedDocuments", 1, 300, 300, 2, 1, 16, true, 0, true, 30},
+    {"SmallerValues", 1, 300, 300, 2, 2, 48, true, 0, false, 0, 32},
+    {"OneElementOfValues", 2, 43, 43, 2, 1, 7, true, 0, false, 0, 1},
+    {"SmallerValuesOfAWideHead", 1, 45, 45, 1, 1, 301, true, 0, false, 0, 257},
+    {"SmallerValuesOfPackedDocuments", 1, 300, 300, 2, 1, 33, true, 0, true, 0, 19},
 };
 
 class Attention : public testing::TestWithParam<std::tuple<Case, Dtype>> {
@@ -52,6 +57,12 @@ class Attention : public testing::TestWithParam<std::tuple<Case, Dtype>> {
       for (int64_t i = 0; i < t.numel(); ++i) t.data<T>()[i] = T(static_cast<accumulator_t<T>>(uniform(generator_)));
     });
     return t;
+  }
+  // Clears the elements of each head of x[T, H, C] from `size` on, unless `size` is 0.
+  void clear_from(const Tensor& x, int64_t size) {
+    if (size == 0) return;
+    const Tensor rest = x.slice(2, size, x.dim(2));
+    kernels::kernels(x.device()).pointwise.copy(stream_, rest, Tensor::zeros(rest.shape(), x.dtype(), context_));
   }
   Tensor indices(const std::vector<int32_t>& values) {
     return Tensor::from<int32_t>(values, {static_cast<int64_t>(values.size())}, context_);
@@ -157,6 +168,7 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
   const Tensor k = together.slice(0, 0, key_tokens).slice(1, c.heads, c.heads + c.key_heads);
   const Tensor v = together.slice(0, 0, key_tokens).slice(1, c.heads + c.key_heads, c.heads + 2 * c.key_heads);
   const Tensor dout = random({tokens, c.heads, c.size}, dtype);
+  for (const Tensor& x : {v, dout}) clear_from(x, c.value_size);
 
   std::vector<int32_t> first, last;
   if (c.documents) {
@@ -175,7 +187,8 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
                              .scale = 1 / std::sqrt(static_cast<double>(c.size)),
                              .causal = c.causal,
                              .query_offset = c.query_offset,
-                             .window = c.window};
+                             .window = c.window,
+                             .value_size = c.value_size};
   const Naive want(q, k, v, dout, first, last, shape);
 
   const Guarded out(tokens, c.heads * c.size, dtype, context_), dq(tokens, c.heads * c.size, dtype, context_),
@@ -241,7 +254,7 @@ TEST_P(AttentionBits, BothInstructionSetsAgree) {
     const auto rows = [](const Tensor& t) { return HeadRows{t.raw(), t.strides()[0], t.strides()[1]}; };
     AttentionProblem p{};
     p.dtype = dtype;
-    p.queries = p.keys = tokens, p.heads = heads, p.key_heads = 1, p.size = size;
+    p.queries = p.keys = tokens, p.heads = heads, p.key_heads = 1, p.size = size, p.value_size = 33;
     p.scale = 0.2, p.causal = true;
     p.q = rows(q), p.k = rows(k), p.v = rows(v), p.out = rows(out[set]), p.dout = rows(dout);
     p.dq = rows(dq[set]), p.dk = rows(dk[set]), p.dv = rows(dv[set]), p.log_sum_exp = sums[set].raw();

@@ -46,6 +46,7 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
   AttentionProblem p{};
   p.dtype = q.dtype();
   p.queries = s.queries, p.keys = s.keys, p.heads = heads, p.key_heads = key_heads, p.size = size;
+  p.value_size = s.value_size > 0 ? std::min(s.value_size, size) : size;
   p.scale = s.scale, p.causal = s.causal, p.query_offset = s.query_offset, p.window = s.window;
   p.q = head_rows("q", q, p.dtype, tokens, heads, size);
   p.k = head_rows("k", k, p.dtype, key_tokens, key_heads, size);

@@ -17,6 +17,12 @@ static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
+/// Elements of a head that are computed; this number rounded up to panels; and the number of parts of at most 256
+/// elements whose products are added.
+struct HeadSize {
+  int64_t elements, padded, parts;
+};
+
 /// Range [begin, end) of keys.
 struct Range {
   int64_t begin, end;
@@ -114,9 +120,11 @@ struct Attention {
 
   const AttentionProblem& p;
   const AttentionTask& task;
-  int64_t size = p.size, padded = round_up(size, width);  // elements of a head; this number rounded up to panels
-  int64_t depths = (size + attention_keys - 1) / attention_keys;
+  const HeadSize of_key = head_size(p.size), of_value = head_size(p.value_size);
 
+  static HeadSize head_size(int64_t elements) {
+    return {elements, round_up(elements, width), (elements + attention_keys - 1) / attention_keys};
+  }
   In* row(const HeadRows& h, int64_t token, int64_t head) const {
     return static_cast<In*>(h.data) + token * h.token + head * h.head;
   }
@@ -146,36 +154,45 @@ struct Attention {
 
   /// Packs rows [begin, end) of one head as panels of their transpose: [keys / nr][C][nr]. The last panel is padded
   /// with zeros.
-  void pack_transposed_rows(T* to, const HeadRows& h, int64_t begin, int64_t end, int64_t head) const {
-    for (int64_t j = begin; j < end; j += width, to += padded * width)
-      pack_transposed<T>(to, row(h, key_token(j), head), h.token, min(width, end - j), size);
+  void pack_transposed_rows(T* to, const HeadRows& h, const HeadSize& size, int64_t begin, int64_t end,
+                            int64_t head) const {
+    for (int64_t j = begin; j < end; j += width, to += size.padded * width)
+      pack_transposed<T>(to, row(h, key_token(j), head), h.token, min(width, end - j), size.elements);
   }
   /// Packs the rows of `count` tokens from `token` on as panels [C / nr][count][nr].
-  void pack_plain_rows(T* to, const HeadRows& h, int64_t token, int64_t count, int64_t head) const {
-    pack_panels<width, lanes<T>>(to, count * width, row(h, token, head), h.token, size, count);
+  void pack_plain_rows(T* to, const HeadRows& h, const HeadSize& size, int64_t token, int64_t count,
+                       int64_t head) const {
+    pack_panels<width, lanes<T>>(to, count * width, row(h, token, head), h.token, size.elements, count);
   }
   /// Packs queries [i, i + rows), multiplied by `factor`, as a strip for the left side of a product:
   /// [C / 256][mr][span].
-  void pack_strip(T* to, const HeadRows& h, int64_t i, int64_t rows, int64_t head, T factor) const {
-    for (int64_t c = 0; c < size; c += attention_keys, to += mr * span) {
-      pack_along<span, T>(to, row(h, query_token(i), head) + c, h.token, rows, min(attention_keys, size - c));
+  void pack_strip(T* to, const HeadRows& h, const HeadSize& size, int64_t i, int64_t rows, int64_t head,
+                  T factor) const {
+    for (int64_t c = 0; c < size.elements; c += attention_keys, to += mr * span) {
+      const int64_t columns = min(attention_keys, size.elements - c);
+      pack_along<span, T>(to, row(h, query_token(i), head) + c, h.token, rows, columns);
       if (factor == 1) continue;
       for (int64_t r = 0; r < rows; ++r)
-        for (int64_t k = 0; k < min(attention_keys, size - c); ++k) to[r * span + k] *= factor;
+        for (int64_t k = 0; k < columns; ++k) to[r * span + k] *= factor;
     }
+  }
+  /// Stores columns [size, C) of a row of values as zeros.
+  void clear_rest(In* to) const {
+    for (int64_t c = of_value.elements; c < of_key.elements; ++c) to[c] = In{};
   }
 
   /// Computes strip[mr, keys of the block] = `left` times the transposed pack, for the columns `keys`. `origin` is the
   /// first key of the pack, and `block` is the first key of the block. The computed panels may extend up to nr - 1 keys
   /// beyond both ends of `keys`.
-  void scores(T* strip, const T* left, int64_t rows, const T* panels, int64_t origin, int64_t block, Range keys) const {
+  void scores(T* strip, const T* left, int64_t rows, const T* panels, const HeadSize& size, int64_t origin,
+              int64_t block, Range keys) const {
     for (int64_t j = origin + (keys.begin - origin) / width * width; j < keys.end; j += width) {
-      const T* panel = panels + (j - origin) * padded;
+      const T* panel = panels + (j - origin) * size.padded;
       T* to = strip + (j - block);
-      multiply<T, span, 1, Put::sums>(to, span, left, panel, min(attention_keys, size), rows);
-      for (int64_t d = 1; d < depths; ++d)
+      multiply<T, span, 1, Put::sums>(to, span, left, panel, min(attention_keys, size.elements), rows);
+      for (int64_t d = 1; d < size.parts; ++d)
         multiply<T, span, 1, Put::add>(to, span, left + d * mr * span, panel + d * attention_keys * width,
-                                       min(attention_keys, size - d * attention_keys), rows);
+                                       min(attention_keys, size.elements - d * attention_keys), rows);
     }
   }
 
@@ -183,14 +200,14 @@ struct Attention {
     const Range all = seen(task.first_query, task.end_query);
     // Packs start at a multiple of 256 keys. No panel then extends across the end of a block.
     const int64_t origin = all.begin / attention_keys * attention_keys, count = all.end - origin;
-    T* keys = arena.take<T>(round_up(count, width) * padded);
-    T* values = arena.take<T>(count * padded);
+    T* keys = arena.take<T>(round_up(count, width) * of_key.padded);
+    T* values = arena.take<T>(count * of_value.padded);
     T* strip = arena.take<T>(mr * span);
-    T* left = arena.take<T>(depths * mr * span);
-    T* sums = arena.take<T>(mr * padded);
+    T* left = arena.take<T>(of_key.parts * mr * span);
+    T* sums = arena.take<T>(mr * of_value.padded);
     if (count > 0) {
-      pack_transposed_rows(keys, p.k, origin, all.end, task.key_head);
-      pack_plain_rows(values, p.v, key_token(origin), count, task.key_head);
+      pack_transposed_rows(keys, p.k, of_key, origin, all.end, task.key_head);
+      pack_plain_rows(values, p.v, of_value, key_token(origin), count, task.key_head);
     }
     const int64_t group = p.heads / p.key_heads;
     for (int64_t head = task.key_head * group; head < (task.key_head + 1) * group; ++head)
@@ -202,15 +219,16 @@ struct Attention {
   void forward_strip(int64_t i, int64_t rows, int64_t head, const T* keys, const T* values, int64_t origin,
                      int64_t count, T* strip, T* left, T* sums) const {
     constexpr T lowest = -__builtin_huge_valf();
+    const auto [size, padded, parts] = of_value;
     T top[mr], weight[mr];
     Range see[mr];
     for (int64_t r = 0; r < rows; ++r) top[r] = lowest, weight[r] = 0, see[r] = seen(i + r);
     for (int64_t c = 0; c < mr * padded; ++c) sums[c] = 0;
     const Range all = seen(i, i + rows);
-    if (all.end > 0) pack_strip(left, p.q, i, rows, head, static_cast<T>(p.scale));
+    if (all.end > 0) pack_strip(left, p.q, of_key, i, rows, head, static_cast<T>(p.scale));
     for (int64_t block = all.begin / attention_keys * attention_keys; block < all.end; block += attention_keys) {
       const Range here{max(all.begin, block), min(all.end, block + attention_keys)};
-      scores(strip, left, rows, keys, origin, block, here);
+      scores(strip, left, rows, keys, of_key, origin, block, here);
       for (int64_t r = 0; r < mr; ++r) {
         T* s = strip + r * span - block;
         const Range mine = r < rows ? Range{max(here.begin, see[r].begin), min(here.end, see[r].end)} : Range{0, 0};
@@ -237,7 +255,9 @@ struct Attention {
     }
     for (int64_t r = 0; r < rows; ++r) {
       const bool any = see[r].end > 0;
-      store_scaled<In>(row(p.out, query_token(i + r), head), sums + r * padded, any ? 1 / weight[r] : T(0), size);
+      In* out = row(p.out, query_token(i + r), head);
+      store_scaled<In>(out, sums + r * padded, any ? 1 / weight[r] : T(0), size);
+      clear_rest(out);
       log_sum_exp(i + r, head) = any ? top[r] + log_of(weight[r]) : lowest;
     }
   }
@@ -248,11 +268,11 @@ struct Attention {
     int64_t origin, count;  // first key of the packs, and number of keys
     T *keys, *values;       // transposed panels
     T* plain_keys;          // [C / nr][count][nr]
-    T *dk, *dv;             // [count, padded], plus memory for one more strip
+    T *dk, *dv;             // [count, padded size of a head], plus memory for one more strip
     T *queries, *douts;     // queries (times the scale) and douts of one head: [C / nr][queries of a block][nr]
     T *p, *ds;              // [queries of a block][span]
     T *left, *dout_left;    // left operands of products, as strips
-    T* dq;                  // [queries of a block][padded]
+    T* dq;                  // [queries of a block][padded size of a head]
   };
 
   void backward(Arena arena) const {
@@ -260,23 +280,24 @@ struct Attention {
     b.all = seen(0, p.queries);
     b.origin = b.all.begin / attention_keys * attention_keys;
     b.count = b.all.end - b.origin;
-    b.keys = arena.take<T>(round_up(b.count, width) * padded);
-    b.values = arena.take<T>(round_up(b.count, width) * padded);
-    b.plain_keys = arena.take<T>(b.count * padded);
-    b.dk = arena.take<T>((b.count + mr) * padded);
-    b.dv = arena.take<T>((b.count + mr) * padded);
-    b.queries = arena.take<T>(attention_queries * padded);
-    b.douts = arena.take<T>(attention_queries * padded);
+    b.keys = arena.take<T>(round_up(b.count, width) * of_key.padded);
+    b.values = arena.take<T>(round_up(b.count, width) * of_value.padded);
+    b.plain_keys = arena.take<T>(b.count * of_key.padded);
+    b.dk = arena.take<T>((b.count + mr) * of_key.padded);
+    b.dv = arena.take<T>((b.count + mr) * of_value.padded);
+    b.queries = arena.take<T>(attention_queries * of_key.padded);
+    b.douts = arena.take<T>(attention_queries * of_value.padded);
     b.p = arena.take<T>(attention_queries * span);
     b.ds = arena.take<T>(attention_queries * span);
-    b.left = arena.take<T>(depths * mr * span);
-    b.dout_left = arena.take<T>(depths * mr * span);
-    b.dq = arena.take<T>(attention_queries * padded);
-    for (int64_t c = 0; c < (b.count + mr) * padded; ++c) b.dk[c] = b.dv[c] = 0;
+    b.left = arena.take<T>(of_key.parts * mr * span);
+    b.dout_left = arena.take<T>(of_value.parts * mr * span);
+    b.dq = arena.take<T>(attention_queries * of_key.padded);
+    for (int64_t c = 0; c < (b.count + mr) * of_key.padded; ++c) b.dk[c] = 0;
+    for (int64_t c = 0; c < (b.count + mr) * of_value.padded; ++c) b.dv[c] = 0;
     if (b.count > 0) {
-      pack_transposed_rows(b.keys, p.k, b.origin, b.all.end, task.key_head);
-      pack_transposed_rows(b.values, p.v, b.origin, b.all.end, task.key_head);
-      pack_plain_rows(b.plain_keys, p.k, key_token(b.origin), b.count, task.key_head);
+      pack_transposed_rows(b.keys, p.k, of_key, b.origin, b.all.end, task.key_head);
+      pack_transposed_rows(b.values, p.v, of_value, b.origin, b.all.end, task.key_head);
+      pack_plain_rows(b.plain_keys, p.k, of_key, key_token(b.origin), b.count, task.key_head);
     }
     const int64_t group = p.heads / p.key_heads;
     for (int64_t head = task.key_head * group; head < (task.key_head + 1) * group; ++head)
@@ -285,51 +306,53 @@ struct Attention {
     for (int64_t j = 0; j < p.keys; ++j) {
       In *dk = row(p.dk, key_token(j), task.key_head), *dv = row(p.dv, key_token(j), task.key_head);
       if (j < b.origin || b.all.end <= j) {  // no query sees this key
-        for (int64_t c = 0; c < size; ++c) dk[c] = dv[c] = In{};
+        for (int64_t c = 0; c < of_key.elements; ++c) dk[c] = dv[c] = In{};
         continue;
       }
-      const int64_t from = (j - b.origin) * padded;
-      store_scaled<In>(dk, b.dk + from, T(1), size);
-      store_scaled<In>(dv, b.dv + from, T(1), size);
+      store_scaled<In>(dk, b.dk + (j - b.origin) * of_key.padded, T(1), of_key.elements);
+      store_scaled<In>(dv, b.dv + (j - b.origin) * of_value.padded, T(1), of_value.elements);
+      clear_rest(dv);
     }
   }
 
   void backward_block(const Backward& b, int64_t i, int64_t rows, int64_t head) const {
-    for (int64_t c = 0; c < attention_queries * padded; ++c) b.dq[c] = 0;
+    for (int64_t c = 0; c < attention_queries * of_key.padded; ++c) b.dq[c] = 0;
     const Range all = seen(i, i + rows);
     if (all.end > 0) {
-      pack_plain_rows(b.queries, p.q, query_token(i), rows, head);
-      for (int64_t c = 0; c < rows * padded; ++c) b.queries[c] *= static_cast<T>(p.scale);
-      pack_plain_rows(b.douts, p.dout, query_token(i), rows, head);
+      pack_plain_rows(b.queries, p.q, of_key, query_token(i), rows, head);
+      for (int64_t c = 0; c < rows * of_key.padded; ++c) b.queries[c] *= static_cast<T>(p.scale);
+      pack_plain_rows(b.douts, p.dout, of_value, query_token(i), rows, head);
     }
     for (int64_t block = all.begin / attention_keys * attention_keys; block < all.end; block += attention_keys) {
       const Range here{max(all.begin, block), min(all.end, block + attention_keys)};
       for (int64_t r = 0; r < rows; r += mr) backward_strip(b, i + r, r, min(mr, rows - r), head, block, here);
       // The last strip may extend beyond the range. Its additional keys are multiplied by zeros in p and ds.
       for (int64_t j = here.begin; j < here.end; j += mr) {
-        for (int64_t c = 0; c < size; c += width) {
-          const int64_t at = (j - b.origin) * padded + c;
-          multiply<T, 1, span, Put::add>(b.dv + at, padded, b.p + (j - block), b.douts + c * rows, rows, here.end - j);
-          multiply<T, 1, span, Put::add>(b.dk + at, padded, b.ds + (j - block), b.queries + c * rows, rows,
-                                         here.end - j);
-        }
+        const auto add_product = [&](T* to, const HeadSize& size, const T* strips, const T* panels) {
+          for (int64_t c = 0; c < size.elements; c += width)
+            multiply<T, 1, span, Put::add>(to + (j - b.origin) * size.padded + c, size.padded, strips + (j - block),
+                                           panels + c * rows, rows, here.end - j);
+        };
+        add_product(b.dv, of_value, b.p, b.douts);
+        add_product(b.dk, of_key, b.ds, b.queries);
       }
     }
     for (int64_t r = 0; r < rows; ++r)
-      store_scaled<In>(row(p.dq, query_token(i + r), head), b.dq + r * padded, static_cast<T>(p.scale), size);
+      store_scaled<In>(row(p.dq, query_token(i + r), head), b.dq + r * of_key.padded, static_cast<T>(p.scale),
+                       of_key.elements);
   }
 
   /// Computes p and ds of queries [i, i + rows) for the keys of one block, and adds the contribution of these keys to
   /// dq. The first of these queries is row `at` of its query block.
   void backward_strip(const Backward& b, int64_t i, int64_t at, int64_t rows, int64_t head, int64_t block,
                       Range here) const {
-    pack_strip(b.left, p.q, i, rows, head, static_cast<T>(p.scale));
-    pack_strip(b.dout_left, p.dout, i, rows, head, T(1));
+    pack_strip(b.left, p.q, of_key, i, rows, head, static_cast<T>(p.scale));
+    pack_strip(b.dout_left, p.dout, of_value, i, rows, head, T(1));
     T *probabilities = b.p + at * span, *gradients = b.ds + at * span;
     const Range strip = seen(i, i + rows), mine{max(here.begin, strip.begin), min(here.end, strip.end)};
     if (mine.begin < mine.end) {
-      scores(probabilities, b.left, rows, b.keys, b.origin, block, mine);
-      scores(gradients, b.dout_left, rows, b.values, b.origin, block, mine);
+      scores(probabilities, b.left, rows, b.keys, of_key, b.origin, block, mine);
+      scores(gradients, b.dout_left, rows, b.values, of_value, b.origin, block, mine);
     }
     for (int64_t r = 0; r < mr; ++r) {
       T *s = probabilities + r * span - block, *ds = gradients + r * span - block;
@@ -339,7 +362,8 @@ struct Attention {
       for (int64_t j = end; j < here.end + mr; ++j) s[j] = ds[j] = 0;
       if (begin == end) continue;
       const T log_sum = log_sum_exp(i + r, head);
-      const T mean = dot(row(p.dout, query_token(i + r), head), row(p.out, query_token(i + r), head), size);
+      const T mean =
+          dot(row(p.dout, query_token(i + r), head), row(p.out, query_token(i + r), head), of_value.elements);
 #pragma omp simd
       for (int64_t j = begin; j < end; ++j) {
         s[j] = exp_of(s[j] - log_sum);
@@ -347,8 +371,8 @@ struct Attention {
       }
     }
     if (mine.begin >= mine.end) return;
-    for (int64_t c = 0; c < size; c += width)
-      multiply<T, span, 1, Put::add>(b.dq + at * padded + c, padded, gradients + (mine.begin - block),
+    for (int64_t c = 0; c < of_key.elements; c += width)
+      multiply<T, span, 1, Put::add>(b.dq + at * of_key.padded + c, of_key.padded, gradients + (mine.begin - block),
                                      b.plain_keys + c * b.count + (mine.begin - b.origin) * width,
                                      mine.end - mine.begin, rows);
   }

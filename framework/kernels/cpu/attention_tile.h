@@ -21,6 +21,7 @@ struct HeadRows {
 struct AttentionProblem {
   base::Dtype dtype;
   int64_t queries, keys, heads, key_heads, size;  // `queries` and `keys` are numbers per sequence; `size` is C
+  int64_t value_size;                             // see AttentionShape; at most C
   double scale;
   bool causal;
   int64_t query_offset, window;             // see AttentionShape

@@ -53,13 +53,15 @@ double pairs_before(double begin, double end, double keys) {
 
 // Returns the FLOPs of the scores and of the product with the values. With a causal mask, a query sees only the keys
 // before it. With a window, it sees only keys from the window's begin on. Documents are ignored, as if a sequence were
-// one document.
+// one document. A CPU does not compute elements of values that are known to be zero.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
   const auto begin = static_cast<double>(shape.query_offset), window = static_cast<double>(shape.window);
   double seen = shape.causal ? pairs_before(begin, begin + queries, keys) : queries * keys;
   if (shape.window > 0) seen -= pairs_before(begin - window, begin + queries - window, keys);
-  return 4.0 * static_cast<double>(shape.sequences * q.dim(1) * q.dim(2)) * seen;
+  const bool skips_zeros = shape.value_size > 0 && run_of(q).stands_for() == device::DeviceKind::cpu;
+  const int64_t sizes = q.dim(2) + (skips_zeros ? shape.value_size : q.dim(2));
+  return 2.0 * static_cast<double>(shape.sequences * q.dim(1) * sizes) * seen;
 }
 
 constexpr auto Dense = &KernelTable::matmul;

@@ -25,7 +25,7 @@ inline float e4m3_value(uint32_t code) {
 }
 
 // Non-negative floats have the same order as their bits, read as integers. The bits of infinity and NaN are larger than
-// those of all numbers.
+// the bits of any number.
 template <class T>
 uint32_t largest_bits(const T* x, int64_t n) {
   uint32_t largest = 0;
