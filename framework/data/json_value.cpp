@@ -22,7 +22,8 @@ constexpr size_t most_keys = 1000;
 class Reader {
  public:
   Value read(const ChatJson& json, int depth) {
-    if (depth > most_nested) problem_ = cat("nests objects and lists more than ", most_nested, " times, the maximum");
+    if (depth > most_nested)
+      problem_ = cat("has objects and lists nested more than ", most_nested, " levels deep, the maximum");
     if (!problem_.empty()) return {};
     switch (json.type()) {
       case ChatJson::value_t::object:

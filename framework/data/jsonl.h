@@ -23,8 +23,8 @@ struct RecordRules {
   /// Key of the text. "a.b" is the key b of the object under the key a, unless the object has a key "a.b".
   std::string text_key = "text";
   std::shared_ptr<const ConversationForm> chat = {};  // not null: objects are conversations in this form
-  /// True if the user has named text_key. A file named .json that is an object, or a list of objects, is then JSON even
-  /// if no object has the key, so that this problem is reported.
+  /// True if the user has named text_key. If true, a .json file that contains an object or a list of objects is JSON
+  /// even if no object has the key. The missing key is then reported.
   bool text_key_given = false;
 };
 

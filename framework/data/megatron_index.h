@@ -38,8 +38,11 @@ struct MegatronIndex {
 bool is_megatron_index(std::string_view path);
 
 /// Reads an index and checks it against the size of NAME.bin. Throws Error(data) that names the file and the problem,
-/// such as an unknown magic, version or dtype; a size that does not match the counts; sequences that are not
-/// consecutive in NAME.bin; or documents that do not consist of all sequences in order.
+/// for example:
+/// - The magic, version or dtype is unknown.
+/// - A size does not match the counts.
+/// - Sequences are not consecutive in NAME.bin.
+/// - The documents do not consist of all sequences in order.
 MegatronIndex read_megatron_index(const std::string& path);
 
 }  // namespace hexad::data

@@ -20,8 +20,8 @@ using jinja::Origin;
 using jinja::Text;
 using jinja::Value;
 
-// Bytes [begin, end) of an answer and the marks that belong to it. The mark that ends it begins at `mark`; if it is not
-// known, `mark` is `end`.
+// Bytes [begin, end) of an answer and of the marks that belong to it. `mark` is the position of the mark that ends the
+// answer, or `end` if this position is not known.
 struct Answer {
   size_t begin, mark, end;
 };

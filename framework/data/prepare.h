@@ -78,9 +78,14 @@ struct PrepareProgress {
 /// replace them together. Files are read in blocks; memory must suffice for a few documents per worker, and for
 /// 256 MiB of JSON that is being parsed. After an interruption, documents that are already encoded are taken from
 /// `output`/unfinished, and the result is the same.
-/// Throws Error(usage): wrong options, missing inputs, another process that prepares a dataset in `output`, old files
-/// in `output` that an interrupted replacement has moved (see StagedFiles), or, unless options.force is true, a dataset
-/// in `output`, or documents of an interrupted run, that were made from different text or with different options.
+///
+/// Throws Error(usage) in these cases:
+/// - Options are wrong, or inputs are missing.
+/// - Another process is preparing a dataset in `output`.
+/// - `output` has old files that an interrupted replacement has moved (see StagedFiles).
+/// - options.force is false, and `output` has a dataset, or documents of an interrupted run, that were made from
+///   different text or with different options.
+///
 /// Throws Error(data): inputs that are unreadable, empty or not text. The message lists the problems of all files, with
 /// the byte or line if it is known.
 /// Throws Error(resource): the output cannot be written.

@@ -32,7 +32,8 @@ class SpanFinder {
     after_special_ = true;
     return true;
   }
-  // Takes the ids between two special tokens. The tokenizer may have inserted bytes before their text.
+  // Matches the ids between two special tokens with the text. The tokenizer may have inserted bytes before the text of
+  // these ids.
   bool take_text(std::span<const int32_t> ids) {
     std::string bytes;
     for (const int32_t id : ids) bytes += tokenizer_.bytes_of(id);

@@ -18,8 +18,8 @@ struct SweepRun {
   std::string state = {};                            // text like "finished" or "failed"; empty: unknown
   std::string trouble = {};                          // reason why the run is not finished; empty if it is finished or
                                                      // its state is unknown
-  std::map<std::string, std::string> settings = {};  // values by recipe key, for those of Sweep::keys that the run's
-                                                     // recipe has
+  std::map<std::string, std::string> settings = {};  // values of the keys in Sweep::keys that the run's recipe has,
+                                                     // by key
   std::vector<std::string> differences = {};         // differences from the first run's recipe, such as "optim.lr: 0.01
                                                      // -> 0.03"
   RunSummary summary = {};

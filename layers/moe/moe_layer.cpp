@@ -307,10 +307,10 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
       if (dense) addends.push_back((*dense)(t, input, pass));
       if (shared_) addends.push_back(shared_result(t, input, pass));
     });
-  // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. For the
-  // router top_k, the pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate
-  // (layers/moe/router/router.cpp) compute the gradient from the gate, from the gradients of choice.weights and of the
-  // losses.
+  // In backward, the tape adds the gradients of the input: from the pass, from the gate and, if they exist, from the
+  // shared experts and the dense MLP. For the router top_k, the pullbacks of choose_experts
+  // (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the gradient from the gate,
+  // from the gradients of choice.weights and of the losses.
   Value entering = x, weights = choice.weights;
   if (config_.weigh == Weighing::input) {
     entering = scale_rows(t, x, choice.weights);

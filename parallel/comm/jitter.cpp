@@ -64,7 +64,7 @@ class DelayedTransport final : public Transport {
     if (!wire.empty()) when = std::max(when, wire.back().when);
     wire.push_back({when, data, bytes, token, done});
   }
-  // Not delayed, because the sender has already delayed the message.
+  // Does not delay the receive, because the sender has already delayed the message.
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
     transport_->receive(from, tag, data, bytes, token);
   }

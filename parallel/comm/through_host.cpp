@@ -47,8 +47,8 @@ struct Return {
       static_cast<void>(new auto(std::move(owners)));
     }
     owners.clear();
-    // Released before waiting threads resume, because a thread that is the only owner of the result may write to it in
-    // place.
+    // Releases the tensors before waiting threads resume, because a thread that is the only owner of the result may
+    // write to it in place.
     from = to = {};
     device::complete(state, error, copied);
   }

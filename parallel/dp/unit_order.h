@@ -30,8 +30,8 @@ class UnitOrder {
  private:
   void append(size_t unit);
   void forget(size_t count);  // the oldest `count` uses
-  /// Returns the index before the end of history_ that follows the longest sequence of units which history_ also ends
-  /// with; the last of equally long ones; `none` if the last unit occurs only once.
+  /// Finds the longest earlier occurrence of the units with which history_ ends, and returns the index after it. If
+  /// several are equally long, returns the index after the last one. Returns `none` if the last unit occurs only once.
   size_t find_place() const;
 
   std::vector<size_t> history_{none};  // units of the step before and of this step, each after a `none`

@@ -62,7 +62,7 @@ struct ChunkCounts : MovedRows {
   /// Returns the number of rows that this rank returns in this chunk.
   int64_t rows_to_return() const;
   int64_t rows_computed() const { return offsets.back(); }
-  /// Returns the offsets of the own experts, [E/P + 1].
+  /// Returns the offsets of this rank's own experts, [E/P + 1].
   std::span<const int64_t> own_offsets() const {
     const size_t shadows = shadow_offsets.empty() ? 0 : shadow_offsets.size() - 1;
     return std::span(offsets).first(offsets.size() - shadows);

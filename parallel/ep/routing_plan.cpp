@@ -151,7 +151,7 @@ std::vector<int64_t> rows_to(const std::vector<int64_t>& rows, int64_t c, int64_
 }
 
 // Sets the number of rows that this rank receives from each rank in chunk c. With EspExchange::gather, also sets the
-// number of rows that each etp rank receives and the etp ranks gather.
+// number of rows that each etp rank contributes to the all-gather over the etp ranks.
 void receive(MovedRows& moved, const ReceivedCounts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
   const int64_t own = options.esp_exchange == EspExchange::replicated ? 0 : g.etp->rank();
   for (int64_t p = 0; p < n.ep; ++p) {

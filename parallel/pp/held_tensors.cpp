@@ -26,7 +26,7 @@ struct Saved {
   std::vector<int> whole, weights;
 };
 
-// True if no number of `a` is above that of `b`.
+// True if each element of `a` is at most the corresponding element of `b`.
 bool nowhere_above(const std::vector<int>& a, const std::vector<int>& b) {
   return std::ranges::equal(a, b, std::less_equal{});
 }

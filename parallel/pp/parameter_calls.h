@@ -62,8 +62,8 @@ class ParameterCalls {
                const Counterpart& counterpart = {}) const {
     return calls_[number]({recorder, report, counterpart});
   }
-  /// Ends a repetition. Marks gradients to which the part contributed without reporting it, as it does if it delays
-  /// other contributions to the same gradients.
+  /// Ends a repetition. Marks the gradients to which the part contributed without a report. The part omits the report
+  /// if it delays other contributions to the same gradient.
   void end_repetition(const Counterpart& counterpart = {}) const;
 
  private:
@@ -100,8 +100,8 @@ class ParameterRecorder final : public ParameterStorage {
   explicit ParameterRecorder(ParameterStorage& weights) : weights_(weights) {}
   ParameterRecorder(const ParameterRecorder&) = delete;
   ParameterRecorder& operator=(const ParameterRecorder&) = delete;
-  /// Makes this object the storage of the weights whose storage is `weights`, and of all gradients that have a storage,
-  /// which must outlive the last contribution.
+  /// Makes this object the storage of the weights that `weights` stores, and of all gradients that have a storage. The
+  /// storage of a gradient must outlive the last contribution.
   void take(const autograd::ParameterSet& parameters);
   /// Returns all parameters passed to take().
   std::span<Parameter* const> parameters() const { return parameters_; }

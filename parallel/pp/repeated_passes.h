@@ -20,9 +20,9 @@ namespace hexad::pp {
 /// contributions to a gradient replace its old value. Calls to the storage of parameters (ParameterCalls) are made
 /// again in each repetition, so weights are gathered and gradients are reduced as in a step that runs all passes.
 ///
-/// The log of a step with repeated passes equals that of a step that runs all passes if the passes of all micro-batches
-/// except the first make the same other calls to the log. These calls differ in three cases, of which only the last is
-/// checked:
+/// A step with repeated passes has the same log as a step that runs all passes if all micro-batches except the first
+/// make the same calls to the log. Calls to the storage of parameters may differ. Other calls differ in three cases, of
+/// which only the last is checked:
 /// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
 /// - Two passes run as fibers.
 /// - Gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch

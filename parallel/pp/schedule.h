@@ -45,9 +45,9 @@ struct Schedule {
 /// Makes a schedule for any number of micro-batches. Some papers require a minimum number (dualpipe_v: 2 x ranks; zb_v:
 /// 2 x ranks - 1) or a multiple of the number of ranks (interleaved). For other numbers, makes the paper's schedule and
 /// removes the surplus micro-batches. The remaining micro-batches keep their order, but ranks are idle for longer. The
-/// lists of dualpipe_v can contain merged pairs with any Overlap, those of 1f1b only with Overlap::micro_batches. With
-/// Overlap::micro_batches, the pairs should run as one action. Throws Error(usage) for sizes below one, and for
-/// Overlap::micro_batches if the kind has no pairs.
+/// lists of dualpipe_v can contain merged pairs with any Overlap. The lists of 1f1b contain merged pairs only with
+/// Overlap::micro_batches. With Overlap::micro_batches, the pairs should run as one action. Throws Error(usage) for
+/// sizes below one, and for Overlap::micro_batches if the kind has no pairs.
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches);
 
 /// Returns the schedule of an evaluation: only the forwards of `schedule`, none of them merged.

@@ -25,15 +25,20 @@ struct Transfers {
   bool at_once = true;
 };
 
-/// Returns the points of all ranks for a schedule that check() accepts. `merge` is true if merged pairs run as one.
+/// Returns, for all ranks, the points at which receives are posted and sent tensors are freed. check() must accept the
+/// schedule. `merge` is true if merged pairs run as one.
 ///
 /// The receive of an action is posted before the previous action. For the first action, and for the backward of a
-/// merged pair, it is posted immediately before the action or pair. No receive is posted after that of a later message
-/// from the same sender. Sent tensors are freed immediately if this cannot cause a deadlock. Otherwise, a sent tensor
-/// is freed once inputs have arrived that depend on all work that the peer does before it posts the receive, or at the
-/// end if there are no such inputs. The rank's stream has then already waited for everything on which the message
-/// depends, so reusing the memory cannot close a cycle of waits. If every message is answered (that of a forward by
-/// that of its backward), the number of tensors kept does not depend on the number of micro-batches.
+/// merged pair, it is posted immediately before the action or pair. Receives from one sender are posted in the order of
+/// its messages.
+///
+/// Sent tensors are freed immediately if this cannot cause a deadlock. Otherwise, a sent tensor is freed when inputs
+/// have arrived that depend on all work of the peer before it posts the receive. If there are no such inputs, the
+/// tensor is freed at the end. By then, the rank's stream has waited for everything on which the message depends, so
+/// reusing the memory cannot close a cycle of waits.
+///
+/// If each forward's message is answered by the message of its backward, the number of tensors kept does not depend on
+/// the number of micro-batches.
 Transfers transfers(const Schedule& schedule, bool merge);
 
 /// Throws std::logic_error, which names each rank that would wait forever and its action. Assumes that memory is freed

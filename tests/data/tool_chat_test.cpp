@@ -272,14 +272,14 @@ TEST(ToolChat, DeeplyNestedJsonIsRefused) {
     return problem_of(with_calls(call), conversation_form("chatml", ""));
   };
   expect_contains(problem(cat(R"([{"function": {"name": "f", "arguments": {"a": )", deep, "}}}]")),
-                  "it nests objects and lists more than 32 times, the maximum");
+                  "it has objects and lists nested more than 32 levels deep, the maximum");
   expect_contains(problem(cat(R"([{"type": )", deep, R"(, "function": {"name": "f", "arguments": {}}}])")),
                   "it has a \"type\" that is an array");
   expect_contains(problem(cat(R"([{"x": )", deep, R"(, "function": {"name": "f", "arguments": {}}}])")),
                   "it has the key \"x\", which is not supported");
   expect_contains(problem_of(cat(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"name": "f", "x": )", deep, "}]}"),
                              conversation_form("chatml", "")),
-                  "it nests objects and lists more than 32 times, the maximum");
+                  "it has objects and lists nested more than 32 levels deep, the maximum");
   expect_contains(problem_of(cat(R"({"messages": [{"role": "user", "content": [{"text": "a", "type": )", deep, "}]}]}"),
                              conversation_form("chatml", "")),
                   "\"content\" has a part that is not text");

@@ -82,8 +82,8 @@ TEST_P(Wire, LargestElementOfARowKeepsItsF32Precision) {
   }
 }
 
-// Each row has 64 magnitudes in 40 binades. The top binade of the rows rises from that of the least subnormal float to
-// that of the largest float.
+// Each row has 64 magnitudes in 40 binades. The highest binade of a row ranges from the binade of the smallest
+// subnormal float to the binade of the largest float.
 TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
   const Philox random(20240611, Purpose::synthetic);
   uint64_t drawn = 0;

@@ -208,7 +208,7 @@ TEST(Plan, RecomputesWhatDoesNotFit) {
   EXPECT_GT(recomputing, 0);
 }
 
-// Groups that share weights have numbers of ranks that are no multiple of those of a node.
+// The number of ranks that share weights is no multiple of the number of ranks on a node.
 TEST(Plan, HasLayoutsOnNumbersOfNodesThatAreNoPowerOfTwo) {
   Cluster cluster = two_nodes();
   cluster.machine->nodes = 12;

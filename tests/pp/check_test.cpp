@@ -80,7 +80,8 @@ TEST(Check, FindsAWrongMerger) {
             "[pp] rank 1 action 0 F0.0: it is merged, but no backward of another micro-batch follows it");
 }
 
-// Rank 0 needs the result of B0.0 of rank 1 before it runs F0.1, but rank 1 needs that of F0.1 before it runs B0.0.
+// Rank 0 needs the result of rank 1's B0.0 before it runs F0.1. Rank 1 needs the result of rank 0's F0.1 before it runs
+// B0.0.
 TEST(Check, FindsADeadlock) {
   EXPECT_EQ(verdict_with([](Ranks& r) {
               std::swap(r[0][1], r[0][2]);

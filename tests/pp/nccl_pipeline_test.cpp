@@ -1,5 +1,5 @@
-// Pipelines on cards: a message occupies its stream until it is received, and operations begin in the order of the
-// calls.
+// Pipelines over NCCL. A send occupies its stream until the peer receives it, and operations begin in the order of the
+// calls, so a wrong order of receives would deadlock.
 #include <gtest/gtest.h>
 
 #include <utility>

@@ -234,16 +234,16 @@ std::string refusal(const std::vector<std::string>& overrides) {
 TEST(MicroBatchOverlap, IsRefusedWithTheReason) {
   EXPECT_NE(refusal({in_turns, "parallel.pp=2", "schedule.pipeline.kind=gpipe"})
                 .find("pairs a forward with a backward, but other stages would wait for each pair under "
-                      "schedule.pipeline.kind: "
-                      "gpipe; legal kinds with several stages: 1f1b, dualpipe_v"),
+                      "schedule.pipeline.kind: gpipe; set kind: 1f1b or dualpipe_v, or overlap: none"),
             std::string::npos);
   EXPECT_NO_THROW(recipe_for({"", 1, {}}, {in_turns, "schedule.moe.memory_reuse=s4"}));
   EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000000"})
-                .find("needs schedule.moe.memory_limit: none, because ep groups may need different numbers of chunks"),
+                .find("needs schedule.moe.memory_limit: none (now 1000000000): with a limit, ep groups may use"),
             std::string::npos);
   EXPECT_NE(refusal({in_turns, "schedule.moe.chunk_by=auto"}).find("auto compares durations of passes"),
             std::string::npos);
-  EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("but the model has none"), std::string::npos);
+  EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("but the model has no MoE layers (model.moe.experts is 0)"),
+            std::string::npos);
 }
 
 }  // namespace

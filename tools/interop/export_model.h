@@ -12,7 +12,8 @@ namespace hexad::interop {
 struct ExportOptions {
   // Folder of the config.json to keep or adapt, and of the tokenizer files to copy. Empty: the checkpoint's import.
   std::string like{};
-  // model_type. If the origin is of another family, or if there is none, config.json is new. Empty: that of the origin.
+  // model_type of the result. Empty: the model_type of the origin. If the origin is of another family, or if there is
+  // no origin, config.json is new.
   std::string family{};
   std::string dtype = "source";            // source, f32, bf16 or f16
   int64_t shard_bytes = int64_t{5} << 30;  // largest size of the tensors in a shard; a larger tensor gets its own shard

@@ -97,7 +97,8 @@ void read_llama4(const Json& config, ModelKeys& keys, const std::string& where) 
   const int64_t every = period_of_marks(without, "no_rope_layers", where);
   if (every == 1)
     fail(ExitCode::data, where,
-         ": no_rope_layers is 0 for all blocks, expected 1 for each block with rotary positions");
+         ": no_rope_layers is 0 for all blocks, so no block has rotary positions, which is not supported; expected 1 "
+         "(rotary positions) for at least one block");
   keys.set("model.no_rotary_every", every, where);
 
   const std::vector<bool> whole = marks_of_full_attention(config, without, where);

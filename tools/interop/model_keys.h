@@ -48,9 +48,9 @@ class ModelKeys {
   /// Ignores keys that have no effect in one of the models, and keys that only matter in training. Both sets of keys
   /// must be resolved.
   static std::vector<std::string> differences(const ModelKeys& before, const ModelKeys& after);
-  /// Returns the section `model` of a recipe, as YAML. The section contains the sizes directly in `model`, such as
-  /// layers, and those other keys that differ from their defaults. It contains the width of the shared experts only if
-  /// there are some.
+  /// Returns the section `model` of a recipe, as YAML. It contains the sizes that are keys of `model` itself, such as
+  /// model.layers, even if they are the defaults, and the other keys that differ from their defaults. The width of the
+  /// shared experts is omitted if there are none.
   std::string yaml() const;
 
  private:

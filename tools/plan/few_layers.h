@@ -48,9 +48,9 @@ class FewLayers {
             std::shared_ptr<SharedByRuns> shared = nullptr);
 
   /// Return the costs of a step with `sequences` sequences of `context` tokens in each micro-batch. Times are
-  /// simulated, which takes longer than the extrapolation of memory. They are those of a job with `stages` stages for
-  /// each recorded one: the groups that exchange weights and gradients have as many times fewer ranks, and under ZeRO,
-  /// a rank updates as many times more weights.
+  /// simulated, which takes longer than the extrapolation of memory. The times are valid for a job with `stages` stages
+  /// for each recorded stage. In this job, the groups that exchange weights and gradients have 1 / `stages` as many
+  /// ranks. Under ZeRO, each rank updates `stages` times as many weights.
   FewLayersMemory memory(int64_t sequences, int64_t context) const;
   FewLayersTimes times(int64_t sequences, int64_t context, int64_t stages = 1);
 
@@ -95,9 +95,9 @@ class FewLayers {
 /// the recipe.
 std::array<int64_t, 2> recorded_contexts(const train::Recipe& recipe);
 
-/// Returns the seconds of a micro-batch of the recipe in a model with one period of layers. Ranks are those of the
-/// first of the recipe's pipeline stages in a job of `world` ranks. If the loads of experts are given, layers have
-/// their mean. None if optim.freeze is set, because layers then differ. Takes milliseconds.
+/// Returns the seconds of a micro-batch of the recipe in a model with one period of layers. Simulates the ranks of the
+/// recipe's first pipeline stage in a job of `world` ranks. If the loads of experts are given, each layer has their
+/// mean. Returns none if optim.freeze is set, because layers then differ. Takes milliseconds.
 std::optional<double> micro_batch_of_few_layers(train::Recipe recipe, const train::Extensions& extensions,
                                                 const Prices& prices, int64_t world, RoutingLoad load,
                                                 std::shared_ptr<SharedByRuns> shared);

@@ -25,11 +25,11 @@ struct ComposedStep {
 /// the meta device, and priced with the candidate's tokens (FewLayers).
 ///
 /// Time and memory of a step are linear in the numbers of layers and micro-batches. The bubble of the pipeline is
-/// added. Stages have the layers that balance their FLOPs with the head. If the candidate has more stages
-/// than the recorded model, its groups that exchange weights and gradients are smaller (RecordPrices::shrink_groups()).
-/// Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. For more tokens than a
-/// block has (tokens_of_loss_block()), temporary memory is the larger of two values: that of the loss of one block, and
-/// that of the layers.
+/// added. Stages have the layers that balance their FLOPs with the head. If the candidate has more stages than the
+/// recorded model, its groups that exchange weights and gradients are smaller (RecordPrices::shrink_groups()).
+/// Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. If there are more tokens
+/// than a block has (tokens_of_loss_block()), temporary memory is the memory of the loss of one block or the memory of
+/// the layers, whichever is larger.
 ///
 /// If the loads of the experts are given, each layer has the mean load of all layers. If optim.freeze freezes different
 /// parameters in different layers, each layer has the mean costs of all layers. The recipes of all candidates may

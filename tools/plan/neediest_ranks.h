@@ -23,10 +23,14 @@ struct SharedByRuns;
 ///   these moments, but it needs at least as much memory, because it keeps one micro-batch more, and a kept micro-batch
 ///   includes its input. The first and the last of these stages are in the result.
 ///
-/// This needs passes that are equal for all micro-batches (has_equal_passes()), equal loads and optimizer states of
-/// equal layers, activations that are not offloaded, micro-batches that are run in full (runs_whole_micro_batches()),
-/// and equal places on the nodes, because connections between nodes need other buffers than those inside a node. If any
-/// of these conditions is not known to hold, and under gpipe, all stages are in the result.
+/// This requires all of the following:
+/// - All micro-batches have equal passes (has_equal_passes()), and are run in full (runs_whole_micro_batches()).
+/// - Equal layers have equal loads and optimizer states.
+/// - Activations are not offloaded.
+/// - Stages have equal places on the nodes, because connections between nodes need other buffers than connections
+///   inside a node.
+///
+/// If any of these conditions is not known to hold, and under gpipe, all stages are in the result.
 std::vector<std::vector<int>> neediest_ranks(const train::Recipe& recipe, const mesh::Layout& layout,
                                              const RoutingLoad& load, SharedByRuns& shared);
 

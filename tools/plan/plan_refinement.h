@@ -35,7 +35,8 @@ class PlanRefinement {
   /// there is no such change.
   std::optional<PlannedLayout> made_to_fit(PlannedLayout layout);
   /// Estimates the six layouts with the least composed memory, and refines the three of them with the least estimated
-  /// memory. Returns those of the six that then fit and can be simulated. Requires a site with Objective::memory.
+  /// memory. Returns the layouts among these six that then fit and can be simulated. Requires a site with
+  /// Objective::memory.
   std::vector<PlannedLayout> smallest_that_fit(std::vector<PlannedLayout> layouts);
 
   /// Returns the number of changes tried.

@@ -23,8 +23,8 @@ struct Meeting {
 Meeting meeting_of(const mesh::Mesh& mesh);
 
 /// Returns, for each kind of group that tasks of an MoE layer name, the number of every rank's group. `node_of_rank` is
-/// ProcessGroup::node_of_rank() of all ranks. A group's number is its first rank; that of schedule::node_group is the
-/// node.
+/// ProcessGroup::node_of_rank() of all ranks. The number of a group is its first rank, or its node for
+/// schedule::node_group.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
 /// Returns the largest number of ranks on one node. `node_of_rank` is as in rank_groups().
 int64_t most_ranks_of_node(std::span<const int> node_of_rank);

@@ -116,7 +116,9 @@ class ScheduleChoice {
   size_t current_ = 0;
   bool made_ = false;
   int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; most trials of finalists; most trials in total
-  std::vector<Search> searches_;  // by strategy of memory_reuse: that of the fastest schedule, then by prediction
+  // One search for each strategy of memory_reuse: first the strategy of the fastest schedule, then the others in
+  // predicted order.
+  std::vector<Search> searches_;
   size_t searched_ = 0;           // index of the current search
   int64_t search_end_ = 0;        // trial at which the current search must end
   std::vector<Switch> switches_;  // in the order of their steps

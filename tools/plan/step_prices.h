@@ -45,14 +45,14 @@ class RecordPrices {
  public:
   RecordPrices(const StepPrices& prices, const StepRecord& record);
 
-  /// Prices collectives of the class `traffic` as if their groups had `times` times fewer ranks, because as many times
-  /// more pipeline stages lie between these. Ranks of a group on the same node stay there, as far as its new size
-  /// allows.
+  /// Prices collectives of the class `traffic` as if their groups had 1 / `times` as many ranks, because the job has
+  /// `times` times as many pipeline stages. Ranks of a group on the same node stay on one node, as far as the new size
+  /// of the group allows.
   void shrink_groups(comm::TrafficClass traffic, int64_t times);
 
   /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the
-  /// host's time for an operation, that of an operation on another lane the handoff to it. Throws Error(usage) naming
-  /// the rate if the cluster lacks it.
+  /// host's time for an operation. The time of an operation on a lane other than compute includes the handoff to that
+  /// lane. Throws Error(usage) naming the rate if the cluster lacks it.
   double seconds(const device::Issue& issue) const;
   /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.
   double sent_over_network(const device::Issue& issue) const;

@@ -36,8 +36,8 @@ std::string read_text(const std::string& path) {
 Json object_in(const std::string& path, const std::string& remedy) {
   Json json = Json::parse(read_text(path), nullptr, false);
   if (!json.is_object())
-    fail(ExitCode::usage, path, " is not a complete JSON object: it is incomplete or written by another program; ",
-         remedy);
+    fail(ExitCode::usage, path,
+         ": is not a JSON object; the file cannot be read, was truncated, or was written by another program; ", remedy);
   return json;
 }
 

@@ -42,7 +42,8 @@ void shrink_attention(layers::ModelConfig& m, int64_t world) {
   lower(m.hidden, m.heads * head_size);
 }
 
-// Fits the lists of LongRoPE to the smaller heads. A model with long factors keeps a context that needs them.
+// Fits the lists of LongRoPE to the smaller heads. If the context is long enough for the long factors, lowers
+// original_context so that the shortened context still uses them.
 void shrink_longrope(layers::ModelConfig& m, int64_t world) {
   layers::RotaryScalingConfig& s = m.rotary_scaling;
   if (s.kind != layers::RotaryScaling::longrope) return;

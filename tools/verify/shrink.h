@@ -19,8 +19,8 @@ struct Shrunk {
 ///   experts and sequences for all ranks, and each sequence has at least two pieces for each rank.
 /// - The structure remains: query heads per key/value head, experts per token, groups, shared experts, dense layers,
 ///   capacity, losses.
-/// - Patterns of optim.freeze and optim.muon_except remain if they match a parameter of the smaller model. If those of
-///   optim.freeze match all parameters, they are removed.
+/// - Patterns of optim.freeze and optim.muon_except remain if they match a parameter of the smaller model. If the
+///   remaining patterns of optim.freeze match all parameters, they are removed.
 /// - The layout (`parallel`) and schedule.pipeline.split get their defaults.
 /// - The data become synthetic.
 ///

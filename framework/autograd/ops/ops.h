@@ -50,9 +50,10 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
                const Tensor& sine);
 /// Like rotary(q, k), for one tensor x[T, H, C].
 Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
-/// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. The T of q and that of k
-/// and v differ if AttentionShape::queries and keys do. `first` and `last` bound the keys that each query sees and may
-/// be undefined; see AttentionShape. `sinks` contains one sink per head, or no sinks; see sinks.h.
+/// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. The T of q differs from
+/// the T of k and v if AttentionShape::queries differs from AttentionShape::keys. `first` and `last` bound the keys
+/// that each query sees and may be undefined; see AttentionShape. `sinks` contains one sink per head, or no sinks; see
+/// sinks.h.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
                 const AttentionShape& shape, const AttentionSinks& sinks = {});
 

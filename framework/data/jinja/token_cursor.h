@@ -65,7 +65,7 @@ class TokenCursor {
               expected);
   }
   [[noreturn]] void refuse_depth(int line) const {
-    refuse_at(path_, line, "nests blocks or expressions more than ", most_nested, " times, the maximum");
+    refuse_at(path_, line, "blocks or expressions are nested more than ", most_nested, " deep, the maximum");
   }
 
  private:

@@ -213,7 +213,8 @@ Value list_value(std::vector<Value> items, const Site& site, bool generator) {
     if (const List* inner = item.list()) depth = std::max(depth, inner->depth + 1);
     if (item.object() != nullptr && item.mapping() == nullptr) site.refuse("a list cannot hold ", kind_of(item));
   }
-  if (depth > most_nested_lists) site.refuse("nests lists ", depth, " times, expected at most ", most_nested_lists);
+  if (depth > most_nested_lists)
+    site.refuse("lists are nested ", depth, " levels deep, expected at most ", most_nested_lists);
   site.spend(1 + std::ssize(items));
   return {Value::Data(ListPointer(std::make_shared<const List>(List{std::move(items), depth, generator})))};
 }

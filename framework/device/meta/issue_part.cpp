@@ -21,8 +21,8 @@ std::string repeated_name(const std::string& name, const RenamedSpans& renamed) 
   return other ? name : base::cat(renamed.to, name.substr(size));
 }
 
-// Makes the calls of a part to a log again. Calls that refer to an operation, a span or a mark of the part refer to
-// that of the repetition instead.
+// Makes the calls of a part to a log again. If a call refers to an operation, a span or a mark of the part, the new
+// call refers to the corresponding one of the repetition.
 class Repetition {
  public:
   Repetition(IssueLog& log, SpanLog* spans, const IssuePart& part, std::span<const RepeatedPart> earlier,

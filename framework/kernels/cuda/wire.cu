@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__
   const int64_t width = x.width / N;
 
   // Non-negative floats have the same order as their bits, read as integers. The bits of infinity and NaN are larger
-  // than those of all numbers.
+  // than the bits of any number.
   uint32_t largest = 0;
 #pragma unroll 4
   for (int64_t v = lane_id(); v < width; v += warp_size) {

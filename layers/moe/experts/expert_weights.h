@@ -30,7 +30,7 @@ struct RowGroups {
   kernels::Duel* duel = nullptr;
 
   bool has_shadows() const { return shadows.groups > 0; }
-  /// Returns the own experts' part of a tensor [R, ...]; without shadows, the whole tensor.
+  /// Returns the part of a tensor [R, ...] that belongs to the rank's own experts; without shadows, the whole tensor.
   Tensor own_part(const Tensor& t) const { return has_shadows() ? t.slice(0, 0, rows.host.back()) : t; }
   /// Returns the shadows' part of a tensor [R, ...].
   Tensor shadow_part(const Tensor& t) const { return t.slice(0, rows.host.back(), t.dim(0)); }

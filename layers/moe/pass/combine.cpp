@@ -29,6 +29,7 @@ Combine::Combine(PassGraph& g, Options options)
 void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights) {
   Chunk& here = chunks_[chunk];
   here.last = computed.by;
+  // The tasks of the chunk share this handoff: each takes the rows from it, and puts the changed rows back.
   if (!g_.counts.merged) here.rows = computed.results;
   // Results are in the order of computation, but must be returned in the order in which their rows arrived. The task
   // combine.reorder restores this order if dispatch.place changed it. It also packs rows that are not in plain format,
@@ -56,19 +57,19 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
 
 // Undoes the grouping by expert, and packs the rows. If rows belong to tokens, first sums the results of each row's
 // copies. If etp ranks sum the rows before the return, the rows are not packed yet, because sums need unpacked rows.
-void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
+void Combine::add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights) {
   append(chunk, reordering_lane(), TaskKind::copy, "reorder",
          PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
-                  summed = adds_up(), computed, row_weights, rows = chunks_[chunk].rows](Stream& s) {
-           const Rows results = merged ? computed.read() : computed.take();
+                  summed = adds_up(), results, row_weights, rows = chunks_[chunk].rows](Stream& s) {
+           const Rows grouped = merged ? results.read() : results.take();
            // Inverse of dispatch.place, which copied row r to row place[r].
-           RowSource ready{results.values, indices.place};
+           RowSource ready{grouped.values, indices.place};
            if (indices.of_tokens()) {
-             const Rows sums = reduce_groups(s, results, indices, row_weights.take());
+             const Rows sums = reduce_groups(s, grouped, indices, row_weights.take());
              ready = {.values = sums.values, .row_weights = sums.row_weights};
            } else {
-             ready.row_weights = gather_rows_by(s, {results.row_weights}, indices.place).values;
+             ready.row_weights = gather_rows_by(s, {grouped.row_weights}, indices.place).values;
            }
            if (summed)
              rows.put({gather_rows_by(s, {ready.values}, ready.index).values, ready.row_weights});
@@ -87,7 +88,7 @@ Lane Combine::reordering_lane() const {
 
 // Stores the results of this chunk after those of earlier chunks. Sums, over all chunks, the results of each row whose
 // last expert is in this chunk.
-void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
+void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;
   // The cost includes a copy of the chunk's results, and sums of the same number of results. On average over the
@@ -96,13 +97,13 @@ void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& computed,
       g_.add({last, reordered_}, Lane::compute, TaskKind::copy, task_name("combine", "reorder", chunk),
              PassGraph::copied(counts.rows_in_chunk * (g_.row_bytes() + format_.row_bytes())),
              on_lane([&counts, &indices = g_.routes.plan.indices.chunks[chunk], format = format_, summed = adds_up(),
-                      computed, row_weights, all = joined_, rows = chunks_[chunk].rows](Stream& s) {
-               const Rows made = computed.take(), results = all.read();
-               const Rows kept = part_of(results, counts.computed_begin, counts.computed_begin + counts.rows_in_chunk);
-               const auto& k = kernels::kernels(results.values.device()).pointwise;
+                      results, row_weights, joined = joined_, rows = chunks_[chunk].rows](Stream& s) {
+               const Rows made = results.take(), all = joined.read();
+               const Rows kept = part_of(all, counts.computed_begin, counts.computed_begin + counts.rows_in_chunk);
+               const auto& k = kernels::kernels(all.values.device()).pointwise;
                k.copy(s, kept.values, made.values);
                if (kept.row_weights.defined()) k.copy(s, kept.row_weights, made.row_weights);
-               const Rows sums = reduce_groups(s, results, indices, row_weights.read());
+               const Rows sums = reduce_groups(s, all, indices, row_weights.read());
                if (summed)
                  rows.put(sums);
                else
@@ -139,7 +140,7 @@ void Combine::add_all_reduce(size_t chunk) {
 }
 
 Combine::Landing Combine::landing() const {
-  // True if rows are sent in the order of the slot rows. EspExchange::direct with etp 1 also keeps this order, but
+  // True if rows return in the order of the slot rows. EspExchange::direct with etp 1 also keeps this order, but
   // unpacks its rows anyway.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;

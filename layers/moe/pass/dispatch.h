@@ -16,7 +16,9 @@ struct Arrived {
 void add_token_gather(PassGraph& g, Tensor& tokens);
 
 /// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes):
-///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed)
+///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed).
+///                         Copies nothing if rows have this order and format. In backward, the first one may also
+///                         compute the rows of all chunks (rows_of_slots() in keeping_pass.cpp)
 ///   dispatch.a2a_inside   only hierarchical: sends each row to the rank of this node that has the same position in the
 ///                         node as the rank of the row's expert
 ///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes. With

@@ -127,7 +127,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      if (keeps.offloaded->activations()) offloaded_before = offload;
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
-  // Computes T_O of the own tokens: the weighted sum of each token's slot rows, plus its addends.
+  // Computes T_O of this rank's own tokens: the weighted sum of each token's slot rows, plus its addends.
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,
@@ -139,6 +139,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;
   if (times.sums_in_pass()) return {all.take(), slot_results};
 
+  // No task of the pass has summed slot rows. This is always so with tp: 1 and kept activations.
   compute_shared(Times::Shared::after_pass);
   const Tensor out = Tensor::like(x);
   if (routes.collection)

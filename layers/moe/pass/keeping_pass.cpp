@@ -81,6 +81,8 @@ void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, con
 // Rows of gradients that a backward pass sends to the experts. `weigh` and `take_dweights` may be empty.
 struct GradientRows {
   int64_t row_weights = 0;  // number of weights sent with each slot of a row, in both directions
+  // Returns the rows that a chunk sends. In rows_of_slots(), the first call computes the gradients of all slots, and
+  // writes the gradients of the routing weights.
   std::function<RowSource(Stream&, size_t chunk)> to_send;
   // Multiplies the arrived gradients in place by the routing weights. They are then the gradients of the experts'
   // `results`. Returns the gradients of the routing weights, which are sent back with the rows.
@@ -205,15 +207,19 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const Dtype acc = accumulator_dtype(dout.dtype());
   const bool weighted = experts_weight(routes, *call.experts);  // false if the experts are on several ranks
   const Tensor weights = weighted ? Tensor{} : routes.plan_weights(kept.weights, b.stream);
-  // take_dweights writes `dweights`, except for dropped slots. If take_dweights is empty, to_send writes all of
-  // `dweights`.
+  // GradientRows::take_dweights writes `dweights`, except for dropped slots. If take_dweights is empty
+  // (rows_of_slots()), to_send writes all of `dweights`.
   const Tensor dweights = Tensor::empty(routes.plan.indices.rows.shape(), acc, dout.device());
   if (weighted || routes.of_tokens()) dweights.fill_bytes(0, b.stream);
   const Tensor computed_dweights =
       weighted ? Tensor::empty({routes.plan.counts.slots()}, acc, dout.device()) : Tensor{};
-  const GradientRows gradients = weighted             ? rows_to_weight(routes, dtokens, computed_dweights, dweights)
-                                 : routes.of_tokens() ? rows_of_tokens(b.stream, routes, dtokens, weights, dweights)
-                                                      : rows_of_slots(routes, dtokens, kept, weights, dweights);
+  GradientRows gradients;
+  if (!weighted && !routes.of_tokens())
+    gradients = rows_of_slots(routes, dtokens, kept, weights, dweights);
+  else if (routes.of_tokens())
+    gradients = rows_of_tokens(b.stream, routes, dtokens, weights, dweights);
+  else
+    gradients = rows_to_weight(routes, dtokens, computed_dweights, dweights);
 
   PassGraph g(routes, dout, false);
   ShadowTasks shadows(g, *call.experts);

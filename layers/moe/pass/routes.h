@@ -90,7 +90,8 @@ struct Routes {
   const comm::ProcessGroup* gatherers = nullptr;
   int64_t gathered_begin() const { return gatherers ? gatherers->rank() * (end - begin) : 0; }
   /// Tensor-parallel ranks that each send a share of the tokens to the experts, and then gather the results of all
-  /// tokens. Null: the result has only tokens [begin, end).
+  /// tokens. Null with Held::apart, and if ranks that hold the same tokens do not divide them (MoeSchedule::divides()):
+  /// the result then has only tokens [begin, end).
   const comm::ProcessGroup* sharers = nullptr;
   /// True if each sharer holds the inputs of all tokens. The sharers then also gather the gradients of the inputs.
   bool inputs_alike = false;
@@ -104,18 +105,18 @@ struct Routes {
   /// multiply the results by them.
   bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
-  // The own tokens of a rank are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, they are all
+  // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, they are all
   // tokens of the result and of the plan, so the next three functions return all rows.
-  /// Returns the part of `rows` that belongs to the own tokens. `rows` has one row per token of the result, or only
-  /// those of the own tokens; the latter are returned unchanged.
+  /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the result, or
+  /// only one per own token. In the latter case, returns `rows` unchanged.
   Tensor own_of_result(const Tensor& rows) const {
     return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end);
   }
-  /// Returns the part of `rows` that belongs to the own tokens. `rows` has one row per token of the plan.
+  /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the plan.
   Tensor own_of_plan(const Tensor& rows) const {
     return rows.slice(0, gathered_begin(), gathered_begin() + end - begin);
   }
-  /// Returns the index of the slot row of each slot of the own tokens, [end - begin, K].
+  /// Returns the index of the slot row of each slot of this rank's own tokens, [end - begin, K].
   Tensor rows_of_own_slots() const { return own_of_plan(plan.indices.rows); }
   /// Returns the row offsets of the experts in a chunk. RowGroups::dense is true if the schedule computes one expert
   /// per kernel call.
@@ -140,8 +141,8 @@ struct Routes {
 /// to send (ep::order_slots). Then exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
 /// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is
 /// - 1 if rows return in phases;
-/// - with chunk_by: nodes, that of the schedule, but at most the number of ep ranks;
-/// - otherwise, that of the schedule.
+/// - with chunk_by: nodes, the number in the schedule, but at most the number of ep ranks;
+/// - otherwise, the number in the schedule.
 /// If the buffers for this routing of rows of `dtype` would exceed schedule.memory_limit, there are more chunks, at
 /// most one per token. All ranks of an ep x etp group get the same number of chunks. Other groups may get another
 /// number. Collective over the groups of `settings`.

@@ -52,7 +52,8 @@ struct RowFormat {
 /// Returns rows [begin, end) of `rows`, which share its memory.
 Rows part_of(const Rows& rows, int64_t begin, int64_t end);
 
-/// Returns rows whose row r is row index[r] of `rows`. Returns `rows` itself if `index` is undefined.
+/// Returns rows whose row r is row index[r] of `rows`. Returns `rows` itself if `index` is undefined. Undefined members
+/// of `rows` stay undefined.
 Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index);
 
 }  // namespace hexad::moe

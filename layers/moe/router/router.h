@@ -27,9 +27,9 @@ class Router;
 struct RouterSpec;
 using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
 
-/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe that sets
-/// another option, a key of the score rule or a selection bias that the router does not read is rejected before a
-/// router is made.
+/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe is rejected
+/// before the router is made if it sets an option, a key of the score rule or a selection bias, and the router does not
+/// read this setting.
 struct RouterDeclaration {
   config::OptionNames options{};  // names of the options in model.moe.router_options
   /// True if the router reads RouterSpec::rule() and model.moe.router_bias. If false, model.moe.score, router_bias,

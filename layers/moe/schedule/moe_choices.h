@@ -134,7 +134,8 @@ inline constexpr std::tuple moe_choices{
           refuse(base::cat("parallel.etp: 1 (now ", at.etp, "), because a window has a row on one rank, but all etp ",
                            "ranks need it"));
         if (s.rows == ep::RowOf::token)
-          refuse("schedule.moe.rows: slot, because a window has rows for one expert each, not for several");
+          refuse("schedule.moe.rows: slot, because each row in a window belongs to one expert, but with rows: token a "
+                 "row is for several experts");
         if (s.wire != kernels::WireFormat::model)
           refuse("schedule.moe.wire: model, because rows are computed as they lie in the window");
         if (s.memory_reuse != ReuseStrategy::none)
@@ -165,7 +166,7 @@ inline constexpr std::tuple moe_choices{
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.memory_reuse == ReuseStrategy::none) return;
         const auto refuse = [&](std::string_view why) {
-          no.add("needs chunks of tokens: ", why, "; or set memory_reuse: none");
+          no.add("needs chunks of tokens: ", why, "; change this, or set memory_reuse: none");
         };
         if (s.chunk_by == ChunkBy::nodes || s.chunk_by == ChunkBy::experts)
           refuse("schedule.moe.chunk_by must be none or tokens, because a token is summed when its chunk has returned");
@@ -190,10 +191,11 @@ inline constexpr std::tuple moe_choices{
           return no.add("needs schedule.moe.memory_reuse: s1 to s4, because memory_reuse: none keeps activations of "
                         "the whole micro-batch");
         if (s.all_to_all == ep::AllToAll::hierarchical)
-          return no.add("does not count rows that a rank forwards to another rank: schedule.moe.all_to_all must be "
-                        "direct; or set memory_limit: none");
+          return no.add("needs schedule.moe.all_to_all: direct, because a limit does not count rows that a rank "
+                        "forwards to another rank; set it, or memory_limit: none");
         if (s.rows == ep::RowOf::token)
-          return no.add("counts only buffers of slot rows: schedule.moe.rows must be slot; or set memory_limit: none");
+          return no.add("needs schedule.moe.rows: slot, because a limit counts only buffers of slot rows; set it, or "
+                        "memory_limit: none");
         if (const int64_t least = at.least_memory_limit(s.memory_reuse); *s.memory_limit < least)
           no.add("is too small for chunks of one token; the minimum is ", least);
       }}),
@@ -279,8 +281,8 @@ inline constexpr std::tuple moe_choices{
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (!s.shadows()) return;
         if (s.rows == ep::RowOf::token)
-          no.add("needs schedule.moe.rows: slot, because the row of a token for a rank is counted as a whole, and a "
-                 "rank cannot tell which part of it is not sent; legal here: stay");
+          no.add("needs schedule.moe.rows: slot, because with rows: token a rank cannot tell which part of a row "
+                 "belongs to a hot expert; legal here: stay");
         if (s.memory_limit)
           no.add("needs schedule.moe.memory_limit: none, because a limit does not count copies of weights; legal here: "
                  "stay");
@@ -302,7 +304,7 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "rows that a rank sends to an expert",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.capacity_padding == CapacityPadding::none) return;
-        const auto refuse = [&](std::string_view why) { no.add(why, "; or capacity_padding: none"); };
+        const auto refuse = [&](std::string_view why) { no.add(why, "; set this, or capacity_padding: none"); };
         if (!at.has_capacity) refuse("fills the capacity of experts: model.moe.capacity_factor must be set");
         if (s.rows == ep::RowOf::token) refuse("pads rows of slots: schedule.moe.rows must be slot");
         if (s.is_chunked() || (s.overlaps_collectives() && !s.returns_in_phases()))

@@ -149,7 +149,7 @@ TEST(ReadValue, NumbersDepthAndKeysAreBounded) {
   expect_contains(problem("100000000000000000000"), "has the number 1e+20, expected numbers below 2^63");
   EXPECT_EQ(problem(std::string(32, '[') + std::string(32, ']')), "");
   EXPECT_EQ(problem(std::string(33, '[') + std::string(33, ']')),
-            "nests objects and lists more than 32 times, the maximum");
+            "has objects and lists nested more than 32 levels deep, the maximum");
   std::string keys = "{\"a\": 1";
   for (int i = 0; i < 1000; ++i) keys += cat(", \"", i, "\": 1");
   EXPECT_EQ(problem(keys + "}"), "has an object with 1001 keys, expected at most 1000");

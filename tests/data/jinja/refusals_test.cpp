@@ -160,13 +160,13 @@ TEST(ChatTemplateLimit, BoundsSourceDepthStepsAndTexts) {
   expect_refusals({
       {std::string(largest_template + 1, 'a'), "t.jinja: has 262145 bytes, expected a chat template of at most 262144"},
       {cat("{{ ", repeated("(", 200), "1", repeated(")", 200), " }}"),
-       "nests blocks or expressions more than 100 times"},
-      {cat("{{ ", repeated("not ", 200), "1 }}"), "nests blocks or expressions more than 100 times"},
-      {cat("{{ ", repeated("-", 200), "1 }}"), "nests blocks or expressions more than 100 times"},
-      {cat("{{ 1", repeated(" + 1", 200), " }}"), "nests blocks or expressions more than 100 times"},
-      {cat("{{ a", repeated(".a", 200), " }}"), "nests blocks or expressions more than 100 times"},
+       "blocks or expressions are nested more than 100 deep, the maximum"},
+      {cat("{{ ", repeated("not ", 200), "1 }}"), "blocks or expressions are nested more than 100 deep, the maximum"},
+      {cat("{{ ", repeated("-", 200), "1 }}"), "blocks or expressions are nested more than 100 deep, the maximum"},
+      {cat("{{ 1", repeated(" + 1", 200), " }}"), "blocks or expressions are nested more than 100 deep, the maximum"},
+      {cat("{{ a", repeated(".a", 200), " }}"), "blocks or expressions are nested more than 100 deep, the maximum"},
       {cat(repeated("{% if a %}", 200), repeated("{% endif %}", 200)),
-       "nests blocks or expressions more than 100 times"},
+       "blocks or expressions are nested more than 100 deep, the maximum"},
       {"{% set n = namespace(t='aaaaaaaa') %}{% for a in messages %}{% for b in messages %}{% for c in messages %}"
        "{% set n.t = n.t ~ n.t %}{% endfor %}{% endfor %}{% endfor %}",
        "makes a text of 33554432 bytes, expected at most 16777216"},
@@ -175,7 +175,7 @@ TEST(ChatTemplateLimit, BoundsSourceDepthStepsAndTexts) {
        "the template takes more than 1000000 steps"},
       {"{% set n = namespace(l=[]) %}{% for a in messages %}{% for b in messages %}{% set n.l = [n.l] %}{% endfor %}{% "
        "endfor %}",
-       "nests lists 9 times, expected at most 8"},
+       "lists are nested 9 levels deep, expected at most 8"},
       {cat("{{ ", std::string(101, 'a'), " }}"), "a name has 101 bytes, expected at most 100"},
       {cat("{% set n = namespace() %}", members(101)), "a namespace has more than 100 members"},
       {"{% set n = namespace(t='aaaaaaaa') %}{% for a in messages %}{% for b in messages %}{% for c in messages[1:] %}"

@@ -131,7 +131,7 @@ TEST(BadTokenizerJson, PatternsAndNestingAreChecked) {
                       nested = {{"type", "Sequence"}, {"normalizers", Json::array({nested})}};
                     j["normalizer"] = nested;
                   }),
-                  "is nested more than 8 times");
+                  "is nested more than 8 levels deep");
 }
 
 TEST(BadTokenizerJson, TemplatesAndTheUnknownTokenAreChecked) {

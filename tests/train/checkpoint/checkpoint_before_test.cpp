@@ -43,9 +43,8 @@ constexpr Step steps[] = {{3.2058674353219603, 1.887352559835723},  {3.349930707
                           {3.1208013861832433, 1.367522311904777},  {3.160739730330036, 1.132124741583645}};
 void expect_steps(TrainingRun& run, size_t first, size_t last) {
   const Recipe& recipe = run.recipe;
-  const double rounding =
-      // Relative tolerance of comparisons with the older program.
-      step_tolerance(Dtype::f64, recipe.batch.global * recipe.model.context, recipe.model.layers);
+  // Relative tolerance of comparisons with the older program.
+  const double rounding = step_tolerance(Dtype::f64, recipe.batch.global * recipe.model.context, recipe.model.layers);
   for (size_t i = first; i < last; ++i) {
     const StepResult r = run.step(tokens_of(recipe));
     EXPECT_NEAR(r.loss, steps[i].loss, rounding * steps[i].loss) << "step " << i + 1;

@@ -168,7 +168,8 @@ INSTANTIATE_TEST_SUITE_P(
                                  "model.moe.normalize_floor=0.7", "model.rotary_scaling.kind=ntk",
                                  "model.rotary_scaling.factor=4"}));
 
-// Returns `count` tokens that continue `ids`. Each is the most probable one after a full pass over the text before it.
+// Returns `count` tokens that continue `ids`. Each token is the most probable one according to a forward pass over all
+// earlier tokens, without a cache.
 std::vector<int32_t> greedy(ModelInstance& instance, std::vector<int32_t> ids, int64_t count) {
   const auto policy = keep_policy();
   std::vector<int32_t> out;

@@ -84,14 +84,16 @@ TEST(Recipe, OrderOfAnMoeLayerMustBeRegisteredAndPossible) {
 TEST(Recipe, MemoryLimitCountsRowsOfSlots) {
   const std::string message =
       problem({"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.rows=token"});
-  EXPECT_NE(message.find("counts only buffers of slot rows: schedule.moe.rows must be slot"), std::string::npos)
+  EXPECT_NE(message.find("needs schedule.moe.rows: slot, because a limit counts only buffers of slot rows"),
+            std::string::npos)
       << message;
 }
 
 TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
   const std::string message = problem(
       {"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.all_to_all=hierarchical"});
-  EXPECT_NE(message.find("schedule.moe.all_to_all must be direct; or set memory_limit: none"), std::string::npos)
+  EXPECT_NE(message.find("needs schedule.moe.all_to_all: direct, because a limit does not count rows"),
+            std::string::npos)
       << message;
 }
 
@@ -127,7 +129,7 @@ TEST(Recipe, PaddingNeedsACapacityAndSentSlotRowsOfAWholeMicroBatch) {
   const auto expect_refused = [&](std::vector<std::string> more, const std::string& why) {
     more.push_back(padded);
     const std::string message = problem(more);
-    EXPECT_NE(message.find(why + "; or capacity_padding: none"), std::string::npos) << message;
+    EXPECT_NE(message.find(why + "; set this, or capacity_padding: none"), std::string::npos) << message;
   };
   expect_refused({}, "model.moe.capacity_factor must be set");
   expect_refused({capacity, "schedule.moe.rows=token"}, "schedule.moe.rows must be slot");

@@ -30,8 +30,8 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                                  const Prompt& prompt, data::Packing packing);
 
-/// Returns the ids of the mark that ends an answer, up to and including its first special token. Returns all ids if
-/// none is a special token, and none if the form has no such mark.
+/// Returns the ids of the mark that ends an answer, up to and including its first special token. If the mark has no
+/// special token, returns all of its ids. If the form has no such mark, returns an empty list.
 std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ConversationForm& form);
 
 /// Properties of the model that prompts depend on.

@@ -108,8 +108,8 @@ std::string replaced_data(const TrainedRun& run, const std::vector<std::string>&
       if (now == before[i]) continue;
       return cat(datasets[i], ": was replaced after ", run.checkpoint.folder(), " was saved: fingerprint ", now,
                  ", expected ", before[i],
-                 "; its texts and its tokenizer may be others than those of the run; prepare the run's dataset again, "
-                 "or name data on the command line (data.dataset=FOLDER)");
+                 "; its texts and tokenizer may differ from those of the run; prepare the run's dataset again, or "
+                 "name data on the command line (data.dataset=FOLDER)");
     } catch (const Error&) {  // damaged tokens do not show that the dataset was replaced
       continue;
     }

@@ -31,8 +31,8 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const train::Recipe& recipe, const
                                               const std::string& purpose);
 
 /// Returns the message about a dataset of the run that was replaced after the checkpoint was saved, so that its texts
-/// and its tokenizer may be others than those of the run. Returns an empty text if there is none, or if `overrides`
-/// set keys of `data`. Ignores datasets whose training tokens are missing or damaged.
+/// and tokenizer may differ from those of the run. Returns an empty text if there is none, or if `overrides` set keys
+/// of `data`. Ignores datasets whose training tokens are missing or damaged.
 std::string replaced_data(const TrainedRun& run, const std::vector<std::string>& overrides);
 
 /// Throws Error(data), the same on all ranks, if two ranks read different contents from the file `path`. A rank that

@@ -97,7 +97,7 @@ struct Groups {
   double gain;
 };
 /// Returns the gain of every divisor of a device's number of experts, ascending. best_groups() returns the entry with
-/// the largest gain; of equal gains, that of the smaller N.
+/// the largest gain. If several entries have this gain, returns the one with the smallest N.
 std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_experts, const Overhead& overhead);
 Groups best_groups(const std::vector<Groups>& tried);
 

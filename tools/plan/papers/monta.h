@@ -61,8 +61,8 @@ struct Pipelined {
   int64_t chunks;  // N
   double seconds;  // T
 };
-/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T; of equal T, that of the
-/// smaller N; none if `tried` is empty.
+/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T. If several entries have
+/// this T, returns the one with the smallest N. Returns none if `tried` is empty.
 std::vector<Pipelined> all_pipelined(Strategy strategy, double volume, const Network& network, int64_t most);
 std::optional<Pipelined> best_pipelined(const std::vector<Pipelined>& tried);
 

@@ -20,8 +20,8 @@ struct Exchange {
 int64_t bytes_of_exchange(int64_t bytes, int ranks);
 
 /// Makes an exchange of f32 zeros with equal splits. `bytes` is rounded up to whole elements for every rank. For
-/// `send`, each rank sends to the next rank and receives from the previous one; the event is that of the receive.
-/// Each start takes its tensors from `operands`.
+/// `send`, each rank sends to the next rank and receives from the previous one. The event of the exchange is the event
+/// of the receive. Each start takes its tensors from `operands`.
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes,
                        const std::shared_ptr<Operands>& operands, device::Device device);
 

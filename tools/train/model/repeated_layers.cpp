@@ -111,7 +111,8 @@ Block::Output RepeatedLayers::run(int64_t layer, Tape& t, const Value& x, const 
   if (variant.state != State::recording) return block();
   if (variant.micro == micro_ && layer == group->last) return record_last(*group, variant, t, x, block);
   if (variant.micro == micro_ && layer == group->first) return record(variant.first, layer, x, block);
-  // The backward of this block follows that of the recorded one: later layers and earlier micro-batches come first.
+  // The backward of the recorded block comes before the backward of this block, because later layers and earlier
+  // micro-batches come first.
   Forward& forward = group->first == group->last ? variant.last : variant.first;
   if (!forward.usable) return block();
   variant.repeats_early = true;
@@ -152,8 +153,9 @@ Block::Output RepeatedLayers::record_last(Group& group, Variant& variant, Tape& 
   return out;
 }
 
-// True if the block frees as much memory as it allocates, apart from its losses and, if it keeps no handle of its
-// input, one tensor of the input's size: its output, because the block then does not free the input in return.
+// True if the block frees as much memory as it allocates, apart from its losses. If the block keeps no handle of its
+// input, its output (one tensor of the input's size) is an exception too, because the recorded block does not free the
+// input in return.
 bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   std::map<const MetaAllocator*, int64_t> more;
   const Forward& forward = variant.last;

@@ -26,10 +26,10 @@ using autograd::Value;
 /// Repeats equal blocks of a rank in training passes on a meta device. Blocks of a virtual stage are equal if they have
 /// the same kind (ModelConfig::kind_of()) and the same parameters. The first and the last block of a virtual stage
 /// always run, because their inputs or gradients do not come from other blocks of the stage. Of the other equal blocks,
-/// the first and the last one run once and are recorded. The recording of the first one is used for forwards until the
-/// recording is complete, that of the last one for later forwards and for all backwards. Contributions of a step's
-/// first micro-batch to a gradient replace its old value, so this micro-batch has a recording of its own, and all
-/// others share one.
+/// the first and the last one run once and are recorded. Forwards use the recording of the first one until all
+/// recordings are complete. Later forwards, and all backwards, use the recording of the last one. Contributions of a
+/// step's first micro-batch to a gradient replace its old value, so this micro-batch has a recording of its own, and
+/// all others share one.
 ///
 /// A repeated block makes no tensors, but its calls to the log (if the log is not paused) and, on request, its changes
 /// of the memory in use are those of the recorded block. Its output is its input, and its backward returns the gradient

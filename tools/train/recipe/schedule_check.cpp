@@ -125,33 +125,37 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
 void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problems) {
   if (r.schedule.pipeline.overlap == pp::Overlap::none) return;
   if (!problems.good({"schedule", "model.moe.experts", "parallel", "batch"})) return;
-  const auto refuse = [&](const std::string& why) {
-    problems.add("schedule.pipeline.overlap", why + "; or overlap: none");
-  };
+  const auto refuse = [&](const std::string& why) { problems.add("schedule.pipeline.overlap", why); };
   if (r.model.moe.experts == 0)
-    return refuse("hides the all-to-alls of MoE layers, but the model has none: model.moe.experts is 0; set it");
+    return refuse(
+        "hides the all-to-alls of MoE layers, but the model has no MoE layers (model.moe.experts is 0); set "
+        "model.moe.experts, or overlap: none");
   if (r.parallel.pp > 1 && !r.schedule.pipeline.has_pairs())
     return refuse(
         cat("pairs a forward with a backward, but other stages would wait for each pair under schedule.pipeline.kind: ",
-            name_of(r.schedule.pipeline.kind), "; legal kinds with several stages: 1f1b, dualpipe_v"));
+            name_of(r.schedule.pipeline.kind), "; set kind: 1f1b or dualpipe_v, or overlap: none"));
   if (r.schedule.moe.memory_limit)
     return refuse(
-        "needs schedule.moe.memory_limit: none, because ep groups may need different numbers of chunks for a limit; "
-        "their ranks would then send for two micro-batches in different orders");
+        cat("needs schedule.moe.memory_limit: none (now ", r.schedule.moe.memory_limit->bytes,
+            "): with a limit, ep groups may use different numbers of chunks, so that their ranks would issue the "
+            "messages of the two micro-batches in different orders; set memory_limit: none, or overlap: none"));
   if (r.schedule.moe.hot_experts == moe::HotExperts::shadow)
     return refuse(
-        "needs schedule.moe.hot_experts: stay, because ep groups with and without hot experts have passes of different "
-        "lengths, and their ranks would send for two micro-batches in different orders");
+        "needs schedule.moe.hot_experts: stay (now shadow): with shadow, passes have different lengths on ep groups "
+        "with and without hot experts, so that their ranks would issue the messages of the two micro-batches in "
+        "different orders; set hot_experts: stay, or overlap: none");
   if (r.schedule.moe.open())
     return refuse(
         "needs a value for these keys of schedule.moe, which are auto: " + config::join(r.schedule.moe.open_keys()) +
-        "; auto compares durations of passes, and these would include work of the other micro-batch");
+        "; auto compares durations of passes, and these would include work of the other micro-batch; set these keys, "
+        "or overlap: none");
   const int64_t dp = world / (r.parallel.pp * r.parallel.cp * r.parallel.tp);
   if (dp == 0) return;
   const int64_t micro_batches = r.batch.global / r.batch.micro / dp;
   if (micro_batches < 2)
     refuse(cat("needs at least two micro-batches per step and pipeline, but batch.global / batch.micro / dp (",
-               r.batch.global, " / ", r.batch.micro, " / ", dp, ") is ", micro_batches));
+               r.batch.global, " / ", r.batch.micro, " / ", dp, ") is ", micro_batches,
+               "; increase batch.global, or set overlap: none"));
 }
 
 void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems& problems) {
