@@ -104,6 +104,28 @@ TEST(Plan, ReturnsFittingLayoutsBestFirst) {
   }
 }
 
+TEST(Plan, ComparesTheRecipesOwnLayoutEvenIfTheSearchDoesNotTryIt) {
+  // The search tries only powers of two for pp, and a single sequence leaves no other layout of 3 ranks.
+  const std::string own = "parallel: {pp: 3}\n";
+  const std::string model =
+      "model: {layers: 6, hidden: 256, heads: 4, context: 256, vocab: 512}\n"
+      "batch: {global: 1, micro: 1}\n"
+      "data: {synthetic: true}\n";
+  const auto plan_of = [](const std::string& text, const Cluster& cluster) {
+    return search_plan(config::parse(text, "plan.yaml"), recipe_of(text), {}, cluster, {.world = 3});
+  };
+  const Plan plan = plan_of(model + own, two_nodes());
+  ASSERT_EQ(plan.best.size(), 1U);
+  EXPECT_EQ(plan.best.front().candidate.recipe.parallel.pp, 3);
+  EXPECT_EQ(plan.legal, 1);
+  EXPECT_EQ(plan.best.front().step.seconds,
+            layout_as_is(config::parse(model + own, "plan.yaml"), {}, two_nodes(), {.world = 3}).step.seconds);
+  EXPECT_TRUE(plan_of(model, two_nodes()).best.empty()) << "the recipe's own layout is illegal on 3 ranks";
+  Cluster small = two_nodes();
+  small.machine->memory = 1 << 20;
+  EXPECT_TRUE(plan_of(model + own, small).best.empty()) << "the recipe's own layout does not fit";
+}
+
 TEST(Plan, HasTheStepsAndTheMemoryOfRunsThatShareNothing) {
   const Plan plan =
       search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(), {.world = ranks, .wanted = 5});

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "framework/config/recipe_error.h"
 #include "layers/model_size.h"
 #include "tools/plan/composed_layouts.h"
+#include "tools/plan/layout_as_is.h"
 #include "tools/plan/plan_refinement.h"
 #include "tools/plan/state_bound.h"
 
@@ -15,6 +17,27 @@ namespace {
 // choices of experts then differ between layers and layouts, and would take much memory.
 std::shared_ptr<SharedByRuns> shared_by_layouts(const RoutingLoad& load) {
   return load == RoutingLoad::given ? nullptr : std::make_shared<SharedByRuns>();
+}
+
+// Adds the recipe's own layout, unless it is illegal, too large, or among the plan's layouts. It may be a layout that
+// the search does not try, or that only seems slow.
+void add_recipe_as_is(Plan& plan, const config::Document& document, const PlanSite& site) {
+  const int64_t world = site.request.world;
+  std::optional<PlannedLayout> own;
+  try {
+    own = {.candidate = {recipe_as_is(document, site.extensions, world)}, .composed = {}};
+  } catch (const config::RecipeError&) {
+    return;
+  }
+  const auto settings = own->candidate.effective_settings(world);
+  for (const PlannedLayout& l : plan.best)
+    if (l.candidate.effective_settings(world) == settings) return;
+  own->memory = estimate_memory_within(plan.memory, own->candidate.recipe, site.extensions, world, site.request.load,
+                                       site.shared);
+  if (own->counted_memory() > plan.memory) return;
+  simulate(*own, site);
+  plan.legal = std::max<int64_t>(plan.legal, 1);
+  plan.best.push_back(std::move(*own));
 }
 
 }  // namespace
@@ -78,6 +101,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
     std::vector<PlannedLayout> needless = compose_all(std::move(layouts.needless), costs, request.objective);
     simulate_best(needless);
   }
+  add_recipe_as_is(plan, document, site);
   plan.simulated = std::ssize(plan.best);
   refine(plan, std::move(layouts.too_large), site);
   if (plan.best.size() > request.wanted) plan.best.resize(request.wanted);

@@ -41,7 +41,7 @@ struct PlannedLayout {
 struct Plan {
   std::vector<PlannedLayout> best;  // simulated, best first
   PlanCandidates candidates;        // counts of illegal combinations; `legal` is empty
-  // Numbers of legal layouts, of those that seem to exceed `memory`, and of those that recompute although they need
+  // Numbers of legal layouts that were compared, of those that seem to exceed `memory`, and of those that recompute although they need
   // not.
   int64_t legal = 0, too_large = 0, needless = 0;
   double memory = 0;  // limit of a rank's tensors, in bytes
@@ -69,8 +69,8 @@ struct PlanRequest {
 /// Returns the best layouts. The search has three stages:
 /// - The first stage composes the steps of all legal layouts (compose_layouts()). It omits layouts whose state alone is
 ///   too large, layouts that are far too large even with more recomputation, and layouts that recompute needlessly.
-/// - The second stage estimates the memory of the most promising layouts, as hexad validate does, and simulates their
-///   steps.
+/// - The second stage estimates the memory of the most promising layouts and of the recipe's own layout, as hexad
+///   validate does, and simulates their steps. So the first layout is no worse than the recipe as it is.
 /// - The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
 ///   (refine()).
 ///

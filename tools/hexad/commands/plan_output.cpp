@@ -86,6 +86,8 @@ void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const
   const PlannedLayout& best = plan.best.front();
   if (plan.best.size() > 1) print_difference("from layout 1 to layout 2, seconds of a step:", best, plan.best[1]);
   if (!own.layout) return fmt::print("\n{}\n", own.lack);
+  if (changed_settings(best.candidate, own.layout->candidate, planned_.ranks).empty())
+    return fmt::print("\nlayout 1 is the layout of the unchanged recipe\n");
   std::string title = fmt::format("from layout 1 to the unchanged recipe, {} per step:",
                                   prediction_error(planned_.cluster).text(own.layout->step.seconds));
   if (const double bytes = own.layout->counted_memory(); bytes > plan.memory)
