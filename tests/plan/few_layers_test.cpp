@@ -91,21 +91,26 @@ TEST(FewLayers, HaveSmallerGroupsWithMoreStages) {
     std::vector<std::string> overrides;
     int64_t stages, more;
     bool has_experts = false;
+    int64_t domain = 8;  // ranks that the fast link connects
   };
   for (const Case& c :
        {Case{{"parallel.zero=1"}, 8, 4}, Case{{"parallel.zero=0"}, 8, 16},
         Case{{"parallel.zero=1", "model.moe={experts: 8, top_k: 2, expert_hidden: 1024}", "parallel.ep=8"}, 1, 8, true},
-        Case{{"parallel.zero=3", "model.moe={experts: 8, top_k: 2, expert_hidden: 1024}", "parallel.ep=8"},
-             1,
-             16,
-             true}}) {
-    SCOPED_TRACE(c.overrides.front());
+        Case{
+            {"parallel.zero=3", "model.moe={experts: 8, top_k: 2, expert_hidden: 1024}", "parallel.ep=8"}, 1, 16, true},
+        Case{{"parallel.zero=1"}, 8, 4, false, 64}, Case{{"parallel.zero=1"}, 8, 64},
+        Case{{"parallel.zero=1", "offload.optimizer=file"}, 8, 4},
+        Case{{"parallel.zero=1", "optim.name=muon"}, 8, 4}}) {
+    SCOPED_TRACE(testing::PrintToString(c.overrides) + " " + std::to_string(c.more));
+    Cluster cluster = two_nodes();
+    cluster.machine->domain = c.domain;
+    cluster.machine->host = HostLink{.to_host = 43e9, .to_device = 55e9, .latency = 10e-6};
     std::vector<std::string> overrides = c.overrides;
     overrides.push_back("batch.global=1024");
     Recipe r = recipe_of(yaml, overrides, world);
     r.device = device::DeviceKind::cuda;
     const auto times = [&](int64_t recorded, int64_t more) {
-      return FewLayers(r, extensions, prices_of_stage(r, Prices(two_nodes()), world, recorded), {896, 1024})
+      return FewLayers(r, extensions, prices_of_stage(r, Prices(cluster), world, recorded), {896, 1024})
           .times(1, 1024, more);
     };
     const FewLayersTimes all = times(c.stages, 1), divided = times(c.stages, c.more),

@@ -78,6 +78,17 @@ struct Extend {
   }
 };
 
+// Multiplies the work of an update by `times`: bytes, and rows of the products of Muon. Communication does not change.
+struct Enlarge {
+  int64_t times;
+
+  void operator()(device::ProductWork& work) const { work.rows *= times; }
+  void operator()(device::MemoryWork& work) const { work.bytes *= times; }
+  void operator()(device::CopyWork& work) const { work.bytes *= times; }
+  void operator()(device::AttentionWork&) const {}
+  void operator()(device::CommunicationWork&) const {}
+};
+
 // Removes ranks from groups in which the recorded rank sends no messages: keeps that rank and, if there is one, a rank
 // on another node. The simulation of a single rank depends on no other ranks, and groups may have thousands of ranks.
 void keep_few_ranks(StepRecord& record, const std::vector<int>& node_of_rank) {
@@ -228,11 +239,9 @@ FewLayersTimes FewLayers::times(int64_t sequences, int64_t context, int64_t stag
   const SimulatedStep simulated = simulate_step(
       std::span(&record, 1), prices_->node_of_rank(),
       [&](const StepRecord&, const device::Issue& issue) {
-        const auto* update =
-            issue.span >= 0 && of_update[issue.span] ? std::get_if<device::MemoryWork>(&issue.work) : nullptr;
-        if (!update || larger_update == 1) return priced.seconds(issue);
+        if (larger_update == 1 || issue.span < 0 || !of_update[issue.span]) return priced.seconds(issue);
         device::Issue larger = issue;
-        larger.work = device::MemoryWork{.bytes = update->bytes * larger_update, .dtype = update->dtype};
+        std::visit(Enlarge{larger_update}, larger.work);
         return priced.seconds(larger);
       },
       contention_);
