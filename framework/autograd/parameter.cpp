@@ -87,7 +87,7 @@ Parameter::Spec checked(Parameter::Spec spec) {
 }  // namespace
 
 Tensor HeldWeight::on(Stream& stream) const {
-  require(defined(), "[parameter] weights are read before Parameter::hold()");
+  require(defined(), "[parameter] weights are read before Parameter::hold(); expected hold() first");
   stream.wait(gathered_.arrived);
   return weights_;
 }

@@ -97,7 +97,7 @@ Tensor Backward::take_gradient(size_t index) {
 Device Backward::output_device() const {
   for (const Tensor& t : output_gradients_)
     if (t.defined()) return t.device();
-  fail_invariant("[tape] backward runs for an op, but none of the op's outputs has a gradient");
+  fail_invariant("[tape] backward runs for an op, but none of the op's outputs has a gradient; expected at least one");
 }
 
 bool Backward::wants(size_t index) const { return inputs_[index] >= 0; }
@@ -121,8 +121,8 @@ void Backward::replay_from(size_t first) {
 
 // Throws if the op that computed input `index` was replayed by replay_from(): the gradient would be lost.
 void Backward::check_not_replayed(size_t index) const {
-  require(inputs_[index] < replayed_from_,
-          "[tape] an op gives a gradient to an earlier op that it has already replayed");
+  require(inputs_[index] < replayed_from_, "[tape] an op gives a gradient to its input ", index,
+          ", which comes from an op that backward has already replayed");
 }
 
 Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::function<void(Parameter&)> gradient_ready)
@@ -134,7 +134,8 @@ Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::fu
   for (const auto& node : tape.nodes_)
     for (Parameter* p : node.weight_pullback.parameters) ++remaining_[p];
   for (const Root& root : roots) {
-    require(root.value.wants_gradient(), "[tape] the root of backward depends on nothing that needs a gradient");
+    require(root.value.wants_gradient(),
+            "[tape] the root of backward depends on nothing that needs a gradient; expected a root that does");
     require(root.gradient.shape() == root.value.shape() && root.gradient.dtype() == root.value.data.dtype(),
             "[tape] the root is ", root.value.shape(), " ", root.value.data.dtype(), " but its gradient ",
             root.gradient.shape(), " ", root.gradient.dtype(), "; expected the same shape and dtype");

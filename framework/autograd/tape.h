@@ -65,7 +65,8 @@ class Backward {
   T take_from_pullback() {
     T* value = std::any_cast<T>(&handed_);
     require(value != nullptr,
-            "[tape] a weight pullback takes a value that its pullback did not pass to hand_to_weights()");
+            "[tape] take_from_pullback() found no value of its type; expected the pullback to pass one to "
+            "hand_to_weights()");
     T taken = std::move(*value);
     handed_.reset();
     return taken;

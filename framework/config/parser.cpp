@@ -73,7 +73,9 @@ class TreeBuilder final : public YAML::EventHandler {
     if (expects_key()) refuse(mark, "a key is missing before ':'");
     insert({.kind = Node::Kind::null, .at = source_.at(mark)}, mark);
   }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse(mark, "aliases (*name) are not allowed"); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    refuse(mark, "aliases (*name) are not allowed; write the value, or quote a text that begins with *");
+  }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     refuse_anchor(mark, anchor);
@@ -110,7 +112,8 @@ class TreeBuilder final : public YAML::EventHandler {
     fail(ExitCode::usage, source_.at(mark).text(), ": ", what);
   }
   void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) const {
-    if (anchor != YAML::NullAnchor) refuse(mark, "anchors (&name) are not allowed");
+    if (anchor != YAML::NullAnchor)
+      refuse(mark, "anchors (&name) are not allowed; remove the anchor, or quote a text that begins with &");
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
     // yaml-cpp marks plain nodes with "?" or nothing, and quoted and block scalars with "!".

@@ -42,8 +42,8 @@ void read_list(const JsonField& list, ChatTemplate& found) {
     names.push_back(name);
   }
   if (has_default) return;
-  fail(ExitCode::data, list.place(), " has no template called default; it has ",
-       names.empty() ? "none" : config::shown(config::join(names)));
+  fail(ExitCode::data, list.place(), names.empty() ? " is an empty list" : " names only ",
+       config::shown(config::join(names)), ", expected a template named default");
 }
 
 // Returns the folder of a tokenizer file, or the folder itself.

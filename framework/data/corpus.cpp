@@ -148,7 +148,7 @@ class Scanner {
       if (form_needs_contents(file.path))
         fail(ExitCode::data, file.path,
              ": has no conversation for --chat-form; expected JSON lines, or a list of objects such as ",
-             "{\"messages\": [...]}; is it truncated or damaged?");
+             "{\"messages\": [...]}; is the file truncated or damaged?");
       fail(ExitCode::data, file.path,
            ": is text, but --chat-form expects conversations, which are JSON objects (.jsonl)");
     }

@@ -247,7 +247,8 @@ class Finder {
         std::ranges::all_of(found_.skipped, [](const SkippedFile& s) { return s.why == SkipReason::output; });
     if (output && !found_.skipped.empty())
       fail(ExitCode::usage, rules_.output,
-           ": is the --output folder, which is not read, and --input has no other files");
+           ": is the --output folder, which is not read, and --input has no other files; expected text files outside "
+           "the --output folder");
     std::string skipped;
     for (const std::string& line : lines_of_skipped(found_)) skipped += "\n  " + line;
     fail(ExitCode::data, first, ": contains no file to prepare", skipped.empty() ? "" : "; not taken:", skipped);

@@ -108,7 +108,7 @@ class IndexReader {
     auto positions = numbers<int64_t>(index_.sequences);
     const auto documents = numbers<int64_t>(boundaries);
     if (index_.sequences > 0 && file_.size() == at_ + index_.sequences)
-      refuse("has modes of sequences (multimodal data), expected only text");
+      refuse("has sequence modes (multimodal data), expected an index of text only");
     require_end();
     for (size_t i = 0; i < positions.size(); ++i) {
       if (positions[i] % index_.ids.bytes != 0)

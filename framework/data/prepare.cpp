@@ -29,14 +29,14 @@ namespace {
 using Progress = std::function<void(const PrepareProgress&)>;
 
 void check(const PrepareOptions& o) {
-  if (o.inputs.empty()) fail(ExitCode::usage, "prepare: no input, expected text files or folders");
-  if (o.output.empty()) fail(ExitCode::usage, "prepare: no output folder, expected --output");
+  if (o.inputs.empty()) fail(ExitCode::usage, "prepare: --input is not given, expected text files or folders");
+  if (o.output.empty()) fail(ExitCode::usage, "prepare: --output is not given, expected a folder");
   if ((o.tokenizer == "bpe" || o.tokenizer == "bytes") &&
       !(o.choice.end_of_document.empty() && o.choice.pattern.empty()))
     fail(ExitCode::usage,
          "prepare: --end-of-document and --tokenizer-pattern are for tokenizers of other programs; "
          "--tokenizer is ",
-         o.tokenizer);
+         o.tokenizer, "; remove --end-of-document and --tokenizer-pattern");
   if (!(o.heldout >= 0 && o.heldout < 1)) {
     fail(ExitCode::usage, "prepare: held-out fraction is ", o.heldout, ", expected 0 to below 1");
   }
@@ -45,7 +45,8 @@ void check(const PrepareOptions& o) {
          least_split_bytes);
   }
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
-    fail(ExitCode::usage, "prepare: --split separator needs --separator, the line between documents, but it is empty");
+    fail(ExitCode::usage,
+         "prepare: --split is separator, but --separator is empty, expected the line between documents");
   }
   if (o.chat_form == model_form_name && (o.tokenizer == "bpe" || o.tokenizer == "bytes"))
     fail(ExitCode::usage,

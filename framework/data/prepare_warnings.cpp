@@ -56,7 +56,7 @@ std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& 
     warnings.push_back(cat(some_of(scan.damaged_json),
                            ": taken as text, because it is not JSON, but it begins like "
                            "JSON and has the key \"",
-                           options.text_key, "\"; is it truncated or damaged?"));
+                           options.text_key, "\"; truncated or damaged?"));
   if (const std::string left_out = tokenizer.left_out(); !left_out.empty())
     warnings.push_back(cat(options.tokenizer, ": the tokenizer ", left_out, ", and leaves them out of the text"));
   if (const std::string spelled = spelled_marks(options.chat_form, tokenizer); !spelled.empty())

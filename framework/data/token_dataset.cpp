@@ -69,7 +69,8 @@ void TokenDataset::read_header() {
     refuse("truncated: ", file_.size(), " bytes, expected at least ", sizeof header_);
   }
   file_.read_at(0, &header_, sizeof header_);
-  if (header_.magic != dataset_magic) refuse("is not a token dataset (wrong magic); 'hexad prepare' makes one");
+  if (header_.magic != dataset_magic)
+    refuse("is not a token dataset (wrong magic), expected a file of 'hexad prepare'");
   if (header_.version != dataset_version) {
     refuse("dataset version ", header_.version, ", expected ", dataset_version, "; run 'hexad prepare' again");
   }

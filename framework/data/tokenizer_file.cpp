@@ -82,7 +82,7 @@ struct Reader {
       return value.get<int32_t>();
     };
     auto bytes = from_base64(in.text("base64"));
-    if (!bytes) fail(ExitCode::data, path, ": damaged tokenizer: 'source.base64' is not base64");
+    if (!bytes) fail(ExitCode::data, path, ": damaged tokenizer: 'source.base64' cannot be decoded, expected base64");
     TokenizerSource source{kind, std::move(*bytes), in.text("pattern"), id("end_of_document"),
                            id("beginning_of_document")};
     if (source.end_of_document < 0)

@@ -25,7 +25,7 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
   file_ = mkstemp(name.data());
   if (file_ < 0)
     base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno),
-               "; set another folder (offload.folder of a recipe)");
+               "; set offload.folder to a writable folder");
   unlink(name.c_str());  // its space is freed when file_ is closed, even by a crash
 }
 

@@ -194,7 +194,7 @@ void require_readable(std::string_view text, const std::string& where, int64_t l
   try {
     manifest_from_json(text, where);
   } catch (const Error& error) {
-    fail(ExitCode::resource, error.what(), "; not written, because no reader would accept it");
+    fail(ExitCode::resource, error.what(), "; this file was not written, because no reader would accept it");
   }
 }
 

@@ -135,7 +135,7 @@ void require_readable_header(std::string_view header, int64_t data_bytes, const 
   try {
     parse_header(header, length_bytes + bytes + data_bytes, path);
   } catch (const Error& error) {
-    fail(ExitCode::resource, error.what(), "; not written, because no reader would accept it");
+    fail(ExitCode::resource, error.what(), "; this file was not written, because no reader would accept it");
   }
 }
 

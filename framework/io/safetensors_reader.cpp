@@ -70,7 +70,7 @@ std::string read_header_text(const data::ReadFile& file, const FileWork& work) {
   file.read_at(length_bytes, text.data(), static_cast<int64_t>(length));
   work.moved(path, length_bytes + static_cast<int64_t>(length));
   if (text.empty() || text.front() != '{')
-    fail(ExitCode::data, path, ": the header does not begin with '{'; is it a safetensors file?");
+    fail(ExitCode::data, path, ": the header does not begin with '{', expected a safetensors file");
   return text;
 }
 

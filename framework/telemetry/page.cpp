@@ -38,7 +38,8 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
     out += page.substr(0, open);
     if (open == std::string_view::npos) return out;
     const size_t close = page.find("}}", open);
-    base::require(close != std::string_view::npos, "[page] a page has '{{' without '}}'");
+    base::require(close != std::string_view::npos, "[page] a page has no '}}' after '", page.substr(open, 40),
+                  "'; expected {{NAME}}");
     const auto part = parts.find(page.substr(open + 2, close - open - 2));
     if (part == parts.end()) {
       std::string known;

@@ -48,8 +48,8 @@ Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay:
 
 void TapeStages::weights(int chunk, int micro) {
   const auto at = in_flight_.find({chunk, micro});
-  require(at != in_flight_.end() && at->second.replay, "[pp] weight gradients of chunk ", chunk, " micro-batch ", micro,
-          " before its backward; expected the backward first");
+  require(at != in_flight_.end() && at->second.replay, "[pp] the weight gradients of chunk ", chunk, ", micro-batch ",
+          micro, " are computed before their backward; expected the backward first");
   at->second.replay->run();
   in_flight_.erase(at);
 }

@@ -166,7 +166,7 @@ TEST(Parameter, WeightsStayWhileAHolderRemains) {
   EXPECT_FALSE(gatherer.holders.expired());
   EXPECT_EQ(again.on(lab.stream()).address(), memory.address());
   EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }),
-            "[parameter] weights are read before Parameter::hold()");
+            "[parameter] weights are read before Parameter::hold(); expected hold() first");
 }
 
 // Held weights may still be in flight, so only the stream that reads them waits.

@@ -59,7 +59,7 @@ TEST_F(TapeTest, BackwardThrowsWhenTheRootHasNoTrainableInput) {
   const Value y = scale(tape, constant, 2);
   EXPECT_EQ(tape.size(), 0u);
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] the root of backward depends on nothing that needs a gradient");
+            "[tape] the root of backward depends on nothing that needs a gradient; expected a root that does");
 }
 
 TEST_F(TapeTest, BackwardThrowsWhenTheRootGradientHasAnotherShapeOrDtype) {

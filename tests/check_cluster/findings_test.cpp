@@ -120,7 +120,7 @@ TEST(Judge, TwoRanksOnHyperthreadsOfOneCoreAreNamed) {
   auto ranks = healthy_cluster(2, 2);
   for (RankReport& rank : ranks) rank.facts.threads = 1;
   ranks[2].facts.cores = {0}, ranks[3].facts.cores = {4}, ranks[3].facts.hyperthreads = {{4, 0}};
-  expect_finding(ranks, ExitCode::done, "cores", {"ranks 2 and 3 of node b run on hyperthreads of core 0, "});
+  expect_finding(ranks, ExitCode::done, "cores", {"ranks 2 and 3 of node b run on hyperthreads of core 0 and "});
 }
 
 TEST(Judge, RanksWithWholeCoresOfTwoHyperthreadsAreNoFinding) {

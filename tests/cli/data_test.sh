@@ -259,9 +259,9 @@ test_options_that_would_do_nothing_are_refused() {
   expect 2 prepare 0.1 bytes --vocab 5000
   expect_text err "--vocab is for --tokenizer bpe"
   expect 2 prepare 0.1 bytes --separator %
-  expect_text err "--separator has no meaning with --split file: remove it, or use --split separator"
+  expect_text err "--separator has no meaning with --split file; remove --separator, or use --split separator"
   expect 2 prepare 0.1 bytes --split separator
-  expect_text err "--split separator needs --separator, the line between documents, but it is empty"
+  expect_text err "--split is separator, but --separator is empty, expected the line between documents"
   expect 2 prepare 0.1 bytes --split-bytes 1
   expect_text err "--split-bytes" "'1' given, expected 0, or at least 16"
   expect 2 prepare 0.1 bytes --input texts/1.txt

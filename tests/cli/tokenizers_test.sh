@@ -93,7 +93,7 @@ test_tokenize_prints_ids_and_text() {
   expect 0 "$HEXAD" tokenize text --tokenizer model
   expect_text out "tokenizer huggingface, vocabulary 263, end of document 257, beginning of document 256" "MB/s"
   expect 2 "$HEXAD" tokenize text --tokenizer model --ids --decode
-  expect_text err "--ids and --decode exclude each other"
+  expect_text err "--ids and --decode are given; expected at most one of them"
 }
 
 test_end_of_documents_can_be_named() {
@@ -186,7 +186,7 @@ test_imported_model_is_asked_with_its_chat_template() {
   expect_text err "hugging_face/generation_config.json: ignored the eos_token_id 2, which is the text"
   rm -r imported
   expect 2 "$HEXAD" generate run --chat-form model --prompt "the 3"
-  expect_text err "its run did not start from an imported model, or the import has been removed" "choose a named form"
+  expect_text err "this run did not start from an imported model, or the import has been removed" "choose a named form"
 }
 
 test_damaged_tokenizers_are_data_errors() {

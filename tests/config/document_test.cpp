@@ -83,9 +83,12 @@ TEST(Fault31, Utf8AndWindowsLineEndingsAreAccepted) {
 }
 
 TEST(Fault31, AnchorsTagsAndMergeKeysAreRefused) {
-  EXPECT_EQ(refused_text("a: &x [*x]"), "r.yaml:1: anchors (&name) are not allowed");
-  EXPECT_EQ(refused_text("a: &x 1\nb: *x"), "r.yaml:1: anchors (&name) are not allowed");
-  EXPECT_EQ(refused_text("&x a: 1"), "r.yaml:1: anchors (&name) are not allowed");
+  EXPECT_EQ(refused_text("a: &x [*x]"),
+            "r.yaml:1: anchors (&name) are not allowed; remove the anchor, or quote a text that begins with &");
+  EXPECT_EQ(refused_text("a: &x 1\nb: *x"),
+            "r.yaml:1: anchors (&name) are not allowed; remove the anchor, or quote a text that begins with &");
+  EXPECT_EQ(refused_text("&x a: 1"),
+            "r.yaml:1: anchors (&name) are not allowed; remove the anchor, or quote a text that begins with &");
   EXPECT_EQ(refused_text("a: 1\nb: !!int 1"), "r.yaml:2: tags (!type) are not allowed");
   EXPECT_EQ(refused_text("a: !x {}"), "r.yaml:1: tags (!type) are not allowed");
   EXPECT_EQ(refused_text("a: 1\n<<: {b: 1}"),
@@ -99,7 +102,8 @@ TEST(Fault31, AliasBombIsRefused) {
     for (int j = 0; j < 8; ++j) bomb += hexad::base::cat(", *a", i - 1);
     bomb += "]\n";
   }
-  EXPECT_EQ(refused_text(bomb), "r.yaml:1: anchors (&name) are not allowed");
+  EXPECT_EQ(refused_text(bomb),
+            "r.yaml:1: anchors (&name) are not allowed; remove the anchor, or quote a text that begins with &");
 }
 
 TEST(Fault31, TwentyThousandBracketsAreRefused) {
@@ -352,7 +356,9 @@ TEST(Override, IsRefusedIfMalformed) {
             "command line: sources.1.weight=2: `1` must be an index into a list of size 1");
   EXPECT_EQ(refusal_of(minimal, {"betas=[*x]"}),
             "command line: betas=[*x]: not valid YAML: the referenced anchor is not defined");
-  EXPECT_EQ(refusal_of(minimal, {"betas=[&x a]"}), "command line: betas=[&x a]: anchors (&name) are not allowed");
+  EXPECT_EQ(refusal_of(minimal, {"betas=[&x a]"}),
+            "command line: betas=[&x a]: anchors (&name) are not allowed; remove the anchor, or quote a text that "
+            "begins with &");
   EXPECT_EQ(refusal_of(minimal, {"betas=[1"}),
             "command line: betas=[1: a key must be a word, not a list or map; is a bracket left open?");
 }

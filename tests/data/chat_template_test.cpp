@@ -54,7 +54,7 @@ TEST(ChatTemplate, OfAListIsTheDefault) {
   EXPECT_NE(one.digest(), both.digest());
   folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "a"}]})");
   expect_contains(message_of(ExitCode::data, [&] { read_chat_template(folder.path()); }),
-                  "tokenizer_config.json: 'chat_template' has no template called default; it has tool_use");
+                  "tokenizer_config.json: 'chat_template' names only tool_use, expected a template named default");
 }
 
 TEST(ChatTemplate, OfToolsMayHaveItsOwnFile) {

@@ -147,7 +147,7 @@ TEST(MegatronIndex, DamageIsNamed) {
   }
   expect_contains(files.refusal("", ids), "x.idx: is not an index of Megatron-LM");
   expect_contains(files.refusal("words and more", ids), "x.idx: is not an index of Megatron-LM");
-  expect_contains(files.refusal(now + std::string(4, '\0'), ids), "x.idx: has modes of sequences");
+  expect_contains(files.refusal(now + std::string(4, '\0'), ids), "x.idx: has sequence modes");
 
   const auto changed = [&](auto&& change) {
     Parts parts;

@@ -168,7 +168,7 @@ TEST(Prepare, WarnsOfJsonThatIsTruncated) {
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0], f.folder / "text/c.json" +
                              ": taken as text, because it is not JSON, but it begins like JSON and has the key "
-                             "\"text\"; is it truncated or damaged?");
+                             "\"text\"; truncated or damaged?");
 }
 
 TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
@@ -226,7 +226,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "held-out fraction is nan");
   expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "--split-bytes 3, expected 0");
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
-                  "--split separator needs --separator, the line between documents, but it is empty");
+                  "--split is separator, but --separator is empty, expected the line between documents");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),
                   "text/./a.txt: is given twice by --input, also as ");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }), "; name each input once");

@@ -287,7 +287,7 @@ TEST(Prepare, ConversationsGetALossMask) {
   f.options.inputs.back() = f.folder.write("cut.json", "[{\"messages\": [");
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }),
                   "cut.json: has no conversation for --chat-form; expected JSON lines, or a list of objects such as "
-                  "{\"messages\": [...]}; is it truncated or damaged?");
+                  "{\"messages\": [...]}; is the file truncated or damaged?");
   f.options.chat_form = "unknown";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "--chat-form unknown is unknown");
 }

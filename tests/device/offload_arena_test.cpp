@@ -54,9 +54,10 @@ TEST(OffloadArena, UnusableFolderIsNamedByAResourceError) {
     FAIL() << "no error was thrown";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::resource);
-    EXPECT_STREQ(e.what(),
-                 "cannot create an offload file in '/no/such/folder': No such file or directory; set another folder "
-                 "(offload.folder of a recipe)");
+    EXPECT_STREQ(
+        e.what(),
+        "cannot create an offload file in '/no/such/folder': No such file or directory; set offload.folder to a "
+        "writable folder");
   }
 }
 

@@ -109,7 +109,7 @@ TEST(Fp8Blocks, WithoutScalesAreRefused) {
   quantise(model);
   model.change_tensors([](RawTensors& tensors) { tensors.erase(std::string(gate) + "_scale_inv"); });
   const std::string message = message_of(ExitCode::data, [&] { import_model(model.path(), model.beside("out")); });
-  EXPECT_NE(message.find("is fp8, but there is no tensor"), message.npos) << message;
+  EXPECT_NE(message.find("is fp8, but the tensor of its scales"), message.npos) << message;
 }
 
 TEST(Fp8Blocks, OfAnotherSizeAreRefused) {

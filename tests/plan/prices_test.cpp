@@ -370,7 +370,7 @@ TEST(Prices, NameTheMissingRate) {
   EXPECT_EQ(
       complaint([&] { prices.product({.dtype = Dtype::f64, .rows = 1, .inputs = 1, .outputs = 1}); }),
       "the cluster has no section machine, which predictions of f64 need, because hexad profile measures only f32 "
-      "and bf16; add it, or predict with train.precision=f32");
+      "and bf16; add this section, or predict with train.precision=f32");
   EXPECT_EQ(complaint([&] { prices.copy(CopyKind::offload, 1); }),
             "the cluster has no measured offload copies and no section machine; measure with hexad profile, or add a "
             "section machine");

@@ -164,11 +164,11 @@ TEST_F(ScaleState, NamesAFolderThatCannotBeMade) {
 TEST_F(ScaleState, HalfWrittenFilesAreRefusedByName) {
   open().start(first_);
   write_text(folder_ / "x/a/repeat-1.json", "{\"state\": \"fin");
-  EXPECT_NE(refusal().find("x/a/repeat-1.json: is not a JSON object; the file cannot be read"), std::string::npos);
+  EXPECT_NE(refusal().find("x/a/repeat-1.json: cannot be read as JSON, expected a JSON object"), std::string::npos);
   write_text(folder_ / "x/a/repeat-1.json", "{\"state\": 3}");
   expect_refusal("x/a/repeat-1.json is not the record of a run");
   write_text(folder_ / "x/experiment.json", "{");
-  expect_refusal("experiment.json: is not a JSON object; the file cannot be read");
+  expect_refusal("experiment.json: cannot be read as JSON, expected a JSON object");
 }
 
 TEST_F(ScaleState, RunDirectoriesWithoutRecordAreRefusedByName) {

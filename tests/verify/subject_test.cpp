@@ -56,7 +56,7 @@ TEST_F(SubjectTest, ModelTooBigIsRefusedWithARemedy) {
   EXPECT_EQ(
       message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),
       "the recipe has 32006352 parameters and 64 tokens per step; expected at most 8388608 and 32768, because verify "
-      "computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
+      "computes each step many times in f64 on this machine; add --shrink, or override model.* and batch.*");
   message_of(ExitCode::usage, [&] { subject({"batch.global=100000"}); });
 }
 

@@ -131,7 +131,7 @@ class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "hexad-growth-XXXXXX").string()) {
     if (!::mkdtemp(path_.data()))
-      fail(ExitCode::resource, path_, ": cannot be created; expected a writable folder of temporary files (TMPDIR)");
+      fail(ExitCode::resource, path_, ": cannot be created; set TMPDIR to a writable folder");
   }
   ~TemporaryFolder() {
     std::error_code ignored;

@@ -75,10 +75,10 @@ void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
                     "(mpirun --bind-to core, srun --cpu-bind=cores) or start fewer ranks",
                     names_of(sharing), node, list_of(cores)));
   for (const auto& [cores, sharing] : crowded_hyperthreads)
-    add(fmt::format(
-        "{} of node {} run on hyperthreads of {}, which each of them shares with another rank; bind each rank "
-        "to its own core (mpirun --bind-to core, srun --cpu-bind=cores) or start fewer ranks",
-        names_of(sharing), node, list_of(cores)));
+    add(
+        fmt::format("{} of node {} run on hyperthreads of {} and slow each other down; bind each rank "
+                    "to its own core (mpirun --bind-to core, srun --cpu-bind=cores) or start fewer ranks",
+                    names_of(sharing), node, list_of(cores)));
   const double quota = ranks.front()->facts.core_quota;
   if (quota > 0 && quota < static_cast<double>(ranks.size()))
     add(fmt::format(

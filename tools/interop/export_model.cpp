@@ -46,9 +46,8 @@ Plan make_plan(const io::Checkpoint& checkpoint, const ExportOptions& options) {
   const std::string folder = options.like.empty() ? find_origin(checkpoint) : options.like;
   if (folder.empty() && !plan.family)
     fail(ExitCode::usage, checkpoint.folder(),
-         ": its run did not start from an imported model, or the import has been removed; give a folder with its "
-         "config.json (--like) or "
-         "the family of a new config.json (--family)");
+         ": the run did not start from an imported model, or the import has been removed; give the folder of a model "
+         "with the same config.json (--like), or the family of a new config.json (--family)");
   if (folder.empty()) return plan;
   const std::string beside = folder + "/" + std::string(origin_folder_name);
   plan.origin = read_origin(has_config(beside) ? beside : folder);

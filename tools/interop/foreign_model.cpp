@@ -272,8 +272,9 @@ void ForeignModel::check_tensor(const Link& link) const {
 void ForeignModel::check_scales(const Link& link) const {
   const std::string name = scales_of(name_of(link));
   const SourceTensor* scales = source_.find(name);
-  if (link.shape.rank() != 2) fail(ExitCode::data, where(link), " is fp8, expected a matrix");
-  if (!scales) fail(ExitCode::data, where(link), " is fp8, but there is no tensor '", name, "', expected its scales");
+  if (link.shape.rank() != 2)
+    fail(ExitCode::data, where(link), " is fp8 and has shape ", link.shape, ", expected a matrix");
+  if (!scales) fail(ExitCode::data, where(link), " is fp8, but the tensor of its scales, '", name, "', is missing");
   const Shape expected = shape_of_scales(link.shape);
   if (!element_of(scales->dtype) || !(scales->shape == expected))
     fail(ExitCode::data, folder(), "/", scales->file, ": tensor '", name, "' is ", scales->dtype, " ", scales->shape,

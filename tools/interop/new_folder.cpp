@@ -68,7 +68,8 @@ NewFolder::NewFolder(const std::string& target, FileWork work) : work_(std::move
   const bool is_new = !error && fs::create_directory(temporary_, error);
   if (is_new) return;
   const std::string path = std::exchange(temporary_, "");
-  if (!error) fail(ExitCode::resource, path, ": exists already; remove it if no other import or export is running");
+  if (!error)
+    fail(ExitCode::resource, path, ": exists already; remove this folder if no other import or export is running");
   fail(code_of_making(error), path, ": cannot be created: ", error.message());
 }
 

@@ -89,7 +89,8 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
          " (save_pretrained writes it)");
   const auto shard = std::ranges::find_if(names, [](const std::string& n) { return n.ends_with(".safetensors"); });
   if (shard != names.end())
-    fail(ExitCode::data, folder, ": has ", *shard, " but no ", index_name, ", which lists the shards; download it");
+    fail(ExitCode::data, folder, ": has ", *shard, " but no ", index_name, ", which lists the shards; download ",
+         index_name);
   fail(ExitCode::data, folder, ": has neither ", single_name, " nor ", index_name, ", expected one of them");
 }
 

@@ -36,7 +36,7 @@ struct Prices::Tables {
     if (!described && dtype == base::Dtype::f64)
       fail_cluster(
           "the cluster has no section machine, which predictions of f64 need, because hexad profile measures only f32 "
-          "and bf16; add it, or predict with train.precision=f32");
+          "and bf16; add this section, or predict with train.precision=f32");
     return description("products of ", base::name_of(dtype));
   }
 };

@@ -93,8 +93,8 @@ void RunSchedule::choose() {
   if (!leader()) return;
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
-        "schedule.moe: the choice is based on predictions for a default machine, because there is no schedule.profile "
-        "(`hexad profile` writes one)");
+        "schedule.moe: the choice is based on predictions for a default machine, because schedule.profile is not set "
+        "(`hexad profile` writes a profile)");
   if (resumed && choice_->made())
     return run_.log.info("schedule.moe: keeps the earlier choice: {}", ScheduleChoice::to_string(choice_->current()));
   if (resumed)
@@ -118,8 +118,8 @@ void RunSchedule::log_memory() {
       "under any routing",
       human_bytes(m.kept), human_bytes(m.least));
   if (limit > 0 && m.least > limit)
-    return run_.log.warn(text + "; even this least need is above memory.limit_bytes (" + human_bytes(limit) +
-                         "); raise the limit, or set a smaller batch.micro");
+    return run_.log.warn(text + "; even " + human_bytes(m.least) + " is above memory.limit_bytes (" +
+                         human_bytes(limit) + "); raise the limit, or set a smaller batch.micro");
   run_.log.info("{}; memory.limit_bytes is {}", text, run_.recipe.memory.limit_text());
 }
 
@@ -186,8 +186,8 @@ void RunSchedule::trace(telemetry::StepMetrics& metrics) {
   const std::string links = fmt::format("{}", fmt::join(trace->assumed_links, "; "));
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
-        cat("schedule.trace: predicted for a default machine, because there is no schedule.profile (`hexad profile` "
-            "writes one)",
+        cat("schedule.trace: predicted for a default machine, because schedule.profile is not set (`hexad profile` "
+            "writes a profile)",
             links.empty() ? "" : "; unmeasured links: ", links));
   else if (!links.empty())
     run_.log.warn(cat("schedule.trace: ", run_.recipe.schedule.profile,

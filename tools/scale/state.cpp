@@ -10,6 +10,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 #include "framework/base/path_problem.h"
 #include "framework/config/typed_recipe.h"
 
@@ -37,7 +38,8 @@ Json object_in(const std::string& path, const std::string& remedy) {
   Json json = Json::parse(read_text(path), nullptr, false);
   if (!json.is_object())
     fail(ExitCode::usage, path,
-         ": is not a JSON object; the file cannot be read, was truncated, or was written by another program; ", remedy);
+         json.is_discarded() ? ": cannot be read as JSON" : base::cat(": is ", base::json_kind(json)),
+         ", expected a JSON object; ", remedy);
   return json;
 }
 
@@ -119,8 +121,8 @@ void ExperimentFolder::take_lock() {
   lock_ = io::FileLock::take(path, io::FileLock::Mode::exclusive, true);
   if (!lock_)
     fail(ExitCode::usage, path,
-         " is locked: another hexad scale runs this experiment, or its last runs have not ended; expected one at a "
-         "time");
+         " is locked: another hexad scale runs this experiment, or runs that it started have not ended; wait "
+         "until all have ended");
 }
 
 void ExperimentFolder::require_same(const std::string& file, const std::string& contents) const {

@@ -48,7 +48,8 @@ void require_small(const Recipe& r, const Extensions& extensions) {
   fail(ExitCode::usage,
        fmt::format("the recipe has {:L} parameters and {:L} tokens per step; expected at most {:L} and {:L}",
                    parameters, tokens, most_parameters, most_tokens),
-       ", because verify computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
+       ", because verify computes each step many times in f64 on this machine; add --shrink, or override model.* and "
+       "batch.*");
 }
 
 // Returns "KEY RULE" for a problem, which is a line "POSITION: KEY (VALUE) RULE; HINT". Removes text in brackets, so

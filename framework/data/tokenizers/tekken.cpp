@@ -71,7 +71,7 @@ std::vector<std::string> read_tokens(const JsonField& json, int64_t count) {
     if (rank >= count) continue;  // the model uses only the first tokens
     const JsonField text = entry["token_bytes"];
     auto token = from_base64(text.text());
-    if (!token || token->empty()) text.fail(" is not base64 of at least one byte");
+    if (!token || token->empty()) text.fail(" is empty or cannot be decoded, expected base64 of at least one byte");
     if (!tokens[rank].empty()) entry.fail(" has rank ", rank, ", which an earlier token has; expected distinct ranks");
     tokens[rank] = std::move(*token);
   }

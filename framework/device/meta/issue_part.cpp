@@ -125,14 +125,15 @@ bool IssuePart::same_calls(const IssuePart& other) const {
 }
 
 void IssueLog::start_part(IssuePart& part) {
-  base::require(!part_, "[meta device] a part of a step was begun inside another part; expected end_part() before");
+  base::require(!part_,
+                "[meta device] start_part() was called inside another part of a step; expected end_part() first");
   part_ = &part;
   part.first_span = spans_ ? static_cast<int32_t>(spans_->recorded().size()) : 0;
 }
 
 void IssueLog::end_part() {
   base::require(part_ != nullptr,
-                "[meta device] a part of a step was ended before it began; expected start_part() before");
+                "[meta device] end_part() was called outside a part of a step; expected start_part() first");
   IssuePart& part = *std::exchange(part_, nullptr);
   if (!spans_) return;
   const std::vector<SpanLog::Recorded>& spans = spans_->recorded();

@@ -110,8 +110,8 @@ ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders
 ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Ordering ordering, int rank,
                          Stream& stream) {
   if (!hot.any()) return ep::order_slots(ids, ordering, rank, stream);
-  base::require(ordering.capacity == 0, "[moe] padding up to the capacity of experts, ", hot.count(),
-                " of which are hot; expected no padding or no hot experts");
+  base::require(ordering.capacity == 0, "[moe] rows are padded up to the capacity of experts, but ", hot.count(),
+                " experts are hot; expected no padding or no hot experts");
   ordering.experts = hot.numbers(ordering.experts);
   ordering.senders = nullptr;  // their ids were checked before they were replaced by numbers
   return ep::order_slots(ep::renumbered(ids, hot, std::span(&rank, 1), stream), ordering, rank, stream);
@@ -275,7 +275,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
   // A RowCollection determines when the shared experts compute (forward.cpp), which must not depend on the number of
   // chunks.
   base::require(!routes.collection, "[moe] schedule.moe.memory_limit is ", *settings.schedule.memory_limit,
-                ", but rows are gathered chunk by chunk; expected none");
+                ", but rows are gathered chunk by chunk; expected memory_limit: none");
   const int64_t limit = *settings.schedule.memory_limit;
   const auto largest = [&](int64_t value) {
     const double most =

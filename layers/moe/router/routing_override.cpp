@@ -88,7 +88,7 @@ Tensor RoutingOverride::choose(const ForwardContext& pass, int64_t begin, int64_
         break;
       }
       case Routing::model:
-        fail_invariant("[routing] the model's own choice is not an override");
+        fail_invariant("[routing] model.moe.routing is model, which overrides nothing; expected another routing");
     }
   }
   return Tensor::from<int32_t>(chosen, {count, top_k}, device);

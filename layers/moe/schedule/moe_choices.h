@@ -5,6 +5,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "framework/base/enum_names.h"
 #include "layers/moe/schedule/choice.h"
 #include "layers/moe/schedule/moe_schedule.h"
 
@@ -67,7 +68,7 @@ inline constexpr std::tuple moe_choices{
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.chunks > 1 && !s.overlaps())
           return no.add("needs schedule.moe.chunk_by or schedule.moe.overlap, which divide the work into chunks; set "
-                        "one of them, or chunks: 1");
+                        "chunk_by or overlap, or chunks: 1");
         if (s.chunks == 1 && s.overlaps())
           return no.add("must be at least 2 for ", s.is_chunked() ? "schedule.moe.chunk_by" :
               "schedule.moe.overlap: with one chunk nothing overlaps");
@@ -102,8 +103,8 @@ inline constexpr std::tuple moe_choices{
         if (!s.esp_exchange) return;
         const bool replicated = *s.esp_exchange == ep::EspExchange::replicated;
         if (replicated && s.divides())
-          no.add("needs schedule.moe.duplicates: baseline or replicated, because only these send all rows "
-                 "to every etp rank; legal here: auto, gather, direct");
+          no.add("needs schedule.moe.duplicates: baseline or replicated (now ", base::enum_name(s.duplicates),
+                 "), because only these send all rows to every etp rank; legal here: auto, gather, direct");
         if (!replicated && !s.divides())
           no.add("must be auto or replicated for duplicates: baseline and replicated, which send every etp rank its "
                  "own copy");
@@ -134,17 +135,18 @@ inline constexpr std::tuple moe_choices{
           refuse(base::cat("parallel.etp: 1 (now ", at.etp, "), because a window has a row on one rank, but all etp ",
                            "ranks need it"));
         if (s.rows == ep::RowOf::token)
-          refuse("schedule.moe.rows: slot, because each row in a window belongs to one expert, but with rows: token a "
-                 "row is for several experts");
+          refuse("schedule.moe.rows: slot (now token), because each row in a window belongs to one expert, but with "
+                 "rows: token a row is for several experts");
         if (s.wire != kernels::WireFormat::model)
-          refuse("schedule.moe.wire: model, because rows are computed as they lie in the window");
+          refuse("schedule.moe.wire: model (now fp8), because experts read rows from the window without a conversion");
         if (s.memory_reuse != ReuseStrategy::none)
-          refuse("schedule.moe.memory_reuse: none, because s1 to s4 send weights with the rows");
+          refuse(base::cat("schedule.moe.memory_reuse: none (now ", base::enum_name(s.memory_reuse),
+                           "), because s1 to s4 send weights with the rows"));
         if (s.overlaps_collectives())
-          refuse("schedule.moe.overlap: sequential or none, because other overlaps compute all chunks together or "
-                 "return rows in phases");
+          refuse(base::cat("schedule.moe.overlap: sequential or none (now ", base::enum_name(s.overlap),
+                           "), because other overlaps compute all chunks together or return rows in phases"));
         if (s.hot_experts == HotExperts::shadow)
-          refuse("schedule.moe.hot_experts: stay, because rows of shadows have no place on another rank");
+          refuse("schedule.moe.hot_experts: stay (now shadow), because rows of shadows have no place on another rank");
       },
       .matters = [](const ScheduleSite& at) { return at.two_levels; },
       .varied = {{"direct"}, {"hierarchical"}}}),
@@ -165,16 +167,22 @@ inline constexpr std::tuple moe_choices{
                    "with the remaining memory as memory_limit",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.memory_reuse == ReuseStrategy::none) return;
-        const auto refuse = [&](std::string_view why) {
-          no.add("needs chunks of tokens: ", why, "; change this, or set memory_reuse: none");
+        const auto refuse = [&](std::string_view why, std::string_view remedy) {
+          no.add("needs chunks of tokens: ", why, "; set ", remedy, ", or memory_reuse: none");
         };
         if (s.chunk_by == ChunkBy::nodes || s.chunk_by == ChunkBy::experts)
-          refuse("schedule.moe.chunk_by must be none or tokens, because a token is summed when its chunk has returned");
+          refuse(base::cat("schedule.moe.chunk_by must be none or tokens (now ", base::enum_name(s.chunk_by),
+                           "), because a token is summed when its chunk has returned"),
+                 "chunk_by: none or tokens");
         if (s.overlaps_collectives())
-          refuse("schedule.moe.overlap must be sequential or none, because other overlaps compute all chunks together");
+          refuse(base::cat("schedule.moe.overlap must be sequential or none (now ", base::enum_name(s.overlap),
+                           "), because other overlaps compute all chunks together"),
+                 "overlap: sequential or none");
         if (s.duplicates == Duplicates::baseline && at.etp > 1)
-          refuse("schedule.moe.duplicates must not be baseline if parallel.etp is above 1, because etp ranks gather "
-                 "tokens before these are divided into chunks, but a rank sums only its own tokens");
+          refuse(base::cat("schedule.moe.duplicates must not be baseline if parallel.etp (", at.etp,
+                           ") is above 1, because etp ranks gather tokens before these are divided into chunks, but a "
+                           "rank sums only its own tokens"),
+                 "another value of duplicates");
       },
       .left_out = [](const ScheduleSite& at, const MoeSchedule& s) {
         return at.recomputes_blocks && s.memory_reuse != ReuseStrategy::none;
@@ -189,13 +197,13 @@ inline constexpr std::tuple moe_choices{
         if (!s.memory_limit) return;
         if (s.memory_reuse == ReuseStrategy::none)
           return no.add("needs schedule.moe.memory_reuse: s1 to s4, because memory_reuse: none keeps activations of "
-                        "the whole micro-batch");
+                        "the whole micro-batch; set memory_reuse: s1 to s4, or memory_limit: none");
         if (s.all_to_all == ep::AllToAll::hierarchical)
-          return no.add("needs schedule.moe.all_to_all: direct, because a limit does not count rows that a rank "
-                        "forwards to another rank; set it, or memory_limit: none");
+          return no.add("needs schedule.moe.all_to_all: direct (now hierarchical), because a limit does not count "
+                        "rows that a rank forwards to another rank; set all_to_all: direct, or memory_limit: none");
         if (s.rows == ep::RowOf::token)
-          return no.add("needs schedule.moe.rows: slot, because a limit counts only buffers of slot rows; set it, or "
-                        "memory_limit: none");
+          return no.add("needs schedule.moe.rows: slot (now token), because a limit counts only buffers of slot rows; "
+                        "set rows: slot, or memory_limit: none");
         if (const int64_t least = at.least_memory_limit(s.memory_reuse); *s.memory_limit < least)
           no.add("is too small for chunks of one token; the minimum is ", least);
       }}),
@@ -251,9 +259,11 @@ inline constexpr std::tuple moe_choices{
         if (!at.fuses_experts)
           refuse("model.moe.expert: swiglu, without model.moe.expert_bias and model.swiglu_limit");
         if (s.gemms == Gemms::dense)
-          refuse("schedule.moe.gemms: grouped or by_load, because dense computes each expert by separate calls");
+          refuse("schedule.moe.gemms: grouped or by_load (now dense), because dense computes each expert by separate "
+                 "calls");
         if (s.shadows())
-          refuse("schedule.moe.hot_experts: stay, because the rows of shadows are computed by separate calls");
+          refuse("schedule.moe.hot_experts: stay (now shadow), because the rows of shadows are computed by separate "
+                 "calls");
       },
       // If a recipe leaves this choice open, a duel decides instead of trials.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) { return s.fused.has_value(); },
@@ -284,8 +294,8 @@ inline constexpr std::tuple moe_choices{
           no.add("needs schedule.moe.rows: slot, because with rows: token a rank cannot tell which part of a row "
                  "belongs to a hot expert; legal here: stay");
         if (s.memory_limit)
-          no.add("needs schedule.moe.memory_limit: none, because a limit does not count copies of weights; legal here: "
-                 "stay");
+          no.add("needs schedule.moe.memory_limit: none (now ", s.memory_limit->bytes,
+                 "), because a limit does not count copies of weights; legal here: stay");
       },
       .matters = [](const ScheduleSite& at) { return at.ep > 1; },
       .varied = {{"stay", "hot_load=auto"}, {"shadow", "hot_load=1"}}}),
@@ -304,17 +314,25 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "rows that a rank sends to an expert",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.capacity_padding == CapacityPadding::none) return;
-        const auto refuse = [&](std::string_view why) { no.add(why, "; set this, or capacity_padding: none"); };
-        if (!at.has_capacity) refuse("fills the capacity of experts: model.moe.capacity_factor must be set");
-        if (s.rows == ep::RowOf::token) refuse("pads rows of slots: schedule.moe.rows must be slot");
+        const auto refuse = [&](std::string_view why, std::string_view remedy) {
+          no.add(why, "; set ", remedy, ", or capacity_padding: none");
+        };
+        if (!at.has_capacity)
+          refuse("fills the capacity of experts, but model.moe.capacity_factor is not set",
+                 "model.moe.capacity_factor");
+        if (s.rows == ep::RowOf::token)
+          refuse("pads rows of slots, but schedule.moe.rows is token", "schedule.moe.rows: slot");
         if (s.is_chunked() || (s.overlaps_collectives() && !s.returns_in_phases()))
-          refuse("pads the rows of a whole micro-batch: schedule.moe.chunk_by must be none, and schedule.moe.overlap "
-                 "must be sequential unless duplicates is pause_after_gate");
+          refuse(base::cat("pads the rows of a whole micro-batch, but schedule.moe.chunk_by is ",
+                           base::enum_name(s.chunk_by), " and schedule.moe.overlap is ", base::enum_name(s.overlap)),
+                 "chunk_by: none and overlap: sequential (any overlap with duplicates: pause_after_gate)");
         if (s.memory_reuse != ReuseStrategy::none)
-          refuse("sends rows without a slot, which schedule.moe.memory_reuse cannot restore: memory_reuse must be none");
+          refuse(base::cat("sends rows without a slot, which schedule.moe.memory_reuse: ",
+                           base::enum_name(s.memory_reuse), " cannot restore"),
+                 "schedule.moe.memory_reuse: none");
         if (s.shadows())
-          refuse("pads the rows of every expert, but the rows of hot experts are not sent: schedule.moe.hot_experts must "
-                 "be stay");
+          refuse("pads the rows of every expert, but schedule.moe.hot_experts: shadow sends no rows of hot experts",
+                 "schedule.moe.hot_experts: stay");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .varied = {{"none"}, {"full"}}})};

@@ -201,7 +201,9 @@ TEST(BadTokenizerJson, MissingByteIsRefusedWhereTheUnknownIdWouldDiffer) {
           j["model"]["unk_token"] = "ab";
           j["model"][key] = true;
         }),
-        "not supported: 'model.vocab' lacks a byte, expected all 256 with ByteLevel and fuse_unk or byte_fallback");
+        std::string("not supported: 'model.vocab' lacks a token for some bytes, expected tokens for all 256 bytes with "
+                    "ByteLevel and ") +
+            key);
   }
 }
 
@@ -224,7 +226,8 @@ TEST(BadTekken, FieldsAreChecked) {
                   "'vocab' has 258 tokens, expected at least");
   expect_contains(damage([](Json& j) { j["config"]["default_num_special_tokens"] = 0; }),
                   "'config.default_num_special_tokens' is 0, expected a whole number from 1 to 5");
-  expect_contains(damage([](Json& j) { j["vocab"][3]["token_bytes"] = "?"; }), "'vocab[3].token_bytes' is not base64");
+  expect_contains(damage([](Json& j) { j["vocab"][3]["token_bytes"] = "?"; }),
+                  "'vocab[3].token_bytes' is empty or cannot be decoded");
   expect_contains(damage([](Json& j) { j["vocab"][3]["rank"] = 2; }),
                   "'vocab[3]' has rank 2, which an earlier token has");
   expect_contains(damage([](Json& j) {

@@ -287,7 +287,7 @@ TEST(Import, DamageOfTheCopyIsNamed) {
     return message;
   };
   expect_contains(damaged([](auto& j) { j.erase("source"); }), "no 'source'");
-  expect_contains(damaged([](auto& j) { j["source"]["base64"] = "?"; }), "'source.base64' is not base64");
+  expect_contains(damaged([](auto& j) { j["source"]["base64"] = "?"; }), "'source.base64' cannot be decoded");
   expect_contains(damaged([](auto& j) { j["source"]["base64"] = "YQ=="; }), "its digest is");
   expect_contains(damaged([](auto& j) { j["source"]["end_of_document"] = -1; }), "'source.end_of_document' is -1");
   expect_contains(damaged([](auto& j) { j["source"]["end_of_document"] = 1.5; }),

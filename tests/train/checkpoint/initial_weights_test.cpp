@@ -243,7 +243,7 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
   const auto expect = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect(refusal(ExitCode::data, from_dense, {}), "set train.init_experts to copy or split to make experts of it");
+  expect(refusal(ExitCode::data, from_dense, {}), "set train.init_experts to copy or split to make experts of the MLP");
   expect(refusal(ExitCode::usage, from_dense, copy + Keys{"model.moe.expert_hidden=8"}),
          "model.moe.expert_hidden (8) must be 12, the width of layers.0.mlp");
   expect(refusal(ExitCode::usage, from_dense, split + Keys{"model.moe.expert_hidden=8"}),
@@ -285,7 +285,7 @@ TEST(InitialWeights, StoredTensorsWithoutAPlaceInTheModelAreRefused) {
          "layers.0.mlp.down.bias");
   const std::string text = refusal(ExitCode::usage, from_moe, moe + Keys{"model.moe.bias_rate=0"});
   expect(text, "layers.0.moe.router.bias");
-  EXPECT_NE(text.find("; model.moe.selection_bias: true keeps it"), std::string::npos) << text;
+  EXPECT_NE(text.find("; model.moe.selection_bias: true keeps this bias"), std::string::npos) << text;
 }
 
 TEST(InitialWeights, ModelWithAnotherNumberOfPredictionBlocksIsRefused) {

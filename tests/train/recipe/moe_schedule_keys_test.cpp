@@ -84,7 +84,7 @@ TEST(Recipe, OrderOfAnMoeLayerMustBeRegisteredAndPossible) {
 TEST(Recipe, MemoryLimitCountsRowsOfSlots) {
   const std::string message =
       problem({"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.rows=token"});
-  EXPECT_NE(message.find("needs schedule.moe.rows: slot, because a limit counts only buffers of slot rows"),
+  EXPECT_NE(message.find("needs schedule.moe.rows: slot (now token), because a limit counts only buffers of slot rows"),
             std::string::npos)
       << message;
 }
@@ -92,8 +92,9 @@ TEST(Recipe, MemoryLimitCountsRowsOfSlots) {
 TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
   const std::string message = problem(
       {"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.all_to_all=hierarchical"});
-  EXPECT_NE(message.find("needs schedule.moe.all_to_all: direct, because a limit does not count rows"),
-            std::string::npos)
+  EXPECT_NE(
+      message.find("needs schedule.moe.all_to_all: direct (now hierarchical), because a limit does not count rows"),
+      std::string::npos)
       << message;
 }
 
@@ -129,14 +130,18 @@ TEST(Recipe, PaddingNeedsACapacityAndSentSlotRowsOfAWholeMicroBatch) {
   const auto expect_refused = [&](std::vector<std::string> more, const std::string& why) {
     more.push_back(padded);
     const std::string message = problem(more);
-    EXPECT_NE(message.find(why + "; set this, or capacity_padding: none"), std::string::npos) << message;
+    EXPECT_NE(message.find(why + ", or capacity_padding: none"), std::string::npos) << message;
   };
-  expect_refused({}, "model.moe.capacity_factor must be set");
-  expect_refused({capacity, "schedule.moe.rows=token"}, "schedule.moe.rows must be slot");
-  expect_refused({capacity, "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"},
-                 "schedule.moe.overlap must be sequential unless duplicates is pause_after_gate");
-  expect_refused({capacity, "schedule.moe.memory_reuse=s4"}, "memory_reuse must be none");
-  expect_refused({capacity, "schedule.moe.hot_experts=shadow"}, "schedule.moe.hot_experts must be stay");
+  expect_refused({}, "model.moe.capacity_factor is not set; set model.moe.capacity_factor");
+  expect_refused({capacity, "schedule.moe.rows=token"}, "schedule.moe.rows is token; set schedule.moe.rows: slot");
+  expect_refused(
+      {capacity, "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"},
+      "schedule.moe.chunk_by is tokens and schedule.moe.overlap is sequential; set chunk_by: none and overlap: "
+      "sequential (any overlap with duplicates: pause_after_gate)");
+  expect_refused({capacity, "schedule.moe.memory_reuse=s4"},
+                 "schedule.moe.memory_reuse: s4 cannot restore; set schedule.moe.memory_reuse: none");
+  expect_refused({capacity, "schedule.moe.hot_experts=shadow"},
+                 "sends no rows of hot experts; set schedule.moe.hot_experts: stay");
   EXPECT_NO_THROW(recipe_of(yaml, {capacity, padded}));
 }
 

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <fmt/core.h>
 
 #include "framework/base/error.h"
@@ -26,6 +27,14 @@ std::string card() {
   }
 }
 
+// Returns the allocator of this process. It may differ from the one that was linked, because LD_PRELOAD can replace it.
+std::string allocator() {
+  const auto mimalloc_version = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "mi_version"));
+  if (!mimalloc_version) return "the C library's";
+  const int version = mimalloc_version();  // 209 is version 2.0.9
+  return fmt::format("mimalloc {}.{}.{}", version / 100, version / 10 % 10, version % 10);
+}
+
 }  // namespace
 
 void add_env(const Program& program) {
@@ -38,6 +47,7 @@ void add_env(const Program& program) {
     fmt::print("processor    {}\n", processor_name());
     fmt::print("products     {}\n", kernels::cpu::products_description());
     fmt::print("loops        {}\n", kernels::cpu::name_of(kernels::cpu::machine_isa()));
+    fmt::print("allocator    {}\n", allocator());
     fmt::print("charts       {}\n", telemetry::chart_library().empty()
                                         ? "none; runs write no report. Install Chart.js (Debian: libjs-chart.js)"
                                         : "Chart.js");

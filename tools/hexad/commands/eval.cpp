@@ -71,7 +71,7 @@ ExitCode eval_heldout(const EvalArguments& options, const Extensions& extensions
   if (!data.heldout)
     fail(ExitCode::usage,
          "the recipe's data have no held-out part to evaluate; prepare the dataset with --heldout SHARE, or choose "
-         "another one with data.dataset=FOLDER");
+         "another dataset with data.dataset=FOLDER");
   if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
   const auto instance = loaded(run, extensions, world);
   phase.reset();

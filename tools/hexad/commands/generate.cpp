@@ -130,10 +130,9 @@ std::shared_ptr<const data::ConversationForm> form_of(const GenerateArguments& o
   if (options.chat_form != data::model_form_name) return data::conversation_form(options.chat_form, "");
   const std::string folder = interop::find_origin(checkpoint);
   if (folder.empty())
-    fail(
-        ExitCode::usage, options.run,
-        ": its run did not start from an imported model, or the import has been removed, so --chat-form model finds no "
-        "chat template; choose a named form");
+    fail(ExitCode::usage, options.run,
+         ": this run did not start from an imported model, or the import has been removed, so --chat-form model finds "
+         "no chat template; choose a named form");
   for (const std::string& file : data::chat_template_files(folder)) require_same_file(world, file);
   return data::conversation_form(options.chat_form, folder);
 }

@@ -185,7 +185,7 @@ void add_prepare(const Program& program) {
                  " has its own vocabulary; remove --vocab");
     if (separator.given() && *rule != "separator")
       base::fail(base::ExitCode::usage, "--separator has no meaning with --split ", *rule,
-                 ": remove it, or use --split separator");
+                 "; remove --separator, or use --split separator");
     if (text_key.given() && chat.given())
       base::fail(base::ExitCode::usage, "--text-key ", o->text_key, " names one text, but --chat-form ", o->chat_form,
                  " takes whole conversations: give only one of them");

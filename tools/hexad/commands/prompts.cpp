@@ -37,7 +37,7 @@ Prompt prompt_of_json(std::string_view line, const std::string& system, bool cha
   }
   Prompt prompt{.text = string_under(object, "prompt", place), .system = system, .place = place};
   if (!object.contains("system")) return prompt;
-  if (!chat) fail(ExitCode::data, place, ": \"system\" needs --chat-form; give it, or remove \"system\"");
+  if (!chat) fail(ExitCode::data, place, ": \"system\" needs --chat-form; add --chat-form FORM, or remove \"system\"");
   prompt.system = string_under(object, "system", place);
   prompt.own_system = true;
   return prompt;

@@ -168,11 +168,11 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
   if (static_cast<int>(options.dry_run) + static_cast<int>(options.submit) + static_cast<int>(options.report) +
           static_cast<int>(options.run >= 0) >
       1)
-    fail(ExitCode::usage, "several of --dry-run, --submit, --report and --run are given; expected one of them");
+    fail(ExitCode::usage, "several of --dry-run, --submit, --report and --run are given; expected at most one of them");
   if (!options.compare.empty() && (options.dry_run || options.submit || options.run >= 0))
     fail(ExitCode::usage,
-         "--compare is given with --dry-run, --submit or --run, which have no results to compare; expected --report "
-         "or none of them");
+         "--compare is given with --dry-run, --submit or --run, which have no results to compare; expected --compare "
+         "alone, or with --report");
   StepSecondsByPoint other;
   if (!options.compare.empty()) other = read_other(options.compare);
   Ready r = ready(options, extensions);

@@ -79,7 +79,8 @@ void add_tokenize(const Program& program) {
   command.add_flag("--ids", o->ids, "print only the ids, one per line");
   command.add_flag("--decode", o->decode, "print only the text to which the ids decode");
   command.run(on_one_rank(command, [o] {
-    if (o->ids && o->decode) base::fail(base::ExitCode::usage, "--ids and --decode exclude each other; give one");
+    if (o->ids && o->decode)
+      base::fail(base::ExitCode::usage, "--ids and --decode are given; expected at most one of them");
     return run_tokenize(*o);
   }));
 }

@@ -194,8 +194,8 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
   if (same_beyond_rows(stored, shape) && is_vocabulary(p.name())) {
     if (recipe_.train.init_vocabulary != InitVocabulary::none && stored[0] < shape[0])
       return {.way = Way::grown, .name = p.name(), .copied = stored[0]};
-    remedy = stored[0] < shape[0] ? "; train.init_vocabulary: grow keeps the stored rows and adds new ones"
-                                  : "; model.vocab must be at least that of the stored model";
+    remedy = stored[0] < shape[0] ? std::string("; train.init_vocabulary: grow keeps the stored rows and adds new ones")
+                                  : cat("; model.vocab must be at least that of the stored model (", stored[0], ")");
   } else if (same_beyond_rows(stored, shape) && moe.may_have_rows_of_experts() &&
              shape[0] == recipe_.model.moe.experts) {
     const int64_t experts = stored[0];
@@ -217,7 +217,7 @@ InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const s
                                                      const std::string& tail) const {
   if (recipe_.train.init_experts == InitExperts::none)
     fail(ExitCode::data, checkpoint_.folder(), ": contains no main weights of '", p.name(), "', but the dense MLP ",
-         mlp, "; set train.init_experts to copy or split to make experts of it");
+         mlp, "; set train.init_experts to copy or split to make experts of the MLP");
   const int64_t parts = parts_of_dense(mlp);
   require_dense_start(parts);
   if (tail.empty()) return {.way = parts == 1 ? Way::initial : Way::group_rows, .copied = parts};
@@ -264,7 +264,7 @@ void InitialWeights::require_place_for_all(const Extensions& extensions) const {
     if (t.kind == main_kind && !names.contains(t.name) && !becomes_expert(t.name, names))
       refuse(t.name, remedy_for_unused(t.name));
     if (t.kind == io::Kind::state && t.name.ends_with(".router.bias") && !model.moe.has_selection_bias())
-      refuse(t.name, "; model.moe.selection_bias: true keeps it");
+      refuse(t.name, "; model.moe.selection_bias: true keeps this bias");
   }
 }
 

@@ -50,11 +50,11 @@ std::vector<std::string> untrained(const Recipe& recipe) {
         "lets them learn");
   else if (m.has_qkv_bias() && m.position == PositionKind::learned && m.qk_norm == layers::QkNorm::none && !m.qkv_clip)
     add("model.bias or model.qkv_bias: true with model.position: learned gives keys a bias (k.bias) that adds the same "
-        "to all scores of a query: it gets no gradient, which is harmless; with rotary positions, qk_norm or qkv_clip "
-        "it learns");
+        "to all scores of a query, so k.bias gets no gradient, which is harmless; with rotary positions, qk_norm or "
+        "qkv_clip, k.bias learns");
   if (m.hidden == 1)
     add("model.hidden: 1 makes every norm remove the magnitude of its only element, so no parameter before the last "
-        "norm gets a gradient; 2 or more lets them learn");
+        "norm gets a gradient; 2 or more lets these parameters learn");
   if (m.vocab == 1)
     add("model.vocab: 1 makes every prediction right, so no parameter gets a gradient; 2 or more gives a loss");
   return all;
