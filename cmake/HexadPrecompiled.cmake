@@ -48,10 +48,10 @@ function(hexad_compile_headers precompiled set)
   target_include_directories(${precompiled} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${precompiled} PRIVATE hexad_warnings fmt::fmt)  # with the flags of the users of the headers
   if(HEXAD_CCACHE)
-    # ccache compares preprocessed sources, which have no comments. In a new build folder, it could therefore take a file
-    # whose headers have other comments. GCC recognises a header with #pragma once by its whole text, and would define
-    # the classes of a changed header twice. With CCACHE_DEPEND, ccache compares the headers. The namespace has only
-    # files that were stored in this way, whatever else is in the cache.
+    # ccache compares preprocessed sources, which have no comments. In a new build folder, ccache could therefore return
+    # a precompiled header that was made from headers with other comments. GCC recognises a header with #pragma once by
+    # its whole text, and would then define the classes of that header twice. With CCACHE_DEPEND, ccache compares the
+    # headers themselves. The namespace separates these files from the rest of the cache.
     set(launcher ${CMAKE_CXX_COMPILER_LAUNCHER})
     list(INSERT launcher 3 CCACHE_DEPEND=1 CCACHE_NAMESPACE=hexad_precompiled)
     set_target_properties(${precompiled} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")

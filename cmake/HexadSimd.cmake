@@ -12,7 +12,7 @@
 # hexad_isa_objects(TARGET ISA FLAGS a.cpp) compiles each file once, with the given flags and -DHEXAD_ISA=ISA.
 #
 # Contraction to fused multiply-add is on for these files, unless a later option turns it off. Both instruction sets
-# have fused multiply-add, so results do not depend on the chosen one.
+# have fused multiply-add, so results do not depend on the chosen set.
 set(HEXAD_SIMD_CHECK ${CMAKE_CURRENT_LIST_DIR}/check_simd_objects.sh)
 
 function(hexad_simd_sources target)
@@ -27,7 +27,7 @@ function(hexad_isa_objects target isa flags)
   target_compile_definitions(${objects} PRIVATE HEXAD_ISA=${isa})
   target_compile_options(${objects} PRIVATE ${flags} -mtune=skylake-avx512 -mprefer-vector-width=512
                                             -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd)
-  # Peeling for alignment is off: with it, the order of a sum would depend on the address of the tensor.
+  # Peeling for alignment is off, because the order of a sum would otherwise depend on the address of the tensor.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${objects} PRIVATE --param=vect-max-peeling-for-alignment=0)
   endif()

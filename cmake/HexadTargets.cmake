@@ -1,7 +1,7 @@
 # hexad_library(comm SOURCES a.cpp DEPENDS tensor PRIVATE fmt::fmt) makes the static library hexad_comm, with the alias
-# hexad::comm. DEPENDS lists hexad libraries, without the prefix. PUBLIC and PRIVATE list other libraries. If HEXAD_UNITY
-# is set, the compiler reads several sources at once (a unity build), except with SEPARATE, for libraries whose sources
-# have equal names in their unnamed namespaces.
+# hexad::comm. DEPENDS lists hexad libraries, without the prefix. PUBLIC and PRIVATE list other libraries. If
+# HEXAD_UNITY is set, the compiler reads several sources at once (a unity build). SEPARATE prevents this for a library
+# whose sources have equal names in their unnamed namespaces.
 function(hexad_library name)
   cmake_parse_arguments(A "SEPARATE" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE" ${ARGN})
   add_library(hexad_${name} STATIC ${A_SOURCES})
@@ -12,8 +12,8 @@ function(hexad_library name)
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/hexad>)
   hexad_precompiled(${name} ${A_DEPENDS})
   if(HEXAD_UNITY AND NOT A_SEPARATE)
-    # GCC would warn about classes with members of types from unnamed namespaces, because it takes the included sources
-    # for headers.
+    # GCC would warn about classes with members of types from unnamed namespaces, because it treats the included sources
+    # as headers.
     set_target_properties(hexad_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     target_compile_options(hexad_${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
   endif()

@@ -1,8 +1,8 @@
 #!/bin/sh
-# check_simd_objects.sh ISA OBJECT...: fails if an object that is compiled for one instruction set defines a symbol to
-# which the linker may bind code that is compiled for another instruction set. Such symbols are weak (inline functions
-# and templates) or outside namespace ISA. Symbols DW.ref.* are allowed, because they are pointers that are equal in
-# every object.
+# check_simd_objects.sh ISA OBJECT...: checks objects that are compiled for the instruction set ISA. Fails if the linker
+# could bind code for another instruction set to a symbol that they define. Such symbols are weak (inline functions and
+# templates) or outside namespace ISA. Symbols DW.ref.* are allowed, because they are pointers that are equal in every
+# object.
 isa=$1
 shift
 bad=$(nm -C -o --defined-only --extern-only "$@" | grep -v ' DW\.ref\.' | grep -v " [TDBR] .*::$isa::")

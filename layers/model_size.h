@@ -15,12 +15,12 @@ struct ModelSize {
   // Parameters outside routed experts that are stored in the accumulator dtype, and therefore need no main weights.
   int64_t accumulator_parameters = 0;
   /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Each weight
-  /// that a matrix product applies to the token counts 6. The weights of the head are counted, those of the embedding
-  /// are not. Each prediction block uses the head once more. A delta net counts 18 key_size value_size heads, the
-  /// products of the token-by-token rule. Causal attention counts 12 head_size heads (context / 2) per block,
-  /// bidirectional attention twice as much. With a window, only pairs of tokens within the window count; chunks count
-  /// like a window of the same size. If value heads and key heads differ in size, the mean of both sizes is used. A
-  /// token has MoeConfig::experts_of_token() routed experts in an MoE layer. Recomputation is not counted.
+  /// that a matrix product applies to the token counts 6. The weights of the head are counted, but not the weights of
+  /// the embedding. Each prediction block uses the head once more. A delta net counts 18 key_size value_size heads, the
+  /// products of the token-by-token rule. Causal attention counts 12 head_size heads (context / 2) per block.
+  /// Bidirectional attention counts twice as much. With a window, only pairs of tokens within the window count. Chunks
+  /// count like a window of the same size. If value heads and key heads differ in size, the mean of both sizes is used.
+  /// A token has MoeConfig::experts_of_token() routed experts in an MoE layer. Recomputation is not counted.
   double flops_per_token = 0;
 };
 

@@ -10,8 +10,9 @@ namespace hexad::layers {
 /// from which the head predicts token i + k + 2. `embedding` is the embedding of token i + k + 1. `hidden` is the
 /// result of prediction block k - 1 for token i; for k = 0, it is the hidden state of the model after its last norm.
 ///
-/// Parameters: those of a Block, and "token_norm", "hidden_norm", "projection" [D, 2 D] and "norm". The latter four are
-/// replicated on all tp ranks. Each tp rank applies them to all rows, or to its own rows under sequence parallelism.
+/// Parameters: all parameters of a Block, and "token_norm", "hidden_norm", "projection" [D, 2 D] and "norm". These four
+/// are replicated on all tp ranks. Each tp rank applies them to all rows or, under sequence parallelism, to its own
+/// rows.
 class PredictionBlock {
  public:
   /// Makes the block. s.layer must be the model's number of layers plus k.

@@ -12,8 +12,8 @@
 
 namespace hexad::layers {
 
-/// Registry of the values that `model.mlp`, `model.moe.router` and `schedule.moe.order` accept. hexad_main receives it
-/// as a part of its argument `extensions`; there is no global registry.
+/// Registry of the values that `model.mlp`, `model.moe.router` and `schedule.moe.order` accept. hexad_main receives the
+/// registry in its argument `extensions`; there is no global registry.
 class Registry {
  public:
   /// Makes a registry of the built-in layers swiglu and gelu, moe::built_in_routers() and moe::built_in_orders().

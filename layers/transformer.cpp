@@ -13,8 +13,8 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Returns the placement of the embedding. If two pipeline ranks, those of the first and the last stage, hold it, each
-// computes an addend of its gradient.
+// Returns the placement of the embedding. If the embedding is on two pipeline ranks (of the first and the last stage),
+// each of them computes an addend of the gradient.
 Placement embedding_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;
@@ -69,7 +69,8 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
   }
 }
 
-// Returns this tp rank's rows of `of_rows`: its share under sequence parallelism, otherwise all rows.
+// Returns the rows of `of_rows` that this tp rank holds: a share of them under sequence parallelism, otherwise all
+// rows.
 Tensor Transformer::own_rows(const Tensor& of_rows) const {
   if (!tensor_.sequence) return of_rows;
   const int64_t n = of_rows.dim(0) / tensor_.group->size(), rank = tensor_.group->rank();
@@ -160,8 +161,8 @@ Value Transformer::activations(Tape& t, const ForwardContext& pass, size_t part,
   return blocks(t, pass, parts_[part], input, Recompute::none).value;
 }
 
-// Returns `rows` of the micro-batch. Under sequence parallelism, each tp rank holds a part of the micro-batch. Without
-// it, consecutive rows are not copied.
+// Returns the rows `rows` of the micro-batch, of which each tp rank holds a part under sequence parallelism. Without
+// sequence parallelism, consecutive rows are not copied.
 Tensor Transformer::picked_rows(device::Stream& stream, const Tensor& x, std::span<const int64_t> rows) const {
   const int64_t count = std::ssize(rows);
   if (!tensor_.sequence && rows.back() - rows.front() + 1 == count) return x.slice(0, rows.front(), rows.back() + 1);
@@ -170,7 +171,7 @@ Tensor Transformer::picked_rows(device::Stream& stream, const Tensor& x, std::sp
   for (int64_t i = 0; i < count; ++i)
     if (const int64_t row = rows[i] - first; row >= 0 && row < own)
       kernels::kernels(x.device()).pointwise.copy(stream, picked.slice(0, i, i + 1), x.slice(0, row, row + 1));
-  // Sums over the tp ranks, because each row is zero on all of them but one.
+  // Sums over the tp ranks. Each row is zero on every tp rank but one.
   if (tensor_.sequence) stream.wait(tensor_.group->all_reduce(picked, comm::Reduce::sum, stream));
   return picked;
 }

@@ -51,7 +51,7 @@ class Transformer {
   /// tp ranks. If `row_losses` is not null, it receives the loss of each row, [rows].
   PartOutput forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input, const TrainOptions& options,
                      Tensor* row_losses = nullptr) const;
-  /// Like forward(), for a model that is whole on this rank.
+  /// Like forward(), for a rank that has the whole model.
   PartOutput loss(Tape& t, const ForwardContext& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
   /// Returns the logits [T, V] of all positions, in the accumulator dtype. This rank must have the whole model, with
   /// tp = 1.
@@ -98,7 +98,7 @@ class Transformer {
   tp::TensorParallel tensor_;
   std::vector<ModelPart> parts_;
   Parameter *embedding_ = nullptr, *position_embedding_ = nullptr, *head_ = nullptr;
-  Parameter* head_bias_ = nullptr;  // null: the head has none
+  Parameter* head_bias_ = nullptr;  // null: the head has no bias
   std::unique_ptr<RotaryTable> rotary_, temperature_;
   std::vector<std::unique_ptr<Block>> blocks_;  // one entry per layer; null if another rank has the layer
   std::vector<std::unique_ptr<PredictionBlock>> predictions_;  // empty unless this rank has the last part

@@ -29,8 +29,8 @@ constexpr auto enum_names(GradientDtype) {
       {{GradientDtype::f32, "f32"}, {GradientDtype::bf16, "bf16"}});
 }
 
-/// Dtype in which AdamW stores its moments, and in which registered rules with RuleDeclaration::reads_moment_dtype
-/// store their states. f32 stands for the accumulator dtype, which is f64 in an f64 run.
+/// Dtype in which AdamW stores its moments. Registered rules with RuleDeclaration::reads_moment_dtype also store their
+/// states in this dtype. f32 stands for the accumulator dtype, which is f64 in an f64 run.
 enum class MomentDtype : uint8_t { f32, bf16 };
 constexpr auto enum_names(MomentDtype) {
   return std::to_array<std::pair<MomentDtype, std::string_view>>(

@@ -146,7 +146,7 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     update(stream, {&resident.slice(), 1}, step);
     resident.put_back(stream);
     // A device without memory only counts memory unless it logs operations. Two pieces are enough to count the memory,
-    // because further pieces need no more.
+    // because further pieces do not need more memory.
     const device::IssueLog* log = log_of(whole.main);
     if (!whole.weights.device().has_memory() && begin > 0 && (!log || log->paused())) return;
   }

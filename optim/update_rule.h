@@ -72,7 +72,7 @@ class UpdateRule {
   /// fewer than two dimensions. The answer must be the same on all ranks.
   virtual bool takes_matrices(const Parameter::Spec&) const { return false; }
   /// Appends the update of the matrices of one parameter to `stream`. `slice` has the elements that this rank owns; its
-  /// tensors are undefined if there are none. Collective: all ranks that share the parameter must call
+  /// tensors are undefined if this rank owns no elements. Collective: all ranks that share the parameter must call
   /// `matrices.gather()` the same number of times. Launches only kernels and collectives.
   virtual void update_matrices(Stream& stream, const Slice& slice, const MatrixStep& step,
                                const dp::WholeMatrices& matrices) const;
@@ -86,8 +86,8 @@ using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 struct RuleDeclaration {
   config::OptionNames options{};    // names of the options in optim.options
   bool reads_moment_dtype = false;  // true if update() accepts states in bf16; elementwise() does not
-  /// Name of a state that is never negative, and whose signs store the marks of main weights stored as rests
-  /// (framework/base/main_weight.h). Empty: the rule cannot update rests and needs f32 main weights.
+  /// Name of a state that is never negative. The signs of this state store the marks of main weights that are stored as
+  /// rests (framework/base/main_weight.h). Empty: the rule cannot update rests and needs f32 main weights.
   std::string marked_state{};
   RuleFactory make;
 };
@@ -121,9 +121,9 @@ struct RuleSpec {
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, an invalid or
-  /// repeated name of a state, a marked_state that is no state, or an unsupported value of optim.moment_dtype or
-  /// optim.main_weights.
+  /// Makes the rule that a recipe chooses. Throws Error(usage) if the name is unknown, if an option is undeclared, if
+  /// the name of a state is invalid or repeated, or if marked_state is no state. Also throws Error(usage) if the value
+  /// of optim.moment_dtype or optim.main_weights is unsupported.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

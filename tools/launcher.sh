@@ -1,5 +1,5 @@
-# Functions for scripts that start ranks on this machine by the command mpirun, which may be that of Open MPI, MPICH or
-# Intel MPI. Scripts source this file.
+# Functions for scripts that start ranks on this machine by the command mpirun. This command may belong to Open MPI,
+# MPICH or Intel MPI. Scripts source this file.
 
 # Prints the beginning of the output of `mpirun --version`, in which launchers name themselves.
 launcher_version() {
@@ -40,7 +40,7 @@ set_launcher() {
   esac
 }
 
-# require_open_mpi REASON: exits if mpirun is not that of Open MPI.
+# require_open_mpi REASON: exits if mpirun does not belong to Open MPI.
 require_open_mpi() {
   if [ "$(launcher_family)" = openmpi ]; then return; fi
   echo "$(basename "$0"): mpirun is '$(launcher_version)', expected that of Open MPI (Debian: openmpi-bin): $1" >&2

@@ -38,8 +38,8 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   }
 }
 
-// Random source of a parameter's elements: one random stream for its name or, for stacked tensors, one for the name of
-// each tensor.
+// Random source of a parameter's elements: one random stream for its name or, for stacked tensors, one random stream
+// for the name of each tensor.
 class Source {
  public:
   Source(uint64_t seed, const Parameter::Spec& spec) {

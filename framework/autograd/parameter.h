@@ -20,9 +20,9 @@ using base::Placement;
 using base::Shape;
 using device::Device;
 
-/// Rule for the initial values of a parameter. Each value, before it is rounded to the dtype, depends only on the rule,
-/// the seed, the parameter's name and the element's global index, not on the parallel layout. For stacked tensors, the
-/// name and the index are those of the single tensor.
+/// Rule for the initial values of a parameter. Before it is rounded to the dtype, each value depends only on the rule,
+/// the seed, the parameter's name and the element's global index. It does not depend on the parallel layout. For
+/// stacked tensors, the name of the single tensor and the index in this tensor are used.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
   double value = 0.02;  // normal: the standard deviation (the mean is 0); constant: the value
@@ -87,9 +87,9 @@ class Parameter {
   bool trainable() const { return !spec_.frozen; }
 
   /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
-  /// than once, together with those of other parameters, or in an order that depends on data. If the weights are not in
-  /// memory, starts to gather them in the order of `stream`. hold() and use() are collective unless weights_stay(): all
-  /// ranks that share the parameters must call them for the same parameters in the same order.
+  /// than once, together with weights of other parameters, or in an order that depends on data. If the weights are not
+  /// in memory, starts to gather them in the order of `stream`. hold() and use() are collective unless weights_stay():
+  /// all ranks that share the parameters must call them for the same parameters in the same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
   /// because the next use() or hold() of another parameter may free these weights.

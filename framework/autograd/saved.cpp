@@ -19,7 +19,7 @@ class KeptTensor final : public SavedTensor {
   Tensor tensor_;
 };
 
-// True if the memory category of `t` is that of intermediate results or of data exchanged with other ranks. Other saved
+// True if `t` is in the memory category of intermediate results or of data exchanged with other ranks. Other saved
 // tensors, such as parameters, keep their category.
 bool is_intermediate(const Tensor& t) {
   const Category c = t.storage()->category();

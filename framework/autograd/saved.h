@@ -14,7 +14,7 @@ using base::require;
 using device::Stream;
 using tensor::Tensor;
 
-/// One saved tensor. get() returns a tensor that is bitwise identical to the saved one, whatever the policy.
+/// One saved tensor. With every policy, get() returns a tensor that is bitwise identical to the saved tensor.
 class SavedTensor {
  public:
   virtual ~SavedTensor() = default;

@@ -41,10 +41,10 @@ class Backward {
 
   /// Adds `gradient` to the gradient of the op's input `index`. Does nothing if this input needs no gradient.
   void accumulate(size_t index, Tensor gradient);
-  /// Like accumulate(index, gradient), for a kernel that can add its gradient to an existing one, which is cheaper than
-  /// a separate addition. The gradient has `shape` and `dtype`. `write` must compute out = gradient + so_far. `so_far`
-  /// may be `out` itself; it is undefined if there is no gradient yet. `write` is not called if the input needs no
-  /// gradient.
+  /// Like accumulate(index, gradient), for a kernel that can add its gradient to an existing gradient. This is cheaper
+  /// than a separate addition. The gradient has `shape` and `dtype`. `write` must compute out = gradient + so_far.
+  /// `so_far` may be `out` itself; it is undefined if there is no gradient yet. `write` is not called if the input
+  /// needs no gradient.
   void accumulate(size_t index, const Shape& shape, Dtype dtype,
                   const std::function<void(const Tensor& out, const Tensor& so_far)>& write);
   /// Removes and returns the gradient accumulated so far for input `index`; undefined if there is none.
@@ -148,8 +148,8 @@ class Tape {
   /// false or `out` needs no gradient. Otherwise, `out` must be the first output of the last op recorded.
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
-  /// Makes backward call `reached` after the pullbacks of all ops that are recorded after this call, and before those
-  /// of all ops that were recorded before it. Functions passed between the same two ops are called in reverse order.
+  /// Makes backward call `reached` after the pullbacks of all ops that are recorded later, and before the pullbacks of
+  /// all ops that were recorded earlier. Functions passed between the same two ops are called in reverse order.
   void at_backward(std::function<void(Replay&)> reached) { points_.push_back({nodes_.size(), std::move(reached)}); }
   /// Adds `parameters` to used_parameters(), for work that is not recorded as ops. The caller must report its
   /// contributions, because no Replay does.
@@ -241,8 +241,8 @@ class Replay {
   bool step_weights();
   /// True if weight tasks are delayed (Weights::delayed).
   bool weights_delayed() const { return weights_ == Weights::delayed; }
-  /// Calls `work` after all weight tasks of ops whose pullbacks have run, and before those of other ops. If weight
-  /// tasks are not delayed, calls it now.
+  /// Calls `work` after all weight tasks of ops whose pullbacks have run, and before the weight tasks of other ops. If
+  /// weight tasks are not delayed, calls `work` now.
   void between_weights(std::function<void()> work);
   size_t pending_weights() const { return weight_tasks_.size(); }
   /// Runs all remaining nodes, then all delayed weight tasks.
@@ -283,7 +283,7 @@ class Replay {
   std::vector<Tensor> gradients_;
   size_t next_;  // nodes [0, next_) have not run yet
   std::deque<WeightTask> weight_tasks_;
-  std::unordered_map<Parameter*, int> remaining_;  // uses of each parameter whose gradients are missing
+  std::unordered_map<Parameter*, int> remaining_;  // number of uses of each parameter that have not run backward yet
   device::SpanLog* log_ = nullptr;                 // trace of the roots' device; null: there are no roots
   std::string_view scope_, what_;
   std::optional<device::Span> span_;

@@ -6,7 +6,7 @@
 
 namespace hexad::base {
 
-/// Blocks all signals in the calling thread while this object exists, except those of faults, such as SIGSEGV. Threads
+/// Blocks all signals except fault signals, such as SIGSEGV, in the calling thread while this object exists. Threads
 /// that the calling thread starts during this time inherit the mask.
 class BlockedSignals {
  public:

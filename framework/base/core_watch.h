@@ -10,7 +10,8 @@ namespace hexad::base {
 class CoreWatch {
  public:
   /// Returns true if other threads have needed the core since this object last asked the operating system or, at the
-  /// first call, since the calling thread started. After a call that found this, returns true for 50 ms without asking.
+  /// first call, since the calling thread started. After the operating system has reported such a need, returns true
+  /// for 50 ms without asking again.
   bool is_wanted();
 
  private:
@@ -19,14 +20,15 @@ class CoreWatch {
 };
 
 /// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. If other
-/// threads needed the core at the end of the last spin, does not spin while they still need it, because the awaited
-/// thread may be one of them. Not thread-safe.
+/// threads needed the core at the end of the last spin, does not spin while this need persists, because the awaited
+/// thread may need the core, too. Not thread-safe.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
-  /// Calls ready() until it returns true or the time limit has passed. Calls it only once if other threads need the
-  /// core, and also needed it at the end of the last spin that reached the limit. Returns the last result of ready().
+  /// Calls ready() until it returns true or the time limit has passed. Calls ready() only once if other threads need
+  /// the core now and also needed it at the end of the last spin that reached the limit. Returns the last result of
+  /// ready().
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;

@@ -1,4 +1,4 @@
-// Announcement of a rank's file operations and their progress to the ranks that wait for them.
+// Reports of a rank's file operations and their progress, for other ranks that wait for this rank.
 #pragma once
 
 #include <cstdint>

@@ -15,9 +15,9 @@ namespace hexad::base {
 /// Rounds to the nearest value; ties go to the even code. Values beyond 448, including infinity, become 448. NaN
 /// remains NaN. Signs do not change.
 ///
-/// Error of a conversion for |v| <= 464: the values of adjacent codes in [2^k, 2^(k+1)] differ by 2^(k-3). If |v| >=
-/// 2^k is normal, v therefore changes by at most 2^(k-4) <= 2^-4 |v|. Below 2^-6, these values differ by 2^-9, so v
-/// changes by at most 2^-10:
+/// Error of a conversion for |v| <= 464: the values of adjacent codes in [2^k, 2^(k+1)] differ by 2^(k-3). A normal v
+/// in this range therefore changes by at most 2^(k-4) <= 2^-4 |v|. Below 2^-6, the values of adjacent codes differ by
+/// 2^-9, so v changes by at most 2^-10:
 ///
 ///     |value(code) - v| <= max(relative_error |v|, absolute_error).
 ///

@@ -1,4 +1,4 @@
-// Passes of a matrix product.
+// Matrix products of training: the forward pass and two backward passes.
 #pragma once
 
 #include <array>

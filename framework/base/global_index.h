@@ -12,8 +12,8 @@ namespace hexad::base {
 /// that are contiguous in the whole tensor and whose starts are `stride` elements apart. A default-constructed map maps
 /// every element to itself.
 struct GlobalIndex {
-  int64_t begin = 0;  // index in the piece of the first element of the range
-  int64_t first = 0;  // index in the whole tensor of the first element of the piece
+  int64_t begin = 0;  // index of the range's first element in the piece
+  int64_t first = 0;  // index of the piece's first element in the whole tensor
   int64_t run = std::numeric_limits<int64_t>::max(), stride = 0;
 
   struct Position {
@@ -36,7 +36,7 @@ struct GlobalIndex {
 
 /// Returns the map for a range of the piece `region` of a tensor of shape `global`. The range begins at element `begin`
 /// of the piece. Throws std::logic_error if the runs of the piece are not evenly spaced. This can happen only if three
-/// dimensions are divided, or if two are divided and the outer one is not dimension 0.
+/// dimensions are divided, or if two dimensions are divided and the outer dimension is not dimension 0.
 GlobalIndex global_index(const Shape& global, const Placement::Region& region, int64_t begin);
 
 }  // namespace hexad::base

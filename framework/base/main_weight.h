@@ -1,9 +1,10 @@
 // Lossless division of an f32 main weight into a bf16 weight, 16 further bits and a mark (docs/adr/0014).
 //
 // The weight is the main weight rounded to nearest even. The rest is the lower half of the main weight's bits. If the
-// rest is above half a step of bf16, the weight was rounded up (away from zero); if the rest is below, down. If the
-// rest is exactly half a step, both directions give an even weight. One more bit is then needed: the mark, which is
-// true if the weight was rounded up. AdamW stores the mark as the sign of the second moment, which is never negative.
+// rest is above half a step of bf16, the weight was rounded up (away from zero). If the rest is below half a step, the
+// weight was rounded down. If the rest is exactly half a step, the weight is even and may have been rounded in either
+// direction. One more bit is then needed: the mark, which is true if the weight was rounded up. AdamW stores the mark
+// as the sign of the second moment, which is never negative.
 //
 // The functions are always inlined, because their callers are compiled for several instruction sets and GPUs.
 #pragma once
@@ -17,7 +18,7 @@ namespace hexad::base {
   return static_cast<uint16_t>(__builtin_bit_cast(uint32_t, main) & 0xffffu);
 }
 
-/// True if a main weight is exactly between two bf16 numbers and is rounded away from zero, to the even one.
+/// True if a main weight is exactly halfway between two bf16 numbers, and rounding to even moves it away from zero.
 [[gnu::always_inline]] inline constexpr bool marked(float main) {
   return (__builtin_bit_cast(uint32_t, main) & 0x1ffffu) == 0x18000u;
 }

@@ -15,7 +15,7 @@ namespace hexad::base {
 template <class T>
 class Named {
  public:
-  /// `what` describes the objects in the message about a duplicate name.
+  /// Makes a registry of the objects `built_in`. `what` describes the objects in the message about a duplicate name.
   Named(std::string what, std::map<std::string, T> built_in) : what_(std::move(what)), all_(std::move(built_in)) {}
 
   /// Adds `thing` under the name `name`. Throws std::logic_error if the name exists already.

@@ -10,7 +10,7 @@
 
 namespace hexad::base {
 
-/// At most max_rank sizes in elements. Also used for strides in elements.
+/// Sizes of at most max_rank dimensions, in elements. A Shape can also contain strides, in elements.
 class Shape {
  public:
   static constexpr int max_rank = 6;

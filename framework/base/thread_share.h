@@ -1,4 +1,4 @@
-// Number of threads for a fraction of a rank's threads.
+// Conversion of a fraction of a rank's threads to a number of threads.
 #pragma once
 
 #include <algorithm>

@@ -16,8 +16,8 @@ std::string human_quantity(double value, std::string_view unit);
 std::string human_bytes(double bytes);
 /// Formats a duration: "850 ms", "12.3 s", "3 min 12 s", "2 h 05 min", "3 d 4 h"; "unknown" if it is not finite.
 std::string human_duration(double seconds);
-/// Formats a duration below a minute with three significant digits: "4.56 ms", "850 ms", "12.3 s". Formats a longer one
-/// like human_duration(). Unlike human_duration(), it distinguishes the durations of short steps.
+/// Formats a duration below a minute with three significant digits: "4.56 ms", "850 ms", "12.3 s". Formats a longer
+/// duration like human_duration(). Unlike human_duration(), it distinguishes the durations of short steps.
 std::string precise_duration(double seconds);
 /// Formats a share in 0..1 as a percentage: "43.2%".
 std::string human_percent(double share);

@@ -28,7 +28,7 @@ std::string nearest_powers(long double value) {
   return fmt::format("{}, {}", below, below * 2);
 }
 
-// Message of an internal error.
+// Returns the message of the internal error for a value that is not an enumerator of Constraint::Kind.
 std::string not_a_kind(Constraint::Kind kind) {
   return base::cat("[Constraint] the kind is ", static_cast<int>(kind), "; expected a Constraint::Kind");
 }

@@ -48,7 +48,7 @@ struct Constraint {
   /// empty".
   std::string legal() const;
   /// Returns the nearest positive legal numbers of divisible_by or power_of_two, for example "56, 64". A multiple that
-  /// exceeds int64_t is omitted. The result is empty for other kinds, for a power of two if the next one may exceed
+  /// exceeds int64_t is omitted. The result is empty for other kinds, for a power of two if the next power may exceed
   /// int64_t, and for a multiple if `value` itself exceeds int64_t.
   std::string nearest(long double value) const;
 };

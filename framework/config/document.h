@@ -30,7 +30,7 @@ struct Node {
   enum class Kind : uint8_t { null, scalar, list, map };
 
   Kind kind = Kind::null;
-  Position at{};        // location of the value; for a child of a map, of its key
+  Position at{};        // location of the value, or of the key if this is a child of a map
   std::string key{};    // key, if this is a child of a map; otherwise empty
   std::string text{};   // text of a scalar
   bool quoted = false;  // true for a quoted or block scalar, which is never a number, a boolean, `none` or `auto`
@@ -85,7 +85,7 @@ Document load(const std::filesystem::path& recipe, std::span<const std::string> 
 /// of a file. The text cannot include files: `include` is a key like any other.
 Document parse(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
 
-/// Applies another override of the form key.path=value to `document`. Throws the errors of load() about overrides.
+/// Applies another override of the form key.path=value to `document`. Throws like load() if the override is invalid.
 void override_key(Document& document, const std::string& text);
 
 }  // namespace hexad::config

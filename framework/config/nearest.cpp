@@ -16,8 +16,8 @@ namespace hexad::config {
 namespace {
 
 constexpr size_t most_rules = 8;  // maximum number of broken rules for which suggestions are searched
-// Number of adjacent values tried on each side. Also the largest d for which d and n / d are tried if d divides a
-// number n in the message.
+// Number of adjacent values tried on each side. Also the limit for divisors d of a number n in the message: d and n / d
+// are tried.
 constexpr int64_t neighbours = 64;
 constexpr std::string_view suggestion_mark = "; nearest";
 
@@ -40,7 +40,7 @@ class Search {
   Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
       : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
 
-  /// True if the problem is not a missing key, and is about an integer key or mentions one.
+  /// True if the problem is about an integer key or mentions an integer key, and is not a missing key.
   bool can_try(const Problems::Problem& p) const { return !p.missing && !keys_of(p, text_of(p)).empty(); }
   /// Returns a text like "56, 64" or "parallel.tp 2, 3"; empty if no value that was tried can be suggested.
   std::string values_for(const Problems::Problem& p) {
@@ -142,8 +142,8 @@ class Search {
     return below || above ? fmt::format("{}", below ? *below : *above) : "";
   }
 
-  // Among the values that mend all broken rules but break other rules, returns the nearest of those that break the
-  // fewest, for example "2, with another batch.global".
+  // Considers the values that mend all broken rules but break other rules. Returns the value that breaks the fewest
+  // rules (the nearest if several break equally few), for example "2, with another batch.global".
   std::string value_that_breaks_least(const std::string& key, const std::string& rule, const std::string& text) {
     std::string best;
     size_t fewest = SIZE_MAX;

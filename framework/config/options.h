@@ -41,7 +41,7 @@ struct OptionsOwner {
   std::string key, name;
 };
 
-/// Adds a problem for each option of `given` whose name repeats an earlier one or is not in `declared`. `given` is the
+/// Adds a problem for each option of `given` whose name repeats an earlier name or is not in `declared`. `given` is the
 /// value of the key `owner.key`.
 void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<NumberOption>& given,
                    Problems& problems);

@@ -171,7 +171,7 @@ class TreeBuilder final : public YAML::EventHandler {
 };
 
 // Returns a hint at the cause of a syntax error in line `line` (from 0) of a file: a tab in the indentation, or a wrong
-// indentation. The messages of yaml-cpp do not mention them. Returns an empty text if the cause is another one.
+// indentation. The messages of yaml-cpp do not mention these causes. Returns an empty text for any other cause.
 std::string hint_at_indentation(std::string_view text, int line, std::string_view problem) {
   for (int i = 0; i < line && !text.empty(); ++i) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
   const std::string_view blanks = text.substr(0, std::min(text.find_first_not_of(" \t"), text.size()));

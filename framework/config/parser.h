@@ -10,11 +10,11 @@
 namespace hexad::config {
 
 /// Kind of a document's source. Positions in a file are printed with a line, and positions on the command line without
-/// one.
+/// a line.
 enum class SourceKind : uint8_t { file, command_line };
 
 /// Parses one document of any kind (map, list or scalar; null if `text` has no value). Subtracts its bytes and nodes
-/// from `budget`. Throws Error(usage) with the position, for the errors of a text that load() lists.
+/// from `budget`. Throws Error(usage) with the position if the text has one of the errors that load() lists.
 Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& source, SourceKind kind,
                 Budget& budget);
 

@@ -87,7 +87,7 @@ void read_section(Context& context, const Place& place, void* value, const Type&
   SectionReader(context, inside).read(value, type);
 }
 
-/// Returns the field for the elements of a list. It lacks the limits on the size of the list.
+/// Returns the field for the elements of a list, without the limits on the size of the list.
 Field element_field(const Field& field) {
   Field out = field;
   std::erase_if(out.constraints, [](const Constraint& c) { return c.on_size(); });

@@ -76,7 +76,7 @@ std::string integer_hint(std::string_view text) {
   return "";
 }
 
-/// Number before a unit: "64K" is 64 and "K".
+/// A number and the word after it: 64 and "K" for "64K".
 struct WithUnit {
   double number;
   std::string_view unit;
@@ -286,7 +286,7 @@ std::string read_enumeration(const Node& node, void* value, const Type& type) {
   return fmt::format("must be one of {}{}", join(names), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
-// Message of an internal error in `where`.
+// Returns the message of an internal error: `type` is not a scalar kind. `where` begins the message.
 std::string not_a_scalar(std::string_view where, const Type& type) {
   return base::cat(where, " the kind of a type is ", static_cast<int>(type.kind), "; expected a scalar kind");
 }
@@ -313,7 +313,7 @@ std::string expectation(const Type& type) {
   return "must be one of " + join(names);
 }
 
-/// True if `text` is so simple that all YAML readers, including this one, certainly read it as a string without quotes.
+/// True if `text` is so simple that all YAML readers, including read_scalar(), read it as a string without quotes.
 bool is_plain_text(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '/'; };
   if (text.empty() || !letter(text[0])) return false;

@@ -93,8 +93,8 @@ std::string reference() {
 }
 
 /// Returns a text like "model.hidden: 512 -> 1024" for each key that differs, in the order of the struct. If only one
-/// struct has the key (in a list of sections or an optional section), the other value is "absent". Keys that only
-/// `after` has come last.
+/// struct has the key (in a list of sections or an optional section), the other value is "absent". Keys that occur only
+/// in `after` come last.
 template <class T>
 std::vector<std::string> differences(T before, T after) {
   return differences(&before, &after, type_of<T>);

@@ -12,7 +12,7 @@ namespace hexad::config {
 namespace {
 
 constexpr size_t longest_compared = 64;
-constexpr size_t longest_short = 2;  // letters of a word in which one edit leaves little of the word
+constexpr size_t longest_short = 2;  // maximum letters of a short word, of which one edit leaves little
 constexpr size_t longest_shown = 60;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -47,8 +47,8 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
         lower(word.front()) != lower(candidate.front()))
       continue;
     const size_t edits = edit_distance(word, candidate);
-    // A candidate is probably a different word if it needs more than one edit, and more edits than a third of the
-    // letters of the shorter word.
+    // A candidate is probably a different word if the number of edits exceeds both 1 and a third of the letters of the
+    // shorter word.
     const size_t allowed = std::max<size_t>(1, std::min(word.size(), candidate.size()) / 3);
     if (edits <= allowed && edits < fewest) {
       best = candidate;

@@ -20,7 +20,7 @@ struct ChatRole {
 struct ToolMarks {
   std::string_view before_tools, after_tools;  // around the lines of all tools, at the end of the first (system) turn
   std::string_view before_call, after_call;    // around the line of each call, at the end of the answer
-  std::string_view arguments;                  // key of the arguments of a call; its name is under "name"
+  std::string_view arguments;                  // key of a call's arguments; the tool's name is under "name"
 };
 
 struct ChatForm {

@@ -82,7 +82,8 @@ std::string read_weight(const ChatJson& message, bool& is_learned) {
   return {};
 }
 
-// Reads the texts that are not empty under other keys of a turn. Refuses other values unless they are null or empty.
+// Reads the non-empty texts under the other keys of a turn. Refuses values of other types unless they are null or
+// empty.
 std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
   if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});

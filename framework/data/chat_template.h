@@ -24,10 +24,11 @@ struct ChatTemplate {
 /// Returns the paths of the existing files that may contain templates for read_chat_template().
 std::vector<std::string> chat_template_files(const std::string& folder);
 
-/// Reads the chat template of the model in `folder`, which may also be a tokenizer file in it: chat_template.jinja, and
-/// for conversations with tools additional_chat_templates/tool_use.jinja if that exists. Without chat_template.jinja,
-/// reads chat_template of tokenizer_config.json: a text, or a list of named templates with one that is called default
-/// and possibly one that is called tool_use. Throws Error(data) if there is none, or if a file is damaged.
+/// Reads the chat template of the model in `folder`, which may also be the path of a tokenizer file in the folder.
+/// Reads chat_template.jinja and, for conversations with tools, additional_chat_templates/tool_use.jinja if it exists.
+/// Without chat_template.jinja, reads chat_template of tokenizer_config.json: a text, or a list of named templates. The
+/// list must contain the template "default" and may contain "tool_use". Throws Error(data) if there is no template, or
+/// if a file is damaged.
 ChatTemplate read_chat_template(const std::string& folder);
 
 }  // namespace hexad::data

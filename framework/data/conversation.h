@@ -37,11 +37,11 @@ class ConversationForm {
  public:
   virtual ~ConversationForm() = default;
 
-  /// Writes a whole conversation to `out`. The answers that are learned and the mark after each of them are targets of
-  /// training. Returns an empty string on success, otherwise a problem to print after the location of the conversation,
-  /// for example if the form does not write one of the turns' other texts.
+  /// Writes a whole conversation to `out`. Learned answers and the mark after each learned answer are targets of
+  /// training. Returns an empty string on success. Otherwise returns a problem to print after the location of the
+  /// conversation, for example if the form does not write an element of ChatTurn::other_texts.
   virtual std::string write(const Conversation& conversation, Document& out) const = 0;
-  /// Writes the turns before an answer, and the mark with which it begins. Returns a problem like write().
+  /// Writes the turns before an answer, and the mark that begins the answer. Returns a problem like write().
   virtual std::string write_question(const Conversation& conversation, Document& out) const = 0;
   /// Returns the mark after an answer; empty if there is none. Throws Error(data) if the form cannot write an answer.
   virtual std::string end_of_answer() const = 0;

@@ -26,8 +26,8 @@ ReadRules read_rules(const PrepareOptions& o) {
   return {.split = o.split, .records = std::move(records), .binary = o.binary};
 }
 
-// Returns the size of the batches that are passed to the threads. A batch is a single conversation if a chat template
-// writes it, because it may write megabytes.
+// Returns the size of the batches that are passed to the threads. If a chat template writes the conversations, a batch
+// is a single conversation, because the template may write megabytes.
 int64_t batch_bytes(const PrepareOptions& o) {
   return o.chat_form == model_form_name ? 1 : std::min(int64_t{256} << 10, o.shard_bytes);
 }
@@ -50,7 +50,7 @@ HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, const PrepareOpti
   return {std::clamp(asked, *least + 1, *most)};
 }
 
-// A part of one of the files.
+// A part of a file, with the index of the file.
 struct NumberedPart {
   size_t file;  // index in InputFiles::taken
   FilePart part;

@@ -14,9 +14,9 @@
 
 namespace hexad::data {
 
-/// Rule that selects held-out documents: those whose hash is below `threshold`. The threshold is the requested fraction
-/// of all hashes. If this fraction is not 0 and one of the two parts would be empty, as in a small corpus, the
-/// threshold changes by as little as necessary.
+/// Rule that selects held-out documents: a document is held out if its hash is below `threshold`. The threshold is the
+/// requested fraction of the range of hashes. If this fraction is not 0 but one of the two parts would be empty, as in
+/// a small corpus, the threshold is changed by as little as necessary.
 struct HeldOutRule {
   uint64_t threshold = 0;
 

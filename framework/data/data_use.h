@@ -13,7 +13,7 @@ namespace hexad::data {
 struct DatasetUse {
   OpenedDataset dataset;
   int64_t sequences = 0;  // number of training sequences drawn from the dataset
-  double share = 1;       // share of the sequences that the present weights divide
+  double share = 1;       // share of the sequences by the present weights of the mixture
   double epochs = 0;      // number of passes over the dataset
 };
 
@@ -26,8 +26,8 @@ std::vector<DatasetUse> dataset_uses(const TrainingData& data, int64_t sequences
 /// "data/books: 75.0% of the sequences, 1.20 epochs of 65,000 tokens in 200 documents".
 std::vector<std::string> lines_of(const std::vector<DatasetUse>& uses);
 
-/// Returns the text of a run's data.json: the data of its first `sequences` sequences, which it has used after `step`
-/// steps.
+/// Returns the text of a run's data.json. It describes the data of the first `sequences` sequences, which the run has
+/// used after `step` steps.
 std::string data_manifest(const TrainingData& data, int64_t sequences, int64_t step);
 
 }  // namespace hexad::data

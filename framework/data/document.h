@@ -24,7 +24,7 @@ struct Document {
   std::string place = {};                // file, and line or object, for messages
   bool of_model = false;                 // true: written by a model's chat template; see encode_document()
 
-  /// True if the last part that is not a mark, which belongs to the last turn with text, is a learned answer.
+  /// True if the last turn with text is a learned answer. The last part that is not a mark belongs to this turn.
   bool ends_with_answer() const {
     for (auto part = parts.rbegin(); part != parts.rend(); ++part)
       if (!part->mark) return part->answer && part->learned;

@@ -90,8 +90,8 @@ EncodedPart encode_one_by_one(const Tokenizer& tokenizer, std::string_view docum
   return encoded;
 }
 
-// Returns the bytes of the learned answers, relative to the start of the first part. The mark after an answer counts up
-// to the end of its first special token.
+// Returns the bytes of the learned answers, relative to the start of the first part. They include the mark after an
+// answer, up to the end of the mark's first special token.
 ByteRanges answers_of(const Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids,
                       std::span<const ByteRange> spans, std::span<const ChatPart> parts) {
   ByteRanges answers;
@@ -164,7 +164,7 @@ size_t targets_of_end(const Tokenizer& tokenizer, std::span<const int32_t> ids, 
 std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_view mark) {
   std::vector<int32_t> ids = tokenizer.encode_with_special(mark);
   if (any_special(tokenizer, mark)) {
-    // The tokenizer may insert a space at the beginning of a text, but a mark follows an answer.
+    // Converts the mark after an answer, because the tokenizer may insert a space at the beginning of a text.
     constexpr std::string_view answer = "a";
     const std::string text = base::cat(answer, mark);
     ByteRanges marks;

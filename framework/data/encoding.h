@@ -19,25 +19,25 @@ struct EncodedDocument {
   bool held_out = false;
 };
 
-/// Returns the number of targets among `ids`, the ids of `mark`, which is the text after an answer. The first special
+/// Returns the number of targets in `mark`, the text after an answer. `ids` are the ids of `mark`. The first special
 /// token ends an answer, so it is the last target. Without a special token, all ids are targets.
 size_t targets_of_end(const Tokenizer& tokenizer, std::span<const int32_t> ids, std::string_view mark);
 
-/// Returns the targets of `mark`, the text that a form writes after an answer: its ids when it follows the text of an
-/// answer, up to the last target. Returns nothing if `mark` is empty.
+/// Returns the targets of `mark`, the text that a form writes after an answer. They are the ids that `mark` has
+/// directly after an answer, up to the last target. Returns nothing if `mark` is empty.
 std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_view mark);
 
 /// Converts a document. A conversation is converted as a whole, as the model's own library does. Special tokens are
 /// recognised only in marks of the chat form. Token borders remain where `hexad generate` begins and ends answers:
 /// - A mark that ends an answer and has no special token is converted alone.
-/// - No token contains bytes before and after the end of an answer that no mark follows.
-/// - No token contains bytes before and after the beginning of an answer that no special token precedes.
+/// - No token extends across the end of an answer if no mark follows the answer.
+/// - No token extends across the beginning of an answer if no special token precedes the answer.
 /// The last two rules do not apply to the form of a model's chat template (Document::of_model).
 ///
 /// If `with_mask` is true, makes a loss mask. Tokens that contain a byte of an answer are targets. The end-of-document
 /// is a target if the last turn with text is an answer. All tokens of plain text are targets. If the tokenizer changes
-/// the text, for example by Unicode normalization, the bytes of its tokens are not known; with and without a mask,
-/// parts are then converted one by one. Errors of the tokenizer name the location of the document.
+/// the text, for example by Unicode normalization, the bytes of its tokens are not known. Parts are then converted one
+/// by one, with or without a mask. Errors of the tokenizer name the location of the document.
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask);
 
 }  // namespace hexad::data

@@ -167,7 +167,8 @@ class Finder {
     }
   }
 
-  /// `of_dataset` is true for the files of a prepared folder, two of which would otherwise be taken as text.
+  /// Takes, enters or skips `entry`. `of_dataset` is true for the files of a prepared folder. Otherwise, two of these
+  /// files would be taken as text.
   void look_at(const Entry& entry, bool of_dataset) {
     Status status{};
     if (::lstat(entry.path.c_str(), &status) != 0) return unreadable(entry, errno);

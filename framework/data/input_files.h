@@ -19,8 +19,8 @@ struct InputRules {
   std::string output = {};          // folder that is not read; it need not exist
   /// Shell patterns. A pattern without a slash is compared with the name of a file or folder. A pattern with a slash is
   /// compared with the path below the input and with the whole path; a leading `**/` also matches an empty path. A
-  /// pattern that ends in a slash matches only folders. Only files that match `include` are taken; if it is empty, it
-  /// has no effect. Files that match `exclude` and the contents of folders that match it are never taken.
+  /// pattern that ends in a slash matches only folders. Only files that match `include` are taken, unless `include` is
+  /// empty. Files that match `exclude` and the contents of folders that match `exclude` are never taken.
   std::vector<std::string> include = {}, exclude = {};
   bool follow_links = false;  // true: links in folders are followed; links that are inputs are always followed
   bool binary = false;        // true: files that are known to be binary are also taken

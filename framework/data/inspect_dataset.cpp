@@ -99,8 +99,8 @@ std::string source_line(const InspectedDataset& dataset) {
   return fmt::format("  made from {}:{}\n", inputs, settings);
 }
 
-// True if `record`, a member of summary.json, records the file `name` in the folder, but the file does not exist.
-// Records have a fingerprint; it is empty if there is no such part.
+// True if `record`, a member of summary.json, records the file `name` in the folder, but the file does not exist. The
+// fingerprint in a record is empty if the dataset has no such part.
 bool lacks_recorded(const OrderedJson& record, const fs::path& folder, std::string_view name) {
   const OrderedJson fingerprint = record.is_object() ? record.value("fingerprint", OrderedJson()) : record;
   return fingerprint.is_string() && fingerprint != "" && !is_file(folder / name);

@@ -23,20 +23,20 @@ struct InspectedDataset {
   std::string summary;                   // text of summary.json; empty for a single dataset, or if there is none
 };
 
-/// True if `path` is a file that begins with the magic bytes of a dataset, a file with the name of a Megatron-LM index
-/// (.idx), or a folder that contains a file with the name of a prepared dataset's file.
+/// True if `path` is a file that begins with the magic bytes of a dataset, or a file with the name of a Megatron-LM
+/// index (.idx). Also true if `path` is a folder that contains a file with the name of a file of a prepared dataset.
 bool is_dataset(const std::string& path);
 
-/// Opens a dataset for which is_dataset() returns true. Calls `warn` if the tokens were made with a tokenizer other
-/// than the one in the folder, or if summary.json is damaged, describes other parts, or records a file that is missing.
-/// Throws Error(data) if a file is damaged, or if a folder has no train.hxd. Damaged contents are detected only if
-/// `check` includes the contents; a wrong summary.json is then an error.
+/// Opens a dataset for which is_dataset() returns true. Calls `warn` if the tokens were not made with the tokenizer in
+/// the folder, or if summary.json is damaged, describes other parts, or records a file that is missing. Throws
+/// Error(data) if a file is damaged, or if a folder has no train.hxd. Damaged contents are detected only if `check`
+/// includes the contents; a wrong summary.json is then an error.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 
 /// Returns human-readable text: the path, the tokenizer, the inputs and settings of the dataset, two lines for each
-/// part, and the beginnings of up to three documents of each part. Special tokens appear by their texts, if the
-/// tokenizer has these.
+/// part, and the beginnings of up to three documents of each part. Special tokens appear as their texts if the
+/// tokenizer stores these texts.
 std::string describe(const InspectedDataset& dataset);
 /// Returns the information of describe() as a JSON object.
 std::string describe_json(const InspectedDataset& dataset);

@@ -19,8 +19,8 @@ class MixtureDivision {
     int64_t index;  // number of earlier sequences of the same part
   };
 
-  /// `weights` must not be empty. The share of each weight is rounded to a multiple of 1 / block_size. Throws
-  /// Error(usage) if a weight is not positive and finite or rounds to zero.
+  /// Divides by `weights`, which must not be empty. The share of each weight is rounded to a multiple of 1 /
+  /// block_size. Throws Error(usage) if a weight is not positive and finite or rounds to zero.
   explicit MixtureDivision(const std::vector<double>& weights);
 
   size_t parts() const { return quotas_.size(); }
@@ -48,8 +48,8 @@ struct MixtureStart {
   int64_t sequence = 0;          // index of the first sequence that the present weights divide
   std::vector<int64_t> drawn{};  // number of earlier sequences of each part; empty: 0 of each
 
-  /// Returns how many of the first `sequences` sequences of the run come from each part. `sequences` must be at least
-  /// `sequence`. Throws std::logic_error if it is not, or if `drawn` has another number of parts than the division.
+  /// Returns how many of the first `sequences` sequences of the run come from each part. Throws std::logic_error if
+  /// `sequences` is less than `sequence`, or if `drawn` has another number of parts than the division.
   std::vector<int64_t> drawn_until(int64_t sequences, const MixtureDivision& division) const;
 
   bool operator==(const MixtureStart&) const = default;

@@ -21,9 +21,9 @@ class MixtureSource final : public Source {
   };
   using Place = MixtureDivision::Place;  // `index` is the index in the part
 
-  /// The weights apply to the sequences from start.sequence on. Throws Error(usage) like MixtureDivision. Throws
-  /// std::logic_error unless there are parts, all parts are endless and have the same context, and `start` counts all
-  /// of them or none.
+  /// Combines `parts`, whose weights apply to the sequences from start.sequence on. Throws Error(usage) like
+  /// MixtureDivision. Throws std::logic_error if there are no parts, if a part is finite, if the contexts of the parts
+  /// differ, or if start.drawn is not empty and does not have one number for each part.
   explicit MixtureSource(std::vector<Part> parts, MixtureStart start = {});
 
   /// Throws std::logic_error if `index` is below start().sequence.

@@ -16,18 +16,18 @@ namespace hexad::data {
 
 class ModelForm final : public ConversationForm {
  public:
-  /// Maximum number of turns. The work for a conversation grows with its square.
+  /// Maximum number of turns. The work for a conversation grows with the square of this number.
   static constexpr size_t most_turns = 1000;
 
-  /// Parses the template. Throws Error(data) with its file and line if a part of it is not supported. A template of
-  /// conversations with tools is refused only when it is needed.
+  /// Parses the template. Throws Error(data) with the file and line if a part of the template is not supported. A
+  /// template of conversations with tools is refused only when it is needed.
   explicit ModelForm(const ChatTemplate& source);
 
   /// Finds each answer by rendering two texts: the turns before it with the beginning of an answer
   /// (add_generation_prompt), and the turns up to its end. The answer, with its tool calls, is the text that the second
-  /// adds to the first. Other texts of turns are variables of the template. Returns a problem if the template does not
-  /// contain the key of one of them, if it leaves out the calls of an answer, or if a later text does not begin with
-  /// the earlier one, because the tokens of the answer are then unknown.
+  /// rendering adds to the first. Other texts of turns are variables of the template. Returns a problem if the template
+  /// does not contain the key of one of these other texts, or if it leaves out the calls of an answer. Also returns a
+  /// problem if the second rendering does not begin with the first, because the tokens of the answer are then unknown.
   std::string write(const Conversation& conversation, Document& out) const override;
   std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;
@@ -43,7 +43,7 @@ class ModelForm final : public ConversationForm {
   const jinja::Template& template_of(const Conversation& conversation) const;
   // Returns the mark that `form` writes after an answer. Throws Error(data) if it refuses an example.
   std::string end_of(const jinja::Template& form, const jinja::Value& tools) const;
-  // `tools` is a list, or none.
+  // Renders `form` with these messages. `tools` is a list, or none.
   jinja::Text render(const jinja::Template& form, std::span<const jinja::Value> messages, const jinja::Value& tools,
                      bool begins_answer) const;
 
@@ -53,7 +53,7 @@ class ModelForm final : public ConversationForm {
   jinja::Template template_;
   std::optional<jinja::Template> tool_template_;  // for conversations that list tools; missing: template_
   Words words_, tool_words_;                      // names and other words in each template
-  std::string tool_problem_;                      // why tool_template_ cannot be used; empty: it can, or is missing
+  std::string tool_problem_;                      // reason why tool_template_ is unusable; otherwise empty
   jinja::Variables tokens_;                       // special tokens
   std::string end_, tool_end_;                    // texts that end an answer without calls; empty: not known
 };

@@ -12,7 +12,7 @@ namespace hexad::data {
 
 class NamedForm final : public ConversationForm {
  public:
-  /// `form` must outlive this object.
+  /// Uses the marks of `form`, which must outlive this object.
   explicit NamedForm(const ChatForm& form) : form_(form) {}
 
   std::string write(const Conversation& conversation, Document& out) const override;

@@ -26,8 +26,8 @@ class OrderedJobs {
   using Convert = std::function<Out(In&& item)>;
   using Take = std::function<void(Out&& result)>;
 
-  /// `workers` must outlive this object. `convert` must be thread-safe. `take` receives the results during add() and
-  /// finish(). Items are passed to the threads in batches of about `batch_bytes`.
+  /// Uses the threads of `workers`, which must outlive this object. `convert` must be thread-safe. `take` receives the
+  /// results during add() and finish(). Items are passed to the threads in batches of about `batch_bytes`.
   OrderedJobs(Workers& workers, int64_t batch_bytes, Convert convert, Take take)
       : workers_(workers),
         batch_bytes_(batch_bytes),

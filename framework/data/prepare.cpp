@@ -56,7 +56,7 @@ void check(const PrepareOptions& o) {
   if (o.workers < 1) fail(ExitCode::usage, "prepare: --workers ", o.workers, ", expected at least 1");
 }
 
-// Throws Error(data) if the tokenizer does not exist or is damaged. Called before the text is read, which takes long.
+// Throws Error(data) if the tokenizer does not exist or is damaged. Called first, because reading the text takes long.
 void check_tokenizer(const PrepareOptions& o) {
   if (o.tokenizer == "bpe" || o.tokenizer == "bytes") return;
   if (base::file_problem(o.tokenizer) == "no such file")
@@ -130,7 +130,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
 
   UnfinishedDataset unfinished(options, request);
   if (!options.force)
-    refuse_to_replace(options, request);  // another process may have finished before this one took the lock
+    refuse_to_replace(options, request);  // another process may have finished before this process took the lock
   StagedFiles staged(options.output);
   PrepareSummary summary;
   summary.resumed_documents = unfinished.documents();
@@ -146,7 +146,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
       {.held_out = options.heldout > 0, .loss_mask = !options.chat_form.empty(), .shard_bytes = options.shard_bytes});
   try {
     encode_corpus(options, corpus, scan.held_out, *tokenizer, summary.resumed_documents, workers, shards);
-  } catch (const ReadError&) {  // the next run continues, perhaps when the file can be read again
+  } catch (const ReadError&) {  // keeps the shards, because the next run may be able to read the file
     throw;
   } catch (const Error& error) {
     if (error.code() == ExitCode::data) unfinished.discard();  // a file may have changed after a part of it was encoded

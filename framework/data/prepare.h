@@ -86,9 +86,8 @@ struct PrepareProgress {
 /// - options.force is false, and `output` has a dataset, or documents of an interrupted run, that were made from
 ///   different text or with different options.
 ///
-/// Throws Error(data): inputs that are unreadable, empty or not text. The message lists the problems of all files, with
-/// the byte or line if it is known.
-/// Throws Error(resource): the output cannot be written.
+/// Throws Error(data) if inputs are unreadable, empty or not text. The message lists the problems of all files, with
+/// the byte or line if it is known. Throws Error(resource) if the output cannot be written.
 PrepareSummary prepare(
     const PrepareOptions& options,
     const std::function<void(const PrepareProgress&)>& progress = [](const PrepareProgress&) {});

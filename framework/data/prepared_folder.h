@@ -27,8 +27,8 @@ Digest request_digest(const PrepareOptions& options, Digest inputs);
 /// Returns the settings of a preparation by their names on the command line, as a JSON object.
 std::string settings_json(const PrepareOptions& options);
 
-/// Returns the settings that differ from those of an earlier preparation, for a message; "the text" if none differ.
-/// `record` is a JSON object of that preparation whose member `settings` has its settings_json().
+/// Returns the settings that were different in an earlier preparation, for a message; "the text" if none differ.
+/// `record` is a JSON object of the earlier preparation. Its member `settings` is a result of settings_json().
 std::string differences_to(const std::string& record, const PrepareOptions& options);
 
 /// Returns the text of summary.json, which lists every file that was taken or skipped.

@@ -13,8 +13,8 @@ namespace hexad::data {
 /// text, even if all letters are equal.
 inline constexpr size_t longest_piece = 128;
 
-/// Returns the length in bytes of the first piece of `text`, which must not be empty. The rules resemble those of
-/// GPT-2, but digits are grouped by three. A piece is one of:
+/// Returns the length in bytes of the first piece of `text`, which must not be empty. The rules resemble GPT-2's rules,
+/// but digits are grouped by three. A piece is one of:
 /// - a word, up to three digits or a run of punctuation, each preceded by at most one space;
 /// - one of 's 't 're 've 'm 'll 'd, if no letter follows;
 /// - a run of white space, without a last space that belongs to the next piece.

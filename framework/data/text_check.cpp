@@ -47,8 +47,8 @@ bool may_continue(std::string_view rest) {
 /// Number of bytes at the start of a text that show its encoding.
 constexpr size_t encoding_bytes = 64;
 
-/// Returns an encoding such as "UTF-16LE", recognised by a byte order mark, or by many zero bytes that are all at odd
-/// or all at even positions; empty if no encoding is recognised.
+/// Returns an encoding such as "UTF-16LE"; empty if no encoding is recognised. Signs of an encoding are a byte order
+/// mark, or many zero bytes that are all at odd or all at even positions.
 std::string_view wide_encoding(std::string_view text) {
   if (text.starts_with("\xff\xfe\0\0"sv)) return "UTF-32LE";
   if (text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32BE";

@@ -19,12 +19,12 @@ struct TextProblem {
 /// `contents` looks like UTF-16 or UTF-32.
 TextProblem check_text(std::string_view contents);
 
-/// check_text() for a text that arrives in blocks.
+/// Checks a text that arrives in blocks, like check_text().
 class TextCheck {
  public:
   /// Checks the next block. Returns the first problem of the text so far; later calls are then not allowed.
   TextProblem add(std::string_view block);
-  /// Returns the problem of a text that ends inside a character.
+  /// Returns a problem if the text ends inside a character.
   TextProblem finish() const;
 
  private:

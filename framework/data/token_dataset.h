@@ -22,8 +22,8 @@ using base::FileWork;
 /// Writes a dataset document by document. The file exists under its name only after finish().
 class TokenDatasetWriter {
  public:
-  /// Ids are stored in 2 bytes if `vocab_size` is at most 65536, otherwise in 4 bytes. If `has_loss_mask` is true,
-  /// every document must have a mask.
+  /// Creates the file. Ids are stored in 2 bytes if `vocab_size` is at most 65536, otherwise in 4 bytes. If
+  /// `has_loss_mask` is true, every document must have a mask.
   TokenDatasetWriter(std::string path, int64_t vocab_size, Digest tokenizer, bool has_loss_mask = false);
 
   /// Appends a document. `text_bytes` is the size of its text. If loss_mask[i] is 0, token i is not a training target.
@@ -68,7 +68,7 @@ class TokenDataset {
   /// Returns the path of the file with the ids.
   const std::string& path() const { return file_.path(); }
   int64_t tokens() const { return header_.tokens; }
-  /// Returns the number of documents, including empty ones, which are legal.
+  /// Returns the number of documents, including empty documents, which are legal.
   int64_t documents() const { return header_.documents; }
   /// Returns the bytes of the text; 0 for a dataset of Megatron-LM, which does not record them.
   int64_t text_bytes() const { return header_.text_bytes; }

@@ -26,7 +26,7 @@ class Tokenizer {
   /// Returns the ids of `text`, without an end-of-document. Thread-safe.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   /// Like encode(), but each special token that lies in one of the ranges `trusted` becomes its id. Only text that does
-  /// not come from users, such as that of chat templates, may be trusted.
+  /// not come from users, such as the text of chat templates, may be trusted.
   virtual std::vector<int32_t> encode_with_special(std::string_view text, const ByteRanges& /*trusted*/) const {
     return encode(text);
   }
@@ -49,8 +49,8 @@ class Tokenizer {
   /// Returns the text of `ids`: their bytes without the prefix that the tokenizer adds to a text, such as a space. The
   /// text may end inside a UTF-8 sequence. Throws Error(data) if an id is not in the vocabulary.
   std::string decode(std::span<const int32_t> ids) const;
-  /// Returns the text of `ids` after the text `before`. This is decode() if `before` is empty. Otherwise, it is the
-  /// bytes of `ids`, because the prefix that decode() removes is then text.
+  /// Returns the text of `ids` after the text `before`. If `before` is empty, the result equals decode(ids). Otherwise,
+  /// the result contains all bytes of `ids`, because the prefix that decode() removes is then text.
   std::string decode_after(std::string_view before, std::span<const int32_t> ids) const;
   /// Like decode(), but with the texts of special tokens.
   std::string decode_with_special(std::span<const int32_t> ids) const;
@@ -60,7 +60,8 @@ class Tokenizer {
   /// Returns the id of the mask token, which replaces tokens that a masked language model must predict; -1 if the
   /// vocabulary has no mask token.
   virtual int32_t mask() const { return vocab_size() - 1; }
-  /// Returns the number of ids that have text, which are the ids below this number. Only for tokenizers with a mask.
+  /// Returns the number of ids that have text. These are the ids below this number. Call it only for tokenizers with a
+  /// mask.
   int32_t text_ids() const { return vocab_size() - 2; }
   /// Returns the digest of contents(). Tokenizers with equal digests encode every text in the same way. Datasets store
   /// the digest.

@@ -17,11 +17,11 @@ namespace hexad::data {
 /// True if `value` is null, or an empty string, list or object.
 bool counts_as_missing(const ChatJson& value);
 
-/// Returns a problem such as `has the key "x", which is not supported; supported: a, b` if an object has a key that is
-/// not among `known` and whose value does not count as missing; otherwise an empty string.
+/// Returns a problem if an object has a key that is not among `known`, unless the value counts as missing. An example
+/// is `has the key "x", which is not supported; supported: a, b`. Otherwise returns an empty string.
 std::string other_key(const ChatJson& object, std::span<const std::string_view> known);
 
-/// Reads the calls under "tool_calls" of a turn. Each becomes an object {"id", "type", "function": {"name",
+/// Reads the calls under "tool_calls" of a turn. Each call becomes an object {"id", "type", "function": {"name",
 /// "arguments"}}. "id" and "type" may be missing, "name" is a text, and "arguments" is an object or a text. Keys with
 /// null count as missing. Returns an empty string on success, otherwise a problem such as `has a problem in call 2 of
 /// "tool_calls": it has the key "x", which is not supported; ...`. A call in an older format is a problem, too.

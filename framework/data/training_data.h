@@ -39,7 +39,7 @@ struct TrainingData {
 
 struct TrainingDataOptions {
   int64_t context;     // number of tokens in a sequence
-  int64_t vocab_size;  // size of the model's vocabulary; at least that of the tokenizer
+  int64_t vocab_size;  // size of the model's vocabulary; not smaller than the tokenizer's vocabulary
   uint64_t seed = 0;
   std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints that are stored in a checkpoint
   FileWork work = {};                                          // receives the progress of reads
@@ -48,10 +48,10 @@ struct TrainingDataOptions {
 
 /// Opens the data of `config`. `sources` contains the sources that data.source may name. Errors that a source throws
 /// are passed on. Throws Error(data) that names the file if a file is missing, damaged, or changed since the
-/// checkpoint. Throws Error(data) also if the number of datasets differs from that in the checkpoint, or if a dataset
-/// was made with a different tokenizer than its folder or mixture has, or has more ids than this tokenizer. Throws
-/// Error(usage) if the model's vocabulary is smaller than the tokenizer's, or if the masked-LM objective is used
-/// without a mask token or with a dataset that has a loss mask.
+/// checkpoint. Throws Error(data) also if the number of datasets differs from the checkpoint, or if the tokenizers of a
+/// mixture differ. Throws Error(data) also if a dataset was not made with the tokenizer in its folder, or has more ids
+/// than this tokenizer. Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's, or if the
+/// masked-LM objective is used without a mask token or with a dataset that has a loss mask.
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options,
                                 const Sources& sources = {});
 

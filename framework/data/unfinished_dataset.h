@@ -24,11 +24,12 @@ class UnfinishedDataset {
   /// Creates `options.output` if it does not exist. Uses the shards in its folder `unfinished` if they belong to
   /// `request`, the request_digest() of the options. Verifies the shards. A damaged shard and all later shards will be
   /// made again (see damage()). Throws:
-  /// - Error(usage) if another process is preparing a dataset in the folder, if the name of the folder is invalid, or,
-  ///   unless options.force is true, if there are complete shards of another request. With options.force, they are
-  ///   removed.
+  /// - Error(usage) if another process is preparing a dataset in the folder, or if the name of the folder is invalid.
+  ///   Also Error(usage) if there are complete shards of another request, unless options.force is true. With
+  ///   options.force, these shards are removed.
   /// - ReadError if a file exists but cannot be read, unless options.force is true.
-  /// - Error(resource) if the folder cannot be created, or if the file system has locks but cannot lock its file.
+  /// - Error(resource) if the folder cannot be created, or if the file system has locks but cannot lock the file
+  ///   `lock`.
   /// A file system without locks excludes no other process.
   UnfinishedDataset(const PrepareOptions& options, Digest request);
   /// Keeps complete shards for the next run. If there are none, or if discard() was called, removes the files of the
@@ -92,7 +93,7 @@ class ShardWriter {
     int64_t shard_bytes = int64_t{64} << 20;  // bytes of text after which a shard is complete
   };
 
-  /// `tokenizer` must outlive this object.
+  /// Writes shards to `unfinished`. `tokenizer` must outlive this object.
   ShardWriter(UnfinishedDataset& unfinished, const Tokenizer& tokenizer, Options options);
 
   void add(const EncodedDocument& document);

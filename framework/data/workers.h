@@ -17,7 +17,7 @@ class Workers {
 
   /// Starts `threads` threads, at least 1. Throws Error(resource) if the system cannot start that many threads.
   explicit Workers(int threads);
-  /// Waits for the jobs that have begun, and drops those that have not.
+  /// Waits for the jobs that have begun, and drops all other jobs.
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;

@@ -43,8 +43,9 @@ class Allocator {
  protected:
   enum class Held : uint8_t { measured, not_measured };
   enum class Live : uint8_t { listed, not_listed };
-  /// With Held::measured, the derived class must call hold() to set MemoryStats::held. With Live::listed,
-  /// largest_blocks() lists the blocks in use, at the cost of an update of a map per allocation.
+  /// Makes an allocator without blocks. With Held::measured, the derived class must call hold() to set
+  /// MemoryStats::held. With Live::listed, largest_blocks() lists the blocks in use, at the cost of an update of a map
+  /// per allocation.
   explicit Allocator(Held held = Held::not_measured, Live live = Live::listed) : measuring_(held), listing_(live) {}
 
   void count(int64_t bytes, Category category);         // a negative number counts freed bytes

@@ -43,11 +43,12 @@ class DeviceContext {
   /// True if run_lanes_on_threads() or Options::worker_lanes has requested a thread for each lane except compute.
   bool lanes_have_threads() const { return by_themselves_; }
   /// Sets whether each lane except compute has its own thread. Devices whose lanes are queues of the device ignore
-  /// this. These lanes must have no pending work. Throws std::logic_error on a meta device if `wanted` is true.
+  /// this. The lanes except compute must have no pending work. Throws std::logic_error on a meta device if `wanted` is
+  /// true.
   void run_lanes_on_threads(bool wanted);
 
-  /// Copies memory as Backend::copy describes. All copies between host and device use this function, except
-  /// those of offloaded tensors (PointwiseKernels::copy).
+  /// Copies memory as Backend::copy describes. All copies between host and device use this function, except copies of
+  /// offloaded tensors (PointwiseKernels::copy).
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) { backend_->copy(stream, to, from, bytes); }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) { backend_->fill(stream, to, byte, bytes); }
 

@@ -14,7 +14,7 @@ class Event::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;      // true if the host's part is done
-  bool expected = false;  // true if a thread has called expect() or wait() before that
+  bool expected = false;  // true if a thread called expect(), wait() or launched() before the host's part was done
   std::exception_ptr error;
   std::function<void()> wait_hook;
   std::vector<std::shared_ptr<const void>> owned;

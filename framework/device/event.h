@@ -1,4 +1,4 @@
-// Ends of operations, for which streams and threads can wait.
+// Events: streams and threads can wait for them until an operation is done.
 #pragma once
 
 #include <functional>
@@ -23,14 +23,14 @@ class DeviceMark {
 ///
 /// A host event (a transfer, a rendezvous of threads, file work) is completed by a host thread. A device event is a
 /// mark in a device's queue. The other queues of that device can wait for the mark without the host. An event has two
-/// parts if a host thread ends the operation by launching device work: first the host's part, then the device's. An
-/// example is a transfer through host memory, whose last step is a copy to the device.
+/// parts if a host thread ends the operation by launching device work: first the host's part, then the device's part.
+/// An example is a transfer through host memory, whose last step is a copy to the device.
 ///
 /// Until the host's part is done, an event owns the memory that this part reads or writes (see keep()). It owns no
 /// memory for the device's part, because the allocator of a device reuses freed memory in the order of issue.
 class Event {
  public:
-  /// State of an event, for streams and the communication engine, which complete events.
+  /// State of an event. Only streams and the communication engine use it, because they complete events.
   class State;
 
   Event() = default;
@@ -41,16 +41,17 @@ class Event {
   bool done() const;
   /// Blocks the calling thread until the event is done. Rethrows the error of the operation.
   void wait() const;
-  /// Announces that a thread will wait: calls the hook installed by on_wait(), or makes on_wait() call a later hook
-  /// immediately. Does not wait. Does nothing if the host's part is done.
+  /// Announces that a thread will wait, but does not wait. Calls the hook that on_wait() installed. If no hook is
+  /// installed yet, on_wait() later calls its hook immediately. Does nothing if the host's part is done.
   void expect() const;
-  /// Keeps `owner` alive until the host's part is done. Does nothing if that part is done, or if there is none.
+  /// Keeps `owner` alive until the host's part is done. Does nothing if that part is done, or if the event has no
+  /// host's part.
   void keep(std::shared_ptr<const void> owner) const;
   /// Calls `f` once the event is done. If the host's part is done, the calling thread waits for the device's part, if
-  /// any, and calls `f`. Otherwise the thread that completes the host's part does this.
+  /// any, and calls `f`. If the host's part is not done, the thread that completes it later waits and calls `f`.
   void then(std::function<void()> f) const;
   /// Blocks the calling thread until the host's part, if any, is done, and rethrows its error. Returns the mark of the
-  /// device's part, for which the device's queues can wait; null if there is none.
+  /// device's part, for which the device's queues can wait; null if the event has no device's part.
   std::shared_ptr<const DeviceMark> launched() const;
 
  private:
@@ -58,7 +59,7 @@ class Event {
 };
 
 /// Completes the host's part of the event. If `error` is not null, wait() rethrows it. `rest` is the mark of the
-/// device's part; null if there is none.
+/// device's part; null if the event has no device's part.
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error = nullptr,
               std::shared_ptr<const DeviceMark> rest = nullptr);
 /// Completes `state` when `event` is completed. The first wait for `state` calls event.expect().

@@ -13,7 +13,7 @@ namespace hexad::device {
 /// the rest of that range remains free. Every operation takes time logarithmic in the number of ranges.
 class FreeRanges {
  public:
-  /// Allocates `size` elements and returns the index of the first; nullopt if no range is large enough.
+  /// Allocates `size` elements and returns the index of the first element; nullopt if no range is large enough.
   std::optional<int64_t> take(int64_t size);
   /// Frees `size` elements from index `begin`, which must not be free.
   void give(int64_t begin, int64_t size);

@@ -39,7 +39,7 @@ struct MemoryStats {
   /// Returns the fraction of the peak of held memory that exceeds the peak of memory in use: gaps between blocks, and
   /// cached blocks. The result is 0 if `held` is not measured.
   double fragmentation() const;
-  /// Returns one line per category, a line for the total and, if `held` is measured, a line for it.
+  /// Returns one line per category, one line for the total and, if `held` is measured, one line for `held`.
   std::string table() const;
 };
 

@@ -26,7 +26,7 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
   if (file_ < 0)
     base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno),
                "; set offload.folder to a writable folder");
-  unlink(name.c_str());  // its space is freed when file_ is closed, even by a crash
+  unlink(name.c_str());  // the file's space is freed when file_ is closed, even by a crash
 }
 
 OffloadArena::~OffloadArena() {

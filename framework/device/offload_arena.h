@@ -11,7 +11,7 @@ namespace hexad::device {
 /// Allocates blocks in one unlinked file in `folder`. The file is mapped as shared, which lets the operating system
 /// write its pages to disk and drop them from memory. Freed blocks are merged with free neighbours, because the sizes
 /// of blocks vary from step to step with the number of rows of an expert. A block is placed in the smallest free range
-/// that is large enough. If there is none, the file grows.
+/// that is large enough. If no free range is large enough, the file grows.
 class OffloadArena : public Allocator {
  public:
   /// Throws Error(resource) if no file can be created in `folder`.
@@ -22,7 +22,7 @@ class OffloadArena : public Allocator {
 
   void* allocate(int64_t bytes, Category category) override;
   void deallocate(void* block, int64_t bytes, Category category) override;
-  /// Returns the length of the file in bytes. It never shrinks.
+  /// Returns the length of the file in bytes. The file never shrinks.
   int64_t file_bytes() const;
 
  private:

@@ -66,14 +66,14 @@ class SpanLog {
   int64_t recordings_ = 0;
   Records records_;
   std::vector<size_t> open_;                 // indices of the open spans, outermost first
-  std::vector<std::array<Event, 2>> marks_;  // the device's begin and end of each span in records_.host, or empty
+  std::vector<std::array<Event, 2>> marks_;  // the device's marks of the spans in records_.host; empty on a CPU
 };
 
-/// A span from the construction to the destruction of this object. Recorded only if the log is recording at
+/// A span from the construction to the destruction of this object. The span is recorded only if the log is recording at
 /// construction.
 class Span {
  public:
-  /// The span's name is `name`, followed by a space and `what` if `what` is not empty.
+  /// Begins a span. Its name is `name`, followed by a space and `what` if `what` is not empty.
   Span(SpanLog& log, std::string_view name, std::string_view what = {});
   ~Span();
   Span(const Span&) = delete;

@@ -28,8 +28,8 @@ class Stream {
   virtual Event record() = 0;
   /// Like record(). On the queue of a device, the event also records the time at which the device passed it.
   virtual Event record_timed() { return record(); }
-  /// True if run() returns only after the work is done. Also false for the stream of a meta device that imitates a
-  /// stream with a thread.
+  /// True if run() returns only after the work is done. Exception: false for the stream of a meta device that imitates
+  /// a stream with a thread, although its run() does the work immediately.
   virtual bool runs_at_once() const { return false; }
   /// True if the stream has a thread, which may start operations after the call that appends them has returned.
   virtual bool starts_late() const { return false; }

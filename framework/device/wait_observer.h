@@ -13,8 +13,8 @@ class WaitObserver {
   virtual void resumed() = 0;
 };
 
-/// Makes an observer receive the waits of the calling thread during the lifetime of this object. Must be destroyed on
-/// the same thread. Objects of one thread may be nested; the innermost one applies.
+/// Makes an observer receive the waits of the calling thread during the lifetime of this object. The object must be
+/// destroyed on the same thread. Objects of one thread may be nested; the innermost object applies.
 class ObservedThread {
  public:
   /// `observer` must outlive this object.

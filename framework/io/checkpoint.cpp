@@ -265,7 +265,7 @@ void Checkpoint::verify_shard(size_t shard) {
   }
   for (const TensorRecord& tensor : manifest().tensors)
     for (const Piece& piece : tensor.pieces)
-      // Throws an error that names the tensor if the damage is inside it.
+      // Throws an error that names the tensor if the damage is inside the tensor.
       if (piece.shard == shard) open_piece(tensor, piece);
   fail(ExitCode::data, shard_path(shard), ": is damaged in its header, outside of every tensor", holdings(shard));
 }

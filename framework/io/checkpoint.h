@@ -47,8 +47,8 @@ class Checkpoint {
   int64_t sequence() const { return manifest_.sequence; }
   /// Returns all files except manifest.json: shards and pages.
   std::vector<ShardRecord> files() const;
-  /// Returns the manifest with all tensors. Reads all pages that have not been read yet. Throws Error(data) if one of
-  /// them is missing or damaged.
+  /// Returns the manifest with all tensors. Reads all pages that have not been read yet. Throws Error(data) if a page
+  /// is missing or damaged.
   const Manifest& manifest() const;
 
   bool contains(std::string_view name, Kind kind) const { return find(name, kind) != nullptr; }
@@ -58,18 +58,18 @@ class Checkpoint {
 
   /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. `device` must
   /// be the host. Throws Error(data) that names the tensor, and the file or folder, if the checkpoint does not contain
-  /// the tensor, if the region is not inside it, if a piece is damaged, or if the pieces do not cover the region.
-  /// Throws Error(data) that names the file if a shard or page is missing or has the wrong length.
+  /// the tensor, if the region is not inside the tensor, if a piece is damaged, or if the pieces do not cover the
+  /// region. Throws Error(data) that names the file if a shard or page is missing or has the wrong length.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of all shards and pages, or of a share of both. Pages that other calls have read are not read
-  /// again. If there are more shares than shards, and no pages, several shares divide the pieces of each shard. Bytes
-  /// of a shard's header on which no reader depends are then not checked, because only the digest of the whole file
-  /// covers them. If there are pages, shares whose index is not below the number of shards check only pages. Throws
-  /// Error(data) that names the damaged file and, if the bytes of a tensor are wrong, the tensor.
+  /// Checks every byte of the shards and pages in `share`, by default of all shards and pages. Pages that other calls
+  /// have read are not read again. If there are more shares than shards, and no pages, several shares divide the pieces
+  /// of each shard. Bytes of a shard's header on which no reader depends are then not checked, because only the digest
+  /// of the whole file covers them. If there are pages, shares whose index is not below the number of shards check only
+  /// pages. Throws Error(data) that names the damaged file and, if the bytes of a tensor are wrong, the tensor.
   void verify(Share share = {});
   /// Makes later reads skip the digests of pieces. Call it once other ranks have verified all other shares, so that a
   /// rank reads only the bytes of its regions.

@@ -127,7 +127,7 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
   }
   Scan found = scan(Check::quick);
   check_hint(!found.good.empty() || !found.problems.empty());
-  bool skipped = false;  // true if a newer checkpoint than the current one is damaged
+  bool skipped = false;  // true if a checkpoint that was saved after `checkpoint` is damaged
   for (Checkpoint& checkpoint : found.good) {
     try {
       verify(checkpoint);
@@ -213,8 +213,8 @@ std::optional<CheckpointStore::FileVersion> CheckpointStore::version_of_manifest
   return FileVersion{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
-// Returns the remembered contents of a checkpoint's manifest. Returns null if there are none, if the manifest has
-// changed, or if another file of the checkpoint is missing or has another length.
+// Returns the remembered contents of a checkpoint's manifest. Returns null if no contents are remembered, if the
+// manifest has changed, or if another file of the checkpoint is missing or has another length.
 const CheckpointStore::Known* CheckpointStore::known_good(int64_t step) const {
   const auto found = known_.find(step);
   if (found == known_.end() || version_of_manifest(step) != found->second.manifest) return nullptr;
@@ -228,8 +228,8 @@ const CheckpointStore::Known* CheckpointStore::known_good(int64_t step) const {
   return &found->second;
 }
 
-// Returns the checkpoints that scan() would call good after a quick check, newest first. Opens only those for which
-// known_good() returns null.
+// Returns the checkpoints that scan() would call good after a quick check, newest first. Opens only the checkpoints for
+// which known_good() returns null.
 std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
   std::vector<Saved> good;
   const std::vector<int64_t> all = steps();
@@ -268,7 +268,7 @@ void CheckpointStore::clean() const {
     if (!name.starts_with(prefix) && !name.starts_with("latest"))
       continue;  // ignores files that do not belong to the store
     if (!name.ends_with(unfinished_suffix) && !name.ends_with(replaced_suffix)) continue;
-    require_current();  // otherwise, the folder may belong to a newer job
+    require_current();  // throws if a newer job, which may own the folder, has started
     const std::string leftover = folder_ + "/" + name;
     std::error_code error;
     name.ends_with(unfinished_suffix) ? remove_folder(leftover, options_.work, error) : clean_replaced(name, error);

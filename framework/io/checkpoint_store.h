@@ -39,19 +39,21 @@ struct StoreOptions {
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
-/// RunLock of the run. If StoreOptions::generation is no longer the newest of the run, these functions change no file
-/// and throw Error(usage). They repeat this check before each rename or removal of a folder. Not thread-safe.
+/// RunLock of the run. If StoreOptions::generation is no longer the newest generation of the run, these functions
+/// change no file and throw Error(usage). They repeat this check before each rename or removal of a folder. Not
+/// thread-safe.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
 
   /// Returns the checkpoint from which to continue; nullopt for `none`, and for `auto` if there are no checkpoints.
-  /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it finds, about the selection
-  /// if a newer checkpoint is bad, and about a `latest` that is unreadable, does not name an existing checkpoint, or is
-  /// missing although there are checkpoints. Throws Error(data) if the requested checkpoint is missing or bad. With
-  /// `auto`, throws Error(data) if all checkpoints are bad, because only the user may decide to start over.
+  /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it finds, and about the
+  /// selection if a newer checkpoint is bad. It also warns about `latest` if the file is unreadable, does not name an
+  /// existing checkpoint, or is missing although there are checkpoints. Throws Error(data) if the requested checkpoint
+  /// is missing or bad. With `auto`, throws Error(data) if all checkpoints are bad, because only the user may decide to
+  /// start over.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
-  /// Like find(resume, Check::quick), but a checkpoint is good only if `verify` also does not throw Error(data) for it.
+  /// Like find(resume, Check::quick), but a checkpoint is also bad if `verify` throws Error(data) for it.
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
   /// Opens the checkpoint of step `step`. Throws Error(data) if it is missing or bad.
   Checkpoint open(int64_t step, Check check) const;
@@ -60,12 +62,12 @@ class CheckpointStore {
   std::vector<int64_t> steps() const;
 
   /// Removes the remains of interrupted saves and removals. If a save was killed while it replaced a checkpoint,
-  /// restores the replaced checkpoint if there is no new one. Call it before the first save. Throws Error(resource) if
-  /// this fails.
+  /// restores the replaced checkpoint if the new checkpoint does not exist. Call it before the first save. Throws
+  /// Error(resource) if this fails.
   void clean() const;
-  /// Removes all good checkpoints except the newest `keep`, and the bad checkpoints whose step is below that of the
-  /// newest good checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Warns about
-  /// each checkpoint that cannot be removed.
+  /// Removes all good checkpoints except the newest `keep`, and all bad checkpoints with a lower step than the newest
+  /// good checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Warns about each
+  /// checkpoint that cannot be removed.
   void retain() const;
   /// Renames the checkpoint of each step N after `step` to step-N.abandoned. The run has returned to `step` (0: started
   /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
@@ -73,26 +75,27 @@ class CheckpointStore {
   /// `latest`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(resource) if a folder
   /// cannot be renamed or removed, or `latest` cannot be written or removed.
   std::vector<std::string> abandon_after(int64_t step) const;
-  /// Returns 1 + the highest sequence number of all good checkpoints; 1 if there are none.
+  /// Returns 1 + the highest sequence number of all good checkpoints; 1 if no checkpoint is good.
   int64_t next_sequence() const;
 
-  /// Calls RunGeneration::require_current() if StoreOptions::generation is set. It throws Error(usage) if a newer job
-  /// has started in the run directory.
+  /// Calls RunGeneration::require_current() if StoreOptions::generation is set. Throws Error(usage) if a newer job has
+  /// started in the run directory.
   void require_current() const;
-  /// Calls RunGeneration::while_current(write) if StoreOptions::generation is set, otherwise `write`. With a
+  /// Calls RunGeneration::while_current(write) if StoreOptions::generation is set, otherwise calls `write`. With a
   /// generation, no other job can start during the call if file locks work across machines.
   void while_current(const std::function<void()>& write) const;
 
   const std::string& folder() const { return folder_; }
   const StoreOptions& options() const { return options_; }
   std::string path(int64_t step) const;  // returns a path like "<folder>/step-00000100"
-  /// Returns the path of the folder of a save in progress: "<folder>/step-00000100.7.tmp" for generation 7, so that two
-  /// jobs never write to or remove the same folder; "<folder>/step-00000100.tmp" without a generation.
+  /// Returns the path of the folder of a save in progress: "<folder>/step-00000100.7.tmp" for generation 7, or
+  /// "<folder>/step-00000100.tmp" without a generation. With generations, two jobs never write to or remove the same
+  /// folder.
   std::string unfinished_path(int64_t step) const;
   /// Removes `folder`, which belongs to `step`, unless it does not exist. First renames it to unfinished_path(step),
-  /// replacing an existing folder. No other job uses this name. Therefore a job that another job replaces during the
-  /// removal cannot remove a folder of the other job. Throws like require_current(). Sets `error` if the folder cannot
-  /// be renamed or removed.
+  /// replacing an existing folder. No other job uses this name. If a newer job starts during the removal, this job
+  /// therefore cannot remove a folder of the newer job. Throws like require_current(). Sets `error` if the folder
+  /// cannot be renamed or removed.
   void remove_folder_of(int64_t step, const std::string& folder, std::error_code& error) const;
 
   struct Scan {

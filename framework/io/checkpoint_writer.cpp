@@ -160,7 +160,7 @@ bool CheckpointWriter::survives_power_cut() const {
 
 void CheckpointWriter::discard() const noexcept {
   try {
-    store_.require_current();  // a newer job removes `unfinished_`, and `replaced_` may belong to it
+    store_.require_current();  // a newer job removes `unfinished_`, and `replaced_` may belong to the newer job
     std::error_code error;
     remove_folder(unfinished_, store_.options().work, error);
     if (error)

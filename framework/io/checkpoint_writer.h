@@ -28,7 +28,7 @@ struct ShardItem {
 
 class CheckpointWriter {
  public:
-  /// `store` must outlive the writer. `step` is the step to save.
+  /// Makes a writer for the checkpoint of step `step`. `store` must outlive the writer.
   CheckpointWriter(const CheckpointStore& store, int64_t step);
 
   /// Creates the empty folder CheckpointStore::unfinished_path() in place of an existing one. Throws Error(resource) if
@@ -48,8 +48,8 @@ class CheckpointWriter {
   /// reported as warnings, for example if `latest` cannot be written or an old folder cannot be deleted. If the rename
   /// cannot be confirmed on disk, `latest` is not written and no older checkpoint is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
-  /// Removes this folder, unless a newer job has started in the run directory. If commit() had moved an older
-  /// checkpoint of the step aside, moves it back. Warns if this fails. Never throws.
+  /// Removes the folder of the unfinished save, unless a newer job has started in the run directory. If commit() had
+  /// moved an older checkpoint of the step aside, moves it back. Warns if this fails. Never throws.
   void discard() const noexcept;
 
  private:

@@ -9,8 +9,8 @@
 namespace hexad::io {
 
 using tensor::Tensor;
-/// Returns the row-major index of the first element that is NaN or infinite; nullopt if there is none, or if the dtype
-/// is an integer type.
+/// Returns the row-major index of the first element that is NaN or infinite; nullopt if all elements are finite, or if
+/// the dtype is an integer type.
 std::optional<int64_t> first_non_finite(const Tensor& tensor);
 
 /// Throws Error(numeric) that contains `where`, `name`, the value and its index unless all elements are finite.

@@ -84,8 +84,8 @@ inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 /// Returns the text of manifest.json, which contains a digest of its content.
 std::string manifest_to_json(const Manifest& manifest);
 /// Parses manifest.json. Throws Error(data) beginning with `where` if the text is damaged, has a newer version, or is
-/// inconsistent. Examples are a piece outside its tensor, pieces whose elements do not add up to those of the tensor,
-/// and a shard outside the folder. Does not detect pieces that overlap and leave gaps of the same size.
+/// inconsistent. Examples are a piece outside its tensor, pieces with more or fewer elements than the tensor, and a
+/// shard outside the folder. Does not detect pieces that overlap and leave gaps of the same size.
 Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// Checks a manifest before it is written. Throws Error(resource) beginning with `where` if a reader would reject
 /// `text` because of its contents or because it has more than `limit` bytes.

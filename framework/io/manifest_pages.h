@@ -12,7 +12,7 @@
 namespace hexad::io {
 
 /// Returns the name and the kind of a tensor, or of the first tensor of a page. The tensors of a manifest are sorted by
-/// them.
+/// name, then by kind.
 inline constexpr auto key_of = [](const auto& t) { return std::pair(std::string_view(t.name), t.kind); };
 
 inline constexpr const char* manifest_name = "manifest.json";
@@ -22,9 +22,10 @@ struct ManifestFile {
   std::string name, text;
 };
 
-/// Returns the files of `manifest`, which must have no pages yet; manifest.json is last. If there are several tensors
-/// with together more than `page_pieces` pieces, they are divided into pages. A page has at least one tensor, and
-/// further whole tensors as long as it has at most `page_pieces` pieces. Reports progress to `work` after each page.
+/// Returns the files of `manifest`, which must have no pages yet; manifest.json is last. If there are several tensors,
+/// and they have more than `page_pieces` pieces in total, the tensors are divided into pages. A page has at least one
+/// whole tensor. It has further whole tensors as long as it has at most `page_pieces` pieces. Reports progress to
+/// `work` after each page.
 std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces, const FileWork& work = {});
 
 /// Parses the text of page `page` of a manifest. Throws Error(data) beginning with `where` if the text does not have

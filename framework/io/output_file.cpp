@@ -13,8 +13,8 @@ using namespace base;
 
 namespace {
 constexpr size_t buffer_bytes = 1 << 20;
-// Number of newly written bytes after which push_out() waits for the bytes before them. Without these waits, the sync
-// at the end could take minutes without visible progress.
+// Number of newly written bytes after which push_out() waits until the preceding bytes are on disk. Without these
+// waits, the sync at the end could take minutes without visible progress.
 constexpr int64_t unsynced_bytes = 64 << 20;
 }  // namespace
 

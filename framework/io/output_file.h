@@ -17,7 +17,7 @@ using base::FileWork;
 /// Error(resource) that names the file, the system's reason and, once the file exists, the number of bytes written.
 class OutputFile {
  public:
-  /// Creates the file or replaces the contents of an existing one. Bytes that the system has accepted are reported to
+  /// Creates the file or replaces the contents of an existing file. Bytes that the system has accepted are reported to
   /// `work`.
   explicit OutputFile(std::string path, FileWork work = {});
   /// Closes the file. If finish() was not called, an incomplete file remains, which the caller must remove.
@@ -43,7 +43,7 @@ class OutputFile {
   std::string path_;
   FileWork work_;
   int fd_;
-  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // ends of the bytes passed to the system, in writeback, written
+  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // bytes passed to the system, being written to disk, on disk
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

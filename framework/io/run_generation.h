@@ -20,9 +20,10 @@ namespace hexad::io {
 /// short time, undetected.
 class RunGeneration {
  public:
-  /// Takes the next number of the directory, which must exist. Only the holder of the RunLock may call it. Waits up to
-  /// `patience` for a commit or start of another job. Throws Error(usage) if it does not end in that time. Throws
-  /// Error(data) if the file does not contain a number, and Error(resource) if it cannot be read or written.
+  /// Takes the next number of the directory, which must exist. Only the holder of the RunLock may call this function.
+  /// Waits up to `patience` for a commit or start of another job. Throws Error(usage) if this commit or start does not
+  /// end in that time. Throws Error(data) if the file does not contain a number, and Error(resource) if it cannot be
+  /// read or written.
   static RunGeneration take(const std::string& run_directory,
                             std::chrono::milliseconds patience = std::chrono::seconds(20));
   /// Makes the object for another rank, from the `number` that rank 0 has taken.

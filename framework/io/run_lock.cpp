@@ -74,7 +74,7 @@ void write_owner(int fd, const std::string& path, const Owner& owner) {
   if (!written) fail(ExitCode::resource, path, ": cannot be written: ", std::strerror(errno));
 }
 
-/// True if the locked file is still the file at `path`. Otherwise its former owner has removed it in the meantime.
+/// True if the locked file is still the file at `path`. False if the former owner has removed the file in the meantime.
 bool is_current(int fd, const std::string& path) {
   struct stat mine {
   }, named{};
@@ -115,8 +115,8 @@ class RunLock::Holder {
 
   const std::string& path() const { return path_; }
 
-  /// Reads the file. Returns false if this or an earlier call has found that another job has taken the lock over. A
-  /// missing or unreadable file does not count as taken over.
+  /// Reads the file. Returns false if this or an earlier call has found that another job has taken the lock over. If
+  /// the file is missing or unreadable, the lock does not count as taken over.
   bool look() {
     const Owner now = read_owner(path_);
     const std::lock_guard guard(mutex_);

@@ -44,7 +44,7 @@ class RunLock {
   ~RunLock();
 
   const std::string& path() const;
-  /// Throws Error(usage) if a renewal or require_held_now() has found that another job had taken the lock over.
+  /// Throws Error(usage) if a renewal or require_held_now() has found that another job has taken the lock over.
   void require_held() const;
   /// Like require_held(), but reads the file now. Call it before writing to files that another job may have written.
   void require_held_now();

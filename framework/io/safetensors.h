@@ -47,12 +47,12 @@ class SafetensorsFile {
 
   /// Reads a whole tensor. `device` must be the host.
   Tensor read(std::string_view name, Device device, Category category = Category::parameter) const;
-  /// Reads the rectangle of shape `size` whose first element has indices `begin`. Throws Error(data) if it is not
-  /// inside the tensor.
+  /// Reads the rectangle of shape `size` whose first element has indices `begin`. Throws Error(data) if the rectangle
+  /// is not inside the tensor.
   Tensor read_region(std::string_view name, const Shape& begin, const Shape& size, Device device,
                      Category category = Category::parameter) const;
-  /// Reads `region` into existing host memory. `out` may be strided. It must have the dtype of the tensor and the shape
-  /// region.size. Throws std::logic_error otherwise, and if the region is not inside the tensor.
+  /// Reads `region` into existing host memory. `out` may be strided. Throws std::logic_error unless `out` has the dtype
+  /// of the tensor and the shape region.size, and unless the region is inside the tensor.
   void read_into(const Tensor& out, std::string_view name, const Region& region) const;
   /// Returns the XXH3-128 digest of the tensor's bytes, as 32 hexadecimal digits.
   std::string digest(std::string_view name) const;

@@ -35,7 +35,7 @@ struct HeaderEntry {
 };
 
 struct HeaderEntries {
-  std::vector<HeaderEntry> tensors;  // sorted by offset; without gaps or overlaps, they fill the rest of the file
+  std::vector<HeaderEntry> tensors;  // sorted by offset; they fill the rest of the file without gaps or overlaps
   std::map<std::string, std::string> metadata;
 };
 
@@ -45,7 +45,7 @@ HeaderEntries parse_entries(std::string_view header, int64_t file_bytes, std::sp
                             const std::string& path);
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // sorted by offset; without gaps or overlaps, they fill the rest of the file
+  std::vector<TensorInfo> tensors;  // sorted by offset; they fill the rest of the file without gaps or overlaps
   std::map<std::string, std::string> metadata;
 };
 

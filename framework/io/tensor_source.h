@@ -11,10 +11,10 @@ namespace hexad::io {
 /// An existing tensor, or a tensor that is computed at each read. A computed tensor needs memory only while it is read.
 class TensorSource {
  public:
-  /// Converts implicitly, because an existing tensor is a source.
+  /// Makes a source from an existing tensor. Not explicit, so that callers can pass a tensor as a source.
   TensorSource(tensor::Tensor existing)
       : shape_(existing.shape()), dtype_(existing.dtype()), existing_(std::move(existing)) {}
-  /// `compute` must return a tensor of this shape and dtype.
+  /// Makes a source from a function. `compute` must return a tensor of this shape and dtype.
   TensorSource(base::Shape shape, base::Dtype dtype, std::function<tensor::Tensor()> compute)
       : shape_(shape), dtype_(dtype), compute_(std::move(compute)) {}
 

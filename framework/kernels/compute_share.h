@@ -10,7 +10,8 @@ namespace hexad::kernels {
 /// another kernel that sums in another order.
 class ComputeShare {
  public:
-  /// Sets the limit. `share` must be in (0, 1]. Within the lifetime of another object, it is a share of that limit.
+  /// Sets the limit. `share` must be in (0, 1]. Within the lifetime of another object, `share` is a share of the limit
+  /// of that object.
   explicit ComputeShare(double share);
   ~ComputeShare();
   ComputeShare(const ComputeShare&) = delete;

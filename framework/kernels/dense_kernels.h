@@ -35,10 +35,10 @@ struct MatmulKernels {
   static const MatmulKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Products like those of MatmulKernels, for E experts in one call. The weights are [E, N, D], and each expert has one
-/// group of rows. All operands have the same dtype, except that dw may be acc. Rows that belong to no group are neither
-/// read nor written. The weight gradient of an expert without rows becomes zero in mode `replace`, and does not change
-/// in mode `add`.
+/// The products of MatmulKernels, for E experts in one call. The weights are [E, N, D], and each expert has one group
+/// of rows. All operands have the same dtype, except that dw may be acc. Rows that belong to no group are neither read
+/// nor written. The weight gradient of an expert without rows becomes zero in mode `replace`, and does not change in
+/// mode `add`.
 struct GroupedMatmulKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, const GroupOffsets&, Write write)> forward;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, const GroupOffsets&, Write write)>
@@ -72,8 +72,8 @@ struct BiasKernels {
   static const BiasKernels of_reference, of_cpu, of_cuda;
 };
 
-/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), fused with additions:
-/// of the residual stream in forward, and of its gradient in backward.
+/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019). Forward first adds an
+/// addend to the residual stream x. Backward also adds the gradient of the residual stream.
 struct RmsNormKernels {
   /// Computes sum = x + addend (rounded to the dtype of x) and writes the norm of the sum to `out`. If `sum` and
   /// `addend` are undefined, `out` is the norm of x. Also computes inverse_rms[rows] (acc), which backward needs. sum
@@ -102,15 +102,15 @@ struct RmsNormKernels {
 /// the ranks between them. All ranks together have `width` columns, of which this rank has D. RmsNormKernels::backward
 /// without dx computes the gradient of the gain.
 struct SplitNormKernels {
-  /// Computes inverse_rms[T] (acc) = 1 / sqrt(squares / width + eps), where squares[T] (acc) is the sum of the squares
-  /// of all ranks' columns (PermuteKernels::row_dots), and out[T, D] = x * inverse_rms * gain. out may be x.
+  /// Computes inverse_rms[T] (acc) = 1 / sqrt(squares / width + eps) and out[T, D] = x * inverse_rms * gain. squares[T]
+  /// (acc) is the sum of the squares of all ranks' columns (PermuteKernels::row_dots). out may be x.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& squares,
               const Tensor& gain, int64_t width, double eps)>
       forward;
   /// Computes out[T] (acc) = the sum over this rank's columns of gain * dy * x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& dy, const Tensor& x, const Tensor& gain)> dots;
-  /// Computes dx = inverse_rms * (gain * dy - x * inverse_rms^2 * dots / width), where dots[T] (acc) is the sum of the
-  /// results of `dots` of all ranks. dx may be dy.
+  /// Computes dx = inverse_rms * (gain * dy - x * inverse_rms^2 * dots / width), where dots[T] (acc) is the sum over
+  /// all ranks of the results of `dots`. dx may be dy.
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& inverse_rms,
               const Tensor& dots, int64_t width)>
       input_gradient;
@@ -154,7 +154,7 @@ struct SwigluGradients {
   }
 };
 
-/// Operands of SwigluKernels::forward, which backward needs.
+/// Operands of SwigluKernels::forward that backward needs.
 struct SwigluSaved {
   Tensor gate, up;
   Tensor weights{};
@@ -162,8 +162,9 @@ struct SwigluSaved {
 };
 
 /// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row: weights[R] (acc; all 1
-/// if undefined). In an expert, a linear map follows. Applying the weights before the map is equivalent to applying
-/// them to its result, but backward then does not need that result. gate, up and their gradients may have strided rows.
+/// if undefined). In an expert, a linear map follows. Applying the weights before this map is equivalent to applying
+/// them after it. However, backward then does not need the result of the map. gate, up and their gradients may have
+/// strided rows.
 struct SwigluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
   /// Computes the gradients of the weighted product: dgate, dup and dweights[R] (acc). Also recomputes the product.
@@ -177,13 +178,13 @@ struct SwigluKernels {
 };
 
 /// First product of SwiGLU experts, and their activation. A backend may compute both in one launch, so that the
-/// activation does not read gate and up again. Results agree with those of GroupedMatmulKernels and SwigluKernels up to
-/// rounding; on a CPU, they are bitwise identical.
+/// activation does not read gate and up again. The results equal the results of GroupedMatmulKernels and SwigluKernels
+/// up to rounding. On a CPU, they are bitwise identical.
 struct GroupedSwigluKernels {
   /// Computes gate_up[R, 2 F] = x[R, D] w^T like GroupedMatmulKernels::forward, with w[E, 2 F, D]. The first F columns
   /// are gate, and the last F columns are up. From these rounded values, computes activated[R, F] = gate *
   /// sigmoid(gate) * up * weights like SwigluKernels::forward, with weights[R] (acc; all 1 if undefined). For rows that
-  /// belong to no group, `gate_up` is not written, and `activated` is undefined.
+  /// belong to no group, `gate_up` is not written, and the values of `activated` are unspecified.
   Kernel<void(Stream&, Out<Tensor> gate_up, Out<Tensor> activated, const Tensor& x, const Tensor& w,
               const GroupOffsets&, const Tensor& weights)>
       forward;

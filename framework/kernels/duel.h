@@ -41,7 +41,7 @@ class Duel {
 
   /// Returns the results of `plain`, and propagates its exceptions. Then runs a contest: both implementations run
   /// several times, and an exception ends the contest. After a contest without an exception, the stream is idle.
-  /// `terms`, the largest number of terms that are summed for an element, determines the tolerance. No contest runs if
+  /// The tolerance follows from `terms`, the largest number of terms that are summed for an element. No contest runs if
   /// `rows` is empty, after `most` contests, or after a contest that threw an exception.
   std::vector<Tensor> contest(Stream& s, const Way& plain, const Way& candidate, ContestRows rows, int64_t terms);
 
@@ -50,7 +50,7 @@ class Duel {
   const DuelScore& score() const { return score_; }
   /// Sets the winner. Callers should then use the winner's implementation, without contests.
   void decide(Winner winner) { winner_ = winner; }
-  /// Returns the winner; nullopt if it is not decided.
+  /// Returns the winner; nullopt if no winner has been set.
   std::optional<Winner> winner() const { return winner_; }
 
  private:

@@ -70,7 +70,7 @@ constexpr void for_each_entry(const F& f) {
 }
 
 /// Makes the table of a backend. `kernels_of.operator()<F>()` must return the backend's kernels of family F, for
-/// example of SwigluKernels.
+/// example F = SwigluKernels.
 template <class F>
 constexpr KernelTable table_of(const F& kernels_of) {
   KernelTable table;
@@ -80,7 +80,7 @@ constexpr KernelTable table_of(const F& kernels_of) {
   return table;
 }
 
-/// Makes a table whose entries wrap those of another table. For example, the entry matmul.forward is
+/// Makes a table whose entries wrap the entries of another table. For example, the entry matmul.forward is
 /// `Wrap<&KernelTable::matmul, &MatmulKernels::forward>::launch`.
 template <template <auto Family, auto Entry> class Wrap>
 constexpr KernelTable wrapped_table() {

@@ -11,7 +11,7 @@
 // are contiguous unless a comment allows "strided rows". Then only the last dimension must be contiguous. Rows whose
 // address and stride are multiples of 16 bytes may be processed faster. Kernels run in stream order. Operands must not
 // overlap. If a comment says that one operand "may be" another, both may be the same tensor, but not different,
-// overlapping parts of one.
+// overlapping parts of one tensor.
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,8 @@ constexpr auto enum_names(RouterScore) {
       {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
 }
 
-/// Score by which a group-limited router ranks groups of experts: the sum of the two best selection scores, or the
-/// best.
+/// Score by which a group-limited router ranks groups of experts: the sum of the two best selection scores, or the best
+/// selection score.
 enum class RouterGroupScore : uint8_t { best_two, best };
 constexpr auto enum_names(RouterGroupScore) {
   return std::to_array<std::pair<RouterGroupScore, std::string_view>>(
@@ -69,9 +69,10 @@ struct RouterKernels {
 };
 
 /// Weights of SparseMixer without its sampling (Liu et al. 2023, arXiv 2310.00811; Phi-3.5-MoE in evaluation). The
-/// candidates of slot k are all experts but those of slots 0 .. k-1. Let `best` be the largest logit of the candidates.
-/// A candidate with logit x is near if best - x <= tolerance * max(|x|, best). The weight of the slot is the softmax of
-/// its expert's logit over the near candidates and this expert. The ids of a token are in [0, E) and distinct.
+/// candidates of slot k are all experts except the experts of slots 0 .. k-1. Let `best` be the largest logit of the
+/// candidates. A candidate with logit x is near if best - x <= tolerance * max(|x|, best). The weight of the slot is
+/// the softmax of its expert's logit over the near candidates and this expert. The ids of a token are in [0, E) and
+/// distinct.
 struct SparseMixerKernels {
   /// Computes weights [T, K] (acc) from logits [T, E] (acc) and ids [T, K] (i32).
   Kernel<void(Stream&, Out<Tensor> weights, const Tensor& logits, const Tensor& ids, double tolerance)> forward;
@@ -97,9 +98,9 @@ inline int64_t tokens_of_expert(int64_t tokens, int64_t slots, int64_t experts, 
 /// Selection of tokens by experts (Zhou et al. 2022, "Mixture-of-Experts with Expert Choice Routing"). A token keeps at
 /// most K of the experts that choose it. Its other slots are empty.
 struct ExpertChoiceKernels {
-  /// Computes ids [T, K] (i32; -1: empty slot) from scores [T, E] (acc). In each scope of `scope_tokens` consecutive
-  /// tokens (the last scope may be shorter), every expert chooses tokens_of_expert(n, K, E, factor) of the n tokens of
-  /// the scope: those with the highest scores (NaN counts as -infinity; the earlier token wins a tie). A token keeps
+  /// Computes ids [T, K] (i32; -1: empty slot) from scores [T, E] (acc). A scope consists of `scope_tokens` consecutive
+  /// tokens; the last scope may be shorter. Of the n tokens of a scope, every expert chooses the tokens_of_expert(n, K,
+  /// E, factor) tokens with the highest scores (NaN counts as -infinity; the earlier token wins a tie). A token keeps
   /// the experts with its highest scores, in descending order (the lower index wins a tie). Token t is in row rows[t]
   /// (i64 [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] = -1 is padding, which is
   /// not among the n tokens. Rows without a token have only empty slots.
@@ -175,7 +176,8 @@ struct RouterLossKernels {
   static const RouterLossKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Rule by which an expert that exceeds its capacity keeps slots: those with the highest scores, or the first ones.
+/// Rule by which an expert that exceeds its capacity keeps slots: the slots with the highest scores, or the first
+/// slots.
 enum class DropRule : uint8_t { probability, position };
 constexpr auto enum_names(DropRule) {
   return std::to_array<std::pair<DropRule, std::string_view>>(
@@ -262,7 +264,7 @@ struct IndexKernels {
 /// -1 if the slot was dropped. tokens[r] (i64 [R]) is the inverse: the token of row r, or -1 if the row has no token.
 struct PermuteKernels {
   /// Computes out[r, :] = x[tokens[r], :]. Rows without a token do not change. `rows`, the inverse of `tokens`, may be
-  /// undefined. A backend may use it to read x only once.
+  /// undefined. A backend may use `rows` to read x only once.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& tokens, const Tensor& rows)> gather;
   /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :] in acc, in the order of the slots. Then adds the
   /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without weights and addends,
@@ -282,16 +284,16 @@ struct PermuteKernels {
   /// may have strided rows.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> scatter;
   /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; all 1 if undefined).
-  /// `combine_backward` computes dy in this way, but for all rows. out may be x if index[r] = r for all r.
+  /// `combine_backward` computes dy by the same formula, but for all rows. out may be x if index[r] = r for all r.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index, const Tensor& scale)> gather_weighted;
   /// Computes out[r] (acc) = <a[r, :], b[r, :]>. The order of addition depends only on the width.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
   /// `put` and `pull` copy rows to and from the windows of several ranks (comm::Windows). `window` (any dtype) is this
   /// rank's window. distances[P] (i64) are the distances in bytes from it to the windows of all ranks, multiples of 16.
-  /// runs[3, N] (i64) defines the place of each row: the rows from runs[0, n - 1] (0 for n = 0) to before runs[0, n]
-  /// are in the window of rank runs[1, n]. There, row r of R is row r + runs[2, n], counted in rows of D elements from
-  /// the window's begin. The last run ends at R. Kernels do not check that places are inside the windows, because the
-  /// windows may be in the memory of other ranks. x and out may have strided rows.
+  /// runs[3, N] (i64) defines the place of each row: rows [runs[0, n - 1], runs[0, n]) are in the window of rank
+  /// runs[1, n], and the range of n = 0 begins at row 0. There, row r of R is row r + runs[2, n], counted in rows of D
+  /// elements from the window's begin. The last run ends at R. Kernels do not check that places are inside the windows,
+  /// because the windows may be in the memory of other ranks. x and out may have strided rows.
   ///
   /// Copies x[index[r], :] to the place of each row r. If `index` (i64 [R]) is undefined, copies x[r, :].
   Kernel<void(Stream&, Out<Tensor> window, const Tensor& distances, const Tensor& runs, const Tensor& x,

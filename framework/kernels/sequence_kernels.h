@@ -48,8 +48,8 @@ struct AttentionShape {
   /// document must have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
   int64_t window = 0;  // a query sees no key that is `window` or more positions before it; 0: no window
-  /// If positive, only the first `value_size` elements of each head of v and dout may differ from zero. The others of
-  /// out and dv are then zero. Some backends do not compute them.
+  /// If positive, only the first `value_size` elements of each head of v and dout may differ from zero. The other
+  /// elements of out and dv are then zero. Some backends do not compute them.
   int64_t value_size = 0;
 };
 
@@ -142,13 +142,13 @@ struct CausalConvGradients {
 };
 
 /// Causal depthwise convolution (one filter per column), followed by SiLU. x and out are [T, N], and weight is [N, W].
-/// All have the same dtype.
+/// All three tensors have the same dtype.
 struct CausalConvKernels {
   /// Computes out[t, n] = silu(sum over j < W of weight[n, W - 1 - j] x[t - j, n]). The sum includes only rows of the
-  /// same document: those from position first[t] on (i32 [T]; undefined: all earlier rows). before[B, W - 1, N]
-  /// contains the rows before the first row of each sequence; if it is undefined, they are zero.
+  /// same document, which begins at position first[t] (i32 [T]; undefined: all earlier rows). before[B, W - 1, N]
+  /// contains the rows before the first row of each sequence. If `before` is undefined, these rows are zero.
   Kernel<void(Stream&, Out<Tensor> out, const CausalConvOperands& operands, const SequenceRows& rows)> forward;
-  /// Computes dx and, if it is defined, dbefore. Adds the gradient of the weight to dweight [N, W] (acc).
+  /// Computes dx, and also dbefore if it is defined. Adds the gradient of the weight to dweight [N, W] (acc).
   Kernel<void(Stream&, Out<CausalConvGradients> gradients, const Tensor& dout, const CausalConvOperands& operands,
               const SequenceRows& rows)>
       backward;

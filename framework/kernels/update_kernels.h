@@ -62,7 +62,7 @@ struct AdamwStep {
 ///
 /// If `weights` is bf16, `main` may instead be a bf16 tensor whose bits are the 16-bit remainders ("rests") of the main
 /// weights. Weights, rests and the signs of v then encode f32 main weights without loss (framework/base/main_weight.h).
-/// Except for the signs of v, all results are bitwise identical to those with f32 main weights.
+/// Except for the signs of v, all results are bitwise identical to the results with f32 main weights.
 ///
 /// All arithmetic is in acc, and the update of main uses m and v before they are rounded. bf16 moments are rounded
 /// stochastically (base::bf16_bits_at_random). The random bits of an element are base::random_bits(rounding_key, i),
@@ -75,8 +75,8 @@ struct AdamwSlice {
   uint32_t rounding_key = 0;
 };
 
-/// True if main contains the rests of f32 main weights. If it does, throws std::logic_error unless the weights are a
-/// separate bf16 tensor.
+/// True if main contains the rests of f32 main weights. If main contains rests, throws std::logic_error unless the
+/// weights are a separate bf16 tensor.
 bool has_rests(const AdamwSlice& slice);
 /// True if the moments are bf16. Throws std::logic_error unless both moments have the dtype of main, or both are bf16
 /// and main is f32. Rests count as f32.

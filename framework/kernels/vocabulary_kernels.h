@@ -41,9 +41,9 @@ struct CrossEntropyKernels {
   static const CrossEntropyKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Softmax cross-entropy over columns that are divided among ranks. The ranks exchange statistics between its two
-/// steps. Each exponential is computed only once. targets[T] (i32; -1: ignored) refer to the whole vocabulary, of which
-/// this rank holds columns [first, first + W).
+/// Softmax cross-entropy over columns that are divided among ranks. The computation has two steps, `start` and
+/// `finish`. The ranks exchange statistics between them. Each exponential is computed only once. targets[T] (i32; -1:
+/// ignored) refer to the whole vocabulary, of which this rank holds columns [first, first + W).
 struct SplitSoftmaxKernels {
   /// Statistics of each row of a rank's columns, which the rank sends to the other ranks. They are the rows of
   /// statistics [statistics_count, T].

@@ -70,8 +70,8 @@ struct Stopwatch {
 };
 
 // The asynchronous part of a task that its lane will issue. A lane that fails skips its remaining tasks. The
-// asynchronous part of a skipped task fails when the lane destroys the work that would have issued the task. Otherwise,
-// threads would wait for the part forever.
+// asynchronous part of a skipped task fails when the lane destroys the work that would have issued the task. Without
+// this failure, threads would wait for the part forever.
 class LatePart {
  public:
   LatePart() = default;
@@ -127,7 +127,7 @@ void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream&
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
-  const bool over = asynchronous.done();  // queried before the mark is recorded: if true, the mark is later
+  const bool over = asynchronous.done();  // queried before the mark is recorded: if true, the mark is not earlier
   if (stream.on_device())
     watch->marks.back()[1] = stream.record_timed();
   else
@@ -192,8 +192,8 @@ class Yields {
   }
 
  private:
-  // Marks all tasks before `task`, directly or through other tasks, as awaited. Returns true if one of them
-  // communicates and was not awaited before.
+  // Marks all direct and indirect predecessors of `task` as awaited. Returns true if one of them communicates and was
+  // not marked before.
   bool await(size_t task) {
     bool communicates = false;
     std::vector<size_t> open{task};
@@ -210,7 +210,8 @@ class Yields {
   }
 
   // Returns the task before which ranks without the copy `task` yield: the next task that is not a copy, if it waits
-  // for this copy. It may wait for more than the copy does. Returns `task` itself in all other cases.
+  // for this copy. That next task may wait for more communication than the copy. Returns `task` itself in all other
+  // cases.
   size_t task_of_yield(size_t task) const {
     size_t next = task;
     while (next < tasks_.size() && tasks_[next].spec.kind == TaskKind::copy) ++next;

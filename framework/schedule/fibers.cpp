@@ -34,7 +34,7 @@ std::exception_ptr error_of(const Fibers::Work& work) {
 struct Fibers::Pair {
   fiber paused{};  // the paused piece of work, or run() once `first` has ended; empty once `second` has ended
   std::exception_ptr error{};  // error of the second piece of work
-  bool given_up = false;       // true if the second piece of work is abandoned because the first one has failed
+  bool given_up = false;       // true if the second piece of work is abandoned because the first has failed
 
   void change_over() { paused = std::move(paused).resume(); }
 };

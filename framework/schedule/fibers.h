@@ -5,9 +5,9 @@
 
 namespace hexad::schedule {
 
-/// Alternates between two micro-batches of a rank: one computes while data of the other are in flight. The arrival of
-/// data never determines which piece of work continues. Therefore ranks whose pieces yield at the same points issue
-/// their collectives in the same order. All work runs on the calling thread.
+/// Alternates between two micro-batches of a rank: one micro-batch computes while data of the other are in flight. The
+/// arrival of data never determines which piece of work continues. Therefore ranks whose pieces yield at the same
+/// points issue their collectives in the same order. All work runs on the calling thread.
 class Fibers {
  public:
   using Work = std::function<void()>;
@@ -18,9 +18,9 @@ class Fibers {
 
   /// Runs `first` and `second`, beginning with `first`. `second` has a separate stack. A piece of work that calls
   /// yield() pauses until the other piece yields or ends. Returns when both have ended. If one piece throws, the other
-  /// is abandoned: it does not begin, or the yield() in which it is paused throws an exception, which the piece must
-  /// not catch. run() then rethrows the first error. Throws std::logic_error if called inside another run() of this
-  /// object.
+  /// piece is abandoned. If the other piece has not begun, it does not begin. Otherwise, the yield() in which it is
+  /// paused throws an exception, which that piece must not catch. run() then rethrows the first error. Throws
+  /// std::logic_error if called inside another run() of this object.
   void run(const Work& first, const Work& second);
   /// Pauses this piece of work and resumes the other. Does nothing outside of run() or if the other piece has ended.
   /// Must not be called while an exception is being handled, because C++ stores the state of exceptions per thread.

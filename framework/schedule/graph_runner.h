@@ -13,7 +13,7 @@ namespace hexad::schedule {
 class GraphRunner {
  public:
   virtual ~GraphRunner() = default;
-  /// Called on the rank's thread instead of execute(graph, context). `name` is the name of the pass, for example
+  /// Runs `graph` on the rank's thread in place of execute(graph, context). `name` is the name of the pass, for example
   /// "layers.0.moe forward".
   virtual void run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
 };

@@ -102,7 +102,7 @@ class Run {
     }
   }
 
-  // Returns the node whose cores the set shares; null if it shares none.
+  // Returns the node whose cores the set shares; null if it shares no cores.
   Node* node_of(size_t set) {
     if (!sets_.sharing || sets_.sharing->node[set] == CoreSharing::no_node) return nullptr;
     return &nodes_[sets_.sharing->node[set]];
@@ -141,8 +141,8 @@ class Run {
   }
 
   // Processes the jobs that have done their work at time now_. Ends them or their collectives, begins the jobs that can
-  // begin then, and updates the speeds in sets in which a queue has become active or idle. If the mean need for cores
-  // of a node has changed, also updates the node's other sets.
+  // begin then, and updates the speeds in sets in which a queue has become active or idle. If the average number of
+  // cores that the sets of a node need has changed, also updates the node's other sets.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();

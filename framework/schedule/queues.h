@@ -12,7 +12,7 @@
 namespace hexad::schedule {
 
 /// Burst of a link. A queue that rests for x seconds can save x seconds of its next jobs. Unused savings are limited to
-/// `full` seconds. They never shorten a job to less than `least` seconds.
+/// `full` seconds. Savings never shorten a job to less than `least` seconds.
 struct Burst {
   double full = 0;  // 0: rests save nothing
   double least = 0;
@@ -36,15 +36,15 @@ struct CoreSharing {
 
   std::vector<int> node;                        // node of each set; no_node: the set shares no cores
   std::function<double(size_t active)> needed;  // cores that a set needs, by the bit set of its active queues
-  /// Returns the factor by which to multiply the speed of queue `lane` in a set whose queues `active` are active, while
-  /// the sets of its node need `mean` cores on average.
+  /// Returns the factor of the speed of queue `lane` in a set. The queues `active` of this set are active, and the sets
+  /// of its node need `mean` cores on average.
   std::function<double(int lane, size_t active, double mean)> speed;
 };
 
 /// Queues in sets, such as the lanes of each rank. A set consists of `beside` adjacent queues, at most 64: [0, beside),
 /// [beside, 2 beside) and so on. A queue is active while its current job has work left. While the queues in the bit set
-/// `others` of the same set are active, queue `lane` of the set has speed(lane, others); 1 is full speed. If `speed` is
-/// null, this speed is 1. `sharing` multiplies it by another factor.
+/// `others` of the same set are active, queue `lane` of the set runs at the speed speed(lane, others), where 1 is full
+/// speed. If `speed` is null, all speeds are 1. `sharing` multiplies these speeds by another factor.
 struct QueueSets {
   int sets;
   int beside = 1;
@@ -59,9 +59,9 @@ struct JobTimes {
 
 /// Simulates the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its
 /// collective occupies its queue but does not slow other queues. The simulation of n jobs takes about n log n steps.
-/// If sets share cores, it takes more, because a change in one set may update all sets of its node. Throws
-/// std::logic_error if a set has more than 64 queues, if a queue is out of range, if a job without a queue takes time,
-/// or if CoreSharing::node does not have one entry for each set.
+/// If sets share cores, the simulation takes more steps, because a change in one set may update all sets of its node.
+/// Throws std::logic_error if a set has more than 64 queues, if a queue is out of range, if a job without a queue takes
+/// time, or if CoreSharing::node does not have one entry for each set.
 JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
 
 }  // namespace hexad::schedule

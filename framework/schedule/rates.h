@@ -51,10 +51,10 @@ class LaneSet {
 
 struct Rates {
   ByGemmPass<TimeCurve> compute{};  // time of one matrix product, by its FLOPs
-  ByGemmPass<TimeCurve> dense{};    // the same for Cost::dense; an empty curve: as in `compute`
+  ByGemmPass<TimeCurve> dense{};    // used if Cost::dense is true; if a curve is empty, its counterpart in `compute`
   TimeCurve copy{};                 // time of a copy, by its bytes
 
-  /// Measured time of a collective or a send in one kind of group, without other load on the machine.
+  /// Measured time of a collective or a send in one kind of group, while the machine has no other load.
   struct Link {
     TaskKind kind;
     std::string group;  // name of the group (Cost::group), for example "ep" or "tp"
@@ -89,33 +89,34 @@ struct Rates {
   std::vector<Slowdown> slowdowns{};
 
   /// Speeds of matrix products if no other lane is active. Entry i is the speed on i + 1 of the rank's threads,
-  /// relative to all threads. The last entry is 1.
+  /// relative to the speed on all threads. The last entry is 1.
   std::vector<double> speed_of_threads{1};
-  /// Returns the speed of products on the fraction `share` of the threads, relative to all threads.
+  /// Returns the speed of products on the fraction `share` of the threads, relative to the speed on all threads.
   double speed_of_share(double share) const;
 
   /// Cores that the ranks of a node share; none: each rank works as fast as during the measurement.
   std::optional<SharedCores> cores{};
 
-  /// Returns the speed of `lane` while the lanes `beside` are active; see Slowdown. This is the measured value for
-  /// exactly this set of lanes, if there is one. Otherwise, 1/alpha - 1 is the sum of the delays 1/alpha - 1 of the
-  /// single lanes (zero for a lane that was not measured). The result is exact if all lanes share one resource equally.
-  /// In general, it lies between the smallest single alpha (each lane uses a different resource) and the product of all
-  /// single alphas (each lane slows the remainder). `capped` is true if the compute lane, which is `lane` or in
-  /// `beside`, leaves threads to the other lanes. If no such value was measured, uses one measured without `capped`.
+  /// Returns the speed of `lane` while the lanes `beside` are active; see Slowdown. Returns the measured value for
+  /// exactly this set of lanes, if there is such a value. Otherwise, estimates alpha: 1/alpha - 1 is the sum of the
+  /// delays 1/alpha - 1 of the single lanes (zero for a lane that was not measured). The result is exact if all lanes
+  /// share one resource equally. In general, it lies between the smallest single alpha (each lane uses a different
+  /// resource) and the product of all single alphas (the slowdowns multiply). `capped` is true if the compute lane,
+  /// which is `lane` or in `beside`, leaves threads to the other lanes. If no such value was measured, uses a
+  /// value that was measured without `capped`.
   double alpha(Lane lane, LaneSet beside, bool capped = false) const;
 
-  /// Returns the link that is listed for these arguments; null if there is none.
+  /// Returns the link in `links` with these properties; null if there is no such link.
   const Link* find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const;
-  /// Returns the seconds of a task while no other lane is active. They are the sum of the times of its matrix products
-  /// (which share its FLOPs equally, at the speed of its share of the threads), of its copied bytes and of its
-  /// transferred bytes. Throws base::Error(usage) if a measurement is missing, or if a task that is not communication
-  /// transfers bytes.
+  /// Returns the seconds of a task while no other lane is active. They are the sum of the times of its matrix products,
+  /// of its copied bytes and of its transferred bytes. The products share its FLOPs equally, and run at the speed of
+  /// its share of the threads. Throws base::Error(usage) if a measurement is missing, or if a task that is not
+  /// communication transfers bytes.
   double seconds(const TaskSpec& task) const;
   /// Returns the burst of the task's link, in seconds; 0 if the task transfers no bytes.
   double burst_of(const TaskSpec& task) const;
   /// Returns the seconds of a task whose transfer fits in the burst of its link. The transfer then takes as long as the
-  /// smallest measured one. Throws like seconds().
+  /// smallest measured transfer. Throws like seconds().
   double seconds_in_burst(const TaskSpec& task) const;
 
   /// Throws base::Error(usage) if a value is out of range:
@@ -129,8 +130,8 @@ struct Rates {
   void check() const;
 
   /// Returns rates of a simple machine, for use without measurements. Each rank has one core of a server processor.
-  /// Ranks on one node communicate over shared memory, and nodes over gigabit Ethernet. The rates are suitable for
-  /// comparing schedules, not for predicting seconds.
+  /// Ranks on one node communicate over shared memory, and nodes communicate over gigabit Ethernet. The rates are
+  /// suitable for comparing schedules, not for predicting seconds.
   static Rates defaults();
 };
 

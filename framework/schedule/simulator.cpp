@@ -55,9 +55,9 @@ int capped_threads(std::span<const TaskGraph* const> graphs, int threads) {
   return base::threads_of_share(threads, share);
 }
 
-// Returns the cores that a rank needs: one for each thread of a computation, plus those of a copy (with Drive::caller,
-// one for each thread of the rank's kernels, otherwise one). A rank that neither computes nor copies needs
-// `cores.waiting`.
+// Returns the cores that a rank needs: one core for each thread of a computation, plus the cores of a copy. With
+// Drive::caller, a copy needs one core for each thread of the rank's kernels, otherwise one core. A rank that neither
+// computes nor copies needs `cores.waiting`.
 CoreNeeds needs_of(std::span<const TaskGraph* const> graphs, const SharedCores& cores, Drive drive) {
   const auto has = [](size_t active, int queue) { return (active >> queue & 1) != 0; };
   constexpr int compute = static_cast<int>(Lane::compute), copy = static_cast<int>(Lane::copy);

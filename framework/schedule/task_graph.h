@@ -61,14 +61,14 @@ struct TaskSpec {
   Cost cost{};
   TaskKind kind = TaskKind::compute;
   /// True if the lane issues the task when the lane reaches it; false if the issuing thread issues the task in advance.
-  /// A task allocates its tensors when it is issued. If issued late, it can reuse memory that earlier tasks have freed.
-  /// Has an effect only if the lane has its own thread.
+  /// A task allocates its tensors when it is issued. A task that is issued late can therefore reuse memory that earlier
+  /// tasks have freed. The flag has an effect only if the lane has its own thread.
   bool issued_late = false;
 };
 
 /// Function that starts the work of a task on the stream of its lane. The returned event marks the end of the part that
-/// does not run on the stream, such as a collective. It is a default event if there is no such part. The task is done
-/// when both parts are done.
+/// does not run on the stream, such as a collective. It is a default-constructed event if there is no such part. The
+/// task is done when both parts are done.
 using TaskWork = std::function<Event(Stream&)>;
 
 struct Task {

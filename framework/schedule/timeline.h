@@ -49,8 +49,8 @@ struct Timeline {
 /// clock. Throws std::logic_error if `times` does not have one entry for each task.
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin = {});
 
-/// Returns Timeline::total() of the prediction divided by that of the measurement. Above 1, the prediction was too
-/// high. Returns 1 if both are zero.
+/// Returns the predicted total time divided by the measured total time (Timeline::total()). If the result is above 1,
+/// the prediction was too high. Returns 1 if both times are zero.
 double prediction_ratio(const Timeline& predicted, const Timeline& measured);
 
 }  // namespace hexad::schedule

@@ -1,4 +1,5 @@
-// Writing of bytes. The caller decides whether an error, such as a full disk or a closed pipe, ends the job.
+// Functions that write bytes to files and pipes. The caller decides whether an error, such as a full disk or a closed
+// pipe, ends the job.
 #pragma once
 
 #include <filesystem>

@@ -28,8 +28,8 @@ std::string text_if_known(double value, std::string (*text)(double)) {
   return std::isfinite(value) ? text(value) : "–";
 }
 
-/// Returns a short form such as "2 ranks: dp 2, ep 2" of SweepRun::layout, which contains mesh::Layout::to_string().
-/// Sizes of one and the words "horizontal" and "vertical" are omitted.
+/// Shortens SweepRun::layout, a text from mesh::Layout::to_string(), for example to "2 ranks: dp 2, ep 2". Omits sizes
+/// of one, and the words "horizontal" and "vertical".
 std::string short_layout(const std::string& layout) {
   static const std::regex mesh("(\\S+) (\\d+)(?= x | \\| | \\()");
   const size_t colon = layout.find(": "), end = layout.find(')');
@@ -118,7 +118,7 @@ std::string speed_table(const Sweep& sweep) {
 }
 
 /// Returns a notice with the reasons why runs are not finished, for at most eight runs; empty if no run has a reason. A
-/// run of unknown state has none; the table of results shows that its state is unknown.
+/// run of unknown state has no reason, but the table of results shows that the state is unknown.
 std::string trouble_notice(const Sweep& sweep) {
   constexpr size_t most = 8;
   std::string lines;

@@ -9,9 +9,9 @@
 
 namespace hexad::telemetry {
 
-/// Writes the page: tables of the runs and of their speeds, line charts with a common legend, a chart of the times of a
-/// step, and the differences from the recipe of the first run. Throws base::Error: usage if `charts` is empty, resource
-/// if the file cannot be written.
+/// Writes the page. It contains tables of the runs and of their speeds, line charts with a common legend, and a chart
+/// of the times of a step. It also lists the differences from the recipe of the first run. Throws base::Error: usage if
+/// `charts` is empty, resource if the file cannot be written.
 void write_comparison(const Sweep& sweep, const std::filesystem::path& output,
                       std::string_view charts = chart_library());
 

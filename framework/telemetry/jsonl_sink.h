@@ -13,7 +13,8 @@ namespace hexad::telemetry {
 ///
 /// on_start() truncates the file to the records up to `first_step`, because later steps will be computed again. For a
 /// new run (first_step 0), the file becomes empty. An incomplete last line is also removed. A run that had already
-/// finished its last step evaluates that step again. The new evaluation of `first_step` replaces the existing ones.
+/// finished its last step evaluates that step again. The new evaluation of `first_step` replaces the existing
+/// evaluations of this step.
 class JsonlSink : public MetricsSink {
  public:
   explicit JsonlSink(std::filesystem::path path) : path_(std::move(path)) {}

@@ -36,10 +36,10 @@ struct AdviceMetrics {
   std::string schedule = {};  // name of the advised schedule; empty if `verdict` is "none"
   std::string verdict = {};   // "right", "wrong", or "none": there is no comparison
   std::string reason = {};    // reason of the verdict "none", otherwise empty
-  double slower = 0;          // time of the advised schedule over that of the chosen one, minus 1
+  double slower = 0;          // time of the advised schedule / time of the chosen schedule - 1
   bool measured = false;      // true if `slower` compares measured times, false if it compares predictions
 };
-/// Choice of the MoE layers' schedule, in the step that made it.
+/// Schedule that a step has chosen for the MoE layers.
 struct ChoiceMetrics {
   std::string schedule;
   double measured_seconds = 0;  // seconds of one layer's passes, median of the trials; 0: there was no trial
@@ -61,8 +61,9 @@ struct StepMetrics {
                                       // recomputation
   double mfu = 0;                     // fraction of the peak known at this step; read_metrics() corrects it
   double peak_flops_per_second = 0;   // train.peak_flops, or the highest rate measured so far; summed over ranks
-  /// Bytes by allocation category, each on the rank with the highest peak. "total" is the peak of the sum without
-  /// "offload". "held" is the memory that the allocator holds, used or unused, and is absent if it is not measured.
+  /// Peak bytes of each allocation category, on the rank where this category has the highest peak. "total" is the peak
+  /// of the sum of all categories but "offload". "held" is the peak of the memory that the allocator holds, used or
+  /// unused, and is absent if it is not measured.
   std::map<std::string, int64_t> memory_peak_bytes;
   double aux_loss = 0;
   double z_loss = 0;
@@ -70,8 +71,8 @@ struct StepMetrics {
   double dropped_fraction = 0;  // fraction of token-expert pairs that were dropped, 0 .. 1
   double shadowed_experts = 0;  // number of hot experts, mean over MoE layers, micro-batches and ranks
   CommByClass comm;             // traffic during this step only
-  /// Number of copies of device memory to the host that rank 0 requested since the metrics of the previous step, by the
-  /// name of the read. Empty on the CPU.
+  /// Number of copies from device memory to the host, by the name of the read (tensor/host_read.h). Counts the copies
+  /// that rank 0 has requested since the metrics of the previous step. Empty on the CPU.
   std::map<std::string, int64_t> host_reads;
   int64_t skipped_steps = 0;  // cumulative number of steps without an update, because values were not finite or there
                               // were no targets

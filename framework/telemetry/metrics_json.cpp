@@ -197,8 +197,8 @@ bool has_dense_layers(const StepMetrics& s) {
   return std::ranges::any_of(s.expert_load, [](const auto& row) { return row.empty(); });
 }
 
-/// Older versions of this program wrote no rows for layers without experts. Adds these rows to steps of such a version
-/// if the run was resumed by a newer one.
+/// Older versions of this program wrote no rows for layers without experts. Adds these rows to the steps of an older
+/// version if a newer version resumed the run.
 void add_dense_layers(std::vector<StepMetrics>& steps) {
   const auto complete = std::ranges::find_if(steps, has_dense_layers);
   if (complete == steps.end()) return;
@@ -339,7 +339,7 @@ MetricsRecord parse_json_line(std::string_view line) try {
 }
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
-  // Refuses pipes and devices, to which a sink may write: they contain nothing to read, or never end.
+  // Refuses pipes and devices. A sink may write to them, but they contain nothing to read, or never end.
   if (const std::string problem = base::file_problem(path.string()); problem == "no such file")
     base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no such file; expected the metrics of a run");
   else if (!problem.empty())

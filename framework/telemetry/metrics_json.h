@@ -1,8 +1,8 @@
-// metrics.jsonl: one JSON object per line. Each has a "kind" (step, evaluation, save) and a "time" (UTC). Lines of
-// older versions of this program have no "kind". They are identified by a key that the other kinds lack: "loss" (step),
-// "eval_loss" (evaluation) or "checkpoint_bytes" (save). If there were no targets, the loss is null. JSON has neither
-// NaN nor infinity. They are written as the strings "NaN", "Infinity" and "-Infinity", which Python's float() and
-// JavaScript's Number() parse.
+// metrics.jsonl: one JSON object per line. Each object has a "kind" (step, evaluation, save) and a "time" (UTC). Lines
+// of older versions of this program have no "kind". They are identified by a key that the other kinds lack: "loss"
+// (step), "eval_loss" (evaluation) or "checkpoint_bytes" (save). If there were no targets, the loss is null. JSON has
+// neither NaN nor infinity. These values are written as the strings "NaN", "Infinity" and "-Infinity", which Python's
+// float() and JavaScript's Number() parse.
 #pragma once
 
 #include <filesystem>
@@ -30,8 +30,8 @@ struct MetricsHistory {
 
 /// Reads a file whose last line may be incomplete after a crash. Unknown keys are ignored, and missing keys have their
 /// defaults. The MFU of a step is corrected if a higher peak was measured later, before the next start of the program
-/// or of a stage. Loads of experts that an older program wrote get the empty rows of layers without experts if a later
-/// step has such rows. Throws base::Error(data) if `path` is not a regular file that can be opened.
+/// or of a stage. If a later step has empty rows for layers without experts, such rows are added to the expert loads
+/// that an older program wrote. Throws base::Error(data) if `path` is not a regular file that can be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 
 /// Contents of one line; monostate if the line cannot be read.

@@ -18,7 +18,7 @@ std::string escaped(std::string_view text);
 /// std::logic_error if there is no part of that name, or if "{{" has no "}}".
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
 
-/// Returns the median of `member` over the steps in which it is finite, or NaN if there are none.
+/// Returns the median of `member` over the steps with a finite value, or NaN if there are no such steps.
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member);
 
 /// Throws Error(usage) if `charts` is empty, because the program was built without the chart library. The message says

@@ -9,7 +9,7 @@
 
 namespace hexad::telemetry {
 
-/// Times of one rank in one step, in seconds. Time in which the rank does not wait in communication is its own work:
+/// Times of one rank in one step, in seconds. While the rank does not wait in communication, it does its own work:
 /// computation, data, files.
 struct RankTime {
   double step_seconds = 0;
@@ -31,11 +31,11 @@ struct RankTimes {
     double own_seconds = 0, waited_seconds = 0;
     bool operator==(const Rank&) const = default;
   };
-  std::vector<Rank> slowest;  // sorted by descending time of their own work
+  std::vector<Rank> slowest;  // sorted by own_seconds, largest first
   bool operator==(const RankTimes&) const = default;
 };
 
-/// Summarises the times of ranks 0, 1, ... Lists the slowest min(ranks, RankTimes::listed) of them.
+/// Summarises the times of ranks 0, 1, ... Lists the slowest ranks, at most RankTimes::listed.
 RankTimes rank_times(std::span<const RankTime> ranks);
 
 /// Finds ranks whose own work is slow. Over a window of steps, the median of a rank's own work is compared with the

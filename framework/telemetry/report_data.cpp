@@ -63,7 +63,8 @@ std::vector<double> cumulative_seconds(const std::vector<StepMetrics>& steps) {
   return seconds;
 }
 
-/// Returns all names that occur in any step. A name that appears late then also has a value in the first step.
+/// Returns all names that occur in any step. Each name gets a column with a value for every step, even if it occurs
+/// only in later steps.
 template <class Map>
 std::set<std::string> names(const std::vector<StepMetrics>& steps, Map StepMetrics::*member) {
   std::set<std::string> out;
@@ -169,7 +170,8 @@ Json expert_data(const Table& table) {
   return out;
 }
 
-/// Evaluations of the same text, which are the points of one curve. Texts with the same three numbers count as one.
+/// Evaluations of the same text, which are the points of one curve. Texts are assumed to be the same if their three
+/// numbers are equal.
 struct HeldoutCurve {
   int64_t sequences, of_sequences, tokens;
   std::vector<EvalMetrics> points{};
@@ -194,8 +196,8 @@ std::vector<HeldoutCurve> heldout_curves(const std::vector<EvalMetrics>& evals) 
   return curves;
 }
 
-/// Returns the columns of a curve. Tokens and time are those of the last training step at or before each evaluation; 0
-/// if there is none.
+/// Returns the columns of a curve. Tokens and time belong to the last training step at or before each evaluation; 0 if
+/// there is no such step.
 Json columns_of(const HeldoutCurve& curve, const MetricsHistory& history, const std::vector<double>& seconds) {
   Json step = Json::array(), tokens = Json::array(), time = Json::array(), loss = Json::array(), bits = Json::array();
   for (const auto& e : curve.points) {

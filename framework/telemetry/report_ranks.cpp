@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t most_rows = 8;
 
-/// Times of one rank in those steps that list it among the slowest ranks.
+/// Times of one rank in the steps that list this rank among the slowest ranks.
 struct Record {
   int rank = 0;
   size_t slowest = 0;  // number of steps in which this rank was the slowest

@@ -35,7 +35,8 @@ struct Sweep {
 /// parallel.tp" or "3 runs of one recipe". If there is only one run, returns its name.
 std::string title_of(const Sweep& sweep);
 
-/// Returns the model FLOP/s per rank of a run divided by those of the first run; NaN if either is unknown.
+/// Returns a run's model FLOP/s per rank, divided by the model FLOP/s per rank of the first run; NaN if either value is
+/// unknown.
 double efficiency(const Sweep& sweep, size_t run);
 
 /// Returns the classes of traffic that sent bytes in any run, in the order in which reports show them.

@@ -102,7 +102,7 @@ void TensorboardSink::on_start(const RunInfo& run) {
   file_ = AppendFile(folder_ / fmt::format("events.out.tfevents.{:010}.{}.{}", seconds, host_name(), ::getpid()));
   file_.append(tensorboard_record(new_event(0).bytes(event_field::file_version, "brain.Event:2").str()));
   const std::string session = Message().varint(session_field::status, session_field::start).str();
-  // A START event makes TensorBoard discard all points from its step on.
+  // A START event makes TensorBoard discard all points from the step of the event on.
   file_.append(tensorboard_record(new_event(run.first_step + 1).bytes(event_field::session_log, session).str()));
 }
 

@@ -10,8 +10,8 @@
 namespace hexad::telemetry {
 
 /// Writes `folder`/events.out.tfevents.SECONDS.HOST.PID, with one event for each step and for each evaluation that has
-/// a loss. A resumed run writes another file. An event at its start makes TensorBoard discard the later steps of
-/// earlier files.
+/// a loss. A resumed run writes another file. An event at the start of this file makes TensorBoard discard the later
+/// steps of earlier files.
 class TensorboardSink : public MetricsSink {
  public:
   explicit TensorboardSink(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -18,16 +18,16 @@ enum class Stuck : uint8_t {
 /// read is no error (see Stuck).
 class TextOutput {
  public:
-  /// Writes to `fd`: 1 or 2, or any in tests. is_terminal() is true if `fd` is a terminal and TERM is not "dumb". Under
-  /// Open MPI's mpirun, `fd` may be a pipe instead, if the output of mpirun itself is a terminal.
+  /// Writes to `fd`, which is 1 or 2, or any descriptor in tests. is_terminal() is true if `fd` is a terminal and TERM
+  /// is not "dumb". Under Open MPI's mpirun, `fd` may be a pipe instead, if the output of mpirun itself is a terminal.
   explicit TextOutput(int fd, Stuck stuck = Stuck::wait);
   bool is_terminal() const { return terminal_; }
   /// Returns the current number of columns of the terminal; 80 if it is unknown. The terminal may be resized between
   /// calls.
   int width() const;
   void write(std::string_view text);
-  /// Throws std::system_error if text was dropped for another reason than the end of its reader, for example a full
-  /// device. Call it for output that is the result of a command.
+  /// Throws std::system_error if text was dropped, for example because the device is full. Does not throw if the reader
+  /// has ended. Call it for output that is the result of a command.
   void require_written() const;
 
  private:

@@ -43,7 +43,7 @@ class GzipFile {
   }
 
  private:
-  // Names the system's reason. zlib sets no errno if it fails for lack of memory.
+  // Reports the system's reason. If zlib fails for lack of memory, it does not set errno.
   [[noreturn]] void fail() const {
     const std::string reason = errno != 0 ? base::cat(": ", std::strerror(errno)) : std::string();
     base::fail(base::ExitCode::resource, "cannot write the trace ", path_.string(), reason);

@@ -35,9 +35,9 @@ struct TraceRecords {
   std::vector<TraceCounter> counters;
 };
 
-/// Moves events that overlap partly to other lanes. A row can show an event inside another, but not two that overlap
-/// partly. The name of the later event's new lane is the name of its old lane followed by `mark`. A second new lane of
-/// the same old lane also has " 2" at the end, a third " 3", and so on.
+/// Moves events that overlap partly to other lanes. A row can show an event inside another event, but not two events
+/// that overlap partly. The name of the later event's new lane is the name of its old lane followed by `mark`. A second
+/// new lane of the same old lane also has " 2" at the end, a third " 3", and so on.
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
 
 /// Writes a gzip-compressed file in Chrome's JSON trace format to `path` (".json.gz"). Ranks become processes, and

@@ -15,7 +15,7 @@ class DeviceAccess {
  public:
   static void* raw(const Tensor& t) { return t.device_raw(); }
   static std::byte* begin(const Storage& s) { return s.begin(); }
-  /// Returns a tensor u8 [bytes] on `device` that does not own its memory. A library has allocated this memory, and it
+  /// Returns a tensor u8 [bytes] on `device` that does not own its memory. The memory was allocated by a library, and
   /// must outlive the tensor.
   static Tensor borrowed(std::byte* begin, int64_t bytes, Device device) {
     Tensor t;

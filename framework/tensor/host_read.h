@@ -32,7 +32,7 @@ class HostRead {
 
  private:
   friend HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
-  /// End of the copy. Waits for the copy have the name of the read (device::HostWait).
+  /// End of the copy. Waits for the copy are recorded under the name of the read (device::HostWait).
   struct Arrival {
     std::string name;
     device::Event event;
@@ -47,7 +47,7 @@ class HostRead {
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 
 /// Returns the tensor itself if its device is the host, otherwise a finished copy on `tensor.device().host()`. The copy
-/// is in ordinary memory, because page-locked memory is too scarce for large tensors, and is counted under `name`. A
+/// is counted under `name`. It is in ordinary memory, because page-locked memory is too scarce for large tensors. A
 /// tensor to be copied must be contiguous. Call upload_from() to copy changed values back.
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 /// Copies `host`, which copy_to_host(tensor) returned, back to `tensor`. Does nothing if both are the same tensor.

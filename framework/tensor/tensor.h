@@ -1,4 +1,4 @@
-// Tensor: a handle to shared storage that is cheap to copy. It has neither arithmetic nor autograd.
+// Tensor: a handle to shared storage. Copies of the handle are cheap. A tensor has neither arithmetic nor autograd.
 #pragma once
 
 #include <cstdint>
@@ -90,8 +90,8 @@ class Tensor {
   Dtype dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool contiguous() const;
-  /// True if neither another tensor nor a pending event shares the storage. It may then be overwritten in place. On a
-  /// device, the overwriting stream must first wait for operations of other streams on this storage.
+  /// True if neither another tensor nor a pending event shares the storage. The storage may then be overwritten in
+  /// place. On a device, the overwriting stream must first wait for operations of other streams on this storage.
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
@@ -124,8 +124,8 @@ class Tensor {
   std::vector<T> to_vector() const;
 
   /// Copy all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. upload(): the
-  /// source may be reused on return; on a meta device, a null source leaves them unknown. download(): blocks until the
-  /// copy is complete.
+  /// source may be reused on return. On a meta device, the source may be null; the values are then unknown. download():
+  /// blocks until the copy is complete.
   void upload(const void* from) const;
   void download(void* to) const;
   /// Copies all bytes of `other`, a contiguous tensor of the same number of bytes. Each tensor may be on the host or on

@@ -48,10 +48,10 @@ struct ParallelOptions {
   bool deterministic = false;  // true: all kernels give bitwise identical results in every run
 };
 
-/// Factory of parameters and states whose names begin with one prefix. `b / "gate"` is a builder whose prefix is that
-/// of `b`, followed by ".gate". For example, if the prefix of `b` is "layers.0.mlp", `Linear(config, b / "gate")` makes
-/// the parameter "layers.0.mlp.gate.weight". A builder holds only pointers, options and the prefix, so it is cheap to
-/// copy.
+/// Factory of parameters and states whose names begin with one prefix. The prefix of the builder `b / "gate"` is the
+/// prefix of `b`, followed by ".gate". For example, `Linear(config, b / "gate")` makes the parameter
+/// "layers.0.mlp.gate.weight" if the prefix of `b` is "layers.0.mlp". A builder holds only pointers, options and the
+/// prefix, so it is cheap to copy.
 class Builder {
  public:
   Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype, ParallelOptions options = {})

@@ -89,7 +89,7 @@ struct YarnConfig {
   }
 };
 
-/// Method, other than YaRN, that scales the rotary frequencies for contexts longer than those of training.
+/// Method, other than YaRN, that scales the rotary frequencies for contexts longer than in training.
 enum class RotaryScaling : uint8_t { none, linear, ntk, llama3, longrope };
 constexpr auto enum_names(RotaryScaling) {
   return std::to_array<std::pair<RotaryScaling, std::string_view>>({{RotaryScaling::none, "none"},
@@ -218,9 +218,10 @@ struct ModelConfig {
   }
   /// True if block `layer` has a delta net instead of attention. Prediction blocks always have attention.
   bool is_delta(int64_t layer) const { return delta_net.used() && layer < layers && !has_full_attention(layer); }
-  /// Returns the size of the chunks in block `layer` beyond which tokens do not attend; 0: no chunks.
+  /// Returns the size of the chunks in block `layer`; 0: no chunks. Tokens attend only to tokens of their chunk.
   int64_t chunk_of(int64_t layer) const { return has_full_attention(layer) ? 0 : attention_chunk.value_or(0); }
-  /// Returns the largest number of tokens to which a token attends in block `layer`, itself included; 0: no limit.
+  /// Returns the maximum number of tokens to which a token attends in block `layer`, including the token itself; 0: no
+  /// limit.
   int64_t window_of(int64_t layer) const {
     return has_full_attention(layer) ? 0 : window.value_or(attention_chunk.value_or(0));
   }

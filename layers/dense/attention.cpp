@@ -91,7 +91,7 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
 }
 
 // Computes the attention of the new tokens of one sequence to themselves and to earlier tokens. The cache contains the
-// keys and values of all earlier tokens, and receives those of the new tokens.
+// keys and values of all earlier tokens. Appends the keys and values of the new tokens.
 Value Attention::attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const {
   const Tensor &keys = cache.layers[layer_].keys, &values = cache.layers[layer_].values;
   const int64_t begin = cache.length, end = begin + h.k.data.dim(0);

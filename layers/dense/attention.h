@@ -14,7 +14,8 @@ namespace hexad::layers {
 /// "v" and "output". With attention_gate, it also has "gate". It also has "q_norm" and "k_norm", [C] with qk_norm head,
 /// or [H C] and [G C] with all_heads. Heads are split over tp ranks, tokens over cp ranks. If there are fewer key/value
 /// heads than tp ranks, several ranks hold the same head. With attention_gate, the attention is multiplied by the
-/// sigmoid of the gate. With model.temperature, blocks without rotary positions multiply the queries by its factor.
+/// sigmoid of the gate. With model.temperature, blocks without rotary positions multiply the queries by the factor of
+/// TemperatureConfig.
 class Attention : public SelfAttention {
  public:
   /// Makes the layer. `rotary` (null: no rotary positions) and `temperature` (null: no factor of the queries) must

@@ -16,7 +16,7 @@ namespace hexad::layers {
 ///
 /// Parameters: "q", "k", "v" and "gate"; "decay" and "write", from which the gates of the rule are computed, with
 /// "log_rate" [heads] and "shift" [heads]; "q_conv", "k_conv" and "v_conv" [outputs, conv_size]; "norm"; "output".
-/// Heads are divided over tp ranks, and tokens over cp ranks, each of which sends its states to the next.
+/// Heads are divided over tp ranks, and tokens over cp ranks. Each cp rank sends its states to the next cp rank.
 ///
 /// In generation, the cache holds the state and the last rows before the convolutions. Its size does not depend on the
 /// number of tokens.

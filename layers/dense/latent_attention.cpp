@@ -67,8 +67,8 @@ Value LatentAttention::queries(Tape& t, const Value& x, const MicroBatch& batch)
                 rotary_.sine);
 }
 
-// Returns the rotated part of the keys for all rows, [rows, rope_size]. Each tp rank uses it for its own heads, so the
-// ranks' gradients are addends.
+// Returns the rotated part of the keys for all rows, [rows, rope_size]. Each tp rank uses this part for its own heads,
+// so the gradients on the ranks are addends.
 Value LatentAttention::rotary_part(Tape& t, const Value& x, const MicroBatch& batch) const {
   const Value own = k_rope_(t, x);
   const Value all = tensor_.sequence ? tp::gather_rows(t, own, *tensor_.group) : tp::enter(t, own, *tensor_.group);
@@ -115,7 +115,7 @@ Tensor LatentAttention::attend_absorbed(Stream& stream, const Tensor& q, const T
 }
 
 // Computes the attention [new tokens, H, value size] of the new tokens of one sequence to themselves and to earlier
-// tokens. The cache contains the rows of all earlier tokens, and receives those of the new tokens.
+// tokens. The cache contains the rows of all earlier tokens. Appends the rows of the new tokens.
 Value LatentAttention::attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope,
                                        KeyValueCache& cache) const {
   const int64_t tokens = latent.data.dim(0), begin = cache.length, end = begin + tokens, rotated = sizes_.rope_size;

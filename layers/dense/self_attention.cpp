@@ -23,7 +23,7 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
                                                    .accumulator = true}));
 }
 
-// Passes chunks as documents. The window, which has the size of a chunk, hides no further key.
+// Passes chunks as documents. The window has the size of a chunk, and therefore hides no further key.
 Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const {
   const MicroBatch& batch = pass.batch;
   base::require(chunk_ == 0 || batch.chunk_first.defined(), "[attention] the model has chunks of ", chunk_,
@@ -69,8 +69,9 @@ Value SelfAttention::attend_in_chunk(Tape& t, int64_t begin, const Value& q, con
   return autograd::attention(t, q, k, v, {}, {}, shape, sinks_);
 }
 
-// The kernel receives the heads as queries of one head, so that it reads the rows once for all heads. It needs no
-// causal mask, because the last token sees all rows that are passed to it: those of its window or chunk.
+// The kernel receives the heads as queries of one head, so that it reads the rows once for all heads. A causal mask is
+// not needed: only the rows of the last token's window or chunk are passed, and the last token attends to all of these
+// rows.
 Tensor SelfAttention::attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const {
   const int64_t heads = q.dim(1), size = q.dim(2), end = rows.dim(0);
   const int64_t in_window = window_ > 0 ? std::max<int64_t>(0, end - window_) : 0;

@@ -32,9 +32,9 @@ Experts::Config experts_config(const ModelConfig& c) {
           .swiglu_limit = c.swiglu_limit};
 }
 
-// Throws Error(usage) on all ranks if the all-to-all is hierarchical, and a group has different numbers of ranks on its
-// nodes or another number of levels than other groups. All ranks must issue the same number of tasks, so all groups
-// must have the same number of levels.
+// Throws Error(usage) on all ranks if the schedule has a hierarchical all-to-all, but the placement of the ranks does
+// not permit it. The all-to-all needs the same number of ranks on each node of a group. All groups must have the same
+// number of levels, because all ranks must issue the same number of tasks.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all != ep::AllToAll::hierarchical) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
@@ -97,7 +97,7 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
 int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hidden.value_or(c.expert_hidden); }
 
 // Throws an error that names the router if the shapes or ids of its choice are wrong. Does not read ids in device
-// memory; there, the routing plan detects ids out of range, unless it is a plan of ep::make_local_plan().
+// memory. The routing plan detects ids out of range there, unless ep::make_local_plan() made the plan.
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
@@ -110,7 +110,7 @@ void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) 
             ids[i], ", expected at least ", lowest, " and less than ", c.experts);
 }
 
-// Throws Error(usage) if the recipe uses a loss whose input the router does not return.
+// Throws Error(usage) if the recipe uses a loss, but the router does not return the value that the loss needs.
 void require_for(double coefficient, std::string_view key, const Value& what, std::string_view name,
                  const MoeConfig& c) {
   if (coefficient > 0 && !what.data.defined())
@@ -172,8 +172,8 @@ bool MoeLayer::balances_choices() const {
 }
 
 // Returns the fractions f_e [scopes, E]: the share of a scope's assignments that chose expert e, before drops, over all
-// ranks that share the scope. If balances_choices() is false, the scope is the previous global batch. If it is true and
-// `totals` [E] is defined, also adds this rank's assignments to `totals`.
+// ranks that share the scope. If balances_choices() is false, the scope is the previous global batch. Otherwise, also
+// adds this rank's assignments to `totals` [E] if `totals` is defined.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                                   Stream& stream) const {
   const auto& k = table(ids).router_loss;
@@ -307,10 +307,10 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
       if (dense) addends.push_back((*dense)(t, input, pass));
       if (shared_) addends.push_back(shared_result(t, input, pass));
     });
-  // In backward, the tape adds the gradients of the input: from the pass, from the gate and, if they exist, from the
-  // shared experts and the dense MLP. For the router top_k, the pullbacks of choose_experts
-  // (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the gradient from the gate,
-  // from the gradients of choice.weights and of the losses.
+  // In backward, the tape sums the gradients of the input. The addends come from the pass, from the gate and, if they
+  // exist, from the shared experts and the dense MLP. For the router top_k, two pullbacks compute the addend of the
+  // gate from the gradients of choice.weights and of the losses: choose_experts (framework/autograd/ops/router.cpp) and
+  // Gate (layers/moe/router/router.cpp).
   Value entering = x, weights = choice.weights;
   if (config_.weigh == Weighing::input) {
     entering = scale_rows(t, x, choice.weights);
@@ -350,7 +350,7 @@ void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
       counts.push_back(static_cast<T>(n));
     }
     if (previous_counts_.defined()) previous_counts_.upload(counts.data());
-    // The bias must balance the model's own choices. The counts of an override say nothing about these.
+    // The bias must balance the model's own choices, which the counts of an override do not contain.
     if (config_.bias_rate == 0 || override_) return;
     const Tensor step = Tensor::from<T>(std::span<const T>(change), bias_.shape(), bias_.device());
     table(bias_).pointwise.add(bias_.device().context().compute(), bias_, bias_, step);

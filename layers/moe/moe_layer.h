@@ -37,10 +37,10 @@ class MoeLayer {
   };
   /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
   /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The
-  /// result does not depend on this. `addends` have the shape and dtype of x. The sum of each token's results includes
-  /// the addends and, unless `dense` is null, the result of `dense` for x. `dense` is the dense MLP of
-  /// model.moe.dense_residual, and computes with the shared experts (schedule.moe.shared). Collective over the ep, etp,
-  /// tp and cp groups.
+  /// result is the same in both cases. `addends` have the shape and dtype of x. The sum of each token's results
+  /// includes the addends and, unless `dense` is null, the result of `dense` for x. `dense` is the dense MLP of
+  /// model.moe.dense_residual. It runs together with the shared experts (schedule.moe.shared). Collective over the ep,
+  /// etp, tp and cp groups.
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {},
                     const FeedForward* dense = nullptr) const;
 
@@ -75,7 +75,8 @@ class MoeLayer {
   Routed all_rows(int64_t rows) const;
   /// Returns the rows to route, if x has `rows` rows.
   Routed routed(int64_t rows) const;
-  /// Returns the shared experts' result for x, multiplied by its gate if the model has one.
+  /// Returns the result of the shared experts for x. If the model has a gate for them, multiplies the result by the
+  /// gate.
   Value shared_result(Tape& t, const Value& x, const ForwardContext& pass) const;
   /// Returns the work of the shared experts (if any) and of `dense` (may be null) for an x of `rows` rows. At least one
   /// of the two must exist. `compute` does the work.

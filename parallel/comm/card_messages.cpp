@@ -28,8 +28,8 @@ Tensor in_buffer(const Tensor& t, std::byte* buffer) {
   return t.borrowed_at(buffer - offset, t.device());
 }
 
-// Copies the message of this rank to itself from `op.in` to the rank's range of `arriving`, on the card. Does nothing
-// for operations in which a rank sends nothing to itself.
+// Copies the message that this rank sends to itself, on the card: from `op.in` to the rank's range of `arriving`. Does
+// nothing for operations in which a rank sends nothing to itself.
 void copy_own(const Operation& op, const Tensor& arriving, int rank, Stream& stream) {
   const size_t me = rank;
   if (op.kind == Kind::all_gather) {

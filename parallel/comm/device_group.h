@@ -54,7 +54,7 @@ struct DeviceGroupOptions {
   /// classes can run. Exception: NCCL performs all_gather, and reduce_scatter without sum_of, as a whole.
   int64_t piece_bytes = 32 << 20;
   /// True to register buffers with NCCL. Large parameters and gradients that are allocated once nccl::CardRank exists
-  /// then occupy whole blocks. NCCL reads and writes these without copying if links and algorithms permit
+  /// then occupy whole blocks. NCCL reads and writes whole blocks without copying if links and algorithms permit
   /// (nccl/registered.h).
   bool register_buffers = false;
   /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
@@ -63,7 +63,7 @@ struct DeviceGroupOptions {
   /// Network class of each traffic class (InfiniBand: service level; RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
   /// Traffic for which matrix products leave multiprocessors free if NCCL is used. A product that is launched on all
-  /// multiprocessors would wait for those that NCCL occupies, and could take twice as long.
+  /// multiprocessors would wait for the multiprocessors that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
   /// Traffic of all groups that this rank will split from the new group. The thread blocks of each NCCL operation are
   /// limited so that all of this traffic fits on the card at the same time, on every rank. If empty, operations get

@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Time after which the engine ends the job or the process itself: after a failure if the rank's thread does not do so,
-// and after a request to end if other ranks have not reached MPI_Init.
+// Time after which the engine itself acts. After a failure, the engine ends the job if the rank's thread has not ended
+// it. After a request to end, the engine ends the process if other ranks have not reached MPI_Init.
 constexpr auto patience_at_end = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags: one for collectives, one for send and
@@ -169,8 +169,8 @@ Link CommEngine::link_of(const Request& request) const {
 
 void CommEngine::abort_job(int code) {
   std::fflush(nullptr);
-  // A lost rank knows the cause of the failure. This rank therefore first gives the lost rank time to set the exit code
-  // of the job. Then this rank ends the job, because some launchers do not end the remaining ranks.
+  // The exit code of a lost rank shows the cause of the failure. This rank therefore first gives the lost rank time to
+  // set the exit code of the job. Then this rank ends the job, because some launchers do not end the remaining ranks.
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);
@@ -276,8 +276,8 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   const auto world = [&](int peer) { return (*request->members)[peer]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
-    // If there are no receives, the sends must be `taken`: a `copied` send shows only that the link has accepted the
-    // data, but not that the peer has begun the operation.
+    // If there are no receives, the sends must be `taken`: a `copied` send shows that the link has accepted the data,
+    // but not that the peer has begun the operation.
     const auto done = messages.receives.empty() ? Transport::SendDone::taken : Transport::SendDone::copied;
     for (const Transfer& t : messages.sends) {
       transport_->send(world(t.peer), tag, t.data, t.bytes, token, done);

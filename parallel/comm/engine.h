@@ -29,7 +29,8 @@ struct Guards {
   /// Error(communication), which names the operation, the missing ranks and the ranks to blame. Time during which this
   /// process was stopped does not count.
   double watchdog_seconds = 300;
-  /// True if ranks compare their calls before every operation. This costs an additional small message to each peer.
+  /// True if ranks compare their calls before every operation. The comparison costs an additional small message to each
+  /// peer.
   bool check_collectives = false;
 };
 
@@ -50,15 +51,15 @@ class CommEngine {
   /// Call the constructor on the rank's own thread: while that thread waits for communication, the engine polls more
   /// often. Rethrows exceptions of `connect`.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
-  /// Waits until all posted operations are done, including those that their streams have not reached yet. If the engine
-  /// has failed, ends the job instead.
+  /// Waits until all posted operations are done, even if their streams have not reached them yet. If the engine has
+  /// failed, ends the job instead.
   ~CommEngine();
   CommEngine(const CommEngine&) = delete;
   CommEngine& operator=(const CommEngine&) = delete;
 
   const Topology& topology() const { return topology_; }
-  /// Returns the smallest communicator number that is larger than those of all groups of this rank. Ranks that make a
-  /// group together use the maximum of their results.
+  /// Returns the smallest communicator number that is larger than the numbers of all groups of this rank. Ranks that
+  /// make a group together use the maximum of their results.
   int next_communicator() const { return next_communicator_; }
   /// Marks all communicators up to `number` as used. Throws Error(communication) if the transport has no tags for
   /// `number`.
@@ -77,8 +78,8 @@ class CommEngine {
   void prioritize(const Priorities& priorities);
 
   /// Posts an operation, which may start once `stream` has done the work appended so far. After a failure, every
-  /// operation fails and the job ends. The rank's thread ends the job when it notices the failure. If it does not do so
-  /// within five seconds, the engine ends the job.
+  /// operation fails and the job ends. The rank's thread ends the job when it notices the failure. If the job has not
+  /// ended after five seconds, the engine ends it.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
   /// Calls `f` on the engine's thread, before operations that are posted later. `f` must not throw.

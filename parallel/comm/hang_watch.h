@@ -48,8 +48,8 @@ class HangWatch {
   };
   /// Sends and receives notes, and returns what has been found so far. Call it at regular intervals, about ten times a
   /// second. `own` returns this rank's answer to questions of other ranks. A finding of this rank is first announced to
-  /// all other ranks, and returned half a second later. The other ranks return it as FoundByPeer. A lower rank that has
-  /// a finding of its own returns its own finding instead.
+  /// all other ranks, and returned half a second later. The other ranks return it as FoundByPeer. Exception: if a lower
+  /// rank has its own finding, it returns this finding.
   News listen(const std::function<Standing()>& own);
 
  private:

@@ -46,7 +46,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Copies the message of this rank to itself to the positions of all received messages.
+// Copies the message that this rank sends to itself to the positions of all received messages.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;

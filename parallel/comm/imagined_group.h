@@ -21,9 +21,9 @@ struct ImaginedCards {
 /// reduce-scatter and a receive throw std::logic_error. On the meta device, an all-gather copies known values, a
 /// broadcast keeps the values, and all other results are marked as unknown.
 ///
-/// Operations never wait. A collective holds its tensors until a thread waits for the collective, which is the longest
-/// time that a real collective may hold them. Bytes are counted as in real groups (Operation::wire_bytes). The device's
-/// allocator also counts the memory that NCCL would need to connect the ranks (nccl/connection_bytes.h). With
+/// Operations never wait. A collective holds its tensors until a thread waits for the collective. A real collective
+/// cannot hold them longer. Bytes are counted as in real groups (Operation::wire_bytes). The device's allocator also
+/// counts the memory that NCCL would need to connect the ranks (nccl/connection_bytes.h). With
 /// DeviceGroupOptions::groups, layouts with many groups may need less.
 class ImaginedGroup final : public ProcessGroup {
  public:

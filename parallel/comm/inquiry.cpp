@@ -10,8 +10,8 @@ namespace {
 
 using base::cat;
 
-// Maximum number of ranks in one inquiry, including this rank. This suffices for thousands of ranks, because the chain
-// of waits that leads to the rank to blame is short.
+// Maximum number of ranks in one inquiry, including this rank. This number suffices for thousands of ranks, because the
+// chain of waits that leads to the rank to blame is short.
 constexpr size_t most_in_inquiry = 256;
 
 std::string one_decimal(double seconds) { return cat(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10); }

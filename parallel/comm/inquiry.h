@@ -34,7 +34,7 @@ class Inquiry {
     /// this work may have made no progress for `limit` seconds.
     bool moves = false;
     double quiet_seconds = 0;  // seconds since this file work last made progress
-    bool silence = false;      // true if the ranks to blame are those that do not answer
+    bool silence = false;      // true if the ranks to blame are silent: they do not answer
     // Report of the hang: the wait, the chain of waits, "to blame: ...", what was expected, and what to do.
     std::string text{};
   };

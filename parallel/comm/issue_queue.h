@@ -70,15 +70,15 @@ struct Request {
   MessagePlan plan;      // made before the first round starts
   bool planned = false;
   size_t started = 0;          // number of rounds started
-  size_t finished_prefix = 0;  // number of rounds before the first one that is unfinished
+  size_t finished_prefix = 0;  // number of rounds before the first unfinished round
   std::vector<bool> finished;
   size_t ended = 0;               // number of finished rounds
   std::unordered_set<int> heard;  // peers that are known to have begun the operation
   int64_t sent_bytes = 0;
 
-  /// True if all ranks are known to have called the operation. It then completes without further work of their
-  /// programs. Always false if this rank exchanges no messages with some ranks, because it cannot know that they have
-  /// called it.
+  /// True if all ranks are known to have called the operation. The operation then completes without further work of the
+  /// ranks' programs. Always false if this rank exchanges no messages with some ranks, because it cannot detect their
+  /// calls.
   bool matched() const { return planned && heard.size() == others(); }
   /// Returns the number of ranks that take part in the operation besides this one.
   size_t others() const { return operation.is_point_to_point() ? 1 : members->size() - 1; }
@@ -121,9 +121,9 @@ class IssueQueue {
   void finish(const RequestPtr& request, size_t round);
 
   /// Returns an operation whose channel has made no progress for more than `limit` calls of overdue(), including this
-  /// call; null if there is none. Considers only operations that are ready or for which a thread waits, and that do not
-  /// wait for an operation of higher priority. Call it at regular intervals. The limit counts calls instead of seconds,
-  /// so that a process that was stopped for a while does not blame its peers.
+  /// call; null if there is none. Considers only operations that are ready, or for which a thread waits. Ignores
+  /// operations that wait for an operation of higher priority. Call it at regular intervals. The limit counts calls
+  /// instead of seconds, so that a process that was stopped for a while does not blame its peers.
   RequestPtr overdue(int limit);
 
   /// Returns one entry per channel in which a thread waits for an operation. Without Priorities::by_need, any channel
@@ -143,8 +143,8 @@ class IssueQueue {
     int rounds_in_flight = 0;
     Volume in_flight;
     // Number of overdue() calls without progress, reduced by forgive(). Becomes 0 when the channel finishes a round,
-    // when its first operation becomes ready, and when overdue() finds that the channel waits for traffic of higher
-    // priority, or for a stream while no thread waits for the operation.
+    // and when its first operation becomes ready. overdue() also sets it to 0 in two cases: the channel waits for
+    // traffic of higher priority, or it waits for a stream while no thread waits for the operation.
     int quiet = 0;
   };
   // Priority of a channel, by class and then by urgency. Smaller values go first.

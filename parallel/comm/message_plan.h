@@ -34,17 +34,17 @@ struct Round {
 };
 
 /// Messages of an operation, in rounds that start in order. Therefore the messages between two ranks also start in
-/// order and can be matched without identifiers. Their number and sizes depend only on the operation (not on the values
-/// of its tensors), the size of the group and the bytes of a round. Sender and receiver therefore divide a transfer in
-/// the same way.
+/// order and can be matched without identifiers. The number and sizes of the messages depend only on the operation (not
+/// on the values of its tensors), the size of the group and the bytes of a round. Sender and receiver therefore divide
+/// a transfer in the same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one; a round may be empty
   std::vector<Tensor> scratch;  // buffers owned by the plan
 };
 
 /// Returns the plan of rank `rank` among `size` ranks. This call also performs the copies within the rank. A message
-/// has at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round, but
-/// BlockSizes::message_bytes are always permitted.
+/// has at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round.
+/// Messages of up to BlockSizes::message_bytes are always permitted.
 /// - In reductions, ranks exchange pieces, and each rank sums the pieces that it receives in the order of the ranks.
 ///   all_reduce then gathers the sums. In an all_reduce, each rank sends 2 (size - 1) / size times the bytes of the
 ///   tensor, which is optimal.

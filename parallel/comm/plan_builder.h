@@ -18,8 +18,8 @@ class PlanBuilder {
   /// True if the group is so large that a rank should not send small tensors to every other rank.
   bool large() const;
   static bool is_small(const Tensor& t);
-  /// True if this plan must copy the message of the rank to itself. For device tensors, CardMessageGroup has already
-  /// copied this message (card_messages.h).
+  /// True if this plan must copy the message that the rank sends to itself. For device tensors, CardMessageGroup has
+  /// already copied this message (card_messages.h).
   bool copies_own() const { return op_.out.device().on_host(); }
 
   /// Adds a round without its empty transfers. The peer knows the sizes and also omits them. Returns the round's index.
@@ -28,7 +28,7 @@ class PlanBuilder {
   void follow(Round round);
   /// Exchanges the transfers in pieces of at most `piece` bytes. Element k of both lists belongs to step k. A round
   /// contains the same piece of the transfers of consecutive steps: as many steps as fit into a round, and at least
-  /// direct_ranks. Both ranks of a transfer have it in the same step, so they divide it in the same way. No round
+  /// direct_ranks. Both ranks of a transfer list it in the same step, so they divide it in the same way. No round
   /// starts before rounds 0 to `after` have finished.
   void exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives, int64_t piece,
                 int after = -1);

@@ -86,22 +86,22 @@ class ProcessGroup {
   bool same_on_all(std::span<const int64_t> mine, Device device, Where where = Where::current()) const;
 
   /// Splits the group. The ranks with the same `color` form a new group, ordered by `key` and then by rank in this
-  /// group. Collective and blocking. This group must outlive the new one.
+  /// group. Collective and blocking. This group must outlive the new group.
   virtual std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const = 0;
   /// Makes a group of `members`, which are ranks of this group and must include this rank. The order of the list is the
   /// order of the new group, and must be the same on all members. Collective over this group and blocking. This group
-  /// must outlive the new one.
+  /// must outlive the new group.
   virtual std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                                  std::string name) const;
-  /// Makes a second group of the same ranks and class. Its operations have priority over those of this group, even if
-  /// they are called later. The new group has no priority in kinds of groups without priorities, or if
-  /// Priorities::by_need is false. Collective and blocking. This group must outlive the new one.
+  /// Makes a second group of the same ranks and class. The operations of the new group have priority over the
+  /// operations of this group, even if they are called later. The new group has no priority in kinds of groups without
+  /// priorities, or if Priorities::by_need is false. Collective and blocking. This group must outlive the new group.
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
   /// Makes a second group of the same ranks and class. On devices, the two groups may share connections. The operations
   /// of both groups then run in the order of the calls, and all ranks must make these calls in the same order.
-  /// Collective and blocking. This group must outlive the new one.
+  /// Collective and blocking. This group must outlive the new group.
   virtual std::unique_ptr<ProcessGroup> twin(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
@@ -116,8 +116,8 @@ class ProcessGroup {
   /// other route throws std::logic_error, in groups whose device tensors need connections.
   virtual void connect_routes(std::span<const Route>, Device) const {}
 
-  /// Returns memory that the devices of all ranks access; null if groups of this kind have none. This group must
-  /// outlive the memory.
+  /// Returns memory that the devices of all ranks access; null if groups of this kind have no such memory. This group
+  /// must outlive the memory.
   virtual std::unique_ptr<WindowMemory> window_memory() const;
   /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
   virtual bool in_one_process() const { return false; }

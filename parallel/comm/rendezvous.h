@@ -36,7 +36,7 @@ class Rendezvous {
   /// Declares that rank `rank` is ready for the operation. `flight` completes when the operation is done or has failed.
   void arrive(const Ticket& ticket, int rank, Operation op, std::shared_ptr<Flight> flight);
 
-  /// Makes pending and later operations fail with `reason`, also in the groups split from this one.
+  /// Makes pending and later operations fail with `reason`, also in the groups that are split from this group.
   void abort(std::exception_ptr reason);
   /// Declares that rank `rank` has ended. Operations that still need this rank fail.
   void leave(int rank);

@@ -6,8 +6,8 @@
 
 namespace hexad::comm {
 
-/// Properties of an operation that a rank compares with those of its peer. They are sent as bytes, so the struct
-/// contains no pointers.
+/// Properties of an operation. A rank compares them with the properties that its peer sends. The struct is sent as
+/// bytes, so it contains no pointers.
 struct Signature {
   int64_t number = 0;  // index of the operation in its channel
   int64_t elements = 0;

@@ -12,7 +12,7 @@ struct Standing {
   enum class Kind : uint8_t {
     waits,  // a thread of the rank is blocked in an operation that other ranks have not reached
     files,  // the rank performs file work that it has announced
-    works   // neither of them: the rank computes, or hangs in its own code
+    works   // neither waits nor files: the rank computes, or hangs in its own code
   };
   Kind kind = Kind::works;
   double seconds = 0;          // seconds without progress
@@ -25,7 +25,7 @@ struct Standing {
 /// Converts a standing to the text of a note. Truncates the list of missing ranks and the text, so that they fit into a
 /// note.
 std::string to_note(const Standing& standing);
-/// Reads a standing from a note. Throws Error(communication) if the note does not contain one.
+/// Reads a standing from a note. Throws Error(communication) if the note does not contain a standing.
 Standing parse_standing(std::string_view note);
 
 /// Returns a text like "rank 1", "ranks 1, 2" or "ranks 1, 2, ... (40 in all)".

@@ -143,7 +143,7 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
   }
 }
 
-// Reports errors for messages whose other rank has ended, because the ended rank will never request them.
+// Reports errors for messages to or from a rank that has ended, because this rank will never request them.
 void ThreadNetwork::give_up(const Key& key, Wire& wire) {
   const auto [from, to, tag] = key;
   const auto ended = [&](int rank, int other, uint64_t token) {

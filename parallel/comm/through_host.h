@@ -18,7 +18,7 @@ using device::Stream;
 using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
 
 /// Copy of an operation in which all tensors are replaced by tensors of the same sizes in memory that the transport can
-/// access. `owners` own this memory unless the tensors themselves do.
+/// access. `owners` own this memory unless the tensors own it themselves.
 struct Staged {
   Operation op;
   std::vector<std::shared_ptr<const void>> owners{};
@@ -29,7 +29,7 @@ Staged in_pinned_memory(const Operation& op);
 /// Executes `op` of rank `rank` on tensors of the device to which `stream` belongs. `stream` copies the tensors to send
 /// to memory that `stage` returns. The copy lane copies received tensors back to the device. The returned event is done
 /// when the host has completed the operation and, if tensors are received, the copy lane has copied them. Only a
-/// barrier blocks the caller, which waits for `stream` itself because there are no tensors to copy.
+/// barrier blocks the caller: there are no tensors to copy, so the caller itself waits for `stream`.
 Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream,
                    const Stage& stage = in_pinned_memory);
 

@@ -37,8 +37,8 @@ struct Priorities {
 struct TrafficStats {
   int64_t bytes = 0;   // bytes sent by this rank to other ranks
   double seconds = 0;  // seconds during which at least one operation was in flight; see also flew()
-  // Seconds for which a thread of this rank was blocked on an operation. During the lifetime of a RankThread, only
-  // seconds count for which the rank's thread was also blocked, on this operation or on another thread.
+  // Seconds for which a thread of this rank was blocked on an operation. During the lifetime of a RankThread, this time
+  // counts only while the rank's thread is also blocked, on this operation or on another thread.
   double exposed_seconds = 0;
 };
 
@@ -115,9 +115,9 @@ class Flight {
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
-  /// True if the meter's log is recording, or may begin to record before the operation ends. The latter is possible for
-  /// a step's gathers of weights, which may end in the next step. Their class is dp, or pp for an embedding on two
-  /// stages.
+  /// True if the meter's log is recording, or may begin to record before the operation ends. The second case is
+  /// possible for a step's gathers of weights, which may end in the next step. The class of these gathers is dp, or pp
+  /// for an embedding on two stages.
   bool may_be_logged() const;
   /// Makes complete() add this operation to the meter's log. Must be called before the flight is shared with other
   /// threads.

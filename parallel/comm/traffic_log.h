@@ -19,8 +19,8 @@ struct TrafficRecord {
   bool crosses_nodes = false;  // true if the ranks are on several nodes
   int64_t bytes = 0;           // bytes sent by this rank to other ranks
   double begin = 0, end = 0;   // begin and end of the operation's time in flight
-  // Time at which the rank's thread began to wait for the operation; 0 if it did not wait, or if another thread began
-  // to wait first.
+  // Time at which the rank's thread began to wait for the operation; 0 if the thread did not wait, or if another thread
+  // began to wait first.
   double waited_from = 0;
 };
 

@@ -19,7 +19,7 @@ struct Topology {
   int local_rank = 0;  // index of this rank among the ranks of its node; with MPI, HEXAD_LOCAL_RANK if it is set
   std::vector<int64_t> pid_of_rank{};
   bool in_one_process = false;  // true if the ranks are threads of this process
-  bool takes_cards = false;     // true if, on all ranks, messages may be in card memory from cudaMalloc
+  bool takes_cards = false;     // true if messages on all ranks may be in card memory from cudaMalloc
 };
 
 /// Returns a text like "rank 2 (host a, pid 3142)"; "rank 2" if the host or the process is unknown.
@@ -57,8 +57,8 @@ class Transport {
   };
   /// Returns the incomplete messages with this token, for reports of hangs.
   virtual std::vector<Pending> pending(uint64_t token) const = 0;
-  /// A short text from one engine to another. Notes are delivered even if messages are blocked. Sending does not wait.
-  /// Notes with the same sender and receiver keep their order.
+  /// Short text that one engine sends to another engine. Notes are delivered even if messages are blocked. Sending a
+  /// note does not block. Notes with the same sender and receiver keep their order.
   struct Note {
     int from;
     std::string text;  // truncated to longest_note bytes

@@ -1,5 +1,5 @@
 // Kinds of operations that a group performs on device tensors. The kinds need different connections between the ranks,
-// some of which they share.
+// but some connections serve several kinds.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ Windows::~Windows() {
   }
   try {
     closed_.wait();
-  } catch (...) {  // ignored: a peer has ended early, which its own error or the next operation reports
+  } catch (...) {  // ignored: a peer has ended early; the error of the peer or the next operation reports this
   }
 }
 
@@ -49,7 +49,7 @@ void Windows::grow() {
 }
 
 void Windows::allocate(int64_t bytes, Device device) {
-  constexpr int64_t spare = 4, page = 4096;  // a quarter more, in whole pages
+  constexpr int64_t spare = 4, page = 4096;  // windows have a quarter more bytes than requested, in whole pages
   closed_.wait();
   own_ = {}, fresh_ = true;
   const int64_t size = (bytes + bytes / spare + page - 1) / page * page;
@@ -62,7 +62,8 @@ void Windows::allocate(int64_t bytes, Device device) {
   }
   own_ = Tensor::empty({size}, Dtype::u8, device, Category::communication);
   if (!device.has_memory()) return;
-  // The queues of other ranks do not wait for the earlier users of this memory. Therefore, this rank waits for them.
+  // The queues of other ranks do not wait for the earlier users of this memory. Therefore, this rank waits for these
+  // users.
   Stream& compute = device.context().compute();
   own_.fill_bytes(0, compute);
   compute.synchronize();
@@ -73,9 +74,9 @@ void Windows::allocate(int64_t bytes, Device device) {
   distances_ = Tensor::from<int64_t>(distances, {group_.size()}, device, Category::communication);
 }
 
-// A maximum over the ranks is a barrier of the devices' queues, for which no host waits: it ends on no rank before all
-// ranks have begun it. The end of a kernel makes its stores to the memory of peers visible before later work of its
-// queue begins.
+// A maximum over the ranks is a barrier of the devices' queues: the maximum ends on no rank before all ranks have begun
+// it. No host waits for this barrier. The end of a kernel makes its stores to the memory of peers visible before later
+// work of its queue begins.
 Event Windows::barrier(Stream& stream) const {
   return memory_ ? group_.all_reduce(token_, Reduce::max, stream) : group_.barrier(stream);
 }

@@ -21,7 +21,7 @@ namespace hexad::comm {
 /// relative to other operations of the group.
 ///
 /// Windows grow in two cases only: hold() allocates them at first, and grow() enlarges them between steps. A window is
-/// then larger than requested by a quarter, so that it rarely overflows later.
+/// then a quarter larger than requested, so that it rarely overflows later.
 class Windows {
  public:
   /// Makes windows without memory. `group` must outlive the windows.
@@ -33,9 +33,9 @@ class Windows {
   Windows& operator=(const Windows&) = delete;
 
   const ProcessGroup& group() const { return group_; }
-  /// Returns the reason why ranks with devices like `device` cannot have windows; empty if they can. They can if all
-  /// ranks are on one node, and if the group has window_memory() or the ranks are threads of this process whose devices
-  /// share memory. The first call is collective.
+  /// Returns the reason why ranks with devices like `device` cannot have windows; empty if they can. Windows require
+  /// that all ranks are on one node. In addition, the group must have window_memory(), or the ranks must be threads of
+  /// this process whose devices share memory. The first call is collective.
   const std::string& refusal(Device device);
 
   /// Returns true if there are windows of at least `bytes` bytes. Otherwise the caller must exchange rows without
@@ -46,7 +46,7 @@ class Windows {
   /// Enlarges windows if hold() returned false since the last call because they were too small. Collective. Call it
   /// between steps, because it waits for all exchanges and allocates memory.
   void grow();
-  /// Returns true on the first call after windows were allocated or enlarged, when no exchange has used them. The
+  /// True on the first call after windows were allocated or enlarged: no exchange has used these windows yet. The
   /// result is the same on all ranks.
   bool take_fresh() { return std::exchange(fresh_, false); }
   /// Returns the number of bytes of each window.

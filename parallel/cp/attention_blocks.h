@@ -14,9 +14,9 @@ struct BlockPair {
   bool diagonal;
 };
 /// Returns the pairs of halves in which queries of split.rank see keys of rank `owner`. In causal attention of several
-/// ranks without a window, there are two pairs for another rank's keys, and three pairs, two of them diagonal, for the
-/// rank's own keys. Every rank then has the same amount of work. If `window` is not 0, omits pairs in which every key
-/// is at least `window` positions before every query.
+/// ranks without a window, there are two pairs for another rank's keys. There are three pairs for the rank's own keys,
+/// and two of these pairs are diagonal. Every rank then has the same amount of work. If `window` is not 0, omits pairs
+/// in which every key is at least `window` positions before every query.
 std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal, int64_t window = 0);
 
 /// Computes softmax(scale q k^T) v over all keys that have been added so far, in the accumulator dtype (acc). Partial
@@ -41,8 +41,8 @@ struct QueryGradient {
   Tensor dout, out, log_sum_exp, q;
 };
 /// Adds the contribution of rank `owner`'s keys and values to dq, and their gradients to dk and dv (acc). Every block
-/// uses the log-sum-exp over all keys (Dao et al. 2022). Its probabilities are therefore final, and the contributions
-/// of blocks can be added.
+/// uses the log-sum-exp over all keys (Dao et al. 2022). The probabilities of a block are therefore final, and the
+/// contributions of blocks can be added.
 void add_gradients(const QueryGradient& g, const Tensor& dk, const Tensor& dv, const Tensor& k, const Tensor& v,
                    int owner, const ContextAttention& c, Stream& stream);
 

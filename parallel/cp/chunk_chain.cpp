@@ -21,7 +21,7 @@ std::vector<int> ChunkChain::halves() const {
   return along_ == Along::later ? std::vector{0, 1} : std::vector{1, 0};
 }
 
-// Returns the rank of the chunk `step` chunks after half `half`; none if there is no such chunk.
+// Returns the rank that has the chunk `step` chunks after half `half`; nullopt if there is no such chunk.
 std::optional<int> ChunkChain::neighbour(int half, int step) const {
   const int chunks = split_.ranks == 1 ? 1 : 2 * split_.ranks, chunk = split_.chunk(split_.rank, half) + step;
   if (chunk < 0 || chunk >= chunks) return {};

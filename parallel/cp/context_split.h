@@ -14,8 +14,8 @@ namespace hexad::cp {
 /// chunk_length]. If there is only one rank, it has one half, whose rows are in the order of the tokens.
 ///
 /// A token is identified by its index in the whole micro-batch: sequence * length + position. All methods except
-/// halves() throw std::logic_error if a rank or half does not exist. All except halves() and chunk() also throw it if
-/// sequences cannot be divided into equal chunks.
+/// halves() throw std::logic_error if a rank or half does not exist. All methods except halves() and chunk() also throw
+/// std::logic_error if sequences cannot be divided into equal chunks.
 struct ContextSplit {
   int64_t sequences = 1, length = 0;  // sequences in the micro-batch; tokens in each sequence
   int ranks = 1, rank = 0;

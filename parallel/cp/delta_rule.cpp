@@ -54,7 +54,7 @@ Value delta_rule(Tape& tape, const DeltaInputs& in, const DeltaRows& rows) {
           rows.split.rows(), " rows per rank; expected [R, H, U]");
   if (rows.split.ranks > 1) connect_chain(*rows.group, in.v.device());
   const Tensor out = Tensor::like(in.v.data);
-  Halves states;  // before the first row of each half; undefined: zero
+  Halves states;  // states before the first row of each half; undefined: zero states
   ChunkChain chain(rows.split, *rows.group, Along::later, tape.stream);
   for (const int half : chain.halves()) {
     const Tensor last = empty_states(all, rows.split);

@@ -13,8 +13,8 @@ using tensor::Tensor;
 /// One tensor for each half of a rank. A rank without a second half has an undefined tensor in its place.
 using Halves = std::array<Tensor, 2>;
 
-/// Returns the rows of half `half` of this rank. `rows` has the rows of all halves. If it is undefined, so is the
-/// result.
+/// Returns the rows of half `half` of this rank. `rows` has the rows of all halves. If `rows` is undefined, the result
+/// is undefined.
 inline Tensor half_of(const Tensor& rows, const ContextSplit& split, int half) {
   return rows.defined() ? rows.slice(0, half * split.half_rows(), (half + 1) * split.half_rows()) : Tensor();
 }

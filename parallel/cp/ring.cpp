@@ -37,7 +37,7 @@ class TravellingBlock {
     sent_ = group_.send(present_, (group_.rank() + 1) % group_.size(), stream_);
     arrived_ = group_.receive(next_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);
   }
-  /// Waits for the next block and makes it the present one.
+  /// Waits for the next block, which becomes the present block.
   void arrive() {
     stream_.wait(sent_);
     stream_.wait(arrived_);

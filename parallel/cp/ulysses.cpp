@@ -14,9 +14,9 @@ using namespace base;
 
 namespace {
 
-// Conversion between two forms of a tensor: all heads of this rank's rows, [R, H, C] in the order of the split, and
-// this rank's heads of all tokens, [S L, heads, C] in the order of the sequences. If there are fewer heads than ranks,
-// several ranks have a copy of the same head.
+// Conversion between two forms of a tensor. One form has all heads of this rank's rows: [R, H, C], in the order of the
+// split. The other form has this rank's heads of all tokens: [S L, heads, C], in the order of the sequences. If there
+// are fewer heads than ranks, several ranks have a copy of the same head.
 class HeadExchange {
  public:
   HeadExchange(const ContextAttention& c, int64_t heads)

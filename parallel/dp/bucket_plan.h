@@ -49,10 +49,11 @@ struct Bucket {
   Tensor share_of_piece(const Tensor& memory, const Entry& e) const;
 };
 
-/// Returns Options::unit_bytes that suit the collectives of `ranks` ranks that hold the same dense weights. A
-/// collective divides a bucket by the number of its ranks. Therefore on GPUs, each rank has 4 MiB of a unit, the size
-/// of a million f32 gradients, as in Megatron-Core's DistributedDataParallel; units have at least 32 MiB, and at most
-/// 512 MiB, because under Zero::weights two units are in memory. On CPUs, units have 4 MiB.
+/// Returns the value of Options::unit_bytes that suits collectives over `ranks` ranks, which hold the same dense
+/// weights. On CPUs, units have 4 MiB. On GPUs, units have 4 MiB for each rank, because a collective divides a bucket
+/// by the number of its ranks. A rank's 4 MiB contain a million f32 gradients, as in Megatron-Core's
+/// DistributedDataParallel. Units on GPUs have at least 32 MiB. They have at most 512 MiB, because two units are in
+/// memory under Zero::weights.
 int64_t suitable_unit_bytes(int ranks, bool on_gpus);
 
 /// Division of the parameters into buckets. It depends only on data that is equal on all ranks of a stage, so the ranks

@@ -155,8 +155,8 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Adds the results that have arrived to the owned pieces, in the order of the reductions. If `wait` is true, does so
-// for all reductions of the bucket, and makes the stream wait for them.
+// Adds the results that have arrived to the owned pieces, in the order of the reductions. If `wait` is true, makes the
+// stream wait for all reductions of the bucket, and adds all their results.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) {
     const Reduction r = std::move(s.reductions.front());

@@ -13,7 +13,8 @@ using autograd::GradientTarget;
 using base::accumulator_dtype;
 using device::Stream;
 
-/// Tells if a parameter's gradient will get more contributions in this step.
+/// Position of a contribution to a parameter's gradient within a step: more contributions follow, or it is the last
+/// one.
 enum class Contribution : uint8_t { more, last };
 
 /// Dtype in which gradients are stored and summed over ranks. accumulator: the accumulator dtype. rounded: the dtype of
@@ -29,9 +30,9 @@ enum class Sums : uint8_t { accumulator, rounded };
 /// - Zero::states: reduce-scatters each bucket once per step; each owner gets its piece of the sum.
 /// - Zero::gradients, Zero::weights: a bucket has memory from the first contribution of a round (a micro-batch) until
 ///   its reduction. A reduction waits for the previous reduction, so that one bucket is filled while another is sent.
-///   Exception: a reduction of a two-stage bucket waits for no other, and no other waits for it. The owners keep the
-///   sum of their pieces. Gradients are therefore summed first over ranks and then over micro-batches. With several
-///   micro-batches, rounding thus differs from the other levels.
+///   Exception: the reduction of a two-stage bucket waits for no other reduction, and no other reduction waits for this
+///   one. The owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over
+///   micro-batches. With several micro-batches, rounding thus differs from the other levels.
 class GradientBuckets final : public autograd::ParameterStorage {
  public:
   /// Makes the parameters of `plan` store their gradients in these buckets from now on. The plan must outlive the

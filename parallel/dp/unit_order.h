@@ -9,18 +9,18 @@ namespace hexad::dp {
 /// Order in which units of parameters were used, in the current step and the step before. Steps usually use units in
 /// the same order, but an evaluation or the number of micro-batches may interrupt it.
 ///
-/// The last two units do not determine the next one: with recomputation, the next layer follows a layer's experts in
-/// forward, while in backward the experts are used again. Therefore the earlier place whose preceding uses agree
-/// longest with the latest uses is found, and the use that follows it is expected. While uses follow this place, no
-/// search is necessary. Generation and evaluation do not end steps, so of a step longer than `most`, the older uses are
-/// forgotten.
+/// The last two units do not determine the next unit. With recomputation, for example, the uses of a layer's attention
+/// and experts precede the next layer in forward, but the same layer's attention in backward. Therefore the class finds
+/// the earlier place whose preceding uses agree longest with the latest uses, and expects the use after this place. As
+/// long as the expected units are used, no search is necessary. Generation and evaluation do not end steps. Therefore,
+/// if a step has more than `most` uses, the older uses are forgotten.
 class UnitOrder {
  public:
   static constexpr size_t none = ~size_t{0};  // no unit: between two steps, or unknown
-  static constexpr size_t most = 1 << 16;     // uses of a step that are remembered
+  static constexpr size_t most = 1 << 16;     // maximum number of remembered uses of a step
 
   /// Appends a use of `unit` and returns the expected next unit. Returns `none` if no use of `unit` is known, or if the
-  /// step ended after it.
+  /// step ended after that use.
   size_t use(size_t unit);
   /// Ends a step. Forgets the steps before it.
   void end_step();
@@ -36,7 +36,7 @@ class UnitOrder {
 
   std::vector<size_t> history_{none};  // units of the step before and of this step, each after a `none`
   size_t step_ = 0;                    // index in history_ of the `none` before this step, or 0 if it is forgotten
-  size_t place_ = none;                // index in history_ of the use that corresponds to the next one; `none`: unknown
+  size_t place_ = none;                // index in history_ of the use that is expected next; `none`: unknown
 };
 
 }  // namespace hexad::dp

@@ -21,7 +21,7 @@ InFlight send_to_tokens(const MovedRows& moved, const Tensor& rows, const comm::
                         const Tensor& out = {});
 
 /// The two steps of send_to_experts() for rows with NodeSteps. send_inside_node() sends each of `rows` [W, D] to the
-/// rank of this node whose place equals that of the row's destination. The result is [X, D], sorted by source, then by
+/// rank of this node that has the same place as the row's destination. The result is [X, D], sorted by source, then by
 /// destination node. send_between_nodes() sorts this result by destination node and sends it to the experts' ranks. The
 /// result is [R, D], in the order of the ranks.
 InFlight send_inside_node(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
@@ -39,8 +39,8 @@ InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, con
 /// Addends are added in the order of the ranks, and bf16 is added in f32.
 Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends, const comm::ProcessGroup& group,
                        Stream& stream);
-/// Replaces the addends on every rank by their sum over the ranks. Order and rounding are those of add_shared_rows() in
-/// groups that sum in the order of the ranks (ProcessGroup::all_reduce()).
+/// Replaces the addends on every rank by their sum over the ranks. In groups that sum in the order of the ranks
+/// (ProcessGroup::all_reduce()), uses the same order and rounding as add_shared_rows().
 InFlight add_replicated_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream);
 
 }  // namespace hexad::ep

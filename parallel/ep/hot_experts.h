@@ -14,15 +14,17 @@ using device::Stream;
 using tensor::Tensor;
 
 /// Hot experts. Every ep rank has a copy of each hot expert, a shadow, which computes the rows of the rank's own tokens
-/// (FasterMoE, He et al. 2022). With E experts, of which H are hot, on P ranks, a rank has its E / P own experts,
-/// followed by H shadows in the order of list(). Numbers count the experts of all ranks in this order, including
-/// shadows: number n belongs to rank n / (E / P + H), rounded down. Plans are made for numbers, so they treat shadows
-/// as additional experts of each rank. Without hot experts, the number of an expert is its id.
+/// (FasterMoE, He et al. 2022). Let E be the number of experts, H the number of hot experts, and P the number of ranks.
+/// A rank has its E / P own experts, followed by H shadows in the order of list(). Numbers count the experts of all
+/// ranks in this order, including shadows: number n belongs to rank n / (E / P + H), rounded down. Plans are made for
+/// numbers, so they treat shadows as additional experts of each rank. Without hot experts, the number of an expert is
+/// its id.
 class HotExperts {
  public:
   HotExperts() = default;
-  /// `hot` are ids among `experts` experts, which are divided among `ranks` ranks in equal blocks. Throws
-  /// std::logic_error if an id is illegal or listed twice, or if equal blocks are impossible.
+  /// Makes an object for the hot experts `hot`. They are ids among `experts` experts, which are divided among `ranks`
+  /// ranks in equal blocks. Throws std::logic_error if an id is illegal or listed twice, or if equal blocks are
+  /// impossible.
   HotExperts(std::vector<int64_t> hot, int64_t experts, int64_t ranks);
 
   bool any() const { return !hot_.empty(); }
@@ -63,9 +65,9 @@ struct HotRule {
   int64_t least_rows = 1;  // in rows
 };
 
-/// Returns the experts that have the minimum load. At most as many experts are hot as a rank has experts of its own, so
-/// that shadows need no more memory than the rank's own weights. If there are more, those with the highest loads are
-/// hot; of experts with equal loads, those with the lowest ids.
+/// Returns the experts that have the minimum load. The number of hot experts is at most the number of a rank's own
+/// experts, so that shadows need no more memory than the rank's own weights. If more experts have the minimum load, the
+/// experts with the highest loads are hot. Among experts with equal loads, the experts with the lowest ids are hot.
 HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule& rule);
 
 /// Returns the hot experts of the slots that all ranks of `sources` send. ids [T, K] (i32, on the host; -1: dropped)
@@ -76,8 +78,8 @@ HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_r
                                 const comm::ProcessGroup& sources);
 
 /// Returns `ids` with numbers in place of experts, on the same device. ids [T, K] (i32) contains the experts of each
-/// token of the ep ranks `of`: first the rows of the first rank's tokens, then those of the next rank. Each rank has
-/// the same number of tokens. -1 is not changed. The host reads the ids ("routing: ids").
+/// token of the ep ranks `of`: first the rows of the first rank's tokens, then the rows of the next rank's tokens. Each
+/// rank has the same number of tokens. -1 is not changed. The host reads the ids ("routing: ids").
 Tensor renumbered(const Tensor& ids, const HotExperts& hot, std::span<const int> of, Stream& stream);
 
 }  // namespace hexad::ep

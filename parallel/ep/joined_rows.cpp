@@ -107,7 +107,7 @@ class Numbering {
   }
   /// Returns the number of the next row of a source in chunk c.
   int64_t next(int64_t c, int64_t source) { return next_[index(c, source)]++; }
-  /// Returns the number after the last row of chunk c.
+  /// Returns the number that follows the number of the last row in chunk c.
   int64_t end(int64_t c) const { return ends_[c]; }
 
  private:

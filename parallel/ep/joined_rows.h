@@ -1,5 +1,5 @@
-// Token rows that are joined over expert groups (joins_rows()): a row is sent in the first chunk with any of its slots,
-// and returns in the last one, as one sum over all chunks.
+// Token rows that are joined over expert groups (joins_rows()). A joined row is sent in the first chunk with any of its
+// slots. The row returns in the last such chunk, as one sum over all chunks.
 #pragma once
 
 #include "parallel/ep/plan_indices.h"

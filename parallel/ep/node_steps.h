@@ -30,8 +30,8 @@ struct BlockOrder {
 ///   across   exchange between nodes, among ranks of the same place, with one message to each node. Rows arrive sorted
 ///            by the node, then the place of their source
 ///   arrival  sorts the rows by source rank
-/// To return rows, the steps are undone in reverse order. The method is that of DeepSpeed-MoE (Rajbhandari et al.
-/// 2022), and 2DH in Tutel (Hwang et al. 2023).
+/// To return rows, the steps are undone in reverse order. DeepSpeed-MoE (Rajbhandari et al. 2022) uses this method.
+/// Tutel (Hwang et al. 2023) calls it 2DH.
 struct NodeSteps {
   comm::Splits inside, across;
   BlockOrder between, arrival;

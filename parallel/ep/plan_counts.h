@@ -14,13 +14,13 @@
 
 namespace hexad::ep {
 
-/// Process groups of the experts of a layer. The ranks of `ep` divide the experts, those of `etp` divide the width of
-/// each expert. `experts` contains the ranks of both: rank p etp + j of `experts` is rank p of `ep` and rank j of
-/// `etp`.
+/// Process groups of the experts of a layer. The ranks of `ep` divide the experts. The ranks of `etp` divide the width
+/// of each expert. `experts` contains the ranks of both groups: rank p etp + j of `experts` is rank p of `ep` and rank
+/// j of `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
-  /// Two levels of `ep` and of `experts`. Null if all ranks of the group are on one node, if each of its nodes has only
-  /// one of its ranks, or if its nodes have different numbers of its ranks.
+  /// Two levels of `ep` and of `experts`. Null if all ranks of the group are on one node, if each node has only one
+  /// rank of the group, or if the nodes have different numbers of ranks of the group.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
   comm::Windows* windows = nullptr;  // windows of the ranks of `ep`; null: the ranks have none
 
@@ -77,8 +77,8 @@ struct PlanCounts {
   /// True if the rows of all chunks are computed together. ChunkIndices::place and ChunkCounts::offsets then refer to
   /// the rows of all chunks.
   bool merged = false;
-  /// True if the row of a token for a rank is sent in the first chunk with any of the row's slots, and returns in the
-  /// last one (joins_rows()).
+  /// True if rows are joined (joins_rows()): the row of a token for a rank is sent in the first chunk with any of its
+  /// slots, and returns in the last such chunk.
   bool joined = false;
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
   HotExperts hot{};           // H experts of which every ep rank has a shadow

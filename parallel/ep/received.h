@@ -21,8 +21,11 @@ struct CountsMessage {
   int64_t slots_per_row;  // maximum number of slots of a row; 0 if rows belong to slots, so that only slots are counted
   bool joined = false;    // true: rows are also counted by the chunk in which they return (joins_rows())
 
-  /// Returns the number of entries: [chunks, experts] counts of slots; [chunks, ranks] counts of rows to send if
-  /// slots_per_row > 0; [chunks, ranks] counts of rows that return if rows are joined; and the total number of slots.
+  /// Returns the number of entries. The entries are, in this order:
+  /// - counts of slots, [chunks, experts]
+  /// - counts of rows to send, [chunks, ranks], if slots_per_row > 0
+  /// - counts of rows that return, [chunks, ranks], if rows are joined
+  /// - the total number of slots
   int64_t size() const { return chunks * (experts + ((slots_per_row > 0 ? 1 : 0) + (joined ? 1 : 0)) * ranks) + 1; }
   /// Checks the message of rank `rank` of `group`. Throws Error(communication), which names the rank, the count and the
   /// legal range, if a count is wrong.
@@ -32,15 +35,16 @@ struct CountsMessage {
   void check_joined(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const;
 };
 
-/// Checks the experts [rows, width] (i32) that rank `rank` of `group` lists for its token rows, by their index on this
-/// rank. Each row must list at least one expert and is padded with -1. Expert e must be listed slots[e] times in total.
-/// Throws Error(communication), which names the rank, and the row or the expert, if the list is wrong.
+/// Checks the experts [rows, width] (i32) that rank `rank` of `group` lists for its token rows. The lists contain
+/// indices among the experts of this rank. Each row must list at least one expert and is padded with -1. Expert e must
+/// be listed slots[e] times in total. Throws Error(communication), which names the rank, and the row or the expert, if
+/// the list is wrong.
 void check_row_experts(std::span<const int32_t> experts, int64_t width, std::span<const int64_t> slots, int rank,
                        const comm::ProcessGroup& group);
 
 /// Checks that rank `rank` of `group` lists as many joined rows in each chunk as it has counted. `listed` and `counted`
-/// are numbers by chunk, of the rows that return in the chunk (`returning`) or are sent in it. Throws
-/// Error(communication), which names the rank and the chunk, if a number is wrong.
+/// are numbers of rows by chunk: of rows that return in the chunk if `returning` is true, otherwise of rows that are
+/// sent in the chunk. Throws Error(communication), which names the rank and the chunk, if a number is wrong.
 void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t> counted, bool returning, int rank,
                        const comm::ProcessGroup& group);
 

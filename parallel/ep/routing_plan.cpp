@@ -22,7 +22,7 @@ namespace {
 
 // Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if the
 // arrived rows are already the grouped rows, in order. Rows with the same source and expert remain adjacent and form a
-// part. A kernel computes all positions from those of the parts.
+// part. A kernel computes the positions of all rows from the positions of the parts.
 Tensor placement(const ReceivedCounts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order,
                  Device device, Stream& stream) {
   std::vector<int64_t> ends, shifts;  // for each part: its end, and the shift from its rows to its grouped rows
@@ -188,8 +188,8 @@ Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
 }
 
 // Calls f(row, chunk, j) for each copy of each row, sorted by chunk, destination rank and row. `rows` [chunks, ranks]
-// contains the numbers of rows, by which the rows are numbered. `destinations` is the order of the destination ranks. A
-// row for ep rank p is sent to the ranks p * etp + j of the all-to-all, with j < etp.
+// contains the numbers of rows. Rows are numbered consecutively, in the order of these entries. `destinations` is the
+// order of the destination ranks. A row for ep rank p is sent to the ranks p * etp + j of the all-to-all, with j < etp.
 template <class F>
 void for_each_copy(const std::vector<int64_t>& rows, int64_t ranks, const std::vector<int>& destinations, int64_t etp,
                    const F& f) {

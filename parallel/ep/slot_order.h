@@ -45,8 +45,8 @@ constexpr auto enum_names(RowOf) {
   return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});
 }
 
-/// True if the row of a token for a rank is joined over chunks: it is sent in the first chunk with any of its slots,
-/// and returns in the last one, as a sum over all chunks (EPS-MoE's LocalReduce over expert groups).
+/// True if the row of a token for a rank is joined over chunks. A joined row is sent in the first chunk with any of its
+/// slots. The row returns in the last such chunk, as a sum over all chunks (EPS-MoE's LocalReduce over expert groups).
 inline bool joins_rows(const Chunking& chunking, RowOf row_of) {
   return row_of == RowOf::token && chunking.by == Chunking::By::experts && chunking.chunks > 1;
 }
@@ -90,9 +90,9 @@ struct Ordering {
 };
 
 /// Returns the slot orders of the ranks `of`, which are ranks in their ep groups. ids [T, K] (i32) contains the experts
-/// of each token: first the rows of the first rank's tokens, then those of the next rank. Each rank has the same number
-/// of tokens. Each id is in [0, experts), or -1 for a dropped slot, and the experts of a token are distinct. `stream`
-/// must be the compute lane.
+/// of each token: first the rows of the first rank's tokens, then the rows of the next rank's tokens. Each rank has the
+/// same number of tokens. Each id is in [0, experts), or -1 for a dropped slot, and the experts of a token are
+/// distinct. `stream` must be the compute lane.
 ///
 /// If rows belong to slots, they are sorted on the device of the ids, and the host reads only their counts ("routing:
 /// counts"). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A wrong id throws

@@ -33,7 +33,7 @@ class IllegalLayout : public base::Error {
 };
 
 /// Order in which the axes vary over the ranks, fastest first: a permutation of tp, cp, ep, dp and pp. The notation is
-/// that of Megatron-Core (`--order`).
+/// the same as in Megatron-Core (`--order`).
 class AxisOrder {
  public:
   using Axes = std::array<Axis, 5>;

@@ -41,7 +41,7 @@ void require_positive(const char* name, int value) {
   if (value < 1) refuse(name, value, "must be at least 1");
 }
 
-// `zero` is the meaning of 0.
+// Throws an error if `value` is negative. `zero` is a text for the message: the meaning of the value 0.
 void require_not_negative(const char* name, int value, const char* zero) {
   if (value < 0) refuse(name, value, "must be at least 1, or 0 (", zero, ")");
 }
@@ -288,7 +288,7 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
       for (int k = run.first; k < run.first + run.count; ++k) sums.push_back(place + run.step * k);
     places = std::move(sums);
   }
-  // Ranks of a stage are in ascending order, because the places are.
+  // Ranks of a stage are in ascending order, because their places are in ascending order.
   std::vector<int> ranks;
   for (const int stage : sharers.stages) {
     const auto before = static_cast<std::ptrdiff_t>(ranks.size());
@@ -299,8 +299,8 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
 }
 
 // Returns a normal form: two sharers have equal runs in this form if and only if they have equal places. The first run
-// contains only the lowest place. Each further run has several places. A run that continues another one is merged with
-// it.
+// contains only the lowest place. Each further run has several places. A run that continues the previous run is merged
+// with it.
 std::vector<Layout::Run> Layout::merged(const Sharers& sharers) {
   std::vector<Run> out{{1, 0, 1}};
   for (auto run = sharers.runs.rbegin(); run != sharers.runs.rend(); ++run) {  // in ascending order of steps

@@ -88,9 +88,9 @@ class Layout {
   /// Returns the ep x etp ranks, including `rank`, that together have all experts of a layer, ordered by j + etp p (ep
   /// coordinate p, etp coordinate j).
   std::vector<int> expert_sharers(int rank) const;
-  /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. Their coordinates
-  /// differ along dp and cp for dense layers, along edp for experts, and, among ranks with the same piece, along the
-  /// axes on which the placement declares the gradient partial.
+  /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. For dense layers, their
+  /// coordinates differ along dp and cp; for experts, along edp. Ranks with the same piece also differ along the axes
+  /// on which the placement declares the gradient partial.
   std::vector<int> reducers(const Placement& placement, int rank) const;
   /// Returns the ranks of the stage that have the same piece, in ascending order, even if they are not in reducers().
   /// For a tied piece, also includes ranks of the other stage.
@@ -127,7 +127,7 @@ class Layout {
   enum class Copies : uint8_t {
     partial,
     all
-  };  // copies along tp or etp to include: those with partial gradients, or all
+  };  // copies along tp or etp to include: copies with partial gradients, or all copies
 
   void place_by_expansion();
   void place_by_order(const AxisOrder& order);

@@ -26,8 +26,9 @@ struct SharedPieces {
 /// Group of ranks that makes exchanges in two levels impossible.
 struct UnfitGroup {
   std::vector<int> ranks;
-  // True if the group has two levels (comm::NodeGrid::two_levels()) and the groups before it have one, or the reverse.
-  // Otherwise, the numbers of its ranks on its nodes differ. A group with different numbers counts as one level.
+  // True if the group has two levels (comm::NodeGrid::two_levels()) and the groups before it have one level, or the
+  // reverse. If false, the nodes of the group have different numbers of its ranks. A group on such nodes counts as a
+  // group with one level.
   bool unlike_others;
 };
 
@@ -37,7 +38,8 @@ enum class Posting : uint8_t { rank, lanes };
 
 /// Groups in which only one lane posts collectives, so that their order is the same on all ranks. They have the ranks
 /// of Axis::ep, of Mesh::experts(), and of Axis::tp, in whose groups the rank's thread posts at the same time. There
-/// are none for Axis::etp and for NodeGroups, because the rank's thread posts nothing there while lanes may post.
+/// are no such groups for Axis::etp and for NodeGroups, because the rank's thread posts nothing in these groups while
+/// lanes may post.
 struct LaneGroups {
   std::unique_ptr<ProcessGroup> ep, experts, tp;
 };

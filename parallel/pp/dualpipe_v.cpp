@@ -1,6 +1,6 @@
 // DualPipe-V (DeepSeek 2025): half of DualPipe (DeepSeek-V3, section 3.2.1). A rank has one chunk in each arm of a V,
 // instead of one chunk per direction. In the steady state, a forward in one arm is merged with a backward in the other
-// arm. The eight phases are those of the published figure. A rank keeps the activations of at most 2 x ranks + 1
+// arm. The eight phases are the same as in the published figure. A rank keeps the activations of at most 2 x ranks + 1
 // chunks.
 #include <algorithm>
 

@@ -21,10 +21,12 @@ class HeldTensors {
   HeldTensors(const CheckedSchedule& program, int rank);
 
   /// True if, for each action of `other`, this rank has a similar action at which it holds at least as many tensors of
-  /// each sort. Similar actions have the same kind and chunk. Both belong to the first micro-batch, to the last one, or
-  /// to any other. Both have inputs from, and results for, either no rank, their own rank or another one. This rank
-  /// then needs at least as much memory as the other one, if each chunk has the same layers on both ranks, all passes
-  /// of micro-batches are equal, and passes leave no other tensors in memory.
+  /// each sort. This rank then needs at least as much memory as the rank of `other`, if each chunk has the same layers
+  /// on both ranks, all passes of micro-batches are equal, and passes leave no other tensors in memory.
+  ///
+  /// Similar actions have the same kind and chunk. Their micro-batches are both the first, both the last, or both in
+  /// between. Their inputs come from the same sort of rank: no rank, the rank itself or another rank. Their results go
+  /// to the same sort of rank, too.
   bool cover(const HeldTensors& other) const;
 
  private:

@@ -17,8 +17,8 @@ std::vector<Action> one_f_one_b(const Position& at) {
 }
 
 // 1F1B in merged pairs of a forward and a backward. Results are sent only at the end of a pair. Therefore a rank runs
-// about twice as many forwards ahead as in 1F1B, so that it has both inputs when it begins a pair. The idle time is
-// that of 1F1B. With one rank: F0, F1+B0, F2+B1, ..., B.
+// about twice as many forwards ahead as in 1F1B, so that it has both inputs when it begins a pair. The idle time is the
+// same as in 1F1B. With one rank: F0, F1+B0, F2+B1, ..., B.
 std::vector<Action> one_f_one_b_in_pairs(const Position& at) {
   const int ahead = std::min(2 * at.after() + 1, at.micro_batches);
   Program p;

@@ -23,10 +23,10 @@ using device::Stream;
 
 class ParameterRecorder;
 
-/// Calls of a recorded part to the storage of its parameters (parallel/dp): uses of weights, which the storage may
-/// gather, requests for memory of gradients, and contributions to gradients, which the storage may then reduce. The
-/// operations of such a call depend on the uses and contributions of other parts. Therefore a repetition of the part
-/// makes the call again (IssueLog::InnerCall).
+/// Calls of a recorded part to the storage of its parameters (parallel/dp): uses of weights, requests for memory of
+/// gradients, and contributions to gradients. The storage may gather weights at a use, and may reduce gradients at a
+/// contribution. The operations of such a call depend on the uses and contributions of other parts. Therefore a
+/// repetition of the part makes the call again (IssueLog::InnerCall).
 class ParameterCalls {
  public:
   /// Prepares the recording of a part. `used` contains the parameters to whose gradients the part may contribute; they
@@ -51,9 +51,10 @@ class ParameterCalls {
   bool repeatable() const { return repeatable_; }
   /// Function that returns the parameter of a repetition for a parameter of the part. Empty: they are the same.
   using Counterpart = std::function<Parameter&(Parameter&)>;
-  /// Returns the first parameter with a contribution in the part whose gradient now has contributions of earlier parts,
-  /// but had none in the recorded part, or vice versa. The part's kernels would then add to the gradient instead of
-  /// replacing it, or vice versa. Returns null if there is no such parameter.
+  /// Compares, for each gradient to which the part contributes, the present state with the state when the part was
+  /// recorded. Returns the first parameter whose gradient has contributions of earlier parts now but had none then, or
+  /// vice versa. The part's kernels would replace the contents of such a gradient instead of adding to them, or vice
+  /// versa. Returns null if there is no such parameter.
   const Parameter* other_gradient(const Counterpart& counterpart = {}) const;
   /// Makes call `number` of a repetition and returns the event for which the part may wait. Calls go to `recorder`,
   /// which records them if the repetition belongs to another part. `report` is called for each contribution, in place
@@ -85,7 +86,7 @@ class ParameterCalls {
   const std::vector<Parameter*> used_;
   std::set<const Parameter*> with_gradient_;  // parameters whose gradients had contributions when the part began
   std::vector<Contribution> contributions_;   // contributions that the part reported
-  std::vector<Parameter*> unreported_;        // parameters to whose gradients the part contributed first, unreported
+  std::vector<Parameter*> unreported_;        // parameters with a first, unreported contribution in the part
   std::vector<std::function<Event(const Again&)>> calls_;
   std::vector<Event> events_;  // for each call so far, the event that it returned; empty after end()
   size_t in_use_ = 0;
@@ -96,7 +97,7 @@ class ParameterCalls {
 /// Storage of parameters that records its calls in the current part and passes them on to other storages.
 class ParameterRecorder final : public ParameterStorage {
  public:
-  /// `weights` is the storage of weights; it must outlive the last use.
+  /// Makes a recorder for uses of weights in `weights`, which must outlive the last use.
   explicit ParameterRecorder(ParameterStorage& weights) : weights_(weights) {}
   ParameterRecorder(const ParameterRecorder&) = delete;
   ParameterRecorder& operator=(const ParameterRecorder&) = delete;

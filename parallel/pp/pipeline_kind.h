@@ -33,8 +33,8 @@ constexpr std::string_view name_of(PipelineKind kind) { return base::enum_name(k
 enum class Placing : uint8_t { loop, vee };
 
 /// Overlap of actions. none: the actions of a rank run one after the other. micro_batches: a forward alternates with
-/// the backward of an earlier micro-batch, so that one of them computes while the rows of the other are in flight to
-/// experts (DeepSeek-V3, section 3.2.1).
+/// the backward of an earlier micro-batch. One of the two computes while the rows of the other are in flight to experts
+/// (DeepSeek-V3, section 3.2.1).
 enum class Overlap : uint8_t { none, micro_batches };
 constexpr auto enum_names(Overlap) {
   return std::to_array<std::pair<Overlap, std::string_view>>(

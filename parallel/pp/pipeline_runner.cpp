@@ -14,7 +14,7 @@ using device::Device;
 using device::Event;
 using device::Stream;
 
-// Returns the name of an action's span in traces. The number of the micro-batch follows it.
+// Returns the name of an action's span in traces. In the trace, the number of the micro-batch follows the name.
 std::string_view span_name(Action::Kind kind) {
   switch (kind) {
     case Action::Kind::forward:

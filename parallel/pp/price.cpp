@@ -105,7 +105,7 @@ class Jobs {
     const auto wait = [&](const auto& jobs, const auto& key) {
       const auto it = jobs.find(key);
       require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", action);
-      after.push_back(it->second);  // may be the same job, which then never starts
+      after.push_back(it->second);  // may be the job of `piece` itself, which then never starts
     };
     if (const auto message = needed(schedule_.stages, piece.rank, action)) wait(arrivals_, *message);
     if (!action.is_forward()) wait(forwards_, std::pair(stage(piece.rank, action), action.micro));

@@ -44,9 +44,9 @@ Price price(const Schedule& schedule, std::span<const StageTimes> times, const P
 /// Like price() above, for virtual stages that all take `times`.
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options = {});
 
-/// Returns the idle seconds of a rank in a step, for virtual stages that all take `times` and messages that take no
-/// time; nullopt if no formula applies. F, I and W are the times of forward, input gradient and weight gradient of a
-/// virtual stage. There are p ranks and m micro-batches.
+/// Returns the idle seconds of a rank in a step; nullopt if no formula applies. Assumes that every virtual stage takes
+/// `times`, and that messages take no time. F, I and W are the times of forward, input gradient and weight gradient of
+/// a virtual stage. There are p ranks and m micro-batches.
 ///   kind                idle seconds                       valid for
 ///   gpipe, 1f1b         (p - 1) (F + I + W)                any m; also for merged pairs
 ///   interleaved         (p - 1) (F + I + W)                m a multiple of p

@@ -9,8 +9,8 @@ namespace hexad::pp {
 
 /// Throws std::logic_error, which names the rank and the action, unless all of these conditions hold:
 ///   - There is one list for each rank. Its chunks and micro-batches exist. In an evaluation, it has only forwards.
-///   - The forward of every chunk and micro-batch runs exactly once. In training, so do its input gradient and weight
-///     gradient. Each action comes after the actions on which it depends.
+///   - The forward of every chunk and micro-batch runs exactly once. In training, its input gradient and weight
+///     gradient also run exactly once. Each action comes after the actions on which it depends.
 ///   - Only forwards are merged. The next action after a merged forward is a backward of another micro-batch.
 ///   - No rank waits forever, if messages between two ranks arrive in the order in which they are sent. This must hold
 ///     both if the two actions of a merged pair run as one action and if they run one after the other. It must also

@@ -5,7 +5,8 @@
 namespace hexad::pp {
 namespace {
 
-// True if, in every chunk, micro-batch 0 has the first forward, the first backward and the first gradients of weights.
+// True if, in every chunk, the first forward, the first backward and the first weight gradients belong to micro-batch
+// 0.
 bool begins_in_order(std::span<const Action> actions) {
   std::map<std::pair<int, int>, int> firsts;  // first micro-batch, by work and chunk
   for (const Action& a : actions) {
@@ -47,8 +48,8 @@ void RepeatedPasses::repeat(Kind kind, int chunk, int micro, const std::function
 
 void RepeatedPasses::start(Kind kind, int chunk) {
   Recorded& recorded = recorded_[{chunk, kind}];
-  // A forward may contribute to gradients, too: the loss does, if its logits are computed in several blocks. The
-  // parameters that the chunk uses are known only after its forward.
+  // A forward may contribute to gradients, too: for example, the loss contributes if its logits are computed in several
+  // blocks. The parameters that the chunk uses are known only after its forward.
   recorder_.open(recorded.parameters.emplace(log_, kind == Kind::forward ? recorder_.parameters() : used(chunk)));
   log_.start_part(recorded.part);
 }

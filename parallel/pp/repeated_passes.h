@@ -15,7 +15,7 @@
 
 namespace hexad::pp {
 
-/// Recorded passes of a rank's chunks. The first step of the rank, with several micro-batches, records the passes of
+/// Recorded passes of a rank's chunks. The first step of the rank has several micro-batches and records the passes of
 /// the last micro-batch. In later steps, the log repeats these passes for all micro-batches except the first, whose
 /// contributions to a gradient replace its old value. Calls to the storage of parameters (ParameterCalls) are made
 /// again in each repetition, so weights are gathered and gradients are reduced as in a step that runs all passes.
@@ -26,10 +26,10 @@ namespace hexad::pp {
 /// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
 /// - Two passes run as fibers.
 /// - Gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch
-///   before it has completed those of another one. Some contributions are then added to others before a reduction. The
-///   repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
+///   before it has completed the gradients of another micro-batch. Some contributions are then added to others before a
+///   reduction. The repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
 ///
-/// All passes run, so that none is repeated, in three cases:
+/// No pass is repeated in three cases:
 /// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end.
 /// - A chunk has passes of a kind that was not recorded. dualpipe_v, for example, delays weight gradients only in some
 ///   passes.
@@ -40,7 +40,8 @@ class RepeatedPasses {
   /// Minimum number of micro-batches of the step that records passes.
   static constexpr int recorded_micro_batches = 2;
 
-  /// `log` and `recorder` must outlive the object. `recorder` must get the contributions of all passes to gradients.
+  /// Makes an object without recorded passes. `log` and `recorder` must outlive the object. `recorder` must get the
+  /// contributions of all passes to gradients.
   RepeatedPasses(device::IssueLog& log, ParameterRecorder& recorder) : log_(log), recorder_(recorder) {}
   RepeatedPasses(const RepeatedPasses&) = delete;
   RepeatedPasses& operator=(const RepeatedPasses&) = delete;

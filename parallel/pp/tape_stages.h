@@ -48,7 +48,7 @@ class TapeStages final : public StageWork {
 
  private:
   // A micro-batch in a chunk, from its forward to its weight gradients. The data of the output is not kept, because
-  // only its shape is needed, which the gradient of the output also has.
+  // only the shape is needed, and the gradient of the output has the same shape.
   struct InFlight {
     std::unique_ptr<Tape> tape;
     Value input;

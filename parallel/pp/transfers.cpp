@@ -60,8 +60,8 @@ class Devices {
 
   Transfers free_at_once() const { return {.ranks = posted_, .at_once = true}; }
 
-  // Returns transfers that free each sent tensor late. It is freed before the first piece that is known to begin after
-  // all actions that precede the receiver's post.
+  // Returns transfers that free each sent tensor late: before the sender's first piece that is known to begin after the
+  // receiver has ended all actions that precede its post.
   Transfers free_once_posted() const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);

@@ -44,7 +44,7 @@ using Addend = std::function<void(const Tensor& out, int64_t begin, int64_t end)
 /// Returns the sum over the ranks of addends of shape [rows, D]. The result has all rows or, with sequence parallelism,
 /// only this rank's rows (`rows` must be divisible by the size of the group). Each piece is sent while the next piece
 /// is computed. In groups that sum in the order of the ranks (ProcessGroup::all_reduce()), the result is bitwise
-/// identical to that of a plain collective.
+/// identical to the result of a plain collective.
 Tensor sum_of_products(std::string_view op, const Shape& shape, Dtype dtype, Device device, const TensorParallel& tp,
                        Stream& stream, const Addend& addend);
 

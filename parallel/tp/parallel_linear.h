@@ -1,6 +1,6 @@
-// Matrix products whose weight is divided among tensor-parallel ranks, and which overlap with their communication.
-// In groups that sum in the order of the ranks (ProcessGroup::all_reduce()), results are bitwise identical to those of
-// `linear` with the ops of parallel/tp/regions.h. In a group of one rank, the products are `linear`.
+// Matrix products whose weight is divided among tensor-parallel ranks, and which overlap with their communication. In
+// groups that sum in the order of the ranks (ProcessGroup::all_reduce()), results are bitwise identical to the results
+// of `linear` with the ops of parallel/tp/regions.h. In a group of one rank, the products are `linear`.
 //
 // R is the number of rows of the micro-batch before division over the tp ranks, and n = R / tp. Weight gradients are
 // separate tasks.

@@ -30,7 +30,7 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
   }
 }
 
-// Initial values must be the same whether gate and up projections are two parameters or one.
+// Initial values must be the same whether gate and up projections are two parameters or one stacked parameter.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
   constexpr int64_t experts = 3, width = 50, hidden = 100;  // so large that values are drawn in several pieces

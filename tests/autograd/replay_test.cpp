@@ -87,8 +87,8 @@ TEST_F(TapeTest, CountsUsesOfWorkThatIsNotRecorded) {
   EXPECT_EQ(tape.used_parameters(), (std::vector<Parameter*>{&recorded, &other}));
 }
 
-// The pullback of an op replays earlier ops. Each op is replayed once. The gradients are bitwise identical to those of
-// a replay in which no pullback replays other ops.
+// The pullback of an op replays earlier ops. Each op is replayed once. The gradients are bitwise identical to the
+// gradients of a replay in which no pullback replays other ops.
 TEST_F(TapeTest, OpMayReplayEarlierOps) {
   Parameter &w = lab.parameter({4, 4}), &v = lab.parameter({4, 4});
   const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});

@@ -26,7 +26,7 @@ class RouterLosses : public testing::TestWithParam<Segments> {
  protected:
   static constexpr int64_t experts = 4;
   int64_t tokens() const { return static_cast<int64_t>(GetParam().segment.size()); }
-  // Returns positive values, like those of real scores.
+  // Returns positive values, like real scores.
   Tensor scores() {
     Tensor t = lab.randn({tokens(), experts});
     change<double>(t, [](std::span<double> values) {

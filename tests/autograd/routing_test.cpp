@@ -268,7 +268,7 @@ TEST(ExpertChoice, WeightsAreTheScoresOfTheChosenExperts) {
 
 TEST(ExpertChoice, GradientsMatchFiniteDifferences) {
   Lab lab;
-  // The tokens have two experts, one, and none.
+  // The tokens have two experts, one expert and no expert.
   const Tensor ids = lab.values<int32_t>({3, 0, 2, -1, -1, -1}, {3, 2});
   gradcheck(lab, {lab.randn({3, 5})},
             [&](Tape& t, Inputs x) {

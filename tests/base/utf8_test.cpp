@@ -8,7 +8,7 @@
 namespace hexad::base {
 namespace {
 
-// The expected result is that of Python's `bytes.decode("utf-8", "replace")`.
+// The expected results equal the results of Python's `bytes.decode("utf-8", "replace")`.
 TEST(Utf8, EachInvalidPartBecomesOneReplacement) {
   const std::pair<std::string, std::string> cases[] = {
       {"", ""},

@@ -71,7 +71,7 @@ TEST(Meetings, RanksOfUnequalNodesMeet) {
   EXPECT_EQ(met, (std::set<int>{0, 1}));
 }
 
-// Returns the nodes of ranks on equal nodes.
+// Returns the node of each rank, for nodes with the same number of ranks.
 std::vector<int> equal_nodes(int nodes, int ranks_of_node) {
   std::vector<int> node_of_rank;
   for (int rank = 0; rank < nodes * ranks_of_node; ++rank) node_of_rank.push_back(rank / ranks_of_node);

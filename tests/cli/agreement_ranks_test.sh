@@ -41,7 +41,7 @@ test_replicas_remain_equal() {
   expect_text out "step 6/6"
 }
 
-# Every rank must end: if only the failing rank did, the other ranks would wait in MPI forever.
+# Every rank must end: if only the failing rank ended, the other ranks would wait in MPI forever.
 test_wrong_variable_on_one_rank_ends_the_job() {
   local variable
   for variable in OMPI_COMM_WORLD_SIZE=5 HEXAD_LOCAL_RANK=x HEXAD_NODE=a; do

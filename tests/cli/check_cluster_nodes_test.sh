@@ -20,7 +20,8 @@ S
   expect_text links.svg 'bandwidth, from row to column' 'latency, from row to column'
 }
 
-# Makes the folder `shared`, and a script that mounts another folder on it on the second node.
+# Makes the folder `shared`, and a script that runs a command. On the second node, the script first mounts another
+# folder over the folder of its first argument.
 make_folder_of_one_node() {
   cat >not_shared.sh <<'S'
 case $(hostname) in *n1) mount -t tmpfs tmpfs "$1" || exit 9 ;; esac

@@ -6,9 +6,10 @@
 source_folder=$(cd "$CLI_TESTS/../.." && pwd)
 table=$CLI_TESTS/docs_commands.txt
 
-# Prints the blocks of the page on standard input: "command", "output" or "other", TAB, text. A block is indented by
-# four spaces. A block that begins with a command holds commands, which end at " #". A block that begins with
-# "$ COMMAND" shows a terminal. The first line of any other block is "other".
+# Reads a page from standard input, and prints the text of its blocks as lines KIND, TAB, TEXT. KIND is "command",
+# "output" or "other". A block is indented by four spaces. A block that begins with a command holds commands. A block
+# that begins with "$ COMMAND" shows commands and their output in a terminal. A command ends at " #". Of any other
+# block, only the first line is printed, with the kind "other".
 lines_of_blocks() {
   awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|srun|sbatch|cp|cmake|ctest|export|expert_products|tools/|build/)' '
     function commands_of(text) {

@@ -27,7 +27,8 @@ test_trial_that_cannot_run_means_off() {
   expect_no_text run/log/rank-0000.log " contests"
 }
 
-# The time limit of the trial is a third of watchdog_seconds. A run of one rank has no watchdog that could end it.
+# The time limit of the trial is a third of watchdog_seconds. A run of one rank has no watchdog that could end the
+# trial.
 test_trial_that_does_not_end_means_off() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.moe.fused=auto distributed.watchdog_seconds=0.003
   expect_equal "$(decision 0)" off

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A recipe gives the same run under other layouts: losses equal those of one rank within 1e-9.
+# A recipe gives the same run under other layouts: losses equal the losses of one rank within 1e-9.
 . "$(dirname "$0")/cli.sh"
 
 # `same_losses RANKS EP KEY=VALUE...`: expects a run on RANKS ranks with parallel.ep=EP to have the losses of one rank.

@@ -2,7 +2,7 @@
 # Models that exceed the memory: `train` refuses them, and `validate` warns of them.
 source "$(dirname "$0")/cli.sh"
 
-# Overrides for models that need terabytes or more. Each list enlarges other keys.
+# Overrides for models that need terabytes or more. Each list enlarges different keys.
 too_wide=(model.hidden=65536 model.heads=64 model.layers=80 model.moe.expert_hidden=65536)
 too_long=(model.context=67108864 model.hidden=256)
 too_many_experts=(model.moe.experts=4096 model.hidden=4096 model.moe.expert_hidden=1048576)

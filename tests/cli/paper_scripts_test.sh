@@ -156,9 +156,9 @@ STAND_IN
   expect_text err "has rows of other settings"
 }
 
-# With m = 8 and m = 16, groups take longer than one group. The condition of products fails with m = 8, that of
-# communication with m = 16. From m = 32 on, groups take three quarters of the time, but the simulator predicts this only
-# from m = 64 on.
+# With m = 8 and m = 16, groups take longer than one group. The condition of products fails with m = 8, and the
+# condition of communication fails with m = 16. From m = 32 on, groups take three quarters of the time, but the
+# simulator predicts this only from m = 64 on.
 test_eps_shows_where_groups_pay() {
   copy_scripts
   printf '%s\n' '#!/bin/bash' 'echo products >>"$STARTS"' 'for run in 1 2; do' \

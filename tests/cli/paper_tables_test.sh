@@ -282,8 +282,8 @@ LINES
   expect_text err "/four', expected the folder of a run with a readable metrics.jsonl"
 }
 
-# Makes a copy of the scripts, with fake versions of the testbed and the program. The program's fifth start fails. In all
-# others, the base takes 0.2 s and the other schedules 0.1 s.
+# Makes a copy of the scripts, with fake versions of the testbed and the program. The program's fifth start fails. In
+# all other starts, the base takes 0.2 s and the other schedules 0.1 s.
 test_eps_prefill_measures_only_missing_rows() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools

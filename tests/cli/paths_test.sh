@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Paths on the command line and in recipes: unreadable ones, the home folder, special characters, includes.
+# Paths on the command line and in recipes: unreadable paths, the home folder, special characters, includes.
 . "$(dirname "$0")/texts.sh"
 
 long_name() { head -c 300 /dev/zero | tr '\0' x; }

@@ -32,8 +32,8 @@ idle_nodes() { [ "$(sinfo --noheader --states idle --format %D)" == "$1" ]; }
 # `saves RUN`: prints the number of the run's complete checkpoints.
 saves() { compgen -G "$1/checkpoints/step-*" | grep -vc '\.tmp'; }
 
-# `submit RUN OVERRIDE...`: submits a batch script like that of docs/quickstart.md, on two nodes of two ranks. Its output is
-# in RUN.out. Sets $job to the number of the job.
+# `submit RUN OVERRIDE...`: submits a batch script like the script of docs/quickstart.md, on two nodes of two ranks. Its
+# output is in RUN.out. Sets $job to the number of the job.
 submit() {
   cat >job.sh <<J
 #!/bin/bash

@@ -11,7 +11,8 @@ train_dense() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=before train.steps=1 train.init_from=$start "${dense[@]}"
 }
 
-# `starts_alike RANKS KEY=VALUE...`: expects the first loss of a run with these keys to be that of the dense model.
+# `starts_alike RANKS KEY=VALUE...`: expects the first loss of a run with these keys to equal the loss of the dense
+# model.
 starts_alike() {
   local count=$1
   shift

@@ -9,8 +9,8 @@ traced() {
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
 }
 
-# Prints lines "RANK STEP SHARE". SHARE is the part of a step in which the rank's row "host" has no span
-# except that of the step.
+# Prints lines "RANK STEP SHARE". SHARE is the part of a step in which the rank's row "host" has no span except the span
+# of the step itself.
 uncovered() {
   awk '
     function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }
@@ -35,7 +35,7 @@ expect_covered() {
   ' >medians || failed "more than 3% of a step is in no span: $(cat medians)"
 }
 
-# `expect_rows ROW...`: expects these rows in the trace, and none of communication between nodes.
+# `expect_rows ROW...`: expects these rows in the trace, and no row for communication between nodes.
 expect_rows() {
   local row
   for row in "$@"; do expect_text trace.json "\"name\":\"$row\""; done

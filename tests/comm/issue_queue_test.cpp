@@ -259,7 +259,7 @@ TEST_F(Queue, WaitingRaisesAllEarlierRequestsOfTheChannel) {
   for (int i = 0; i < 3; ++i) finish_oldest();
   EXPECT_EQ(starts(), "dp2.0 ep1.1 dp2.1");  // dp2 is still first, because a thread waits for it
   for (int i = 0; i < 3; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // the request after the awaited one has normal priority
+  EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // the request after the awaited request has normal priority
 }
 
 TEST_F(Queue, RoundWaitsForItsPredecessor) {

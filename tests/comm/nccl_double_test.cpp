@@ -177,7 +177,7 @@ TEST(NcclDouble, HangsIfBothRanksSendBeforeTheyReceive) {
 }
 
 // Launches sums of two communicators on separate streams, in opposite orders on the two ranks. Each sum needs `ctas`
-// multiprocessors. Expects a hang if `hangs`.
+// multiprocessors. Expects a hang if `hangs` is true.
 void cross(int ctas, bool hangs) {
   on_ranks(2, [&](Rank& r) {
     const ncclComm_t root = r.make();

@@ -107,7 +107,7 @@ TEST_P(DyingRank, EndsTheJobWithinTenSeconds) {
   std::string text;
   const bool killed = GetParam().status == 137;
   // If a rank was killed, MPICH's launcher returns the number of the signal. Ranks that fail in another way call
-  // MPI_Abort, whose code becomes that of the job.
+  // MPI_Abort, whose code becomes the exit code of the job.
   const int status_with_mpich = killed ? SIGKILL : GetParam().status;
   const std::string said_with_mpich = killed ? "(signal 9)" : "MPI_Abort is called";
   EXPECT_EQ(status_when_rank_1_ends_by(GetParam().way, text), has_open_mpi() ? GetParam().status : status_with_mpich)

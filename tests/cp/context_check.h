@@ -56,7 +56,7 @@ Results full_attention(Lab& lab, const Case& c, const Given& whole);
 
 /// Returns the ContextAttention of this rank.
 ContextAttention context_of(Lab& lab, const Case& c, const ProcessGroup& group);
-/// Returns the rows of `tokens` on the lab's device.
+/// Returns the rows of `whole` for these tokens, on the lab's device.
 Tensor rows_of(Lab& lab, const Tensor& whole, const std::vector<int64_t>& tokens);
 Given rows_of(Lab& lab, const Given& whole, const std::vector<int64_t>& tokens);
 Results results_of(Tape& tape, const Given& in, const std::function<Value(Value q, Value k, Value v)>& f);

@@ -54,7 +54,7 @@ StepCounts second_step(int ranks, std::vector<std::string> overrides) {
   else
     on_ranks(ranks, on_rank);
   cuda_double::name_host_waits_by(nullptr);
-  counts.waits.erase("thread of a host's queue");  // these are waits of another thread, not of the rank's
+  counts.waits.erase("thread of a host's queue");  // these are waits of another thread, not of the rank's thread
   return counts;
 }
 

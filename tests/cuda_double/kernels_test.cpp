@@ -46,7 +46,7 @@ __global__ void reverse(int* values, bool synchronised) {
 }
 
 /// Returns the number of runs, out of four, that correctly reverse 256 values. The order of threads differs between
-/// runs. The values differ, too, because shared memory keeps those of the previous run, as on a card.
+/// runs. The values differ, too, because shared memory keeps the values of the previous run, as on a card.
 int runs_that_reverse(bool synchronised) {
   int right = 0;
   for (uint64_t order = 0; order < 4; ++order) {

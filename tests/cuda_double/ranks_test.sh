@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ranks under mpirun on cards of the CUDA test double. Their losses must equal those on the CPU.
+# Ranks under mpirun on cards of the CUDA test double. Their losses must equal the losses on the CPU.
 . "$(dirname "$0")/../cli/cli.sh"
 
 small=(train.steps=2 batch.global=4 batch.micro=1 model.context=8)

@@ -53,8 +53,8 @@ TEST(StagedFiles, AreRemovedWithoutCommit) {
   EXPECT_EQ(entries(folder), 1u);
 }
 
-// A move fails if its destination folder does not exist. The first case makes the move of the old file sub/old fail,
-// and the second case that of the new file sub/new.
+// A move fails if its destination folder does not exist. In the first case, the move of the old file sub/old fails. In
+// the second case, the move of the new file sub/new fails.
 TEST(StagedFiles, FailedCommitRestoresTheOldFiles) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {

@@ -1,4 +1,4 @@
-// Chat templates that write tools and calls like those of four model families.
+// Chat templates that write tools and calls like the templates of four model families.
 #pragma once
 
 #include <string_view>

@@ -81,7 +81,7 @@ TEST(GradientBuckets, SumDenseGradientsOverAllRanksAndExpertsOverTheirReplicas) 
           }
           m.buckets->finish(m.stream());
           for (size_t i = 0; i < 4; ++i) m.expect(i, 60 + 4 * static_cast<double>(i));
-          // Ranks 0 and 2 hold the same experts, and so do ranks 1 and 3.
+          // Ranks 0 and 2 hold the same experts. Ranks 1 and 3 hold the other experts.
           m.expect(4, (world.rank() % 2 == 0 ? 20 : 40) + 8);
         }
       });

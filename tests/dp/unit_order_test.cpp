@@ -9,7 +9,7 @@ namespace {
 using dp::UnitOrder;
 using Units = std::vector<size_t>;
 
-// Uses the units and returns the number of times that the next one was expected. A repeated unit counts as one use.
+// Uses the units and returns the number of times that the next unit was expected. A repeated unit counts as one use.
 int expected_uses(UnitOrder& order, const Units& units) {
   int expected = 0;
   size_t next = UnitOrder::none;
@@ -33,7 +33,7 @@ Units recomputed_step(size_t layers, int micro_batches) {
   return units;
 }
 
-// Returns the number of uses but the first, without repetitions.
+// Returns the number of times that the unit changes from one use to the next.
 int changes(const Units& units) {
   int n = -1;
   for (size_t i = 0; i < units.size(); ++i) n += i == 0 || units[i] != units[i - 1];
@@ -66,7 +66,8 @@ TEST(UnitOrder, StepsWithoutUsesAreLegal) {
   EXPECT_EQ(order.use(1), UnitOrder::none);
 }
 
-// In forward, the attention of the next layer follows a layer's attention and experts; in backward, attention follows.
+// After a layer's attention and experts, forward uses the attention of the next layer, but backward uses the attention
+// of the same layer.
 TEST(UnitOrder, EveryUnitOfAStepWithRecomputationIsExpectedAfterOneStep) {
   for (const size_t layers : {1, 2, 7})
     for (const int micro_batches : {1, 2, 5}) {

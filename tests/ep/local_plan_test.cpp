@@ -1,4 +1,4 @@
-// A rank with all experts makes the plan on the device of the ids. This plan must equal the one made on the host.
+// A rank with all experts makes the plan on the device of the ids. This plan must equal the plan made on the host.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/self_group.h"

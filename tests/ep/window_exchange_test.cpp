@@ -82,7 +82,7 @@ TEST(WindowExchange, DeliversGroupedRowsAndReturnsThem) {
     });
 }
 
-// The first routing sends one row to each rank, and the second one sends all rows to rank 0.
+// The first routing sends one row to each rank, and the second routing sends all rows to rank 0.
 TEST(WindowExchange, IsReplacedByMessagesUntilWindowsHaveGrown) {
   constexpr int64_t tokens = 4096;
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {

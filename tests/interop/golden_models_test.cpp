@@ -54,7 +54,7 @@ struct Reference {
         length(file.info("ids").shape[1]) {}
 
   std::vector<double> values(const std::string& name) { return values_of(file.read(name, memory)); }
-  /// Returns the tokens as training data: each token but the last one of a sequence predicts the next one.
+  /// Returns the tokens as training data: each token of a sequence, except the last, predicts the next token.
   FixedSource source() const {
     data::Batch batch(sequences, length);
     batch.ids = ids, batch.targets = ids;

@@ -1,5 +1,5 @@
-// Locks on file systems whose flock() differs from that of a local disk. This program replaces flock() of the C
-// library.
+// Locks on file systems whose flock() behaves differently from the flock() of a local disk. This program replaces
+// flock() of the C library.
 #include "framework/io/file_lock.h"
 
 #include <fcntl.h>

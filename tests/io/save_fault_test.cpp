@@ -1,4 +1,4 @@
-// Saves that fail or are killed leave a complete checkpoint, either the old or the new one.
+// Saves that fail or are killed leave a complete checkpoint, either the old or the new checkpoint.
 #include <sys/mount.h>
 #include <sys/resource.h>
 

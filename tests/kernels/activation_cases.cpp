@@ -11,7 +11,7 @@ using K = const KernelTable&;
 constexpr std::array kinds{GeluKind::exact, GeluKind::tanh};
 constexpr Layout strided = Layout::strided_rows;
 
-// Returns the number of rotated pairs of a head. Heads are narrower than rows, and the largest one here has more pairs
+// Returns the number of rotated pairs of a head. Heads are narrower than rows, and the largest head here has more pairs
 // than a block of the CUDA kernel has threads.
 int64_t pairs_of_head(const Trial& r) { return std::min<int64_t>(r.size.width, 264); }
 

@@ -86,7 +86,8 @@ AttentionShape cached(const Trial& r) {
   return {.sequences = 2, .queries = s, .keys = s + 9, .scale = 1, .query_offset = 9};
 }
 
-// Merges a block. Every fifth pair of row and head has no visible key before the block, and every third has none in it.
+// Merges a block. Every fifth pair of row and head has no visible key before the block. Every third pair has no visible
+// key in the block.
 void merge(K k, Trial& r) {
   const auto [t, c] = r.size;
   const Tensor log_sum_exp = r.update({t, heads}, r.acc(), 2), block_log_sum_exp = r.normal({t, heads}, r.acc());

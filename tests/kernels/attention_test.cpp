@@ -26,7 +26,7 @@ struct Case {
   int64_t window = 0;
   int64_t value_size = 0;
 };
-// Sizes around those of the kernel's blocks: 6, 14 or 42 queries, 256 keys, 256 elements of a head.
+// Sizes near the kernel's block sizes, which are 6, 14 or 42 queries, 256 keys, and 256 elements of a head.
 const Case cases[] = {
     {"OneOfEverything", 1, 1, 1, 1, 1, 1},
     {"SmallAndOdd", 2, 7, 7, 3, 1, 7},
@@ -150,8 +150,8 @@ struct Naive {
   }
 };
 
-/// Expects errors that are small relative to one plus the largest element, because softmax and its gradient mix all
-/// elements of a row.
+/// Expects errors that are small relative to one plus the largest magnitude in `want`. Softmax and its gradient mix all
+/// elements of a row, so the error of a small element may be large relative to this element.
 void expect_near(const char* name, const Tensor& t, const Array& want, int64_t terms) {
   const Array got(t, false);
   double largest = 0;

@@ -9,7 +9,7 @@
 
 namespace hexad::tests {
 
-/// Kernel table, and the kind of device whose tensors it accepts.
+/// Kernel table, and the kind of device whose tensors the table accepts.
 struct Backend {
   std::string name;
   const kernels::KernelTable* table;

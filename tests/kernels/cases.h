@@ -53,7 +53,7 @@ std::vector<Case> all_cases();
 /// Returns each case with each of its dtypes.
 std::vector<std::tuple<Case, Dtype>> in_their_dtypes(const std::vector<Case>& cases);
 
-/// Returns the indices 2 `rows` - 1, 2 `rows` - 3, ..., 1 of `rows` rows in a tensor with 2 `rows` + 1 rows.
+/// Returns `rows` indices: 2 `rows` - 1, 2 `rows` - 3, ..., 1. They are rows of a tensor with 2 `rows` + 1 rows.
 std::vector<int64_t> every_second_row_backwards(int64_t rows);
 
 /// Returns the sizes of trials that compare two tables. They include one token, no token and one feature.

@@ -11,8 +11,8 @@ namespace {
 using K = const KernelTable&;
 constexpr int64_t sequences = 2, taps = 4, key_heads = 2, heads = 4;
 
-// Returns the number of rows of each of the two sequences. It is at most 70, because the reference is slow, but can
-// exceed the 64 rows of a chunk on the CPU.
+// Returns the number of rows of each of the two sequences. The number is at most 70, because the reference is slow. It
+// can exceed the 64 rows of a chunk on the CPU.
 int64_t length(const Trial& r) { return std::min<int64_t>(r.size.rows, 70); }
 int64_t head_size(const Trial& r) { return std::min<int64_t>(r.size.width, 9); }
 

@@ -162,8 +162,8 @@ TEST_P(Edge, AddingToBf16RoundsOnce) {
     k.pointwise.copy(stream, t, tensor(std::move(values), shape));
     return t;
   };
-  // 256 + (1 + 2^-8) is rounded to 258, because neighbouring bf16 numbers differ by 2 there. If the product were
-  // rounded first, it would be 1, and the sum of 257 would be rounded to 256.
+  // 256 + (1 + 2^-8) is rounded to 258, because neighbouring bf16 numbers above 256 differ by 2. If the product were
+  // rounded first, the sum would be 256 + 1, which is rounded to 256.
   const std::vector<int64_t> offsets{0, 1};
   const GroupOffsets groups = GroupOffsets::on_host(offsets);
   const Tensor ones = bf16s({1, 1}, {1, 2}), w = bf16s({1, 0x1p-8f}, {1, 2}), tall = bf16s({1, 0x1p-8f}, {2, 1});
@@ -202,8 +202,8 @@ TEST_P(Edge, OffsetsMayExistOnlyOnTheDevice) {
   EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 11}));
 }
 
-// Tests GroupOffsets::host with kernels that may run after the call has returned. On the CPU, a busy lane delays them.
-// On other devices, launches are asynchronous.
+// Tests GroupOffsets::host with kernels that may run after the call has returned. On the CPU, a busy lane delays the
+// kernels. On other devices, launches are asynchronous.
 TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
   std::atomic<bool> go = false;
   const auto lane = GetParam().kind == device::DeviceKind::cpu ? device::make_worker_stream("lane") : nullptr;
@@ -351,7 +351,7 @@ TEST_P(Edge, BlockWithoutKeysDoesNotChangeAttention) {
   EXPECT_EQ((Floats{sums[0], sums[1]}), (Floats{1, 2}));
   EXPECT_TRUE(std::isnan(sums[3]));
   EXPECT_EQ((Floats{logs[0], logs[1], logs[3]}), (Floats{-inf, 1, -inf}));
-  EXPECT_FLOAT_EQ(sums[2], 4);  // equal weights of both blocks
+  EXPECT_FLOAT_EQ(sums[2], 4);  // both blocks have equal weights
   EXPECT_FLOAT_EQ(logs[2], 2 + std::log(2.0f));
 }
 

@@ -48,8 +48,9 @@ TEST(GroupOrder, KeepsTheOrderOfPassesWhoseTilesAreEquallyLong) {
     EXPECT_EQ(listed(pass, {1, 5, 0, 3}), (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
-/// Returns the time of the busiest cluster, divided by its time for an even distribution. CUTLASS's static scheduler
-/// deals tiles to clusters in turn. The time of a tile is proportional to the rows of its group.
+/// Returns the time of the busiest cluster, relative to the time of every cluster if tiles were distributed evenly.
+/// CUTLASS's static scheduler deals tiles to clusters in turn. The time of a tile is proportional to the rows of its
+/// group.
 double makespan(const std::vector<int64_t>& rows, const std::vector<int64_t>& list, int tiles_per_group, int clusters) {
   std::vector<int64_t> busy(clusters);
   size_t next = 0;
@@ -61,7 +62,8 @@ double makespan(const std::vector<int64_t>& rows, const std::vector<int64_t>& li
   return static_cast<double>(std::ranges::max(busy)) * clusters / all;
 }
 
-// Weight gradients [32, 2048, 1024] of bench-gpu on an H100: 66 pairs of multiprocessors with tiles of 256 x 256.
+// Tests the weight gradients [32, 2048, 1024] of bench-gpu on an H100, whose 66 pairs of multiprocessors compute tiles
+// of 256 x 256.
 TEST(GroupOrder, BalancesFourHotExpertsOfThirtyTwo) {
   constexpr int experts = 32, tiles = 2048 / 256 * (1024 / 256), clusters = 66;
   std::vector<int64_t> rows(experts, 1092), unsorted(experts);

@@ -104,7 +104,7 @@ std::vector<const ByDtype<WireLoops>*> wire_tables() {
 }
 
 // Tests the values of all finite codes below the largest, the boundary above each value, and the neighbours of the
-// boundary, with both signs. Also tests a value that rounds to zero, and one that rounds down to the largest code.
+// boundary, with both signs. Also tests a value that rounds to zero, and a value that rounds down to the largest code.
 TEST(Loops, EncodeRoundsLikeE4m3) {
   constexpr float inf = std::numeric_limits<float>::infinity();
   std::vector<float> x{1e-38f, 463.9f};

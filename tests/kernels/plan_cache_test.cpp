@@ -1,4 +1,4 @@
-// Rounding of row counts, so that similar counts share a choice of kernel, and the cache of plans.
+// Tests the cache of plans, and the rounding of row counts, which lets similar counts share a choice of kernel.
 #include "framework/kernels/cuda/products/plan_cache.h"
 
 #include <gtest/gtest.h>

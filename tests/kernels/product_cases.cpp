@@ -10,7 +10,8 @@ constexpr int64_t experts = 5, features = 33;
 constexpr Layout strided = Layout::strided_rows;
 constexpr std::array both{Write::replace, Write::add};
 
-// Returns a result whose rows have `layout`, inside a larger tensor. With Write::add, it starts with normal values.
+// Returns a result whose rows have `layout`, inside a larger tensor. With Write::add, the result starts with normal
+// values.
 Tensor result(Trial& r, const Shape& shape, Dtype type, int64_t terms, Write write, Layout layout) {
   const Tensor t = r.output(shape, type, terms, layout);
   if (write == Write::add) reference_table.pointwise.copy(r.host_stream, t, r.normal(shape, type));
@@ -123,7 +124,7 @@ std::vector<Case> grouped_cases() {
   };
 }
 
-// A card uses two launches for experts with 33 features, and one launch for those with 128.
+// A card uses two launches for experts with 33 features, and one launch for experts with 128 features.
 std::vector<Case> grouped_swiglu_cases() {
   return {
       {"grouped_swiglu_forward", entry(&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward),

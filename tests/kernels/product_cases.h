@@ -1,4 +1,4 @@
-// Common parts of tests of products: operands, sizes around those of blocks, and expected results.
+// Common parts of tests of products: operands, sizes near the block sizes, and expected results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using base::with_dtype;
 
 using tests::Guarded;
 
-/// Elements of a matrix as double. They are read once, because loops may use each of them hundreds of times.
+/// Elements of a matrix as double. The matrix is read once, because loops may use each element hundreds of times.
 class Values {
  public:
   explicit Values(const Tensor& t) : columns_(t.dim(1)) {
@@ -102,8 +102,8 @@ class ProductTest : public testing::TestWithParam<Dtype> {
 struct Sizes {
   int64_t rows, outputs, inputs;
 };
-/// Sizes below and above those of register blocks (14 x 32, 6 x 16) and of blocks of k (512, 256), rows (84) and
-/// columns (512). One size has exactly 14 x 32 results, and one exactly 256 terms.
+/// Sizes below and above the block sizes: register blocks (14 x 32, 6 x 16), blocks of k (512, 256), of rows (84) and
+/// of columns (512). One size has exactly 14 x 32 results, and another size has exactly 256 terms.
 inline constexpr Sizes sizes[] = {{1, 1, 1},    {1, 65, 7},    {7, 1, 65},      {14, 32, 16},
                                   {15, 33, 17}, {65, 7, 256},  {13, 131, 257},  {169, 61, 31},
                                   {3, 521, 64}, {29, 67, 613}, {127, 515, 259}, {64, 64, 64}};

@@ -50,7 +50,7 @@ TEST_P(OwnKernels, AreBitwiseIdenticalForAnyCutAndInstructionSet) {
                want = Tensor::empty({rows, outputs}, dtype(), context_);
   const auto memory = Tensor::empty({gemm_scratch + 64}, Dtype::u8, context_);
   void* scratch = memory.data<uint8_t>() + (64 - reinterpret_cast<uintptr_t>(memory.raw()) % 64) % 64;
-  // A tile of a bf16 result with several blocks of k has at most gemm_sums elements, which is more than 200 x 700.
+  // A tile of a bf16 result with several blocks of k has at most gemm_sums elements. gemm_sums is more than 200 x 700.
   v3::gemm_tile(forward_tile(want, x, w), nullptr, scratch);
   for (const int64_t some : {int64_t{1}, int64_t{5}, int64_t{64}, rows}) {
     const Tensor out = Tensor::empty({some, outputs}, dtype(), context_);
@@ -89,9 +89,9 @@ class PairUnits : public ProductTest {
 INSTANTIATE_TEST_SUITE_P(Dtypes, PairUnits, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
 
 TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
-  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together, or twice as many columns if
-  // the left operand is packed, too. The last strips of rows have many heights from 1 to 32, because AVX-512 BF16
-  // computes 3, 6, 10 or 11 rows together.
+  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together. If the left operand is packed,
+  // too, a unit processes twice as many columns. The last strips of rows have many heights from 1 to 32, because
+  // AVX-512 BF16 computes 3, 6, 10 or 11 rows together.
   std::vector<Sizes> all(std::begin(sizes), std::end(sizes));
   for (const Sizes& s :
        {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}, {35, 33, 2048}, {3, 1, 64}, {43, 31, 65}, {22, 5, 96}})
@@ -120,8 +120,9 @@ TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
 }
 
 TEST_P(PairUnits, AreBitwiseIdenticalForAnyCutAndThreads) {
-  // A single thread holds sums of bf16 results for many rows, and each of several threads holds them for fewer rows.
-  // Rows of a left operand are read in place, but packed if it is transposed.
+  // A single thread holds the sums of bf16 results for many rows. With several threads, each thread holds the sums for
+  // fewer rows. Rows of a left operand are read in place, unless the operand is transposed. A transposed operand is
+  // packed.
   const int64_t rows = 800, outputs = 700, inputs = 1100;
   const Tensor x = random(rows, inputs), across = random(inputs, rows), w = random(outputs, inputs);
   for (const Unit unit : pair_units())

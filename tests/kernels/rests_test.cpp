@@ -1,5 +1,5 @@
-// AdamW with main weights that are stored as rests (framework/base/main_weight.h). All results equal those with f32
-// main weights.
+// AdamW with main weights that are stored as rests (framework/base/main_weight.h). All results equal the results with
+// f32 main weights.
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -95,8 +95,8 @@ class Rests : public EdgeTest {
 INSTANTIATE_TEST_SUITE_P(Kernels, Rests, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
-// With a learning rate of zero, main weights do not change, so ties remain ties. Sizes exceed the 16384 elements of a
-// block on a card, and the 1024 of a buffer on the CPU.
+// With a learning rate of zero, main weights do not change, so ties remain ties. The largest size exceeds the 16384
+// elements of a block on a card, and the 1024 elements of a buffer on the CPU.
 TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
   for (const int64_t n : {1, 1027, 40'003})
     for (const Dtype moments : {Dtype::f32, Dtype::bf16})
@@ -150,7 +150,7 @@ TEST_P(Rests, AreNotChangedInASkippedStep) {
   EXPECT_GT(expect_same(all, rests), 0);
 }
 
-// Tests more slices than the 32 or 48 of a launch on a card.
+// Tests more slices than a launch on a card can update, which is 32 or 48.
 TEST_P(Rests, OfManySlicesAreUpdatedTogether) {
   std::vector<AdamwSlice> all, rests;
   for (int64_t s = 0; s < 70; ++s) {

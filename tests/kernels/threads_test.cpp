@@ -1,4 +1,4 @@
-// Numbers of threads, on which no bit of a result depends, and shares of a device that kernels may use.
+// Tests numbers of threads, which must not change any bit of a result, and shares of a device that kernels may use.
 #include <gtest/gtest.h>
 
 #include <thread>

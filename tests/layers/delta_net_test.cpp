@@ -91,7 +91,7 @@ Numbers convolved(const Case& n, const Numbers& x, const Numbers& filter) {
   return y;
 }
 
-// Returns the row of `size` elements from x[begin] on, divided by its norm.
+// Returns the row of `size` elements from x[begin] on, divided by its norm. 1e-6 is added to the square of the norm.
 Numbers unit(const Numbers& x, int64_t begin, int64_t size) {
   Numbers row(x.begin() + begin, x.begin() + begin + size);
   double squares = 1e-6;

@@ -1,5 +1,5 @@
-// Compares results with those of PyTorch (tests/golden/README.md): logits, losses, every gradient and the gradient norm
-// of the first step. For the decoder, also compares the losses and norms of ten steps of AdamW.
+// Compares results with PyTorch's (tests/golden/README.md): logits, losses, every gradient and the gradient norm of the
+// first step. For the decoder, also compares the losses and norms of ten steps of AdamW.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -200,7 +200,7 @@ TEST(GoldenDecoder, TenStepsMatchPyTorch) {
   }
 }
 
-// The allowed difference is the rounding of weights and activations. The longest chain of sums is that of one layer.
+// The allowed difference is the rounding of weights and activations. The longest chain of sums is in one layer.
 TEST(GoldenDecoder, FirstStepMatchesPyTorchUpToF32Rounding) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {"train.precision=f32"}));

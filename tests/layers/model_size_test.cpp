@@ -109,8 +109,9 @@ TEST(ModelSize, ParametersOfThePredictionBlockOfDeepSeekV3EqualTheHandCount) {
   const int64_t without = parameter_counts(c, Registry()).parameters;
   c.prediction_blocks = 1;
   const int64_t block = parameter_counts(c, Registry()).parameters - without;
-  // Attention with q_down, q_up, kv_down, k_rope, k_up, v_up, output and two norms of compressed vectors; two norms of
-  // the residual stream; the router, and 257 experts of three matrices; the projection and three norms.
+  // Attention has q_down, q_up, kv_down, k_rope, k_up, v_up, output and two norms of compressed vectors. The rest of
+  // the block has two norms of the residual stream, the router, 257 experts of three matrices, the projection, and
+  // three more norms.
   const int64_t d = 7168, attention = d * 1536 + 1536 * 128 * 192 + d * (512 + 64) + 2 * 512 * 128 * 128 +
                                       128 * 128 * d + 1536 + 512;
   EXPECT_EQ(block, attention + 2 * d + 256 * d + 257 * 3 * d * 2048 + 2 * d * d + 3 * d);
@@ -135,8 +136,9 @@ TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
 // The published count is 80 billion, rounded. The count of active parameters includes the embedding and the head.
 TEST(ModelSize, ParametersOfQwen3NextEqualTheHandCount) {
   const ModelSize s = size_of_recipe("models/qwen3-next-80b-a3b.yaml");
-  // A delta net has q and k of 2048 columns; v, gate and output of 4096; decay and write of 32; filters of 4 taps; two
-  // numbers a head; and a norm. Attention has q, gate and output of 4096 columns, k and v of 512, and two norms.
+  // In a delta net, q and k have 2048 columns each. v, gate and output have 4096 columns each. Decay and write have 32
+  // columns each. There are also filters of 4 taps, two numbers per head, and a norm. In attention, q, gate and output
+  // have 4096 columns each, and k and v have 512. There are also two norms.
   const int64_t d = 2048, delta = 2 * d * 2048 + 3 * d * 4096 + 2 * d * 32 + 8192 * 4 + 2 * 32 + 128,
                 attention = 3 * d * 4096 + 2 * d * 512 + 2 * 256, experts = 513 * 3 * d * 512 + 512 * d + d;
   EXPECT_EQ(s.parameters, 2 * 151'936 * d + 36 * delta + 12 * attention + 48 * (experts + 2 * d) + d);
@@ -145,9 +147,12 @@ TEST(ModelSize, ParametersOfQwen3NextEqualTheHandCount) {
 }
 
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
-  // In a layer, a token is multiplied by q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, the router of
-  // 4096 x 8, and two of the eight experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The
-  // embedding takes no operations, because it is a table lookup.
+  // In a layer, a token is multiplied by
+  // - q and output, 4096 x 4096 each
+  // - k and v, 4096 x 1024 each
+  // - the router, 4096 x 8
+  // - two of the eight experts, which have three matrices of 4096 x 14336 each
+  // The head is 4096 x 32000. The embedding takes no operations, because it is a table lookup.
   const double layer = 2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 4096.0 * 8 + 2 * 3.0 * 4096 * 14336;
   const double products = 32 * layer + 4096.0 * 32000;
   // Causal attention: scores and values take 2 operations each for 4096 elements and half of 32768 keys. Forward does
@@ -157,8 +162,8 @@ TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
 }
 
 TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
-  // With hidden 16, 4 heads of 4 and 2 heads of keys, q and output have 256 weights each, and k and v 128 each. The
-  // router has 64 weights, and the 2 experts have 3 x 16 x 12 each.
+  // Hidden is 16, and there are 4 heads of 4 and 2 heads of keys. Therefore, q and output have 256 weights each, and k
+  // and v have 128 each. The router has 64 weights, and the 2 experts have 3 x 16 x 12 each.
   const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
   const double expected = 6 * (2 * layer + 16 * 31) + 2 * 12 * 16 * 4.0;
   EXPECT_DOUBLE_EQ(model_size(small_recipe().model, Registry()).flops_per_token, expected);
@@ -173,7 +178,8 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
       expected - 12 * 16);
 }
 
-// With 4 value heads of 5 and 2 key heads of 3, q and k have 16 x 6 weights each, and v, gate and output 16 x 20 each.
+// With 4 value heads of 5 and 2 key heads of 3, q and k have 16 x 6 weights each. v, gate and output have 16 x 20
+// weights each.
 TEST(ModelSize, DeltaNetsCountProjectionsAndTheProductsOfTheRule) {
   const auto size = [](const char* heads) {
     return model_size(
@@ -212,7 +218,7 @@ TEST(ModelSize, CountsTheExpertsThatChooseAToken) {
         Registry());
   };
   const ModelSize half = size("0.5"), whole = size("1");
-  // With a factor of 0.5, a token has one expert of 3 x 16 x 12 weights instead of two in each of 2 layers.
+  // With a factor of 0.5, a token has one expert instead of two in each of 2 layers. An expert has 3 x 16 x 12 weights.
   EXPECT_EQ(whole.active_parameters - half.active_parameters, 2 * 3 * 16 * 12);
   EXPECT_DOUBLE_EQ(whole.flops_per_token - half.flops_per_token, 6.0 * 2 * 3 * 16 * 12);
   EXPECT_EQ(whole.parameters, half.parameters);

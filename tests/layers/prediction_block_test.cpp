@@ -1,4 +1,5 @@
-// Compares a prediction block with its formula. Norms and projection are computed by plain loops, the block by a Block.
+// Compares a prediction block with its formula. Plain loops compute the norms and the projection, and a Block computes
+// the rest.
 #include "layers/prediction_block.h"
 
 #include <gtest/gtest.h>

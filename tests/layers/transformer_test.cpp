@@ -1,4 +1,4 @@
-// Visibility between tokens, positions, norms and limits of queries and keys, and gradients of whole models of
+// Tests of whole models: visibility between tokens, positions, norms and limits of queries and keys, and gradients for
 // odd sizes.
 #include "layers/transformer.h"
 
@@ -23,8 +23,8 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 const comm::SelfGroup self;
-// With experts, a changed token may change which rows are computed together, and on some devices this changes bits.
-// Therefore, only dense models are compared bitwise.
+// With experts, a changed token may change which rows are computed together. On some devices, the bits of results
+// depend on these rows. Therefore, only dense models are compared bitwise.
 const Overrides dense{"model.moe.experts=0", "model.mlp_hidden=20"};
 
 Overrides dense_with(const Overrides& more) {
@@ -153,7 +153,8 @@ TEST(QkNorm, RemovesTheScaleOfQueriesAndKeys) {
   }
 }
 
-// A norm of each head removes the scale of one head; a norm over all heads removes only a scale that all heads share.
+// A norm of each head removes the scale of a single head. A norm over all heads removes only a scale that all heads
+// share.
 TEST(QkNorm, OverAllHeadsKeepsTheRelativeScaleOfHeads) {
   for (const char* norm : {"head", "all_heads"}) {
     ModelInstance instance(small_recipe(dense_with({std::string("model.qk_norm=") + norm, "model.norm_eps=1e-14"})),

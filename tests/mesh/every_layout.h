@@ -27,7 +27,7 @@ void for_each_layout(int world, F f) {
       }
 }
 
-/// Orders of axes. Every axis is the first one of at least one order. Some orders are illegal with several stages.
+/// Orders of axes. Every axis comes first in at least one order. Some orders are illegal with several stages.
 inline constexpr const char* orders[] = {"tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp",
                                          "pp-dp-ep-cp-tp", "dp-cp-pp-tp-ep", "tp-pp-dp-ep-cp", "ep-cp-tp-pp-dp"};
 

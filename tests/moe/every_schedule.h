@@ -1,4 +1,4 @@
-// Schedules of MoE layers whose results must equal those of the plain schedule.
+// Schedules of MoE layers whose results must equal the plain schedule's.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline const Mesh4 meshes[] = {{"Ep1", {}},
                                {"Tp1Ep2Etp2", {"parallel.ep=2", "parallel.etp=2"}},
                                {"Tp2SpEp2Etp2", {"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"}}};
 
-/// Schedule, and the results that must be bitwise identical to those of the plain schedule.
+/// Schedule, and the results that must be bitwise identical to the plain schedule's.
 struct Schedule {
   std::string name;
   Words overrides;
@@ -135,15 +135,15 @@ inline std::vector<Schedule> schedules() {
           {"OfTokensReuseS2Direct", joined(of_tokens, joined({moe + "memory_reuse=s2"}, direct)), other_sums}};
 }
 
-/// True if tensor-parallel ranks compute the same rows. If these ranks also have the same experts, their gradients
-/// differ from those of the plain schedule, and only the sums over ranks are equal.
+/// True if tensor-parallel ranks compute the same rows. If these ranks also have the same experts, the gradients of a
+/// single rank differ from the plain schedule's. Only the sums over ranks are equal.
 inline bool computes_copies(const Schedule& s) {
   return std::ranges::any_of(s.overrides, [](const std::string& word) {
     return word.ends_with("duplicates=baseline") || word.ends_with("duplicates=replicated");
   });
 }
 
-/// True if ranks of the mesh can execute the schedule, and their results are comparable.
+/// True if ranks of the mesh can execute the schedule, and their results are comparable with the plain schedule's.
 inline bool possible(const Schedule& s, const Mesh4& m) {
   if (m.name == "Tp2Ep1Etp1" && computes_copies(s)) return false;
   const bool sp = m.name.find("Sp") != std::string::npos;

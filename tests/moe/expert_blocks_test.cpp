@@ -1,5 +1,5 @@
-// Backward of weighted rows computes blocks of rows. For an expert with several blocks, the result must equal that of
-// steps that process all rows at once.
+// Backward of weighted rows computes blocks of rows. For an expert with several blocks, the result must be the same as
+// if each step processed all rows at once.
 #include <gtest/gtest.h>
 
 #include "framework/base/block_sizes.h"

@@ -82,7 +82,7 @@ TEST(ExpertChoice, AllExpertsChooseAnOnlyToken) {
   EXPECT_EQ(choose({0.2, 0.5, 0.3}, {3, 1, 1, 1}), (Ids{1})) << "the token keeps top_k of them";
 }
 
-// The number of choices is rounded up, so no expert is without tokens, but a token need not keep an expert.
+// The number of choices is rounded up, so every expert chooses at least one token. A token may have no expert.
 TEST(ExpertChoice, EveryExpertChoosesATokenHoweverSmallTheFactor) {
   EXPECT_EQ(choose(scores, {2, 2, 4, 1e-9}), (Ids{0, -1, -1, -1, -1, -1, 1, -1}));
 }
@@ -124,7 +124,7 @@ TEST(ExpertChoice, IsMadeAmongTheTokensOfAllContextParallelRanks) {
   });
 }
 
-// All scores are equal, so each expert chooses the first five tokens: those of rank 0, and one of rank 1.
+// All scores are equal, so each expert chooses the first five tokens: all four of rank 0, and one of rank 1.
 TEST(ExpertChoice, EarlierTokensOfOtherRanksWinTies) {
   const std::vector<double> equal(8, 0.25);
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -158,8 +158,8 @@ struct Observed {
   int64_t assignments, dropped;
 };
 
-// Tokens without features have equal scores for all four experts, so every expert chooses the first tokens of a scope,
-// and a token prefers the experts with lower indices.
+// Tokens without features have equal scores for all four experts. Therefore, every expert chooses the first tokens of a
+// scope, and a token prefers the experts with lower indices.
 Observed observed_without_features(std::initializer_list<const char*> more, int64_t valid) {
   MoeLab lab(choosing(more));
   const std::vector<double> zeros(12 * lab.config.hidden, 0.0);

@@ -1,4 +1,4 @@
-// Rows sent as fp8: the loss of accuracy, and its independence of the chunks.
+// Tests rows that are sent as fp8: their loss of accuracy, which does not depend on the chunks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,8 +18,8 @@ double relative_distance(const Tensor& a, const Tensor& b) {
   return std::sqrt(difference / whole);
 }
 
-// Each of the two transfers changes a value by at most 1/16 of itself, unless the value is tiny compared with the
-// largest of its row. The function between the transfers is smooth, and errors of single values are independent.
+// Each of the two transfers changes a value by at most 1/16 of the value, unless the value is tiny compared with the
+// largest value of its row. The function between the transfers is smooth, and errors of single values are independent.
 // Therefore, the relative distance of a tensor is well below the sum of the two bounds.
 constexpr double two_ways = 2 * base::e4m3::relative_error;
 

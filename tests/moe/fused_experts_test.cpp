@@ -13,7 +13,7 @@ namespace {
 
 const Words on{"schedule.moe.fused=on"}, open{"schedule.moe.fused=auto"};
 
-// Expects bitwise identical values, or on a GPU, values that agree within rounding.
+// Expects bitwise identical values. On a GPU, only expects values that agree within rounding.
 void expect_alike(const Tensor& a, const Tensor& b, Dtype dtype) {
   if (test_device() != device::DeviceKind::cuda) return expect_bitwise(a, b, Zeros::expected);
   expect_close(a, b, 4 * base::tolerance(dtype, 256), Zeros::expected);

@@ -38,8 +38,8 @@ class PassMeter final : public schedule::GraphRunner {
   int64_t bytes = 0, chunks = 0;
 };
 
-// Counts the tasks that wait for a task of the previous chunk: in forward `experts` for `offload`, in backward `fetch`
-// for `experts`.
+// Counts the tasks that wait for a task of the previous chunk. In forward, `experts` waits for `offload`. In backward,
+// `fetch` waits for `experts`.
 class ChunkWaits final : public schedule::GraphRunner {
  public:
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
@@ -169,7 +169,7 @@ TEST(MemoryLimitChunks, IncreaseWithTheLoadOfTheRouting) {
       PassMeter meter;
       layer.layer.run_passes_by(&meter);
       layer.run(sequences, length);
-      if (world.rank() == 0) chunks = meter.chunks;  // all ranks have the same number, even those without rows
+      if (world.rank() == 0) chunks = meter.chunks;  // all ranks have the same number, even ranks without rows
     });
     return chunks;
   };
@@ -185,8 +185,8 @@ TEST(MemoryLimitCheck, NeedsMemoryReuse) {
 }
 
 // The tp ranks hold the same tokens, but belong to different ep groups. In the ep group of tp rank 1, one rank computes
-// twice as many rows as any rank in the other group. Shared experts sum over tp ranks, which must not depend on the
-// number of chunks.
+// twice as many rows as any rank in the other group. Shared experts sum over tp ranks. These sums must not depend on
+// the number of chunks.
 TEST(MemoryLimitChunks, MayDifferOnRanksThatHoldTheSameTokens) {
   const Scratch scratch;
   std::ofstream routes(scratch / "routes");

@@ -1,4 +1,4 @@
-// Outputs of the MoE layer compared with its formulas, and its gradients with finite differences.
+// Compares outputs of the MoE layer with the layer's formulas, and gradients with finite differences.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -64,8 +64,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"A3_ExpertsChooseTokensWithPadding", experts_choose({"model.moe.capacity_factor=0.7"}), 7}),
     [](const auto& i) { return i.param.name; });
 
-// The choice of experts is overridden, because a finite difference could change it. If experts choose tokens, it cannot
-// be overridden.
+// The choice of experts is overridden, because a finite difference could change the choice. If experts choose tokens,
+// the choice cannot be overridden.
 class MoeLayerGradients : public testing::TestWithParam<Case> {};
 
 void expect_gradients(MoeLab& lab, const MicroBatch& batch) {

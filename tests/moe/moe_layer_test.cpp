@@ -153,7 +153,7 @@ TEST(MoeLayer, F26_EveryTokenToOneExpertIsDroppedToCapacityAndCounted) {
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
   const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 0, 0, 0}));
-  EXPECT_EQ(lab.observed().dropped, 9);  // 3 of 12 are kept, which is the mean
+  EXPECT_EQ(lab.observed().dropped, 9);  // 3 of 12 are kept, the mean over the four experts
   expect_zeros(y.slice(0, 3, 12));
   expect_finite(dx);
 }

@@ -117,7 +117,7 @@ class Naive {
   int64_t scope_tokens(const MicroBatch& batch) const {
     return c_.capacity_scope == moe::CapacityScope::sequence ? batch.length : batch.tokens();
   }
-  // Returns the experts that each token keeps among those that choose it (Zhou et al. 2022).
+  // Returns the experts that each token keeps, of the experts that choose this token (Zhou et al. 2022).
   std::vector<std::vector<int64_t>> chosen_by_experts(const std::vector<Row>& scores, const MicroBatch& batch,
                                                       int64_t valid) const {
     std::vector<std::vector<int64_t>> chosen(scores.size());

@@ -1,5 +1,5 @@
 // Graphs of passes with one letter for each task, so that a whole graph fits in one line of a test. Most letters are
-// those of docs/moe-layer.md.
+// defined in docs/moe-layer.md.
 #pragma once
 
 #include <regex>

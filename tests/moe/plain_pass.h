@@ -63,7 +63,7 @@ class PlainPass {
   std::unique_ptr<moe::ExpertTasks> experts_;
 };
 
-/// Returns the settings of a layer on `groups`. Its tensor-parallel ranks are those of `groups.etp`.
+/// Returns the settings of a layer on `groups`. Its tensor-parallel group is `groups.etp`.
 inline moe::PassSettings pass_settings(const ep::ExpertGroups& groups, int64_t experts,
                                        moe::Overlap overlap = moe::Overlap::sequential) {
   moe::PassSettings settings{.schedule = {},

@@ -57,7 +57,7 @@ class ScheduledLayer : public Lab {
     std::vector<Tensor> addends, daddends;
   };
   // Runs forward and backward with `addends` random addends. Ranks of one dp coordinate draw the same tokens and
-  // addends. Under sequence parallelism, each tp rank takes its share of them.
+  // addends. Under sequence parallelism, each tp rank takes its share of the tokens and addends.
   Result run(int64_t sequences = 3, int64_t length = 4, int addends = 0) {
     MicroBatch batch;
     batch.sequences = sequences, batch.length = length;

@@ -1,6 +1,6 @@
 // Every listed schedule gives the plain schedule's results, under random delays. Outputs and input gradients are
-// bitwise identical if no computation changes its order; otherwise they agree up to rounding. The gradients of weights
-// agree up to rounding, because they are sums of the same numbers, added by chunk.
+// bitwise identical, unless a schedule computes sums in another order. In this case, they agree up to rounding. The
+// gradients of weights agree up to rounding, because they are sums of the same numbers, added by chunk.
 #include <gtest/gtest.h>
 
 #include <fstream>

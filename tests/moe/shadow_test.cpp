@@ -1,5 +1,5 @@
 // Hot experts with shadows on all ep ranks (schedule.moe.hot_experts: shadow). schedules_test.cpp tests that results
-// equal those of the plain schedule.
+// equal the plain schedule's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -223,7 +223,7 @@ TEST(HotExpertsOfALayer, SendFewerRows) {
   EXPECT_LT(sent(runs_under(joined(skewed, shadow))), sent(runs_under(skewed)));
 }
 
-// The layer's experts of width 12 have as many elements as 36 rows. Expert 0 gets at most 48 of 96 rows.
+// Each of the layer's experts of width 12 has as many elements as 36 rows. Expert 0 gets at most 48 of 96 rows.
 TEST(HotExpertsOfALayer, HaveRowsAtLeastAsLargeAsTheirWeightsByDefault) {
   const Words by_default{"schedule.moe.hot_experts=shadow"};
   EXPECT_GE(runs_under(joined(skewed, by_default))[0].statistics.shadowed, 1);

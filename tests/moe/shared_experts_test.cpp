@@ -89,7 +89,7 @@ TEST(SharedExperts, WithGateBesideAllToAllEqualThoseAfterIt) {
   for (const Layout& l : layouts) compare(l, {"model.moe.shared_gate=true"});
 }
 
-// Compares a layer with two addends with the same layer without them.
+// Compares a layer that adds two addends with the same layer without addends.
 void expect_addends_added(const comm::ProcessGroup& world, const Words& overrides, int64_t sequences, int64_t length) {
   ScheduledLayer layer(world, overrides);
   const auto without = layer.run(sequences, length);
@@ -187,8 +187,8 @@ const Run runs[] = {
     {"Zero3S4", joined({"parallel.zero=3", "schedule.moe.memory_reuse=s4"}, chunks)}};
 INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](const auto& i) { return i.param.name; });
 
-// The dense MLP of dense_residual is a member of the block, not of the MoE layer. It computes in the task of the shared
-// experts.
+// The dense MLP of dense_residual is a member of the block, not of the MoE layer. This MLP computes in the task of the
+// shared experts.
 TEST_P(SharedExpertsOfRuns, DenseMlpBesideTheAllToAllEqualsThatAfterIt) {
   const Words dense{"model.moe.dense_residual=true", "model.mlp_hidden=20"};
   const bool gated = GetParam().name.starts_with("Gated");  // a gate needs shared experts
@@ -260,8 +260,7 @@ TEST(SharedExperts, BesideTheAllToAllHaveATaskInBothPasses) {
     });
 }
 
-// Counts the held weights of routed experts. Records the largest count at the times when weights of shared experts are
-// gathered.
+// Counts the held weights of routed experts. Records the largest count at which a weight of shared experts is gathered.
 class Holders final : public autograd::ParameterStorage {
  public:
   autograd::GatheredWeights gather_weights(Parameter& p, Stream&) override {

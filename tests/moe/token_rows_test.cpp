@@ -237,8 +237,8 @@ TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
   EXPECT_EQ(graph(1, EspExchange::gather, {"Whole"}), "inter: S0(P0) R0(U0) | compute: P0 D0(S0) C0(D0) U0(C0)");
   EXPECT_EQ(graph(2, EspExchange::gather, {"Whole"}),
             "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)");
-  // A row of the second expert group may have arrived with the first group, and a row that returns with the second
-  // group has results of both.
+  // A row of the second expert group may have arrived with the first group. A row that returns with the second group
+  // has results of both groups.
   EXPECT_EQ(graph(1, EspExchange::gather, {"Experts2", {Chunking::By::experts, 2}}),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | "
             "compute: P0 P1 D0(S0) C0(D0) U0(C0) D1(S1,D0) C1(D1) U1(C1,U0)");
@@ -269,9 +269,9 @@ TEST(TokenRowsGraph, EightShuffledExecutionOrdersGiveTheSameResult) {
       });
 }
 
-// EPS-MoE, section 4.2: P is the size of the activations of the tokens of all D devices. Each token visits g devices,
-// all equally likely. A device sends g P (D - 1) / D^2. Without LocalReduce, k replaces g. Both also hold for experts
-// in groups.
+// EPS-MoE, section 4.2: P is the size of the activations of the tokens of all D devices. Each token visits g devices.
+// All devices are equally likely. A device sends g P (D - 1) / D^2. Without LocalReduce, k replaces g. Both formulas
+// also hold for experts in groups.
 TEST(TokenRowsGraph, SendsTheVolumeOfEpsMoesFormula) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {

@@ -82,7 +82,7 @@ TEST(Advisers, MontaPipelinesLargeExchangesAndNotSmallOnes) {
 TEST(Advisers, MontaChoosesTheChunksOfItsOwnAlgorithm) {
   const TimeCurve exchange = sampled(1e-4, 1e9), gather = sampled(1e-4, 2e9);
   const MoeSchedule s = advised(layer(), rates(exchange, gather), "MoNTA");
-  // The same times by equation, without efficiencies: a chunk of x bytes takes latency + sent / rate.
+  // Computes the same times by the equation, without efficiencies: a chunk of x bytes takes latency + sent / rate.
   const double volume = 4.0 * 1024 * 512 * 2 * 4;
   const auto seconds = [&](int64_t n) {
     const double x = volume / static_cast<double>(n);
@@ -109,8 +109,9 @@ TEST(Advisers, ParmChoosesByTheGatheredVolume) {
 }
 
 TEST(Advisers, ParmCountsACapacityAboveOneOnlyWithPadding) {
-  // Both collectives send 1 GB/s. For f = 1 (no padding), S1 takes 2 A + G and S2 takes A + 2 G + A/4, with A the
-  // all-to-all of a rank's rows, G the gather of its tokens, and G = 2/3 A. For f = 2, only S1's G is not doubled.
+  // Both collectives send 1 GB/s. A is the time of the all-to-all of a rank's rows, and G = 2/3 A is the time of the
+  // gather of its tokens. For f = 1 (no padding), S1 takes 2 A + G, and S2 takes A + 2 G + A/4. For f = 2, all of these
+  // times are doubled, except for S1's G.
   AdvisedLayer l = layer();
   l.capacity_factor = 2;
   const Rates even = rates(sampled(1e-6, 1e9), sampled(1e-6, 1e9));

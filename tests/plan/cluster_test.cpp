@@ -237,8 +237,8 @@ TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time is
-  // proportional to that of the measured 10 x 50 weights.
+  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time is proportional to the time of the measured
+  // 10 x 50 weights.
   const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);

@@ -14,8 +14,8 @@ using Kind = ContextExpansion::Kind;
 using mesh::Layout;
 using Nodes = std::vector<std::vector<int>>;
 
-// Expects rank 8 n + t (n, t < 8) to be in the group of the ranks 8 m + t, where m are the members of the list in
-// `nodes` that contains n.
+// Expects the group of rank 8 n + t (t < 8) to consist of the ranks 8 m + t, for all m in the list in `nodes` that
+// contains n.
 void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   int ranks = 0;
   for (const std::vector<int>& group : nodes)
@@ -28,8 +28,9 @@ void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   EXPECT_EQ(ranks, 64);
 }
 
-// MoNTA, Fig. 12, as its text describes it. The order is [TP/SP, EP, CP, PP, DP], and tp 8 is inside nodes of 8 GPUs.
-// Each expert is split over a node. The GPUs of an EP group have the same position in their nodes.
+// The layout is from MoNTA, Fig. 12, as the paper's text describes the figure. The order is [TP/SP, EP, CP, PP, DP],
+// and tp 8 is inside nodes of 8 GPUs. Each expert is split over a node. The GPUs of an EP group have the same position
+// in their nodes.
 TEST(ContextExpansion, HorizontalGroupsOf64RanksMatchMontaFig12a) {
   const Layout layout({.cp = 2, .tp = 8, .ep = 4}, 64);
   expect_groups(layout, Axis::ep, {{0, 1, 2, 3}, {4, 5, 6, 7}});
@@ -78,7 +79,8 @@ TEST(ContextExpansion, ExpertsFoldedOverTensorRanksNeedFewerRanks) {
   expect_expansion(Layout({.cp = 2, .tp = 4, .ep = 8, .etp = 1}, 32), Kind::horizontal, 4, 16, 2);
 }
 
-// A job can grow by the smallest step and keep the sizes of its groups. A job with fewer ranks than this is illegal.
+// A job can grow by the smallest step and keep the sizes of its groups. A job with fewer ranks than the smallest step
+// is illegal.
 TEST(ContextExpansion, SmallestStepIsTheLeastLegalNumberOfRanks) {
   for (const mesh::Sizes& sizes : {mesh::Sizes{.cp = 2, .tp = 2, .ep = 4}, mesh::Sizes{.cp = 4, .tp = 2, .ep = 4},
                                    mesh::Sizes{.pp = 2, .cp = 4, .ep = 2}, mesh::Sizes{.tp = 2, .ep = 4, .etp = 1}}) {

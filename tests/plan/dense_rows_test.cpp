@@ -16,7 +16,7 @@ namespace hexad::tests {
 using namespace plan;
 namespace {
 
-// Returns a product of 8 experts at 16, 64, 256 and 1024 rows, with its times in milliseconds.
+// Returns a product of 8 experts, measured at 16, 64, 256 and 1024 rows. `times` are in milliseconds.
 MeasuredProduct product(Element element, int64_t width, const std::vector<double>& times) {
   std::vector<Curve::Point> points;
   for (size_t i = 0; i < times.size(); ++i)

@@ -83,8 +83,8 @@ TEST(FewLayers, AreExtrapolatedToDistantLengths) {
   }
 }
 
-// The ranks of a node share the experts, or a node has a rank of each of eight stages. More stages are then on other
-// nodes.
+// Either the ranks of a node share the experts, or each rank of a node belongs to another one of eight stages. Further
+// stages are on other nodes.
 TEST(FewLayers, HaveSmallerGroupsWithMoreStages) {
   constexpr int64_t world = 1024;
   struct Case {

@@ -67,7 +67,7 @@ TEST(LayerCosts, ComposeStepsNearSimulatedSteps) {
   EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.1);
 }
 
-// The recorded stage has all ranks of the job. A real one has an eighth of them.
+// The recorded stage has all ranks of the job. A real stage has an eighth of these ranks.
 TEST(LayerCosts, ComposeStepsOfManyRanksAndFewMicroBatches) {
   constexpr int many = 1024;
   Cluster cluster = two_nodes();
@@ -84,7 +84,7 @@ TEST(LayerCosts, ComposeStepsOfManyRanksAndFewMicroBatches) {
   }
 }
 
-// A head that takes longer than the layers of a stage, and layers that stages cannot divide evenly.
+// In some cases, the head takes longer than the layers of a stage. In one case, stages cannot divide the layers evenly.
 TEST(LayerCosts, ComposeStepsOfUnequalStages) {
   const train::Extensions extensions;
   const Cluster cluster = two_nodes();

@@ -1,4 +1,4 @@
-// Graphs of an MoE layer on the meta device, compared with those that a real run records.
+// Graphs of an MoE layer on the meta device, compared with the graphs of a real run.
 #include "tools/plan/layer_graphs.h"
 
 #include <gtest/gtest.h>

@@ -28,8 +28,8 @@ TEST(LegalSchedules, AreTheChunkingsIfNoTokenIsHeldTwice) {
             std::set<Duplicates>{Duplicates::pause_before_gate});
   std::set<std::string> texts = distinct(all, [](const MoeSchedule& s) { return to_string(s); });
   EXPECT_EQ(texts.size(), all.size());
-  // One schedule has no chunks, four have 2, 4, 8 or 16 chunks of tokens, one has a chunk of nodes for each of the two
-  // ranks, and one has a chunk for each of the two experts of a rank.
+  // One schedule has no chunks. Four schedules have 2, 4, 8 or 16 chunks of tokens. One schedule has a chunk of nodes
+  // for each of the two ranks. One schedule has a chunk for each of the two experts of a rank.
   EXPECT_EQ(all.size(), 1u + 4 + 1 + 1);
 }
 

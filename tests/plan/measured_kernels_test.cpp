@@ -80,7 +80,7 @@ TEST(AttentionCurves, HaveALinearTimeForAPositionAlsoBeyondTheLastPoint) {
     return prices.attention(
         {.dtype = Dtype::f32, .flops = flops_of(8, 64, positions), .sequence = positions, .head_dim = 64, .heads = 8});
   };
-  const double first = 0.001 / 128;  // seconds for each of 128 positions; twice as many for each of 256
+  const double first = 0.001 / 128;  // seconds for each of 128 positions; each of 256 positions takes twice as long
   EXPECT_DOUBLE_EQ(seconds(192), 192 * 1.5 * first);
   EXPECT_DOUBLE_EQ(seconds(4096), 4096 * 32 * first);
   EXPECT_DOUBLE_EQ(seconds(64), 64 * first) << "shorter sequences take as long for each position as the shortest one";

@@ -48,8 +48,8 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
   return all;
 }
 
-// Returns the peaks of a step on every rank. Takes the step with the median total peak of five steps, because threads
-// that wait for each other free shared buffers at slightly different times.
+// Returns the peaks of a step on every rank. Of five steps, takes the step with the median total peak. Peaks vary,
+// because threads that wait for each other free shared buffers at slightly different times.
 std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
   std::vector<device::MemoryStats> memory(ranks);
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
@@ -85,8 +85,8 @@ constexpr double close_share = 0.01, peak_share = 0.03;
 
 class MemoryEstimate : public testing::TestWithParam<Case> {};
 
-// Compares the estimate of persistent memory, of memory kept for backward, and of the total peak of each rank with the
-// allocator's.
+// Compares the estimate of each rank's memory with the allocator's counts: persistent memory, memory kept for backward,
+// and the total peak.
 TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = small_recipe(measured(overrides));

@@ -21,7 +21,7 @@ namespace {
 struct Case {
   std::string name;
   int ranks;
-  size_t neediest;  // number of the eight stages that are estimated on a CPU
+  size_t neediest;  // number of stages, out of eight, that are estimated on a CPU
   std::vector<std::string> overrides;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }

@@ -1,4 +1,4 @@
-// Formulas of parameter memory, compared with counts by hand, and parameters on a meta device, compared with those of a
+// Compares formulas of parameter memory with counts by hand, and parameters on a meta device with the parameters of a
 // run.
 #include "tools/plan/parameter_memory.h"
 

@@ -117,7 +117,7 @@ TEST(PlanRefinement, ExampleExchangesAboutAsLongAsItsExpertsCompute) {
 }
 
 TEST(PlanRefinement, FindsAShorterSchedule) {
-  // With one micro-batch in a step, only chunks of it can overlap.
+  // With one micro-batch in a step, only chunks of this micro-batch can overlap.
   const Refined r(with_experts, {"parallel.ep=16", "parallel.zero=1"}, slow_network(), {.world = ranks});
   EXPECT_LT(r.after.step.seconds, 0.97 * r.before.step.seconds);
   EXPECT_TRUE(r.recipe().schedule.moe.settled().overlaps()) << r.after.candidate.to_string(ranks);

@@ -51,7 +51,7 @@ TEST(PredictionError, DescriptionsHaveTheErrorOfPublishedSteps) {
   std::vector<double> ratios =
       errors_in(std::string(error.source), R"(    \S+ +\S+ +\d+ +[AB] +[0-9.]+ +[0-9.]+ +([-+][0-9.]+)%)");
   for (double& r : ratios)
-    r += 1;  // the errors are of rates: predicted over measured rate is measured over predicted time
+    r += 1;  // the report compares rates: predicted over measured rate equals measured over predicted time
   expect_quantiles(error, ratios);
 }
 

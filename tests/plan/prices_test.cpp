@@ -174,7 +174,7 @@ TEST(PricesOfH100, ExtraBytesAddTheirTime) {
   EXPECT_NEAR(prices.product(p) - plain, 1e9 / (3.35e12 * 0.87), 1e-9);
 }
 
-// The measured seconds are those of a dispatch by all-to-all: 4096 tokens of 7168 in bf16 with 8 experts each (arXiv
+// The measured seconds are from a dispatch by all-to-all: 4096 tokens of 7168 in bf16 with 8 experts each (arXiv
 // 2603.07685, Table 7).
 TEST(PricesOfH100, AllToAllsAreWithin40PercentOfHybridEpsTable) {
   const Prices prices(shipped("h100-dgx"));

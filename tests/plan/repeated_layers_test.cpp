@@ -1,5 +1,5 @@
 // Steps that run one of several equal layers and repeat it, compared with steps that run all layers. Records are equal
-// (equal_records.h), and so are the peaks of memory: of each category, of all together, and of whole blocks.
+// (equal_records.h). The peaks of memory are also equal: of each category, of all together, and of whole blocks.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(Divided, RepeatedLayers, testing::ValuesIn(divided_layo
 INSTANTIATE_TEST_SUITE_P(, MemoryOfRepeatedLayers, testing::ValuesIn(layouts()), name_of_case);
 
 // If units end at other parameters in each of the equal layers, the layers make different calls and cannot be repeated.
-// The first step notices this.
+// The first step detects the different calls.
 TEST(RepeatedLayersOfRecords, AreGivenUpWhereUnitsDivideEqualLayersDifferently) {
   const std::vector<int64_t> counts{4};
   int given_up = 0;
@@ -217,8 +217,8 @@ TEST(RepeatedLayersOfRecords, GiveTheRecordsOfWholeSteps) {
   }
 }
 
-// The first layer with experts allocates the windows. It is recorded, because the layer before it, which always runs,
-// is dense.
+// The first layer with experts allocates the windows. This layer is recorded, because the layer that always runs is the
+// dense layer before it.
 TEST(LayersThatDiffer, RunInsteadOfBeingRepeated) {
   const Recipe r = recipe_with({"parallel.ep=2", "schedule.moe.all_to_all=window", "model.moe.dense_layers=1"});
   const mesh::Layout layout(r.parallel.sizes(), 2);

@@ -1,6 +1,6 @@
 // Records of steps that run the first micro-batch and repeat all others, compared with records of steps that run all
-// micro-batches. Records are equal if their operations are equal (sizes, lanes, dependencies and order), and so are
-// their groups and spans.
+// micro-batches. Records are equal if they have the same operations (sizes, lanes, dependencies and order), groups and
+// spans.
 #include <gtest/gtest.h>
 
 #include <set>

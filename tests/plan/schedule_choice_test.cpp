@@ -36,7 +36,7 @@ TEST(ScheduleChoice, DependsOnLatencyAndBandwidth) {
   const double flops = 1e9;
   const auto balanced = predicted_on(machine(1e-9, 2e8, flops), recipe);
   EXPECT_TRUE(balanced.front().is_chunked()) << to_string(balanced.front());
-  // Latency dominates the time of a message, and every further chunk adds it again.
+  // Latency dominates the time of a message, and every further chunk adds the latency of a message.
   const auto slow_to_start = predicted_on(machine(1e-2, 1e12, flops), recipe);
   EXPECT_FALSE(slow_to_start.front().is_chunked()) << to_string(slow_to_start.front());
 }

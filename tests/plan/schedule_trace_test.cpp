@@ -155,7 +155,8 @@ TEST(ScheduleTrace, HasRanksOfSeveralNodesAndAssumedLinksBetweenThem) {
   EXPECT_NE(trace.assumed_links[0].find("between nodes"), std::string::npos) << trace.assumed_links[0];
 }
 
-// All passes of rank 1 are moved to a time after those of rank 0. The trace must show them at that time.
+// All passes of rank 1 are moved to a time after the passes of rank 0. The trace must show rank 1's passes at this
+// time.
 TEST(ScheduleTrace, TimesOfSeveralNodesHaveOneZero) {
   constexpr double later = 1000;  // seconds, many times the error of a comparison of clocks
   const Recipe recipe = traced_recipe();

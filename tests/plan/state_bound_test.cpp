@@ -22,8 +22,8 @@ const std::string yaml =
     "train: {steps: 10, precision: bf16}\n"
     "data: {synthetic: true}\n";
 
-// Bytes per rank that main weights of the routers would need. Routers are stored in f32, so they have none.
-// layers x experts x hidden x 4 bytes, divided among all ranks.
+// Bytes per rank that main weights of the routers would need: layers x experts x hidden x 4 bytes, divided among all
+// ranks. Routers are stored in f32, so they have no main weights.
 constexpr double main_weights_of_routers = 8. * 8 * 512 * 4 / ranks;
 
 Cluster without_offload() {

@@ -1,4 +1,4 @@
-// Steps of many micro-batches, extrapolated from two short ones.
+// Steps of many micro-batches, extrapolated from two short steps.
 #include "tools/plan/step_forecast.h"
 
 #include <gtest/gtest.h>
@@ -47,8 +47,8 @@ INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
-// The last stage reduces the embedding's gradient first, and the first stage reduces it last. Other reductions of the
-// last stage, for which its backward waits, must not wait for the embedding's.
+// The last stage reduces the embedding's gradient first, and the first stage reduces it last. The backward of the last
+// stage waits for the stage's other reductions. These must not wait for the embedding's reduction.
 TEST(StepForecast, StagesThatShareTheEmbeddingDoNotWaitForEachOther) {
   for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}) {
     SCOPED_TRACE(zero);

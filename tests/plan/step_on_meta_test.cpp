@@ -1,4 +1,5 @@
-// Memory and traffic of steps of which only a few micro-batches are run, compared with steps that run all of them.
+// Memory and traffic of steps that run only a few of their micro-batches, compared with steps that run all
+// micro-batches.
 #include "tools/plan/step_on_meta.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int ranks = 4;
 
-// Returns the memory and traffic of a step that runs all micro-batches. All cases are on a CPU, because for a GPU,
+// Returns the memory and traffic of a step that runs all micro-batches. All cases are on a CPU. For a GPU,
 // step_on_meta() also adds the next step's tokens of the micro-batches that it does not run.
 StepOnMeta of_all_micro_batches(const Recipe& r, const mesh::Layout& layout, int rank) {
   const train::Extensions extensions;

@@ -242,7 +242,8 @@ TEST(StepRecord, BeginsWithTheGathersThatItHides) {
     }
 }
 
-// A block's attention and its experts are used in forward, again when backward recomputes the block, and backwards.
+// With recomputation, a block's attention and its experts are used three times: in forward, in the recomputation, and
+// in backward.
 TEST(StepRecord, UnitsAreGatheredAheadAlsoWithRecomputation) {
   const auto gathers = [](const std::string& recompute) {
     const Recipe recipe = recipe_with({"parallel.zero=3", "model.layers=6", "distributed.bucket_bytes=16384",
@@ -310,7 +311,8 @@ TEST(StepRecord, HasTheLanesOfACpuWhoseLanesHaveThreads) {
   }
 }
 
-// On a device, the exchanges of a chunked pass run concurrently with its kernels, so kernels must wait for them.
+// On a device, the exchanges of a chunked pass run concurrently with its kernels, so kernels must wait for the
+// exchanges.
 TEST(StepRecord, HasTheWaitsForCommunicationOnADevice) {
   const std::vector<std::string> chunks{"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
   Recipe recipe = recipe_with(chunks);

@@ -74,7 +74,7 @@ std::vector<Part> parts_of(const Timeline& timeline, Lane lane) {
   return parts;
 }
 
-// Returns the events of a measured step: those of rank 0, and one of rank 1.
+// Returns the events of a measured step: the step of rank 0, and one event of rank 1.
 telemetry::TraceRecords measured() {
   const auto at = [](std::string lane, std::string name, double begin, double end, int rank = 0) {
     return TraceEvent{.name = std::move(name),

@@ -118,7 +118,8 @@ INSTANTIATE_TEST_SUITE_P(
               "parallel.zero=1"}}),
     [](const auto& i) { return i.param.name; });
 
-// If two experts of a token are in one group, which is on one rank, the token is sent to this rank only once.
+// All experts of a group are on one rank. If two experts of a token are in one group, the token is sent to this rank
+// once.
 TEST(TrafficOfGroups, IsLowerWhenTokensChooseFewGroups) {
   const auto sent = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"parallel.ep=8", "schedule.moe.rows=token", "model.moe.experts=16",

@@ -25,8 +25,8 @@ std::string verdict(const Schedule& schedule) {
   return "executable";
 }
 
-// Returns the verdict on 1F1B on two ranks with two micro-batches (rank 0: F0 F1 B0 B1, rank 1: F0 B0 F1 B1), changed
-// by `mistake`.
+// Changes the schedule 1F1B of two ranks and two micro-batches by `mistake`, and returns the verdict. The unchanged
+// schedule is F0 F1 B0 B1 on rank 0, and F0 B0 F1 B1 on rank 1.
 template <class F>
 std::string verdict_with(F&& mistake) {
   Schedule s = one_f_one_b(2, 2);

@@ -1,5 +1,5 @@
-// Pipelines over NCCL. A send occupies its stream until the peer receives it, and operations begin in the order of the
-// calls, so a wrong order of receives would deadlock.
+// Pipelines over NCCL. A send occupies its stream until the peer receives the message. Operations begin in the order of
+// the calls. Therefore, a wrong order of receives would deadlock.
 #include <gtest/gtest.h>
 
 #include <utility>

@@ -18,7 +18,7 @@ Schedule schedule_of(PipelineKind kind, int ranks, int micro_batches) {
   return make_schedule({.kind = kind, .split = {}}, ranks, micro_batches);
 }
 
-// Calls f(schedule, transfers) for every schedule and its evaluation, with merged pairs and with separate ones.
+// Calls f(schedule, transfers) for every schedule and for its evaluation, with merged pairs and with separate pairs.
 template <class F>
 void for_all_transfers(F&& f) {
   for_all_schedules(5, 16, [&](const Schedule& training) {
@@ -113,7 +113,7 @@ TEST(Transfers, KeptTensorsAreBoundedByTheNumberOfRanks) {
 }
 
 // Runs the actions of all ranks. Each action waits until all tensors that were freed before it have been received, as
-// if it reused all of their memory.
+// if the action reused all of their memory.
 TEST(Transfers, SchedulesThatKeepSentTensorsEndAlthoughReuseWaitsForTheReceiver) {
   for_all_transfers([](const Schedule& s, const Transfers& transfers) {
     if (transfers.at_once) return;

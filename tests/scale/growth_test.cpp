@@ -41,12 +41,12 @@ int64_t few_words_a_rank(int64_t world, int64_t) { return 256 * world + 4 * mib;
 
 const std::vector<Bound> bounds{
     {"nodes", none, [](int64_t world, int64_t) { return 64 * world + 16 * kib; }},
-    // About 20 groups, each with one reduction along a tree.
+    // There are about 20 groups. Each group makes one reduction along a tree.
     {"mesh and groups", [](int64_t, int64_t log) { return 24 * 2 * log; }, few_words_a_rank},
-    // One reduction along a tree, and an exchange among the eight ranks of a node.
+    // There is one reduction along a tree, and one exchange among the eight ranks of a node.
     {"cores of a node", [](int64_t, int64_t log) { return 2 * log + 32; }, [](int64_t, int64_t) { return mib; }},
     {"groups of parameters", none, few_words_a_rank},
-    // Nine agreements and a gather. A step of a gather may have two messages.
+    // There are nine agreements and a gather. A step of a gather may have two messages.
     {"control of a step", [](int64_t, int64_t log) { return 10 * 4 * log; }, few_words_a_rank},
     {"control of a window", [](int64_t, int64_t log) { return 15 * 10 * 4 * log; }, few_words_a_rank},
     {"comparison of replicas", [](int64_t, int64_t log) { return 6 * log + 48; }, few_words_a_rank},

@@ -138,7 +138,7 @@ TEST_P(Executor, ErrorOfALateTaskOrOfItsAsynchronousPartReachesTheCaller) {
   }
 }
 
-// A lane that has failed issues no more tasks, and no other lane waits for them.
+// A lane that has failed skips its remaining tasks. No other lane waits for the skipped tasks.
 TEST_P(Executor, SkippedTasksDoNotHideTheErrorOfALateTask) {
   for (const bool uses : {false, true}) {
     DeviceContext fresh{{.worker_lanes = GetParam()}};

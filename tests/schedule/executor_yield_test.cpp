@@ -117,8 +117,8 @@ TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
                [&] {
                  for (; !over; fibers.yield()) log += " |";
                });
-    // Before the experts of each chunk and before each return. With lane threads, the caller waits only for the last
-    // return.
+    // The caller yields before the experts of each chunk and before each return. With lane threads, the caller waits
+    // only for the last return.
     EXPECT_EQ(log, GetParam() ? " other before D0 | C0 D1 | C1 |" : " other before D0 | C0 | D1 | C1 |")
         << "copies: " << copies;
   }

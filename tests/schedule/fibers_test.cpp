@@ -10,7 +10,7 @@
 namespace hexad::schedule {
 namespace {
 
-// Records when its scope ends, whether normally or by an exception.
+// Adds `text` to the log when its scope ends, whether normally or by an exception.
 struct Mark {
   std::string& log;
   char text;

@@ -44,7 +44,7 @@ inline TaskGraph pipeline(int chunks, int64_t send, int64_t experts) {
   return g;
 }
 
-/// Returns the rounding tolerance, in seconds, for sums of up to 16 times.
+/// Returns the rounding tolerance, in seconds, for sums of up to 16 durations.
 inline double rounding(double seconds) { return seconds * base::tolerance(base::Dtype::f64, 16); }
 
 }  // namespace hexad::schedule

@@ -96,9 +96,9 @@ TEST(SimulatedRanks, OnlyMembersOfOneGroupMeet) {
   std::vector<TaskGraph> graphs(4);
   for (int rank = 0; rank < 4; ++rank) {
     TaskGraph& g = graphs[rank];
-    // Ranks 0 and 2 form a pair, and so do ranks 1 and 3.
+    // Ranks 0 and 2 form a pair, and ranks 1 and 3 form another pair.
     const TaskId d = sends(g, Lane::inter, "D", rank + 1);
-    // Ranks 0 and 1 form a pair, and so do ranks 2 and 3.
+    // Ranks 0 and 1 form a pair, and ranks 2 and 3 form another pair.
     sends(g, Lane::intra, "G", 10 * (rank + 1), {d}, TaskKind::all_gather);
   }
   const auto ranks = simulate_all(graphs, {{"ep", {0, 1, 0, 1}}, {"tp", {0, 0, 1, 1}}});

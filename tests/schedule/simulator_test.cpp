@@ -137,7 +137,7 @@ TEST(Simulate, FollowsTheClosedFormOfThePipelineOfMicroBatches) {
   const auto closed_form = [](int n, double send, double experts) {
     if (n == 1) return 2 * send + experts;
     if (experts <= send) return 2 * n * send;  // the link is always busy
-    // The link is idle only before the first R and the last.
+    // The link is idle only before the first R and before the last R.
     if (experts <= 2 * send) return (2 * n - 2) * send + 2 * experts;
     return 2 * send + n * experts;  // the experts are always busy
   };

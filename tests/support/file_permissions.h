@@ -9,8 +9,8 @@
 
 namespace hexad::tests {
 
-/// Makes this thread obey file permissions even if it runs as root, for the lifetime of the object. Threads that it
-/// starts inherit this.
+/// Makes this thread obey file permissions even if it runs as root, for the lifetime of the object. New threads of this
+/// thread inherit the restriction.
 class HeedFilePermissions {
  public:
   HeedFilePermissions() {

@@ -31,8 +31,8 @@ class Lab {
   void restart(uint64_t seed) { seed_ = seed, drawn_ = 0; }
   /// Returns a tensor of standard normal values.
   Tensor randn(Shape shape, Dtype dtype = Dtype::f64);
-  /// Returns a tensor of random whole numbers from [low, high). Their sums are exact in every order if the dtype can
-  /// hold them.
+  /// Returns a tensor of random whole numbers from [low, high). Sums of these numbers are exact in every order if the
+  /// dtype can hold the sums.
   Tensor integers(Shape shape, int64_t low, int64_t high, Dtype dtype = Dtype::f64);
   /// Returns a tensor of the given values.
   template <class T>

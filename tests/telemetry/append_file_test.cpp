@@ -13,7 +13,7 @@ namespace hexad::telemetry {
 namespace {
 
 /// Limits the files of this process to `bytes` bytes while an object of this class exists. Writes beyond this size
-/// fail, like those on a full disk.
+/// fail, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

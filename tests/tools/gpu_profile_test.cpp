@@ -18,8 +18,8 @@ Activity kernel(std::string_view name, int64_t begin, int64_t end) {
   return {.kind = Kind::kernel, .name = name, .begin = begin, .end = end};
 }
 
-/// Adds a step: 20 kernels of gemm, each of `time` ns and followed by 1 ns without work, then a copy, then two kernels
-/// of adamw.
+/// Adds a step: 20 kernels of gemm, a copy, and two kernels of adamw. Each kernel of gemm takes `time` ns and is
+/// followed by 1 ns without work.
 void add_step(std::vector<Activity>& all, int64_t time) {
   int64_t now = all.empty() ? 0 : all.back().end;
   for (int i = 0; i < 20; ++i, now += time + 1) all.push_back(kernel("gemm", now, now + time));

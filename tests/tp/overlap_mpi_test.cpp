@@ -1,5 +1,5 @@
-// Tests run by mpirun, with delayed messages: gathers of rows, overlapped products (bitwise equal to their unfused
-// compositions), and the vocabulary loss and its gradients (compared with those of one rank).
+// Tests run by mpirun, with delayed messages. They test gathers of rows. They compare overlapped products bitwise with
+// unfused compositions, and the vocabulary loss and its gradients with one rank's results.
 #include "parallel/tp/overlap.h"
 
 #include "parallel/comm/world.h"

@@ -102,7 +102,7 @@ TEST_P(Regions, CollectRowsStacksTheInputsAndKeepsOwnRowsOfTheGradient) {
   });
 }
 
-// add() passes the same gradient tensor to both inputs. A sum in place would count it twice.
+// add() passes the same gradient tensor to both inputs. A sum in place would count this gradient twice.
 TEST_P(Regions, EnterSumsASharedGradientOnlyOnce) {
   on_ranks([](TpLab& lab, int rank) {
     Trial trial(lab);

@@ -35,7 +35,7 @@ TEST_P(MicroBatchSize, A1_DoesNotAffectTheAuxiliaryLossOfThisScope) {
   double expected = 0;
   for (const char* micro : {"1", "2", "4", "8"}) {
     SCOPED_TRACE(micro);
-    // With SGD without clipping, the second step also depends on the scale of the first step's gradients.
+    // Without clipping, the second step of SGD also depends on the scale of the first step's gradients.
     TrainingRun run(small_recipe({"model.moe.aux_loss.scope=" + GetParam(), std::string("batch.micro=") + micro,
                                   "optim.name=sgd", "optim.clip=0", "model.moe.aux_loss.coefficient=1"}),
                     self);
@@ -229,7 +229,8 @@ FixedSource without_targets(const FixedSource& source) {
   return FixedSource(batch);
 }
 
-// Not even weight decay, momentum, auxiliary losses or router biases change a weight or a state.
+// Without targets, no weight and no state changes, not even by weight decay, momentum, auxiliary losses or router
+// biases.
 TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNoUpdate) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const char* precision : {"f64", "f32", "bf16"}) {

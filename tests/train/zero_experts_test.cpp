@@ -55,7 +55,7 @@ void expect_bits_of_level_0(const Words& words, int ranks, int64_t unit_bytes) {
 }
 
 // Ranks 0 and 1 share the experts, and ranks 2 and 3 have replicas of them. The tokens of ranks 0 and 1 choose none of
-// the experts on rank 0, but its replica, rank 2, gets rows of the tokens of ranks 2 and 3.
+// the experts on rank 0. Rank 2 has the replicas of these experts, and gets rows of the tokens of ranks 2 and 3.
 class Uneven {
  public:
   Uneven() {

@@ -204,7 +204,8 @@ TEST(ZeroLevels, EvaluationBetweenStepsChangesNothing) {
     });
 }
 
-// Compares the allocator's counts with Rajbhandari et al. 2020: 1/4 on four ranks, with pieces rounded up.
+// Compares the allocator's counts with the prediction of Rajbhandari et al. 2020: on four ranks, divided memory falls
+// to 1/4, with pieces rounded up.
 TEST(ZeroLevels, MemoryDecreasesAsPredicted) {
   using device::Category;
   const Case c{"", 4, {"train.precision=bf16", "model.hidden=64", "model.moe.expert_hidden=128", "batch.global=8"}};
@@ -352,7 +353,7 @@ TEST(ZeroCheckpoints, K1_LevelsAndLayoutsLoadCheckpointsOfEachOther) {
                        " zero ", to.zero));
       on_ranks(to.ranks, [&](const comm::ProcessGroup& world) {
         TrainingRun run(recipe_in(scratch, to), world);
-        run.step(documents_of(run.recipe));  // loaded weights replace those of another step
+        run.step(documents_of(run.recipe));  // loaded weights replace the weights of another step
         run.load(scratch / "checkpoints/step-00000003");
         expect_bitwise(saved, run.states());
         for (const auto& [name, w] : run.weights()) {

@@ -34,7 +34,7 @@ optim: {lr: 0.01, schedule: constant, clip: 1.0}
 data: {synthetic: true}
 )";
 
-// Returns the difference of two tensors; empty if there is none.
+// Function that returns a description of the difference of two tensors; empty if there is none.
 using Difference = std::function<std::string(const Tensor&, const Tensor&)>;
 
 void expect_same(const TensorMap& expected, const TensorMap& actual, const Difference& difference) {
@@ -109,7 +109,7 @@ void expect_close(const Trajectory& expected, const Trajectory& actual, double a
 void expect_bitwise(const Trajectory& expected, const Trajectory& actual) { expect_same(expected, actual, bits, 0); }
 
 void expect_resumed_bitwise(Recipe first, Recipe second, const comm::ProcessGroup& world) {
-  const Scratch scratch;  // every rank makes a folder, but all use that of rank 0
+  const Scratch scratch;  // every rank makes a folder, but all use rank 0's folder
   device::DeviceContext context;
   first.run.dir = second.run.dir = broadcast_text(scratch.path(), 0, world, context);
   const FixedSource source = documents_of(second);

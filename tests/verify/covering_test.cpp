@@ -176,8 +176,8 @@ TEST(Covering, LeavesOutIllegalVariantsAndCountsMeshesByReason) {
   const Covering c = cover(meshes_of(8), illegal, 1);
   EXPECT_EQ(c.meshes, 146 - 10);
   EXPECT_EQ(c.refused, (std::map<std::string, int64_t>{{"too many heads", 10}}));
-  // With stages, zero=3 is illegal by itself, so no pair of both is counted as impossible. norms and sp are legal
-  // alone, but not together.
+  // On meshes with stages, zero=3 is illegal by itself, so the pair of zero=3 and stages is not counted as impossible.
+  // norms and sp are legal alone, but not together.
   EXPECT_EQ(c.impossible, (std::vector<std::string>{"recompute=norms with sp=true"}));
   for (const Variant& v : c.runs) EXPECT_EQ(illegal(v), "") << v.text();
   std::set<std::string> shown;

@@ -74,7 +74,7 @@ TEST(Gather, AcceptsEmptyPieces) {
 }
 
 TEST(Gather, NamesATensorNotOwnedExactlyOnce) {
-  for (const int64_t count : {34, 35}) {  // elements of rank 0: with those of rank 1, one too few and one too many
+  for (const int64_t count : {34, 35}) {  // elements of rank 0: together, the ranks own one too few and one too many
     SCOPED_TRACE(count);
     try {
       on_ranks(2, [&](const comm::ProcessGroup& world) {

@@ -1,4 +1,4 @@
-// A planted bug, ways to plant it, and the test that verify finds it.
+// A planted bug, ways to plant bugs, and a function that expects verify to find a bug.
 #pragma once
 
 #include <functional>
@@ -28,8 +28,8 @@ struct Bug {
 };
 inline void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }
 
-/// Expects that the layout of `bug` agrees with the oracle without the bug and fails with it, that the failure names
-/// the bug's place, and that the search for a minimal failure finds its smallest layout.
+/// Expects that the layout of `bug` agrees with the oracle without the bug and fails with the bug. Expects that the
+/// failure names the bug's place, and that the search for a minimal failure finds the bug's smallest layout.
 void expect_found(const Bug& bug);
 
 /// Sabotage of groups. `wrong` returns the wrong operation for a mesh.

@@ -1,5 +1,5 @@
-// Bugs like those of real trainers, planted one by one. verify finds each bug, and reports its place. The search for a
-// minimal failure finds the smallest layout that shows it.
+// Bugs that could occur in real trainers, planted one by one. verify finds each bug, and reports its place. The search
+// for a minimal failure finds the smallest layout that shows the bug.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ class Heldout final : public Sabotage {
  public:
   std::unique_ptr<data::Source> heldout(const data::Source& source, const TrainingRun& run) const override {
     const int64_t micro = run.recipe.batch.micro, a_round = micro * run.instance.mesh.size(Axis::dp);
-    const int64_t sequences = 4 * micro + 1;  // Subject::heldout_sequences()
+    const int64_t sequences = 4 * micro + 1;  // as in Subject::heldout_sequences()
     return shorter_source(source, sequences / a_round * a_round);
   }
 };

@@ -124,7 +124,7 @@ bool cuts_by_nodes(const MoeSchedule& s) { return s.chunk_by == moe::ChunkBy::no
 bool cuts_by_experts(const MoeSchedule& s) { return s.chunk_by == moe::ChunkBy::experts; }
 bool returns_last(const MoeSchedule& s) { return s.order == "returns_last"; }
 
-// Plants a bug: rows from the first node are placed after those from the other nodes.
+// Plants a bug: rows from the first node are placed after the rows from the other nodes.
 void rotate_nodes(const Operation& op) {
   if (op.out.numel() == 0) return;
   double* rows = op.out.data<double>();
@@ -138,7 +138,7 @@ std::optional<Event> overwrite_results(const ProcessGroup& right, const Operatio
   return right.issue(op, stream);
 }
 
-// Plants a bug: all experts of a token's row use the routing weight of the first one.
+// Plants a bug: all experts of a token's row use the routing weight of the first expert.
 void pack_first_weights(Stream& s, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
                         kernels::WireFormat format) {
   Tensor first = row_weights;
@@ -154,7 +154,7 @@ void send_first_weights(TrainingRun& run) {
   for (const auto& [index, layer] : run.instance.model.moe_layers()) layer->send_rows_with(&wrong);
 }
 
-// Plants a bug: of two successive micro-batches that alternate, both read the sequences of the first.
+// Plants a bug: of two successive micro-batches that run in turns, both read the sequences of the first micro-batch.
 std::unique_ptr<data::Source> pairs_of_equals(const data::Source& source, const TrainingRun& run) {
   if (run.recipe.schedule.pipeline.overlap != pp::Overlap::micro_batches) return nullptr;
   const int64_t micro = run.recipe.batch.micro;
@@ -239,7 +239,7 @@ int coordinate_without_order(const TrainingRun& run, Axis axis) {
 }
 
 // Plants a bug: ranks read the tokens of the dp coordinate that they would have without parallel.order. The document
-// boundaries remain those of the correct sequence, so that the ranks of a cp group agree on them.
+// boundaries remain correct, so that the ranks of a cp group agree on them.
 std::unique_ptr<data::Source> tokens_without_order(const data::Source& source, const TrainingRun& run) {
   const int64_t share = run.recipe.batch.global / size_of(run, Axis::dp);
   const int64_t away = coordinate_without_order(run, Axis::dp) - run.instance.mesh.coordinate(Axis::dp);

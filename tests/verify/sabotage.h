@@ -26,7 +26,7 @@ Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int
 /// Returns a function that begins operations of `kind` in groups named `group`, and immediately reports them as done.
 Wrong claim_done(comm::Operation::Kind kind, std::string group);
 
-/// Returns a source whose sequence i is that of `right`, changed by `change`.
+/// Returns a source whose sequence i is sequence i of `right`, changed by `change`.
 std::unique_ptr<data::Source> wrong_source(const data::Source& right,
                                            std::function<void(int64_t index, const data::Row& row)> change);
 

@@ -25,7 +25,8 @@ TEST_F(SubjectTest, TrainingLoopAgreesWithTheOracle) {
   }
 }
 
-// The subject fp8 is illegal for a recipe with fp8 rows, because it would not change the recipe. Its runs must agree.
+// The subject fp8 is illegal for a recipe with fp8 rows, because fp8 would not change the recipe. Runs of the recipe
+// must agree with the oracle.
 TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
   EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 cannot change the recipe");
@@ -75,7 +76,7 @@ TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
   }
 }
 
-// Only one rank of etp adds the bias of the down product, but all its ranks gather and reduce this bias.
+// Only one rank of etp adds the bias of the down product, but all etp ranks gather and reduce this bias.
 TEST_F(SubjectTest, BiasAddedByOneRankIsGatheredAndReducedByAll) {
   const Subject s = subject({"model.bias=true"});
   const Oracle oracle = compute_oracle(s);

@@ -17,7 +17,7 @@
 // order.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
-// seconds of the operation, seconds until all operations are done. Both times are those of the slowest rank.
+// seconds of the operation, seconds until all operations are done. Both times are from the slowest rank.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -27,8 +27,8 @@ usage() {
   exit 2
 }
 
-# take_only OPTION...: sets $only to the pattern of --only, the only option of scripts that print a line for each row of a
-# table; without it, to a pattern that matches every row.
+# take_only OPTION...: sets $only to the pattern of --only. Without --only, sets $only to a pattern that matches every
+# row. Scripts that print a line for each row of a table have no other option.
 take_only() {
   only=.
   while [ $# -gt 0 ]; do

@@ -1,6 +1,6 @@
-# Costs of a rank in a job of p ranks before agreements used trees (commit 124f4dd), counted from its code like the rows
-# of scale_growth: messages in both directions. An agreement sent a message to every other rank. Each function returns
-# "" if the cost is not known.
+# Costs of a rank in a job of p ranks before agreements used trees (commit 124f4dd). The costs are counted from the code
+# of that commit. As in the rows of scale_growth, messages are counted in both directions. An agreement sent a message
+# to every other rank. Each function returns "" if the cost is not known.
 #
 #   mesh and groups         13 groups were agreed on by all ranks, with 24 bytes each
 #   control of a step       8 agreements: a barrier, 6 reductions of 8 bytes, and an all-gather of 20 numbers of each rank
@@ -26,8 +26,8 @@ function memory_before(activity, p) {
   return ""
 }
 
-# Returns times measured at that commit, among 16,384 ranks on one core: 50 ms of searching in lists for an agreement,
-# and 0.29 ms for the group of a parameter.
+# Returns times measured at that commit, among 16,384 ranks on one core. An agreement took 50 ms of searching in lists,
+# and the group of a parameter took 0.29 ms.
 function seconds_before(activity, p) {
   if (p != 16384) return ""
   if (activity == "control of a step") return 8 * 0.05

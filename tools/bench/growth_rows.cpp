@@ -75,7 +75,7 @@ std::vector<comm::Location> locations_of(int world) {
   return locations;
 }
 
-// Returns placements like those of a model's parameters.
+// Returns placements of the kinds that a model's parameters have.
 std::vector<Placement> placements_of(const mesh::Sizes& sizes) {
   return {{.view = MeshView::dense},
           {.view = MeshView::dense, .shards = {{Axis::tp, 0, sizes.tp, 0}}},

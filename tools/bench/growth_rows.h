@@ -14,7 +14,7 @@ struct GrowthRow {
   std::string activity;
   int64_t messages = 0;       // messages of this rank in both directions
   int64_t message_bytes = 0;  // bytes of these messages
-  int64_t memory_bytes = 0;   // maximum heap bytes in use, minus those in use before the activity
+  int64_t memory_bytes = 0;   // maximum heap bytes in use, minus the bytes in use before the activity
   double seconds = 0;
 };
 

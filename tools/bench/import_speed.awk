@@ -1,5 +1,5 @@
-# Prints the speed of each program, and its ratio to that of the copy in the same round. Rows: round, program, bytes,
-# seconds, CPU seconds. Needs median.awk.
+# Prints the speed of each program, and its ratio to the speed of the copy in the same round. Rows: round, program,
+# bytes, seconds, CPU seconds. Needs median.awk.
 NF == 5 && $4 > 0 {
   if (!($2 in runs)) names[++programs] = $2
   rate[$2, ++runs[$2]] = $3 / $4 / 1e6

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Compares the training step of a model with latent attention (MLA) with that of a model with grouped-query attention.
-# Each model has one block, whose MLP and head are small, so that nearly all work is attention. The latent attention has
-# the sizes of DeepSeek-V2-Lite. A head of the grouped-query attention has the mean size of its key and value heads, so
-# both do the same work for each pair of tokens. The number of key heads is the one with the nearest number of FLOPs.
+# Compares the training steps of two models: a model with latent attention (MLA), and a model with grouped-query
+# attention. Each model has one block, whose MLP and head are small, so that nearly all work is attention. The latent
+# attention has the sizes of DeepSeek-V2-Lite. A head of the grouped-query attention has the mean size of its key and
+# value heads, so both do the same work for each pair of tokens. The number of key heads is the one with the nearest
+# number of FLOPs.
 #
 #   tools/bench/latent_attention.sh [--rounds 5] [--steps 5] [--core 0]
 #

@@ -39,7 +39,7 @@ struct Prediction {
 struct PassResult {
   std::string_view name;
   Measurement measured{};
-  std::optional<Prediction> predicted{};  // none without a profile, and on all ranks but the first one
+  std::optional<Prediction> predicted{};  // unset without a profile, and on all ranks but the first
 };
 
 class LayerContestant final : public schedule::GraphRunner {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares recipes/quickstart.yaml on one rank with seven layouts of eight ranks: prints the largest difference of the
-# losses over the steps, in f64 and in f32. The f32 limit is twice the difference that a change of one unit in the last
-# place causes on one rank: in every weight of the embedding, or in one weight of the head, whichever is larger.
-# Exits with code 1 if a limit is exceeded, or if a run fails.
+# losses over the steps, in f64 and in f32. The f32 limit is twice the larger one of two differences on one rank. These
+# differences result from a change of one unit in the last place: in every weight of the embedding, and in one weight of
+# the head. Exits with code 1 if a limit is exceeded, or if a run fails.
 #
 #   tools/bench/layout_losses.sh [--steps 50] [--precisions 'f64 f32'] [--overrides 'key=value ...'] [--output FOLDER]
 #
@@ -19,7 +19,7 @@ while [ $# -gt 0 ]; do
   --output) output=${2:?} ;;
   *)
     echo "layout_losses: unknown option '$1'" >&2
-    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
   esac

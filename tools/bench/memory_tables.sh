@@ -4,9 +4,9 @@
 #
 #   tools/bench/memory_tables.sh
 #
-# The model is that of recipes/bench-cpu.yaml, but narrower and in the shape of MoNTA's models. It has equal numbers of
-# heads and key heads, and equally loaded GELU experts of four times the hidden size. Measured activations are
-# memory_peak_bytes in metrics.jsonl, of the rank that needs the most. Environment: HEXAD (build/release/bin/hexad),
+# The model is derived from recipes/bench-cpu.yaml, but it is narrower and has the shape of MoNTA's models. It has equal
+# numbers of heads and key heads, and equally loaded GELU experts of four times the hidden size. Measured activations
+# are memory_peak_bytes in metrics.jsonl, of the rank that needs the most. Environment: HEXAD (build/release/bin/hexad),
 # BENCH (folder; build/release/bench).
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compares the layouts of recipes/models with those that `hexad plan` finds for a named cluster. Prints a line for each
-# model: cluster, ranks, the predicted step of the recipe as it is, that of the plan's best layout, and their ratio.
+# Compares the layouts of recipes/models with the layouts that `hexad plan` finds for a named cluster. Prints a line for
+# each model: cluster, ranks, the predicted step of the unchanged recipe, the predicted step of the plan's best layout,
+# and the ratio of the two steps.
 #
 #   tools/bench/model_layouts.sh [--only PATTERN]
 #

@@ -1,6 +1,6 @@
 # Prints the results of predicted_steps.sh, tab-separated, and then the errors. Input: measured.tsv, then
-# predictions.tsv. Needs median.awk. An error is the relative difference from the measured value. "machine" is the time
-# of the reference run beside the case, divided by its time beside the profile.
+# predictions.tsv. Needs median.awk. An error is the relative difference from the measured value. "machine" is the mean
+# time of the reference runs before and after the case, divided by their mean time before and after the profile.
 function note(kind, group, seconds_error, is_inside, bytes_error) {
   if (!(group in count)) {
     groups[++group_count] = group
@@ -11,7 +11,7 @@ function note(kind, group, seconds_error, is_inside, bytes_error) {
   inside[group] += is_inside
 }
 
-# Adds a case to the groups to which it belongs. `speed` begins the names of groups.
+# Adds a case to the groups to which it belongs. `speed` is the prefix of the groups' names.
 function note_case(kind, speed, measured,    is_inside, error) {
   error = $3 / measured - 1
   is_inside = measured >= $4 && measured <= $5

@@ -9,8 +9,8 @@
 #
 # --cases: number of cases over all places, rounded up to the same number at each place. --cluster: file for predictions
 # at all places; without it, `hexad profile` measures each place for --seconds. --predict-only: trains no case.
-# Before and after each profile and each case, a short run of a fixed recipe shows the speed of the machine. The errors
-# are printed as measured, and for the speed that the machine had during its profile.
+# Before and after each profile and each case, a short run of a fixed recipe shows the speed of the machine. Prints the
+# errors of the times as measured, and of the times scaled to the machine's speed during its profile.
 # random_recipe.awk draws the recipes. A recipe is drawn again if `hexad validate` refuses it, or if it has less than 1
 # or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program; build/release/bin/hexad).
 # With a packed program, use:

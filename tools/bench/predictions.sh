@@ -1,6 +1,6 @@
 # Options and functions of predicted_steps.sh and exhaustive_plans.sh, which source this file after common.sh. A place
 # is either a number of ranks, each bound to its own core, or "nodes": two emulated nodes (tools/testbed/two_nodes.sh).
-# The latter needs root, iproute2 and two cores.
+# The emulated nodes need root, iproute2 and two cores.
 
 recipe=recipes/bench-cpu.yaml
 counted_after=2  # number of uncounted first steps of each run
@@ -36,7 +36,7 @@ check_options() {
     usage "--cluster is '$cluster', expected a readable cluster file of hexad profile"
 }
 
-# Settings of every run: one thread per rank, a short watchdog, and none of the work that a run does besides its steps.
+# Settings of every run: one thread per rank, a short watchdog, and no work outside the steps.
 run_settings=(train.threads=1 train.peak_flops=1e11 train.router_every=0 checkpoint.at_end=false
   distributed.watchdog_seconds=60)
 
@@ -88,8 +88,8 @@ ranks_of() {
   fi
 }
 
-# at PLACE COMMAND...: runs COMMAND on the ranks of PLACE. Prints the end of the output only if COMMAND fails, and not
-# if it ends with 77.
+# at PLACE COMMAND...: runs COMMAND on the ranks of PLACE. If COMMAND fails with another code than 77, prints the end of
+# its output.
 at() {
   local log=$scratch/log place=$1 ranks
   ranks=$(ranks_of "$place")
@@ -122,8 +122,8 @@ usable_places() {
   done
 }
 
-# reference PLACE: sets $reference to the median seconds of a step of a fixed recipe on the ranks of PLACE. Sets it to "-"
-# for the emulated nodes, whose links, which do not drift, take most of the time, and if the run fails.
+# reference PLACE: sets $reference to the median seconds of a step of a fixed recipe on the ranks of PLACE. Sets it to
+# "-" if the run fails, and for the emulated nodes: their links take most of the time and do not drift.
 reference() {
   reference=-
   [ "$1" != nodes ] && train "$1" $reference_steps "${reference_settings[@]}" || return 0
@@ -135,8 +135,9 @@ reference() {
 mean_of() { awk -v a="$1" -v b="$2" 'BEGIN { print (a == "-" || b == "-" ? "-" : (a + b) / 2) }'; }
 
 # begin PLACE...: prints a description of the machine. Sets $places to the usable places, or to all places if nothing is
-# measured on them. Makes the output folder. For each of $places, adds the file cluster.PLACE.yaml to it unless the file
-# exists: a copy of --cluster, or a measurement, with the machine's speed meanwhile (reference.PLACE).
+# measured on them. Makes the output folder. For each of $places, adds the file cluster.PLACE.yaml to this folder unless
+# the file exists. The file is a copy of --cluster, or a measurement. For a measurement, also writes reference.PLACE:
+# the mean of `reference` before and after the measurement.
 begin() {
   local place file
   need "$hexad" 'cmake --preset release && cmake --build --preset release'

@@ -13,9 +13,9 @@ function bits_per_second(rate) {
   bytes[$1, $2, $4, $5] = $9
 }
 
-# Prints medians over rounds: seconds; waited / seconds; the ratio of seconds to those of "alone" in the same round; and
-# the ratio of the traffic on a node's link to the link's rate. In a ring, one of the node's two ranks sends its bytes
-# to the other node. In an all-gather, both ranks send two of their three blocks to the other node.
+# Prints medians over rounds: seconds; waited / seconds; seconds divided by the seconds of "alone" in the same round;
+# and the traffic on a node's link divided by the link's rate. In a ring, one of the node's two ranks sends its bytes to
+# the other node. In an all-gather, both ranks send two of their three blocks to the other node.
 function row(key, link, what, pass,    r, s, w, a, u, crossing) {
   crossing = what == "all_gather" ? 4 / 3 : 1
   for (r = 1; r <= rounds; r++) {

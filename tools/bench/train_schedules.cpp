@@ -19,14 +19,14 @@
 //   the previous value as predicted by the simulator with the rates of --profile; "-" without a profile
 //   means over the ranks:
 //     seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its peers
-//     seconds of all passes with all-to-alls, with all-to-alls or all-gathers, and with communication but no
-//     computation
+//     three values, summed over all passes: seconds with an all-to-all, seconds with an all-to-all or an all-gather,
+//     and seconds with communication but no computation
 //   tokens per second
 //   peak bytes of activations, temporaries and communication, of the rank that needs the most
 //   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks:
 //     bytes sent
 //     seconds in which any operation is in flight
-//     seconds in which a thread of the rank is blocked on it while the rank's own thread is blocked, too
+//     seconds in which a thread of the rank waits for this class while the rank's own thread is blocked
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -111,7 +111,7 @@ class Training {
     ++steps_;
     const train::StepResult result = step_.run(*data_.train, first_sequence, steps_, steps_,
                                                optim::learning_rate(recipe_.optim, steps_, recipe_.train.steps));
-    // A measured step must contain all of its communication, because the next step may be that of another schedule.
+    // A measured step must contain all of its communication, because the next step may use another schedule.
     instance_.weights.complete(instance_.context.compute());
     base::require(!result.skipped, "[train_schedules] step ", steps_, " was skipped; the loss is ", result.loss,
                   ", expected a finite loss and gradient");

@@ -17,7 +17,7 @@ int64_t nanoseconds() {
       .count();
 }
 
-// Sends rank 0's time to `rank` each time that rank asks.
+// Sends rank 0's time to `rank` each time `rank` asks for it.
 void answer(const comm::ProcessGroup& world, int rank, const Tensor& note, device::Stream& stream) {
   for (int i = 0; i < questions; ++i) {
     world.receive(note, rank, stream).wait();

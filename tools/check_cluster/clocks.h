@@ -9,8 +9,8 @@ namespace hexad::check_cluster {
 /// Largest number of nodes whose clocks are compared. On larger clusters, the compared nodes are evenly spaced.
 inline constexpr int most_clocks = 256;
 
-/// Compares the clocks of at most most_clocks nodes with that of rank 0's node. Sets `clock_offset` and `clock_error`
-/// on the first rank of each compared node. Collective over `world`.
+/// Compares the clocks of at most most_clocks nodes with the clock of rank 0's node. Sets `clock_offset` and
+/// `clock_error` on the first rank of each compared node. Collective over `world`.
 void measure_clocks(RankReport& report, const comm::ProcessGroup& world, device::Device device);
 
 }  // namespace hexad::check_cluster

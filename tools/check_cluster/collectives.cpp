@@ -67,7 +67,8 @@ double timed(const comm::ProcessGroup& world, const Group& group, Collective ope
   return base::lower_median(std::move(times));
 }
 
-// Joins the other ranks in timed() if this rank is alone in its group.
+// Takes part in the collectives over `world` that other ranks run in timed(). Called by a rank that is alone in its
+// group.
 void accompany(const comm::ProcessGroup& world, device::Device device, double seconds) {
   world.barrier(device.context().compute()).wait();
   const double once = std::max(1e-6, world.all_reduce_value(0, comm::Reduce::max, device));

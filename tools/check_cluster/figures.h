@@ -22,7 +22,7 @@ struct CardState {
 struct RankFacts {
   std::string host{};                    // name of the node
   std::vector<int> cores{};              // processors on which the process may run, ascending; Linux calls them CPUs
-  std::map<int, int> hyperthreads{};     // first processor of the same core, for each of `cores` that is not the first
+  std::map<int, int> hyperthreads{};     // for each processor that is not the first of its core: this first processor
   double core_quota = 0;                 // cores of CPU time that the control group allows; 0: no limit
   int threads = 1;                       // threads of the kernels
   std::string version{};                 // version of hexad
@@ -80,9 +80,9 @@ struct RankReport {
   double copy_rate = 0;          // bytes read and written per second
   double card_product_rate = 0;  // FLOP/s of bf16 products on the GPU; 0 if they were not measured
   std::vector<LinkFigure> links{};
-  std::vector<int> damaged_from{};  // ranks whose messages arrived with other contents
+  std::vector<int> damaged_from{};  // ranks whose messages arrived with changed contents
   std::vector<CollectiveFigure> collectives{};
-  std::optional<double> clock_offset{};  // clock of this node minus that of rank 0's node; nullopt if not compared
+  std::optional<double> clock_offset{};  // clock of this node minus clock of rank 0's node; nullopt: not compared
   double clock_error = 0;                // uncertainty of clock_offset
   std::optional<FolderFigure> folder{};  // only on ranks that checked the folder
 };

@@ -1,4 +1,4 @@
-// Figures and findings as JSON: between ranks, and for --json.
+// Figures and findings as JSON, for messages between ranks and for --json.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ std::string to_json(const RankReport& report);
 /// Parses the result of to_json().
 RankReport report_from_json(const std::string& text);
 
-/// Returns the object that `hexad check-cluster --json` prints: {"exit_code", "findings", "ranks"}. The last one is
-/// empty if nothing was measured.
+/// Returns the object that `hexad check-cluster --json` prints: {"exit_code", "findings", "ranks"}. "ranks" is empty if
+/// nothing was measured.
 std::string results_json(const std::vector<RankReport>& ranks, const std::vector<Finding>& findings);
 
 }  // namespace hexad::check_cluster

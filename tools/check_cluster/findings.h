@@ -32,10 +32,10 @@ inline constexpr double slow_latency_excess = 20e-6, slow_disk_excess = 0.02;  /
 inline constexpr double largest_clock_offset = 1, largest_delay = 1, longest_write = 1;  // seconds
 inline constexpr double least_free_bytes = 1 << 30;
 
-/// Returns all findings, failures before warnings, except those of judge_programs(). `ranks` holds the report of each
-/// rank in the order of the ranks.
+/// Returns all findings, failures before warnings, except the findings of judge_programs(). `ranks` holds the report of
+/// each rank in the order of the ranks.
 std::vector<Finding> judge(const std::vector<RankReport>& ranks, const Expectations& expected);
-/// Returns the exit code with which a run would end: the lowest one among the failures, `done` without failures.
+/// Returns the exit code with which a run would end: the lowest exit code of the failures; `done` without failures.
 base::ExitCode exit_code_of(const std::vector<Finding>& findings);
 
 /// Compares the versions of hexad and, if they are equal, the digests of its file. Appends a finding if they differ.

@@ -33,7 +33,7 @@ class Pair {
     std::fill(bytes_sent, bytes_sent + bytes, mark_of(group.rank()));
   }
 
-  /// Returns half the round-trip time of a message of eight bytes: the median of several.
+  /// Returns half the round-trip time of a message of eight bytes, the median of several messages.
   double latency() const {
     std::vector<double> times;
     for (int i = 0; i <= pings; ++i) {
@@ -46,9 +46,9 @@ class Pair {
     return base::lower_median(std::move(times));
   }
 
-  /// Returns the time until this rank knows that the peer has received the large message. It is the median of `times`
-  /// messages, or the time of the first message if that was slow. The peer sends in the same way: afterwards if this
-  /// rank has the lower number, otherwise before.
+  /// Returns the time until this rank knows that the peer has received the large message. The result is the median of
+  /// `times` messages, or the time of the first message if this message was slow. The peer also sends its messages:
+  /// after this rank if this rank has the lower number, otherwise before it.
   double round_trip(int times) const {
     if (!goes_first()) answer();
     const double median = timed(times);
@@ -105,7 +105,7 @@ struct Trial {
   double fixed = 0;    // parts of a round that do not depend on the size of messages: a barrier and the short messages
 };
 
-// Tries the messages of a round in which this rank meets `peer`, or nobody if it is -1.
+// Tries the messages of a round in which this rank meets `peer`, or no rank if `peer` is -1.
 Trial try_round(const comm::ProcessGroup& group, int peer, device::Device device) {
   Trial trial;
   if (peer >= 0) {

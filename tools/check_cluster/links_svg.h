@@ -8,7 +8,8 @@
 
 namespace hexad::check_cluster {
 
-/// Largest number of rows of a table. If there are more nodes (or ranks), only those with the slowest links are drawn.
+/// Largest number of rows of a table. If there are more nodes (or ranks), only the nodes (or ranks) with the slowest
+/// links are drawn.
 inline constexpr size_t most_drawn = 64;
 
 /// Returns a picture with two tables: bandwidth and latency. Rows are senders and columns are receivers: nodes, or

@@ -22,8 +22,8 @@ constexpr int64_t copied_floats = 4 << 20;  // 16 MiB, more than a core's share 
 constexpr int batches = 3;
 
 // Returns the number of runs of `work` per second: the median of several batches. Each batch lasts several time slices.
-// A rank continues to work until all ranks have measured the batch. If a rank starts late because other ranks use its
-// core, it is therefore measured while they still work.
+// A rank continues to work until all ranks have measured the batch. Therefore, a rank that starts late, because other
+// ranks use its core, is measured while these ranks still work.
 double runs_per_second(const comm::ProcessGroup& world, device::Device device, double batch_seconds,
                        const std::function<void()>& work) {
   work();

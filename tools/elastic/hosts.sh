@@ -21,12 +21,12 @@ read_hostfile() {
     END { exit failed }' <"$hostfile"
 }
 
-# Prints the hosts of the hostfile, one per line: NAME SLOTS, or NAME 0 lost if the host does not answer. Probes up to 64
+# Prints a line for each host of the hostfile: NAME SLOTS, or NAME 0 lost if the host does not answer. Probes up to 64
 # hosts at once, each for up to 15 s.
 hosts_of_file() {
   local lines answering
   lines=$(read_hostfile) || return
-  # `if` ends with 0 if the command fails. xargs would stop after an exit code of 255, which is that of ssh.
+  # `if` ends with 0 if the command fails. Otherwise, xargs would stop after exit code 255, with which ssh fails.
   # shellcheck disable=SC2086,SC2016
   answering=$(cut -d ' ' -f 1 <<<"$lines" | sort -u |
     xargs -r -P 64 -I '{}' sh -c 'if timeout 15 "$@" true </dev/null >/dev/null 2>&1; then echo "$0"; fi' '{}' $reach '{}')

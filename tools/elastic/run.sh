@@ -1,8 +1,8 @@
 # Chooses the layout of a start, launches it, and watches it. elastic.sh sources this file.
 
-# Sets $ranks and $changes to the number of ranks and the keys of the nearest layout of MIN to RANKS ranks, $run to the
-# run directory, and $steps to the number of steps of the run. Sets $ranks to 0 if RANKS is below MIN, or if PROGRAM
-# finds no layout. Returns PROGRAM's exit code in the second case.
+# Finds the nearest layout of MIN to RANKS ranks. Sets $ranks to its number of ranks, $changes to its keys, $run to the
+# run directory, and $steps to the number of steps of the run. If RANKS is below MIN, sets $ranks to 0. If PROGRAM finds
+# no layout, sets $ranks to 0 and returns PROGRAM's exit code.
 choose() { # RANKS
   ranks=0 changes=()
   [ "$1" -ge "$min" ] || return 0
@@ -20,17 +20,17 @@ generation() { cat "$run/generation" 2>/dev/null; }
 is_finished() { [ "$(newest_checkpoint)" == "$(printf 'step-%08d' "$steps")" ]; }
 was_requeued() { [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; }
 
-# True if the last start ended because ranks of an earlier start still held the run directory: they may need a moment to
-# end, or be cut off from the network. A start that gets the lock changes the generation, and removes the lock at its
-# end.
+# True if the last start ended because ranks of an earlier start still held the run directory. These ranks may need a
+# moment to end, or may be cut off from the network. A start that gets the lock changes the generation, and removes the
+# lock at its end.
 is_in_use() {
   [ $code -eq 2 ] && { [ $start -gt 1 ] || was_requeued; } && [ -e "$run/lock" ] &&
     [ "$(generation)" == "$generation_before" ]
 }
 
 # True if the last start ended because the launcher cannot start the ranks, such as mpirun with too few slots: no start
-# has begun a run, and the hosts and ranks are still those of the start. In a Slurm job, the launcher may fail minutes
-# before Slurm marks a lost node, so that this remains unknown.
+# has begun a run, and the available hosts and ranks have not changed since. False in a Slurm job, because the launcher
+# may fail minutes before Slurm marks a lost node.
 cannot_launch() {
   [ $code -eq 1 ] && [ -z "${SLURM_JOB_ID:-}" ] && [ "$(generation)" == "$generation_first" ] || return 1
   local hosts_before=$hosts available_before=$available
@@ -50,7 +50,7 @@ launch() {
     words+=("${word//\{hosts\}/$hosts_of_ranks}")
   done
   say "start $start: $ranks of $max ranks${changes[*]:+, ${changes[*]}}"
-  # If a run of this script has saved, continues from the newest checkpoint, even if checkpoint.resume is none or a step.
+  # If a run of this script has saved, continues from the newest checkpoint, even if checkpoint.resume is not auto.
   [ "$saved_before" == "$saved_first" ] || changes+=(checkpoint.resume=auto)
   # Starts the launcher in its own session, so that Ctrl-C reaches only this script. Otherwise, mpirun would kill the
   # ranks a second later.

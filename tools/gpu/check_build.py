@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# Instructions for which a GPU generation has code of its own. Each must occur in the object file.
+# Instructions that must occur in an object file, because it has code that is written for one GPU generation.
 NEEDED = {
     "90a": {
         "grouped_forward.cu.o": ("HGMMA", "UTMALDG"),
@@ -26,8 +26,8 @@ NEEDED_EVERYWHERE = {
     "tensor_backward_queries.cu.o": ("HMMA",),
 }
 
-# Atomic additions in random order would make results differ between runs. Atomic additions of integers, and those that
-# distribute work, are allowed. REDUX, a reduction within a warp, is not an atomic operation.
+# Atomic additions in random order would make results differ between runs. Atomic additions of integers, and atomic
+# additions that distribute work, are allowed. REDUX, a reduction within a warp, is not an atomic operation.
 ATOMIC = re.compile(r"(ATOM|ATOMG|ATOMS|RED|REDG|REDS|UTMAREDG|UREDG)$")
 ATOMICS = {
     "capacity.cu.o": ("drop_kernel", "whole numbers of slots"),

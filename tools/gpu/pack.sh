@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the preset cuda and packs the files that tools/gpu/check.sh and profile.sh need on a machine with a GPU into
-# build/pack/hexad.tar.gz: the program, the tests of kernels and of gradients, the benchmark of kernels, the profiler,
-# their Debian libraries, and Open MPI with its mpirun. Prints the contents. The target machine need not run Debian.
-# On that machine, tools/gpu/with_libraries.sh unpacks the package and finds NVIDIA's libraries.
+# Builds the preset cuda. Packs the files that tools/gpu/check.sh and profile.sh need on a machine with a GPU into
+# build/pack/hexad.tar.gz. The files are the program, the tests of kernels and of gradients, the benchmark of kernels,
+# the profiler, their Debian libraries, and Open MPI with its mpirun. Prints the contents. The target machine need not
+# run Debian. On that machine, tools/gpu/with_libraries.sh unpacks the package and finds NVIDIA's libraries.
 #
 #   tools/gpu/pack.sh [--tests]     --tests: without the program hexad, which takes longest to build
 set -euo pipefail

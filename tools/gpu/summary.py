@@ -10,7 +10,7 @@ import statistics
 import sys
 
 
-# Returns the logs of a stage: of the runs of `hexad verify` that failed, if the stage has any, else all of them.
+# Returns the logs of a stage. If runs of `hexad verify` have failed in the stage, returns only the logs of these runs.
 def logs_of(stage, found):
     runs = found.get("runs")
     if isinstance(runs, dict):

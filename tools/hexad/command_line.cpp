@@ -109,7 +109,7 @@ Option& Option::legal(Legal values) {
     return values.accepts(text) ? std::string()
                                 : fmt::format("'{}' given, expected {}", config::shown(text), values.expected);
   };
-  // transform() puts this check before that of integers, whose message names only the limits of the type.
+  // transform() puts this check before CLI11's check of integers, whose message names only the limits of the type.
   option_->transform(CLI::Validator(check, "").name(fmt::format("{}", fmt::join(values.words, " "))));
   return *this;
 }

@@ -41,8 +41,7 @@ class Option {
   /// Marks the value as the path of a file or folder, which must not be empty. Replaces a leading ~ by the home folder,
   /// because shells do not do this after --name=.
   Option& path();
-  /// Makes each occurrence of a list option take one value. Without this, an occurrence takes all values that follow
-  /// it.
+  /// Makes each occurrence of a list option take one value. Otherwise, an occurrence takes all values that follow it.
   Option& one_at_a_time();
   /// Rejects this option if `other` is not given.
   Option& needs(const Option& other);

@@ -7,8 +7,8 @@
 
 namespace hexad::app {
 
-/// Returns a table with every rank's coordinates in both views, followed by the groups along each axis longer than one,
-/// and the groups of ranks that sum gradients of weights outside experts.
+/// Returns a table with every rank's coordinates in both views. The groups along each axis with more than one rank
+/// follow, and then the groups of ranks that sum gradients of weights outside experts.
 std::string mesh_table(const mesh::Layout& layout);
 
 }  // namespace hexad::app

@@ -12,8 +12,8 @@
 
 namespace hexad::app {
 
-/// Returns the subcommand of `command` that the first of `words` name, or `command` itself if they name none. Throws
-/// Error(usage) for an unknown command.
+/// Returns the subcommand of `command` that the leading words of `words` name, or `command` itself if they name no
+/// subcommand. Throws Error(usage) for an unknown command.
 Command find_command(const Command& command, std::span<const std::string> words);
 
 /// Returns a message that explains why `command` does not accept the argument `word`.

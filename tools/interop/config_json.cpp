@@ -121,7 +121,7 @@ OrderedJson to_config(const ModelKeys& keys, const ConfigKey& key, const Ordered
   return OrderedJson::parse(value.dump());
 }
 
-/// Rejects null for a flag that is true if it is missing: the reference implementation takes null as false.
+/// Rejects null for a flag whose default is true, because the reference implementation reads null as false.
 void require_not_null(const Json& config, const std::string& name, std::string_view usual, std::string_view expected,
                       const std::string& where) {
   const auto found = usual == "true" ? config.find(name) : config.end();
@@ -281,7 +281,7 @@ std::vector<std::string> training_notes(const Json& config, const Family& family
   return notes;
 }
 
-/// Text of a config.json, and the first key of the model that it does not express; empty: it expresses all keys.
+/// Text of a config.json. `lost` is the first key of the model that the text does not express; empty if there is none.
 struct Written {
   std::string text, lost;
 };

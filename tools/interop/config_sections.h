@@ -9,8 +9,8 @@
 
 namespace hexad::interop {
 
-/// Moves the keys of the family's sections to the top level, under the names SECTION.KEY. Throws Error(data) beginning
-/// with `where` if a section is not an object.
+/// Moves the keys of the family's sections to the top level, under the names SECTION.KEY. Throws Error(data) if a
+/// section is not an object. The message begins with `where`.
 Json without_sections(const Json& config, const Family& family, const std::string& where);
 OrderedJson without_sections(const OrderedJson& config, const Family& family, const std::string& where);
 

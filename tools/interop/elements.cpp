@@ -77,8 +77,8 @@ uint16_t to_half(float value) {
     const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
   }
-  // Adding 0.5 gives a float whose last bit has the value 2^-24, like that of subnormal f16. The processor therefore
-  // does the rounding.
+  // Adding 0.5 gives a float whose last bit has the value 2^-24, like the last bit of a subnormal f16. The processor
+  // therefore rounds correctly.
   const float sum = std::bit_cast<float>(magnitude) + 0.5f;
   return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(sum) - 0x3f000000u));
 }

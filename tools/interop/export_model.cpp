@@ -79,8 +79,8 @@ std::vector<std::string> warnings_of_routing(const ModelKeys& keys) {
   return warnings;
 }
 
-/// Returns notes about the routing, the config.json and the copied files. `same_dtype`: the dtype is that of the
-/// origin.
+/// Returns notes about the routing, the config.json and the copied files. `same_dtype` is true if the dtype is the
+/// origin's dtype.
 std::vector<std::string> export_notes(const Plan& plan, const ModelKeys& keys, bool same_dtype) {
   std::vector<std::string> notes = warnings_of_routing(keys);
   if (!plan.origin) {
@@ -138,8 +138,8 @@ class TensorReader {
   TensorReader(io::Checkpoint& checkpoint, const TensorMap& map, const Sizes& sizes)
       : checkpoint_(checkpoint), map_(map), sizes_(sizes) {}
 
-  /// Checks, before a file is written, the shapes of all parameters, and that the family has a tensor for each
-  /// parameter of the checkpoint.
+  /// Checks the shapes of all parameters. Also checks that the family has a tensor for each parameter of the
+  /// checkpoint. Called before a file is written.
   void check() const {
     for (const OwnTensor& own : map_.own) {
       const Shape& stored = checkpoint_.record(own.name, own.kind).shape;

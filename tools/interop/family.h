@@ -10,7 +10,7 @@
 
 namespace hexad::interop {
 
-/// Conversion between the value of a config key and that of a recipe key.
+/// Conversion between the values of a config key and of a recipe key.
 enum class Conversion : uint8_t {
   same,
   head_norm,     // true: qk_norm head; false: none
@@ -63,7 +63,7 @@ enum class Rearrangement : uint8_t {
   gated_queries,  // each head has its queries, then its gates
   delta_inputs,   // each key head of a delta net has its queries and keys, then the values and gates of its value heads
   delta_gates,    // each key head of a delta net has the write logits, then the decay logits of its value heads
-  // The following rearrange each expert separately:
+  // The following rearrangements work on each expert separately:
   input_first,                  // the matrix of an expert is [in, out]
   interleaved,                  // rows 2i and 2i + 1 of an expert are row i of the gate and row i of the up projection
   interleaved_and_input_first,  // columns 2i and 2i + 1 of an expert's matrix [in, 2 out] are row i of gate and of up
@@ -115,7 +115,7 @@ struct Family {
                                           // only compares them, an export writes them
   // Keys of config.json whose values are objects with further keys. All tables name such a key SECTION.KEY.
   std::vector<std::string_view> sections{};
-  // Another key with the base of the rotary frequencies, which exports write; empty: only rope_theta.
+  // Second key for the base of the rotary frequencies; empty: only rope_theta. Exports write both keys.
   std::string_view theta_key{};
   LayerPattern pattern = LayerPattern::none;
   // Base of the rotary frequencies if config.json has none; 0: the family has no rotary positions.

@@ -86,7 +86,7 @@ struct ModelSection {
   }
 };
 
-/// Returns the config keys that give the recipe keys of a message, as the end of the message.
+/// Returns the end of a message: the config keys from which the recipe keys in `message` come.
 std::string origins_of(std::string_view message, const Family& family) {
   std::string text;
   for (const auto& table : family.keys)

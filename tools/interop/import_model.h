@@ -26,7 +26,7 @@ struct ImportReport {
 };
 
 /// Reads the model in `source` and writes the folder `target`. The folder has a checkpoint that train.init_from
-/// accepts, recipe.yaml with the section `model` and train.init_from, and the folder hugging_face with config.json,
+/// accepts, and recipe.yaml with the section `model` and train.init_from. Its subfolder hugging_face has config.json,
 /// tokenizer files and data for the export. Keeps at most one tensor and some buffers in memory. Runs no code of the
 /// source folder. After an error, nothing is left at `target`. Throws:
 /// - Error(usage) if the target is not empty

@@ -22,8 +22,8 @@ std::optional<int64_t> period_of(const std::vector<bool>& marks);
 /// Returns the config keys that the pattern reads.
 std::vector<std::string_view> keys_of(LayerPattern pattern);
 
-/// Sets model.moe.dense_layers and model.moe.every. Throws Error(data) beginning with `where` if no values of these two
-/// keys describe the MoE blocks of `config`.
+/// Sets model.moe.dense_layers and model.moe.every. Throws Error(data) if no values of these two keys describe the MoE
+/// blocks of `config`. The message begins with `where`.
 void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, const std::string& where);
 /// Writes the pattern of MoE blocks in `keys` to `config`.
 void write_pattern(OrderedJson& config, LayerPattern pattern, const ModelKeys& keys);

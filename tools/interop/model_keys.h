@@ -20,8 +20,8 @@ using io::Json;
 class ModelKeys {
  public:
   ModelKeys();
-  /// Reads and resolves the keys of a recipe. Ignores keys that this class does not contain. Throws Error(data)
-  /// beginning with `where` if a value has the wrong type.
+  /// Reads and resolves the keys of a recipe. Ignores keys that this class does not contain. Throws Error(data) if a
+  /// value has the wrong type. The message begins with `where`.
   static ModelKeys of_recipe(const config::Document& recipe, const std::string& where);
 
   /// Returns the value of the key at `path`. Throws std::logic_error if there is no such key.
@@ -30,8 +30,8 @@ class ModelKeys {
   double real(std::string_view path) const;
   bool flag(std::string_view path) const;
   const std::string& text(std::string_view path) const;
-  /// Sets the value of the key at `path`. Throws std::logic_error if there is no such key, and Error(data) beginning
-  /// with `where` if the value is neither null nor of the key's type.
+  /// Sets the value of the key at `path`. Throws std::logic_error if there is no such key. Throws Error(data) if the
+  /// value is neither null nor of the key's type; the message begins with `where`.
   void set(std::string_view path, Json value, const std::string& where);
   /// Replaces each `auto` by the value that it means.
   void resolve();
@@ -48,9 +48,9 @@ class ModelKeys {
   /// Ignores keys that have no effect in one of the models, and keys that only matter in training. Both sets of keys
   /// must be resolved.
   static std::vector<std::string> differences(const ModelKeys& before, const ModelKeys& after);
-  /// Returns the section `model` of a recipe, as YAML. It contains the sizes that are keys of `model` itself, such as
-  /// model.layers, even if they are the defaults, and the other keys that differ from their defaults. The width of the
-  /// shared experts is omitted if there are none.
+  /// Returns the section `model` of a recipe, as YAML. It always contains the sizes that are keys of `model` itself,
+  /// such as model.layers. It contains other keys only if they differ from their defaults. The width of the shared
+  /// experts is omitted if there are none.
   std::string yaml() const;
 
  private:

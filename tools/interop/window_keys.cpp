@@ -35,7 +35,7 @@ std::vector<bool> blocks_with_full_attention(const Json& config, int64_t layers,
   return blocks;
 }
 
-/// Returns n if every n-th block of the list, and no other, has full attention; 0 if none has.
+/// Returns n if every n-th block of the list, and no other, has full attention; 0 if no block has it.
 int64_t period_of_full_attention(const std::vector<bool>& wanted, const std::string& where) {
   const auto every = period_of(wanted);
   if (!every)

@@ -12,9 +12,10 @@ AdvisedLayer advised_layer(const train::Recipe& recipe, const mesh::Mesh& mesh);
 
 /// Asks all advisers and compares their schedules with the chosen schedule (choice.current()). Collective.
 ///
-/// An adviser is right if the choice has the advised values of the keys that it decides, or if the advised schedule was
-/// tried and its times are indistinct from those of the choice. There is no verdict if the adviser is silent, if the
-/// advised schedule is illegal in this layout, or if the recipe has another value of a choice that is not open.
+/// An adviser is right if the chosen schedule has the advised values of all keys that the adviser decides. It is also
+/// right if the advised schedule was tried, and its times are indistinct from the times of the chosen schedule. There
+/// is no verdict if the adviser is silent, if the advised schedule is illegal in this layout, or if the recipe itself
+/// sets a key to another value.
 telemetry::ChoiceMetrics compare_advice(const train::Recipe& recipe, const train::ModelInstance& instance,
                                         const Predictor& predictor, const comm::ProcessGroup& world,
                                         const ScheduleChoice& choice);

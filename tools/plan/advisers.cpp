@@ -55,7 +55,7 @@ std::string unmeasured(TaskKind kind, const AdvisedGroup& group) {
                    base::counted(group.ranks, "rank"), ")");
 }
 
-// Returns the ratio of the bytes that a rank holds in a collective of `ranks` ranks to those that it sends.
+// Returns the bytes that a rank holds in a collective of `ranks` ranks, divided by the bytes that it sends.
 double held_per_sent(int ranks) { return static_cast<double>(ranks) / static_cast<double>(ranks - 1); }
 
 // Returns a link that takes the times of `curve`. Its efficiency is a function of the bytes that a rank holds, which
@@ -174,7 +174,7 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
   std::vector<Curve::Point> exchanges;
   for (const auto& [size, seconds] : exchange->points) exchanges.push_back({size * held_per_sent(l.ep.ranks), seconds});
   const Curve S(exchanges);
-  // The rates price each expert's product alone, so N groups of experts take as long as all of them: e1 is 0.
+  // The rates price each expert's product alone, so N groups of experts take as long as a single group: e1 is 0.
   const double T_comp = local * l.products * forward.seconds(2 * rows / local * l.hidden * l.expert_hidden);
   const Curve G(T_comp);
   const double T_comm = 2 * seconds(S, bytes);

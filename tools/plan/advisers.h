@@ -40,7 +40,7 @@ struct Advice {
   std::optional<moe::MoeSchedule> schedule{};
   std::string silence{};  // reason why there is no schedule
 
-  /// True if `schedule` is set and `chosen` has its values of all `keys`.
+  /// True if `schedule` is set, and `chosen` has the same values of all `keys`.
   bool agrees_with(const moe::MoeSchedule& chosen) const;
 };
 

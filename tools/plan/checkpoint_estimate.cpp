@@ -91,7 +91,7 @@ DiskSpeed measured_speed(const fs::path& folder) {
   return {quartiles(std::move(syncs)), quartiles(std::move(pieces))};
 }
 
-// Returns the range of seconds per byte of up to five last saves of a run; zeros if there are none.
+// Returns the range of seconds per byte of a run's last saves, at most five; zeros if there are none.
 Range last_saves(const fs::path& run_dir) {
   std::error_code error;
   if (!fs::is_regular_file(run_dir / "metrics.jsonl", error)) return {};
@@ -126,8 +126,8 @@ std::string WriteTime::text() const {
 }
 
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder) {
-  // A save's flushes follow one another: the shard, the manifest, the pointer to the newest checkpoint, and four times
-  // a folder.
+  // A save flushes one after another: the shard, the manifest, the pointer to the newest checkpoint, and a folder four
+  // times.
   constexpr int syncs = 7;
   constexpr double margin = 2;
   const auto [sync, a_byte] = speed;

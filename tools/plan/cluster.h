@@ -329,12 +329,13 @@ struct RatesQuery {
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
 /// Returns the curve of `points`. If the last point has a lower rate than the point before it, or takes no longer, the
-/// curve keeps the last rate for all larger sizes. Extrapolation from the last two points would lower the rate further,
-/// but real links and kernels keep their rate; or it would be infinite, because a measured time was too short.
+/// curve keeps the last rate for all larger sizes. In the first case, extrapolation from the last two points would
+/// lower the rate further, but real links and kernels keep their rate. In the second case, a measured time is too
+/// short, and the extrapolated rate would be infinite.
 schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the cores that the ranks of a node share (Rates::cores); none if measured.node_cores is not set.
-/// `ranks_per_node` is that of RatesQuery.
+/// `ranks_per_node` has the same meaning as in RatesQuery.
 std::optional<schedule::SharedCores> shared_cores(const Origin& measured, int64_t ranks_per_node = 0);
 
 /// Returns the speeds of products on 1, 2, ... of `threads` threads, relative to all of them (Rates::speed_of_threads).
@@ -342,10 +343,10 @@ std::optional<schedule::SharedCores> shared_cores(const Origin& measured, int64_
 std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredThreads> fewer);
 
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
-/// times come from the measured products of the same element type whose inputs x outputs are nearest (as a ratio),
-/// scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the same
-/// shape. Speeds of slowdowns above 1 count as 1. Throws Error(usage) that names the first missing entry of the
-/// cluster.
+/// times come from the measured products of the same element type with the nearest inputs x outputs (as a ratio). They
+/// are scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the
+/// same shape. If a measured slowdown has a speed above 1, the speed counts as 1. Throws Error(usage) that names the
+/// first missing entry of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

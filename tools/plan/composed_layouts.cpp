@@ -52,8 +52,8 @@ Settings settings_beside_recomputation(const train::Recipe& r) {
 // Least number of layouts that a search for the least memory keeps, because refinement starts from several layouts.
 constexpr size_t fewest_wanted = 8;
 
-// Limit above which the memory of a layout does not matter under Objective::memory. If n layouts are to be simulated,
-// the limit is the n-th smallest memory composed so far. Other objectives have no limit.
+// Limit of the memory of layouts that the search keeps under Objective::memory. If the search keeps n layouts, the
+// limit is the n-th smallest memory composed so far. Other objectives have no limit.
 class WantedMemory {
  public:
   explicit WantedMemory(const PlanRequest& request)
@@ -74,7 +74,7 @@ class WantedMemory {
   std::multiset<double> least_;
 };
 
-// Returns about the bytes of activations that a rank keeps without recomputation (Korthikanti et al. 2022, with
+// Returns the approximate bytes of activations that a rank keeps without recomputation (Korthikanti et al. 2022, with
 // sequence parallelism; a full pipeline keeps pp micro-batches of layers / pp layers).
 double rough_activations(const train::Recipe& r) {
   const double tokens = number(r.batch.micro * r.model.context) / number(r.parallel.tp * r.parallel.cp);
@@ -136,8 +136,8 @@ class Composition {
     return enough && recompute(i) > *enough;
   }
 
-  // False if less recomputation may take longer, because it offloads more activations, and under Objective::memory, for
-  // which time does not matter.
+  // False in two cases: activations are offloaded, so less recomputation offloads more and may take longer; or the
+  // objective is memory, so time does not matter.
   bool recomputation_is_slower(size_t i) const { return !by_memory_ && !legal_[i].recipe.offload.activations; }
 
   std::vector<size_t> most_recomputation_first() const {
@@ -147,7 +147,8 @@ class Composition {
     return order;
   }
 
-  // The least recomputation of a group comes first if it seems to fit, the most if not. So the first layout often makes
+  // Returns the layouts group by group. If the layout with the least recomputation of a group seems to fit, it comes
+  // first. Otherwise, the layout with the most recomputation comes first. In both cases, the first layout often makes
   // it unnecessary to compose the others.
   std::vector<size_t> same_settings_together() const {
     std::vector<size_t> order;
@@ -191,7 +192,7 @@ class Composition {
   WantedMemory wanted_;
   std::vector<Group> groups_;
   std::vector<size_t> group_of_;                       // group of each layout
-  std::vector<std::optional<ComposedStep>> composed_;  // of layouts that fit, or may fit with offload
+  std::vector<std::optional<ComposedStep>> composed_;  // by layout; set if it fits, or may fit with offload
   ComposedLayouts layouts_;
 };
 

@@ -12,12 +12,12 @@ namespace hexad::plan {
 /// Number of layouts that are simulated for each requested layout.
 constexpr size_t simulated_per_wanted = 2;
 
-/// Layouts of a search, by what their composed estimates say.
+/// Layouts of a search, grouped by their composed estimates.
 struct ComposedLayouts {
   std::vector<PlannedLayout> promising;  // layouts that seem to fit, best first
   std::vector<PlannedLayout> too_large;  // layouts that seem too large, but may fit with offload
   std::vector<PlanCandidate> needless;   // layouts that recompute although they need not
-  int64_t too_large_count = 0;           // including those whose state alone is too large
+  int64_t too_large_count = 0;           // including layouts whose state alone is too large
   // Least bytes among the layouts that are too large; infinite without such layouts.
   double least_memory = std::numeric_limits<double>::infinity();
 };
@@ -26,10 +26,10 @@ struct ComposedLayouts {
 /// and layouts that are far too large even with more recomputation, are only counted. `memory` is the limit of a rank's
 /// tensors in bytes.
 ///
-/// Unless the objective is memory or activations are offloaded, a layout that recomputes is needless if the same layout
-/// with less recomputation certainly fits: its step takes longer. Under Objective::memory, a layout is omitted if
-/// enough layouts need less memory. This is decided from bounds of the state, or from the memory of the same layout
-/// with more recomputation.
+/// A layout that recomputes is needless if the same layout with less recomputation certainly fits, because
+/// recomputation makes the step longer. This rule does not apply under Objective::memory, or if activations are
+/// offloaded. Under Objective::memory, a layout is omitted if enough layouts need less memory, as shown by bounds of
+/// the state, or by the memory of the same layout with more recomputation.
 ComposedLayouts compose_layouts(std::vector<PlanCandidate> legal, const StateBound& state, LayerCosts& costs,
                                 double memory, const PlanRequest& request);
 

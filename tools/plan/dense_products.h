@@ -1,4 +1,4 @@
-// Measured GEMMs with one kernel call for each expert, paired with those that have one call for all experts.
+// Pairs of measured GEMMs: with one kernel call for each expert, and with one call for all experts.
 #pragma once
 
 #include "tools/plan/cluster.h"
@@ -11,8 +11,9 @@ struct DenseAndGrouped {
   const MeasuredProduct* grouped = nullptr;
 };
 
-/// Returns the measurements of the shape whose weight is nearest to `weight` elements, as a ratio. If `weight` is 0, it
-/// returns those of the largest weight. Both pointers are null if the cluster has no such pair of this element type.
+/// Returns the measurements of the shape whose weight is nearest to `weight` elements, as a ratio. If `weight` is 0,
+/// returns the measurements of the largest weight. Both pointers are null if the cluster has no such pair of this
+/// element type.
 DenseAndGrouped nearest_dense(const Cluster& cluster, Element element, double weight);
 
 }  // namespace hexad::plan

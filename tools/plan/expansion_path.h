@@ -67,8 +67,8 @@ struct PathRequest {
 };
 /// Returns the best layout of each length, in order. Doubles the ranks, up to `most_ranks`, until a layout fits. If no
 /// layout fits a length, longer lengths need even more memory, so only their shortfalls are computed. If the layout of
-/// a shortfall fits after all, it is the layout of its length, and the next length is planned in full. If no layout
-/// fits the first length, the result has one point.
+/// a shortfall fits after all, it becomes the best layout of this length, and the next length is planned in full. If no
+/// layout fits the first length, the result has one point.
 std::vector<PathPoint> expansion_path(const PlanAt& plan_at, const PathRequest& request);
 
 }  // namespace hexad::plan

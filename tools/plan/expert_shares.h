@@ -8,7 +8,7 @@
 
 namespace hexad::plan {
 
-/// Share of its layer's slots that each expert gets: one row for each MoE layer, in order. Each row sums to 1.
+/// Share of a layer's slots that each expert gets. There is one row for each MoE layer, in order. Each row sums to 1.
 using ExpertShares = std::vector<std::vector<double>>;
 
 /// Reads the loads of `model`'s experts from a text file, or from a metrics.jsonl. From a metrics.jsonl, uses the last

@@ -118,8 +118,8 @@ double blocks_of_shared_loss(const Recipe& r) {
   return (2 * logits + gradient) / (logits + gradient);
 }
 
-// Number of a rank's tokens in the longer of the two recorded sequence lengths before rounding, unless the recipe's
-// context is shorter.
+// Largest number of a rank's tokens in the longer of the two recorded sequence lengths, before rounding. A shorter
+// context of the recipe has fewer tokens.
 constexpr int64_t recorded_tokens = 1024;
 
 // Difference between the two recorded sequence lengths before rounding, in tokens of a rank. If the difference is
@@ -200,8 +200,8 @@ device::MemoryStats FewLayers::run_recorded() {
   return memory->stats();
 }
 
-// Sets the sizes of the recorded operations to those for `sequences` sequences of `context` tokens each. Does nothing
-// if the shorter length is ignored.
+// Sets the sizes of the recorded operations to the sizes for `sequences` sequences of `context` tokens each. Does
+// nothing if the shorter length is ignored.
 void FewLayers::set_tokens(double sequences, double context) {
   const double shorter = number(contexts_[0]), longer = number(contexts_[1]);
   if (longer == shorter) return;

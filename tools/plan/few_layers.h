@@ -35,12 +35,12 @@ std::shared_ptr<const StepPrices> prices_of_stage(const train::Recipe& recipe, c
 /// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The
 /// sizes of operations are linear in the number of tokens. The sizes of attention are also linear in the sequence
 /// length. Therefore, a step with any number of tokens can be priced without running it. If the steps of the two
-/// lengths issue different operations, the time of a micro-batch, activations and temporary memory are assumed to be
-/// proportional to the number of tokens, and all other costs to be constant.
+/// lengths issue different operations, simpler rules apply. The time of a micro-batch, activations and temporary memory
+/// are then proportional to the number of tokens, and all other costs are constant.
 class FewLayers {
  public:
-  /// Records the steps, which takes milliseconds. `prices` are those of the stage (prices_of_stage()). `contexts` has
-  /// the two sequence lengths, ascending. If `load` gives the loads of the experts, records the rank with the most
+  /// Records the steps, which takes milliseconds. `prices` are the prices of the stage (prices_of_stage()). `contexts`
+  /// has the two sequence lengths, ascending. If `load` gives the loads of the experts, records the rank with the most
   /// loaded experts. `extensions` must outlive the object. `shared` holds results of other runs; the runs of this
   /// object use them and add their results. Null: only these runs share results.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, std::shared_ptr<const StepPrices> prices,
@@ -54,7 +54,8 @@ class FewLayers {
   FewLayersMemory memory(int64_t sequences, int64_t context) const;
   FewLayersTimes times(int64_t sequences, int64_t context, int64_t stages = 1);
 
-  /// True if the steps of the two lengths issue different operations.
+  /// True if the steps of the two lengths issue different operations. The costs of a micro-batch are then proportional
+  /// to its number of tokens.
   bool is_proportional() const { return contexts_[0] == contexts_[1]; }
 
   /// Returns the bytes of temporary memory of a micro-batch of `tokens` tokens, including NCCL's buffers. Assumes that
@@ -96,8 +97,9 @@ class FewLayers {
 std::array<int64_t, 2> recorded_contexts(const train::Recipe& recipe);
 
 /// Returns the seconds of a micro-batch of the recipe in a model with one period of layers. Simulates the ranks of the
-/// recipe's first pipeline stage in a job of `world` ranks. If the loads of experts are given, each layer has their
-/// mean. Returns none if optim.freeze is set, because layers then differ. Takes milliseconds.
+/// recipe's first pipeline stage in a job of `world` ranks. If the loads of experts are given, each layer has the mean
+/// load of all layers. Returns none if optim.freeze is set, because layers then differ, if schedule.moe.memory_limit is
+/// set, or if the steps of the two recorded lengths issue different operations. Takes milliseconds.
 std::optional<double> micro_batch_of_few_layers(train::Recipe recipe, const train::Extensions& extensions,
                                                 const Prices& prices, int64_t world, RoutingLoad load,
                                                 std::shared_ptr<SharedByRuns> shared);

@@ -68,10 +68,10 @@ class LayerCosts {
   using Tokens = std::pair<int64_t, int64_t>;  // number of sequences, and context
   // Models with one and with two periods of layers, for each kind of periods, and their costs.
   struct Models {
-    int64_t recorded_context;  // the longer one
+    int64_t recorded_context;  // the longer of the two recorded lengths
     std::vector<std::array<FewLayers, 2>> of_kinds;
     std::map<Tokens, Memory> memory;
-    std::map<std::pair<Tokens, int64_t>, Times> times;  // by tokens, and stages for each recorded one
+    std::map<std::pair<Tokens, int64_t>, Times> times;  // by tokens, and by stages for each recorded stage
   };
   std::shared_ptr<const StepPrices> prices_of(const train::Recipe& recipe, int64_t stages);
   Models& models(const train::Recipe& recipe);

@@ -109,7 +109,7 @@ std::vector<Recipe> other_chunk_order(const Recipe& r, const PlanSite& site) {
   return other_schedules(r, site, [](auto& c) { c.order.reset(); });
 }
 
-// Returns buckets of four times and a quarter of the size.
+// Returns the recipe with buckets of four times the size, and with buckets of a quarter of the size.
 std::vector<Recipe> other_buckets(const Recipe& r, const PlanSite& site) {
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(site.request.world));
   const int ranks = std::ssize(layout.reducers({}, 0));

@@ -11,7 +11,7 @@
 
 namespace hexad::plan {
 
-/// One term of a sum, by its value at every sample. The fit determines its coefficient.
+/// One term of a sum, given by its values at all samples. The fit determines the coefficient of the term.
 struct FitTerm {
   std::string_view name;
   std::vector<double> values;

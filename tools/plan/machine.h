@@ -179,7 +179,8 @@ struct Machine {
 
 /// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
 /// missing links and peaks, rates and times in wrong units, a collective that takes all SMs, and curves that fall or
-/// begin at 0. Also rejects curves, except those of attention, that rise so fast that more work would take less time.
+/// begin at 0. Also adds problems for curves that rise so fast that more work would take less time, except curves of
+/// attention.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, except links that the machine does not use, the size of host memory,
@@ -189,7 +190,7 @@ struct CompleteMachine {
   std::vector<std::string> assumptions;
 };
 /// Fills in the members that are not set in `machine`. The default curves of kernels were measured on one H100
-/// (docs/reports/gpu-h100.md). Those of links are mostly from arXiv 2603.07685.
+/// (docs/reports/gpu-h100.md). Most default curves of links are from arXiv 2603.07685.
 CompleteMachine complete(const Machine& machine);
 
 }  // namespace hexad::plan

@@ -10,7 +10,7 @@ namespace {
 
 using Point = config::Curve::Point;
 
-// Returns the two points around x. x must be at least that of the first point and less than that of the last.
+// Returns the two points around x. The first point must be at or below x, and the last point above x.
 std::pair<Point, Point> around(const config::Curve& curve, double x) {
   const auto right = std::ranges::upper_bound(curve.points, x, {}, &Point::x);
   return {*(right - 1), *right};

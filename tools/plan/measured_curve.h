@@ -28,7 +28,7 @@ struct Link {
   double bandwidth = 1;
   config::Curve efficiency = 1;
 
-  /// Returns the seconds in which `moved` bytes leave a rank. The efficiency is that of a transfer of `volume` bytes.
+  /// Returns the seconds in which `moved` bytes leave a rank. Uses the efficiency at `volume` bytes.
   double seconds(double moved, double volume) const;
 };
 

@@ -39,7 +39,8 @@ constexpr auto classes_of_families = std::to_array<std::pair<std::string_view, K
     {"optimizer", KernelClass::optimizer},
 });
 
-// Returns the class that stands for `of` in files of older programs, which did not measure `of`; none if they did.
+// Returns the class that replaces `of` in files of older programs that did not measure `of`; none if all programs
+// measure `of`.
 std::optional<KernelClass> similar_class(KernelClass of) {
   if (of == KernelClass::gelu) return KernelClass::activation;
   if (of == KernelClass::reduction) return KernelClass::norm;

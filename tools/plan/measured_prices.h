@@ -48,8 +48,9 @@ class MeasuredPrices {
   // decides first, then the size of the weight, then the pass.
   const Timed* nearest(Element element, GemmPass pass, double area, bool single) const;
 
-  // Returns the best FLOP/s, over all numbers of rows, of the largest measured weight in `pass`, or in any pass if it
-  // was not measured in `pass`; 0 if no product was measured.
+  // Returns the best FLOP/s of products with the largest measured weight, over all numbers of rows. Considers only
+  // products in `pass` if such products were measured, otherwise products in any pass. Returns 0 if no product was
+  // measured.
   double best_rate(Element element, GemmPass pass) const;
 
   Cluster cluster_;

@@ -79,8 +79,8 @@ std::vector<Sizes> sizes_to_try(const Recipe& recipe, int64_t fewest, int64_t mo
   return all;
 }
 
-// Returns the settings of `to` that differ from those of `from`. Both recipes have the same model, so they have the
-// same settings in the same order.
+// Returns the settings of `to` that `from` does not have. Both recipes have the same model, so they have the same
+// settings in the same order.
 std::vector<std::pair<std::string, std::string>> changes(const Recipe& from, const Recipe& to) {
   const auto before = PlanCandidate{from}.settings();
   auto after = PlanCandidate{to}.settings();

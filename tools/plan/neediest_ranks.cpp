@@ -34,15 +34,16 @@ bool is_comparable(const Recipe& r, const RoutingLoad& load) {
          !r.offload.activations && runs_whole_micro_batches(r);
 }
 
-// True if the first or the last of several stages with equal layers needs the most memory of them, as in ZB-H1. With
-// few micro-batches, some stages never have as many in flight as they could.
+// True if, of several stages with equal layers, the first or the last stage needs the most memory, as in ZB-H1. With
+// few micro-batches, some stages never have as many micro-batches in flight as they could.
 bool is_neediest_at_the_ends(const Recipe& r, const mesh::Layout& layout) {
   return train::pipeline_of(r).kind == pp::PipelineKind::zb_h1 && micro_batches_of(r, layout) >= 2 * r.parallel.pp;
 }
 
-// Returns everything on which the memory of `rank` depends, except the tensors that it holds at each action: the layers
-// of its chunks, and how its groups are placed on nodes of `ranks_per_node` ranks. The groups of a stage are those of
-// another stage, moved by a number of ranks, so the rank's number on its node gives their places.
+// Returns a key of everything on which the memory of `rank` depends, except the tensors that it holds at each action.
+// The key consists of the layers of the rank's chunks, and of the placement of its groups on nodes of `ranks_per_node`
+// ranks. The groups of two stages differ only by an offset of all ranks, so the rank's index on its node determines the
+// places of its groups.
 std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& split, const Recipe& r,
                                   const mesh::Layout& layout, int ranks_per_node) {
   const int node = rank / ranks_per_node;
@@ -61,8 +62,8 @@ std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& spl
   return kind;
 }
 
-// Returns `stages`, which are in ascending order, without those that an earlier stage of the list covers
-// (HeldTensors::cover()).
+// Returns `stages` without the stages that an earlier stage of the list covers (HeldTensors::cover()). `stages` must be
+// in ascending order.
 std::vector<size_t> uncovered(const std::vector<size_t>& stages, const pp::CheckedSchedule& program) {
   std::vector<size_t> result;
   std::vector<pp::HeldTensors> held;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t most_refined = 3;
 constexpr int64_t most_changes_of_layout = 11;
-// Largest number of layouts that are tried with offload because their steps seem shorter than that of the best layout.
-// Each layout takes up to three changes.
+// Largest number of layouts that are tried with offload because their steps seem shorter than the step of the best
+// layout. Each layout takes up to three changes.
 constexpr size_t most_offloaded = 2;
 // Smallest relative gain for which a changed key is accepted.
 constexpr double least_improvement = 0.001;
@@ -78,8 +78,8 @@ std::optional<double> PlanRefinement::micro_batch(const Recipe& r) {
   return at->second;
 }
 
-// True unless a change inside layers makes a micro-batch of few layers no shorter. If micro-batches overlap, a
-// micro-batch alone does not show what a change gains.
+// False if a change inside layers does not shorten a micro-batch of few layers. Always true if micro-batches overlap,
+// because a single micro-batch then does not show the gain of a change, and under Objective::memory.
 bool PlanRefinement::may_be_faster(const PlannedLayout& best, const Recipe& changed) {
   const Recipe& before = best.candidate.recipe;
   if (site_.request.objective == Objective::memory || before.schedule.pipeline.overlap != pp::Overlap::none)
@@ -158,7 +158,7 @@ void add_smallest(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSi
   plan.changes = refinement.changes();
 }
 
-// Adds layouts that fit with offload and whose steps seem shorter than that of the plan's first layout.
+// Adds layouts that fit with offload and whose steps seem shorter than the step of the plan's first layout.
 void add_offloaded(Plan& plan, std::vector<PlannedLayout> too_large, PlanRefinement& refinement) {
   const double seconds = plan.best.front().step.seconds;
   std::erase_if(too_large, [&](const PlannedLayout& l) { return l.composed.seconds >= seconds; });

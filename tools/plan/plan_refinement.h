@@ -24,15 +24,15 @@ class PlanRefinement {
   explicit PlanRefinement(const PlanSite& site) : site_(site) {}
 
   /// Returns the layout with changes that improve it. Tries key by key, until no change improves the layout or `most`
-  /// changes have been tried. A change inside layers is not simulated in the whole step if it makes a micro-batch of
-  /// one period of layers no shorter. `layout` must have its memory and, except under Objective::memory, its step. The
+  /// changes have been tried. If a change inside layers does not shorten a micro-batch of one period of layers, the
+  /// whole step is not simulated. `layout` must have its memory and, except under Objective::memory, its step. The
   /// result is never worse, and it fits if `layout` fits.
   PlannedLayout refined(PlannedLayout layout, int64_t most);
   /// Refines the first `count` layouts, but at most three.
   void refine_first(std::vector<PlannedLayout>& layouts, size_t count);
 
-  /// Returns the layout with the first change of with_more_offloaded() with which it fits and can be simulated; none if
-  /// there is no such change.
+  /// Tries the changes of with_more_offloaded(). Returns the first changed layout that fits and can be simulated; none
+  /// if there is no such layout.
   std::optional<PlannedLayout> made_to_fit(PlannedLayout layout);
   /// Estimates the six layouts with the least composed memory, and refines the three of them with the least estimated
   /// memory. Returns the layouts among these six that then fit and can be simulated. Requires a site with
@@ -66,7 +66,7 @@ class PlanRefinement {
 /// begins without a layout.
 /// - If the plan has no layout, first adds the smallest layouts of `too_large` that fit with changes that save memory.
 /// - Otherwise, unless the objective is memory, adds layouts of `too_large` that fit with offload and whose steps seem
-///   shorter than that of the best layout.
+///   shorter than the step of the best layout.
 void refine(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& site);
 
 }  // namespace hexad::plan

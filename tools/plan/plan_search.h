@@ -13,8 +13,8 @@
 namespace hexad::plan {
 
 /// Objective of a plan.
-/// - time: the shortest step; of equal layouts, the one with the least memory of a rank
-/// - memory: the least memory of a rank; of equal layouts, the one with the shortest step
+/// - time: the shortest step; of equal layouts, the layout with the least memory of a rank
+/// - memory: the least memory of a rank; of equal layouts, the layout with the shortest step
 /// - ranks: the shortest step on the fewest ranks on which a layout fits (fewest_ranks())
 enum class Objective : uint8_t { time, memory, ranks };
 constexpr auto enum_names(Objective) {
@@ -34,15 +34,15 @@ struct PlannedLayout {
   RoutedMemory routed{};  // set only with PlanRequest::details
 
   /// Returns the bytes that count towards the limit of a rank's tensors: whole blocks if the recipe has
-  /// memory.limit_bytes, which counts them.
+  /// memory.limit_bytes, because this limit applies to whole blocks.
   double counted_memory() const { return candidate.recipe.memory.limit() > 0 ? memory.blocks : memory.total; }
 };
 
 struct Plan {
   std::vector<PlannedLayout> best;  // simulated, best first
   PlanCandidates candidates;        // counts of illegal combinations; `legal` is empty
-  // Numbers of legal layouts that were compared, of those that seem to exceed `memory`, and of those that recompute although they need
-  // not.
+  // Number of legal layouts that were compared, number of these layouts that exceed `memory` or seem to, and number of
+  // these layouts that were omitted because they recompute needlessly.
   int64_t legal = 0, too_large = 0, needless = 0;
   double memory = 0;  // limit of a rank's tensors, in bytes
   // Least bytes of the layouts that are too large or were estimated; an approximation or a lower bound if the layout

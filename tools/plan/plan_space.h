@@ -78,8 +78,8 @@ struct PlanCandidates {
 /// - ep: divisors of the number of experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
 /// - zero: 1 and 3; only 0 if dp and cp are 1
 /// - recompute: none, attention, block
-/// - batch.micro: powers of two up to 8 and the recipe's own, with at most most_micro_batch_tokens tokens unless it is
-/// 1
+/// - batch.micro: 1; also powers of two up to 8 and the recipe's own size, if such a micro-batch has at most
+///   most_micro_batch_tokens tokens
 ///
 /// parallel.order and cp_expansion are auto, schedule.pipeline.split is empty, and all other keys are as in the recipe.
 /// LayoutRules decides which layouts are legal.

@@ -22,13 +22,13 @@ struct Product {
   double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
 };
 
-/// Placement of a process group's ranks. Each of its nodes has the same number of them.
+/// Placement of a process group's ranks. Each node of the group has the same number of its ranks.
 struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;   // ranks of this group on one node: ranks / nodes
   int64_t groups = 1;           // number of groups on the same node that communicate at the same time
-  int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: those on as many nodes as a domain has
+  int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: its ranks on the nodes of one whole domain
   int64_t node_span = 0;        // number of nodes from the group's first to its last node; 0: `nodes`
 };
 
@@ -80,8 +80,8 @@ class Prices {
   /// Measured clusters: the time of a copy of half the bytes, because a copy reads and writes its bytes.
   double memory_bound(double bytes, double kernels = 1) const;
 
-  /// Returns the seconds of one kernel of a class; 0 without bytes. `dtype` is that of the kernel's first result. Uses
-  /// KernelCurves::kernel() on measured clusters, and memory_bound() if that has no result or on other clusters.
+  /// Returns the seconds of one kernel of a class; 0 without bytes. `dtype` is the dtype of the kernel's first result.
+  /// Uses KernelCurves::kernel() on measured clusters. If it has no result, and on other clusters, uses memory_bound().
   double kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   /// Returns the host's seconds for each operation in addition to its kernel; 0 if not measured. On measured clusters,
@@ -109,8 +109,8 @@ class Prices {
   ///   - all_gather, reduce_scatter: rings. The time is the longer of two: all bytes over the fast link, or bytes / k
   ///     over each adapter, because k rings leave a domain by k adapters. Latencies: n - D steps inside and D - 1
   ///     outside (NCCL, src/graph/tuning.cc). With one rank in each domain: log2 n steps outside (PAT, NCCL 2.23).
-  ///   - all_reduce: a reduce_scatter and an all_gather of half the bytes each. Latencies: the sum of theirs, or 2 (k -
-  ///     1) inside and 2 log2 D outside if this is less (trees, NCCL 2.4).
+  ///   - all_reduce: a reduce_scatter and an all_gather of half the bytes each. Latencies: the sum of the latencies of
+  ///     both, or 2 (k - 1) inside and 2 log2 D outside if this is less (trees, NCCL 2.4).
   ///   - send: bytes over the link of the group, and one latency.
   ///
   /// Every collective starts with collective_start. Its efficiency depends on the bytes that a rank sends over the
@@ -119,14 +119,14 @@ class Prices {
   /// Measured clusters: the time of nearest_link() at `bytes`. The network is shared as in the measurement.
   double collective(Collective operation, const GroupPlace& place, double bytes) const;
 
-  /// Returns the speed of `lane` while the lanes `beside` run too, relative to its speed alone: above 0, at most 1.
-  /// Described clusters: a product loses the SMs of a concurrent collective. A collective that runs with products, and
-  /// a product that runs with copies, slow down by the factors in `contention`. Entries of `slowdowns` take precedence.
-  /// For several lanes, see schedule::Rates::alpha().
+  /// Returns the speed of `lane` while the lanes `beside` also run, relative to the speed of `lane` alone: above 0, at
+  /// most 1. Described clusters: a product loses the SMs of a concurrent collective. A collective that runs with
+  /// products, and a product that runs with copies, slow down by the factors in `contention`. Entries of `slowdowns`
+  /// take precedence. For several lanes, see schedule::Rates::alpha().
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
-  /// Returns the speed of products on `share` of a rank's threads or multiprocessors, relative to all of them.
-  /// Described clusters: `share`. Measured clusters: the speed on that many threads, as in rates_of().
+  /// Returns the speed of products on `share` of a rank's threads or multiprocessors, relative to the speed on all of
+  /// them. Described clusters: `share`. Measured clusters: the speed on that many threads, as in rates_of().
   double speed_of_share(double share, base::Dtype dtype) const;
 
   /// Returns the cores that the ranks of a node share if `ranks` of them are in the job; none if the cluster does not
@@ -137,7 +137,7 @@ class Prices {
   /// the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;
 
-  /// Returns the number of ranks that the fast link connects: those of a node, unless the description has a larger
+  /// Returns the number of ranks that the fast link connects: the ranks of a node, unless the description has a larger
   /// domain.
   int64_t domain() const;
 

@@ -75,7 +75,7 @@ std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, 
 Meeting meeting_of(const mesh::Mesh& mesh) {
   const mesh::Layout& layout = mesh.layout();
   const int rank = mesh.world().rank();
-  // True if the tp group and the ep x etp group of each of these ranks contain only these ranks.
+  // True if `ranks` contains the whole tp group and the whole ep x etp group of each of its members.
   const auto closed = [&](std::vector<int> ranks) {
     std::sort(ranks.begin(), ranks.end());
     const auto inside = [&](const std::vector<int>& others) {

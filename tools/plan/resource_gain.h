@@ -26,8 +26,8 @@ constexpr auto enum_names(Resource) {
                                                                {Resource::host, "host"}});
 }
 
-/// Returns the cluster with the rate of `resource` multiplied by `factor`. Described clusters: raises the rate and
-/// keeps latencies and efficiencies. Measured clusters: divides all times of the resource's curves by `factor`.
+/// Returns the cluster with the rate of `resource` multiplied by `factor`. For a described cluster, raises the rate and
+/// keeps latencies and efficiencies. For a measured cluster, divides all times of the resource's curves by `factor`.
 /// Measured groups inside one node belong to `inside`, other groups to `network`.
 Cluster with_more(const Cluster& cluster, Resource resource, double factor);
 

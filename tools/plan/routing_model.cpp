@@ -186,8 +186,8 @@ class GivenRouter {
   }
 
  private:
-  // Returns the shares of choice.layer, or those of layer 0 if the layer is unknown (-1). Calls of router kernels do
-  // not state the layer, but MoeLayer later replaces the experts that these kernels choose.
+  // Returns the shares of choice.layer, or the shares of layer 0 if the layer is unknown (-1). Calls of router kernels
+  // do not state the layer, but MoeLayer later replaces the experts that these kernels choose.
   const std::vector<double>& shares_of(const Choice& choice) const {
     const std::vector<double>& shares = load_.shares().at(std::max<int64_t>(0, choice.layer));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",

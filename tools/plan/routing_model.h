@@ -57,9 +57,9 @@ int busiest_rank(const RoutingLoad& load, int ranks);
 RoutingLoad mean_layer(RoutingLoad load);
 
 /// Returns a load in which the rank with ep coordinate busiest_rank(load, ranks) is the busiest one in every layer. In
-/// each layer, that rank's experts exchange their shares with those of the layer's busiest rank. A step's time depends
-/// on this load, because the exchanges of a layer end when its busiest rank has computed. Loads other than `given` are
-/// returned unchanged.
+/// each layer, the experts of that rank exchange their shares with the experts of the layer's busiest rank. A step's
+/// time depends on this load, because the exchanges of a layer end when its busiest rank has computed. Loads other than
+/// `given` are returned unchanged.
 RoutingLoad with_stragglers(RoutingLoad load, int ranks);
 
 /// Returns the share of all slots that `local` of the experts get under `load`, which must not be `given`. If the model

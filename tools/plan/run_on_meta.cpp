@@ -83,7 +83,8 @@ void RunOnMeta::repeat_passes() {
   device::SpanLog& spans = instance_.context.spans();
   instance_.repeated_passes = &passes_.emplace(*run_->issues(), parameter_recorder());
   spans.start();
-  // The last micro-batch records passes. If it repeats most layers, the two micro-batches before it record layers.
+  // The last micro-batch records passes. If it can repeat most of its layers, two earlier micro-batches record these
+  // layers.
   step(layers_ && layers_->repeat_most() ? 3 : pp::RepeatedPasses::recorded_micro_batches);
   spans.stop();
   passes_->end_recording();
@@ -92,7 +93,7 @@ void RunOnMeta::repeat_passes() {
 void RunOnMeta::step(int64_t micro_batches) {
   recipe_.batch.global = micro_batches * sequences_;
   device::SpanLog& spans = instance_.context.spans();
-  // Any step may record layers, and recorded layers have the names of their spans.
+  // Any step may record layers, and the recordings contain the names of spans.
   const bool names_spans = layers_ && !without_issues_ && !spans.recording();
   if (names_spans) spans.start();
   step_.run(source_, progress_, recipe_.optim.lr);

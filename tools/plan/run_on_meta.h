@@ -37,9 +37,9 @@ int64_t micro_batches_of(const train::Recipe& recipe, const mesh::Layout& layout
 /// Assumed number of ranks per node if the nodes of the ranks are unknown.
 inline constexpr int usual_ranks_per_node = 8;
 
-/// Returns simulated cards for `world` ranks if ranks of the recipe would communicate by NCCL, otherwise null. They do
-/// so with device: cuda and several ranks, unless distributed.device_collectives is host. If `node_of_rank` is empty,
-/// nodes have usual_ranks_per_node ranks each.
+/// Returns simulated cards for `world` ranks if ranks of the recipe would communicate by NCCL, otherwise null. Several
+/// ranks with device: cuda communicate by NCCL, unless distributed.device_collectives is host. If `node_of_rank` is
+/// empty, nodes have usual_ranks_per_node ranks each.
 std::shared_ptr<const comm::ImaginedCards> imagined_cards(const train::Recipe& recipe, int world,
                                                           std::vector<int> node_of_rank = {});
 
@@ -65,15 +65,16 @@ class RunOnMeta {
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
   /// Runs a step that records passes. In later steps, these passes are repeated instead of being run for all
   /// micro-batches except the first (pp::RepeatedPasses). Must be called before the first step, after follow_spans().
-  /// Requires Record::issues and a recipe whose passes can be repeated (can_repeat_passes()). The memory of later steps
-  /// is not that of the recipe's steps.
+  /// Requires Record::issues and a recipe whose passes can be repeated (can_repeat_passes()). Later steps do not have
+  /// the same memory as steps of the recipe.
   void repeat_passes();
   /// Makes later steps record equal layers and repeat them instead of running them (train::RepeatedLayers). Must be
   /// called before the first step, and before repeat_passes(). Requires Record::issues or Record::parts, and a recipe
-  /// whose layers can be repeated (can_repeat_layers()). With Record::parts, the memory of steps is that of the
-  /// recipe's steps.
+  /// whose layers can be repeated (can_repeat_layers()). With Record::parts, steps have the same memory as steps of the
+  /// recipe.
   void repeat_layers();
-  /// True if the steps so far are invalid, because a layer was repeated that cannot be (RepeatedLayers::failed()).
+  /// True if the steps so far are invalid, because a layer that cannot be repeated was repeated
+  /// (RepeatedLayers::failed()).
   bool failed() const { return layers_ && layers_->failed(); }
   /// Returns the number of forwards of layers that were repeated instead of run.
   int64_t repeated_layers() const { return layers_ ? layers_->repeated() : 0; }
@@ -83,7 +84,7 @@ class RunOnMeta {
  private:
   pp::ParameterRecorder& parameter_recorder();
 
-  train::Recipe recipe_;  // each step reads it
+  train::Recipe recipe_;  // each step sets its batch.global
   const int64_t sequences_;
   const std::shared_ptr<SharedByRuns> shared_;
   const std::shared_ptr<device::MetaRun> run_;

@@ -104,7 +104,8 @@ void ScheduleChoice::pick_finalists() {
   };
   pick(turns_);
   int64_t trials = turns_;
-  // Reserves half of the trials for Algorithm 1, if enough trials remain to compare two schedules.
+  // Reserves up to half of the trials for Algorithm 1, but leaves four trials for finalists if there are so many,
+  // because two finalists need four trials.
   const bool search_follows = std::ranges::any_of(finalists_, open);
   if (search_follows) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
@@ -179,7 +180,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   for (const Json& s : before.value("switches", Json::array())) {
     const auto name = [&](const char* key) { return s.at(key).get<std::string>(); };
     switches_.push_back({s.at("step").get<int64_t>(), name("from"), name("to")});
-    for (const std::string& text : {name("from"), name("to")})  // they remain candidates of re-decisions
+    for (const std::string& text : {name("from"), name("to")})  // later re-decisions compare them, too
       if (const auto known = allowed(text)) index_of(*known);
   }
   searches_ = std::move(searches);
@@ -198,8 +199,8 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   return true;
 }
 
-// Returns the searches in `before`; none if they used another number of ranks or other numbers of chunks, or if the
-// recipe no longer allows one of their schedules.
+// Returns the searches in `before`. Returns none if the searches used another number of ranks or other numbers of
+// chunks, or if the recipe no longer allows the schedule of a search.
 std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& before) {
   std::vector<Search> all;
   if (!before.contains("searches") || before.at("ranks") != world_.size()) return all;
@@ -224,7 +225,7 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
     if (is_sibling(c.schedule, like) &&
         std::ranges::find(starts, c.schedule.memory_reuse, &MoeSchedule::memory_reuse) == starts.end())
       starts.push_back(c.schedule);
-  // The predicted number may be missing, because an order may be illegal for some numbers of chunks.
+  // Removes schedules whose predicted number of chunks cannot be tried, because their order is illegal for this number.
   std::erase_if(starts, [&](const MoeSchedule& s) { return !std::ranges::binary_search(numbers_of(s), s.chunks); });
   const bool chooses = starts.size() > 1 || numbers_of(like).size() > 1;
   if (starts.empty() || starts.front() != like || !chooses || trials < 2) {
@@ -255,8 +256,8 @@ Trial ScheduleChoice::next_of(Search& search) {
   else if (!known && first && !chunks.measured(tokens, search.start.chunks))
     return {search.start.chunks, false};  // the predicted number comes first
   const Trial next = chunks.propose(tokens);
-  // A number that a known range gives may have no times yet, but several searches are compared by the times of their
-  // results.
+  // A known range may give a number that was never tried. With several searches, that number must be tried, because the
+  // searches are compared by the times of their results.
   const bool compared = searches_.size() == 1 || turn_ >= search_end_ || chunks.measured(tokens, next.n);
   return {next.n, next.settled && compared};
 }
@@ -308,8 +309,8 @@ void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passe
   go_on_searching();
 }
 
-// Chooses the fastest finalist. Finalists are in the order of their predictions, so the prediction decides if the times
-// do not.
+// Chooses the fastest finalist. Finalists are in the order of their predictions, so the prediction decides between
+// indistinct times.
 void ScheduleChoice::end_families() {
   std::vector<Timed> timed;
   for (const size_t f : finalists_) timed.push_back({f, summary_of(candidates_[f].measured)});

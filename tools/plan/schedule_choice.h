@@ -26,8 +26,8 @@ class ScheduleChoice {
                  const comm::ProcessGroup& world);
 
   /// Continues from a saved run. `chosen` is the text of that run's schedule, or empty if it had not chosen one.
-  /// `state` is the result of its state(). If the micro-batch size has changed, searches only the number of chunks
-  /// again, starting from the results for the old size. Returns false if the recipe no longer allows the chosen
+  /// `state` is the result of that run's state(). If the micro-batch size has changed, searches only the number of
+  /// chunks again, starting from the results for the old size. Returns false if the recipe no longer allows the chosen
   /// schedule, or if no schedule was chosen and the saved trials cannot be continued. The object then makes a new
   /// choice.
   bool resume(const std::string& chosen, const std::string& state);
@@ -35,8 +35,8 @@ class ScheduleChoice {
   std::string state() const;
 
   bool made() const { return made_; }
-  /// Returns the schedules predicted at the start, the fastest first, followed by schedules added later, such as those
-  /// that Algorithm 1 tries.
+  /// Returns the schedules predicted at the start, the fastest first. Schedules that were added later follow, for
+  /// example by Algorithm 1.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// Returns the schedule that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
@@ -55,25 +55,26 @@ class ScheduleChoice {
 
   /// Outcome of a re-decision.
   struct Redecision {
-    double imbalance = 1;    // rows of the busiest ep rank over the mean, in the layer that was predicted
+    double imbalance = 1;    // ratio of the busiest ep rank's rows to the mean, in the predicted layer
     std::string from{};      // name of the schedule before
     std::string fastest{};   // name of the schedule that this rank predicts to be the fastest
-    double gain = 0;         // seconds of `from` over those of `fastest`, minus 1
+    double gain = 0;         // ratio of the seconds of `from` to the seconds of `fastest`, minus 1
     bool switched = false;   // true if rank 0 predicts a gain above 5%, so that its `fastest` was set on all ranks
-    bool same_bits = false;  // true if `from` and the schedule that is now set compute bitwise the same
+    bool same_bits = false;  // true if `from` and the new schedule give bitwise identical results
   };
-  /// Predicts all allowed schedules for the load of the experts in this step and sets the fastest one, if it is more
-  /// than 5% faster than the current one. `loads` has a row for each MoE layer. The layer with the median imbalance is
-  /// predicted. Predictions are scaled by the errors that trials have shown. The choice must be made. Returns none if
-  /// there is nothing to compare. The result depends only on the step's load, on the trials and on earlier switches,
-  /// which state() contains. Therefore, a resumed run makes the same decisions. All ranks follow rank 0. Collective.
+  /// Predicts all allowed schedules for the load of the experts in this step. Sets the fastest one if it is more than
+  /// 5% faster than the current schedule. `loads` has a row for each MoE layer. The layer with the median imbalance is
+  /// predicted. Predictions are scaled by the errors that trials have shown. Requires that the choice has been made.
+  /// Returns none if there is nothing to compare. The result depends only on the step's load, on the trials and on
+  /// earlier switches, which state() contains. Therefore, a resumed run makes the same decisions. All ranks follow rank
+  /// 0. Collective.
   std::optional<Redecision> redecide(int64_t step, const ExpertShares& loads);
 
-  /// Returns "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".
+  /// Returns a text such as "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".
   static std::string to_string(const ScheduleCandidate& candidate);
 
  private:
-  /// A change of the chosen schedule by redecide(): names of schedules.
+  /// A change of the chosen schedule by redecide(), with the names of both schedules.
   struct Switch {
     int64_t step;
     std::string from, to;

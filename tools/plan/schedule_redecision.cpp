@@ -16,7 +16,7 @@ using moe::MoeSchedule;
 // Least gain for which the schedule is changed. Predictions are not good enough for smaller differences.
 constexpr double least_gain = 0.05;
 
-// Returns the share of the busiest of `ranks` ep ranks over the mean share.
+// Returns the ratio of the busiest rank's share to the mean share of the `ranks` ep ranks.
 double imbalance(const std::vector<double>& shares, int ranks) {
   return std::ranges::max(slots_of_ranks(shares, ranks)) * ranks;
 }
@@ -30,8 +30,8 @@ const std::vector<double>& typical_layer(const ExpertShares& loads, int ranks) {
   return *order[order.size() / 2];
 }
 
-// Returns the ratio of measured to predicted seconds that applies to candidates without trials: the median over the
-// candidates with trials; 1 if there are none.
+// Returns the ratio of measured to predicted seconds for candidates without trials. It is the median over the
+// candidates with trials, or 1 if no candidate has trials.
 double usual_error(const std::vector<ScheduleCandidate>& candidates) {
   std::vector<double> errors;
   for (const ScheduleCandidate& c : candidates)
@@ -41,8 +41,8 @@ double usual_error(const std::vector<ScheduleCandidate>& candidates) {
 
 }  // namespace
 
-// Returns the schedules that a re-decision must compare, regardless of their graphs: the current one, those with
-// trials, and those of earlier switches.
+// Returns the schedules that a re-decision always compares: the current schedule, schedules with trials, and schedules
+// of earlier switches.
 std::vector<size_t> ScheduleChoice::compared_candidates() {
   std::vector<size_t> all{current_};
   const auto add = [&](size_t candidate) {
@@ -56,8 +56,9 @@ std::vector<size_t> ScheduleChoice::compared_candidates() {
   return all;
 }
 
-// Returns the predictions for `load`, scaled by the errors of trials: all compared_candidates(), the current schedule
-// first, and then those predicted_schedules() whose graphs differ from the graphs of all compared candidates.
+// Returns predictions for `load`, scaled by the errors that trials have shown. The current schedule comes first,
+// followed by the other compared_candidates(). Then come the predicted_schedules() whose graphs differ from the graphs
+// of all compared candidates.
 std::vector<ScheduleCandidate> ScheduleChoice::candidates_for(const RoutingLoad& load) {
   const std::vector<size_t> known = compared_candidates();
   std::vector<MoeSchedule> schedules;

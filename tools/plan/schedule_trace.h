@@ -23,10 +23,10 @@ struct Predictor {
   schedule::RankGroups meeting_groups;  // groups of the ranks of `meeting`
 
   /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
-  /// It must have products, copies, and links for the groups ep, etp, tp and experts of `mesh`. If
-  /// schedule.moe.all_to_all is hierarchical, it must also have links for the parts of ep and experts inside and across
-  /// nodes. Without a file, and for links of all other groups, assumes a default machine. Throws Error(usage) if the
-  /// file cannot be read or lacks one of these measurements.
+  /// The file must have products, copies, and links for the groups ep, etp, tp and experts of `mesh`. If
+  /// schedule.moe.all_to_all is hierarchical, the file must also have links for the parts of ep and experts inside and
+  /// across nodes. Without a file, and for links of all other groups, assumes a default machine. Throws Error(usage) if
+  /// the file cannot be read or lacks one of these measurements.
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };
 
@@ -35,8 +35,8 @@ struct ScheduleTrace {
   double begin = 0;                           // start of the first pass, in seconds of rank 0's base::now()
   std::vector<telemetry::TraceEvent> events;  // events of all ranks; times are relative to `begin`
 
-  /// All graphs of one kind: "forward", "backward", and, under Parm's S1, "gradient of shares". This last kind gathers
-  /// gradients after the gate's gradient.
+  /// Totals of all graphs of one kind: "forward", "backward" or, under Parm's S1, "gradient of shares". Graphs of the
+  /// last kind gather gradients after the gate's gradient is computed.
   struct Kind {
     std::string name;
     int64_t passes = 0;                    // number of passes on all ranks
@@ -45,8 +45,8 @@ struct ScheduleTrace {
   };
   std::vector<Kind> kinds;
   telemetry::ScheduleMetrics total;
-  /// Links that were not measured and are therefore priced like those of a default machine: "all_to_all of ep, 2
-  /// ranks".
+  /// Links that were not measured, such as "all_to_all of ep, 2 ranks". They are priced like links of a default
+  /// machine.
   std::vector<std::string> assumed_links;
   std::vector<std::string> pictures;  // SVG: forward and backward of the first MoE layer of rank 0
 

@@ -59,7 +59,7 @@ int64_t filling_micro_batches(const Recipe& r) {
   return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
 }
 
-// Replaces the values in `longer` by those of the whole step, extrapolated from both parts.
+// Replaces the values in `longer` by values of the whole step, extrapolated from both parts.
 void extrapolate(StepForecast& longer, const StepForecast& shorter, const RecordedStep& step) {
   const auto whole = [&](double& of_longer, double of_shorter) { of_longer = step.whole(of_longer, of_shorter); };
   whole(longer.seconds, shorter.seconds);
@@ -88,7 +88,8 @@ double RecordedStep::whole(double of_longer, double of_shorter) const {
 
 namespace {
 
-// Returns the peak rate of each of `ranks` ranks, in FLOP/s, with the cores that a node has for the ranks of this job.
+// Returns the peak rate of each of `ranks` ranks, in FLOP/s. Takes into account that the ranks of a node share its
+// cores.
 double peak_of_rank(base::Dtype dtype, const Prices& prices, int64_t ranks) {
   const std::optional<schedule::SharedCores> cores = prices.cores(std::min(ranks, prices.ranks_per_node()));
   return prices.peak(dtype) * (cores ? cores->speed(cores->threads, cores->threads) : 1);

@@ -73,10 +73,9 @@ Throughput throughput(double step_seconds, const train::Recipe& recipe, const tr
                       const Prices& prices, int64_t ranks);
 
 /// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Assumes that all ranks
-/// of a pipeline stage do the same work at the same time. If loads of experts are given, assumes that each of these
-/// ranks has, in each layer, the load of the layer's busiest rank, because the other ranks wait for that rank
-/// (with_stragglers()). `shared` is as in record_for_forecast(). Throws the errors of record_for_forecast() and
-/// simulate_recorded().
+/// of a pipeline stage do the same work at the same time. If loads of experts are given, simulates ranks that are the
+/// busiest ones in every layer (with_stragglers()), because the other ranks wait for them. `shared` is as in
+/// record_for_forecast(). Throws the errors of record_for_forecast() and simulate_recorded().
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even,
                            std::shared_ptr<SharedByRuns> shared = nullptr);

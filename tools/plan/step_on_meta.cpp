@@ -24,8 +24,9 @@ namespace {
 using comm::TrafficClass;
 using device::Category;
 
-// Steps of a run whose memory and traffic are measured. Under ZeRO-3, weights are gathered in the order of the step
-// before. Therefore an equal step runs before each step with another number of micro-batches.
+// Steps of a run whose memory and traffic are measured. Under ZeRO-3, weights are gathered in the order in which the
+// previous step used them. Therefore, an equal step runs before each step that has another number of micro-batches than
+// the previous one.
 class MeasuredSteps {
  public:
   MeasuredSteps(RunOnMeta& run, int zero) : run_(run), needs_equal_step_(zero == 3) {}
@@ -83,9 +84,9 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
   return in_flight(few) == in_flight(all);
 }
 
-// True for a pipeline in which each rank repeats one forward and one backward of a micro-batch, and these are equal for
-// all micro-batches. Sent tensors are then freed immediately (pp::Transfers), so the memory of a rank depends only on
-// its own actions.
+// True if each rank of the pipeline repeats one forward and one backward, and if the passes of all micro-batches are
+// equal. Sent tensors are then freed immediately (pp::Transfers), so the memory of a rank depends only on its own
+// actions.
 bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
   const pp::PipelineKind kind = pipeline_of(r).kind;
   const bool one_by_one = kind == pp::PipelineKind::one_f_one_b || kind == pp::PipelineKind::zb_h1;
@@ -100,8 +101,7 @@ int64_t in_flight_on(int rank, const Recipe& r, const mesh::Layout& layout, int6
       pp::make_schedule(pipeline_of(r), stages, enough))[layout.coordinate(base::Axis::pp, rank)];
 }
 
-// Extrapolates the line through `less` and `more`. The result replaces `more`. Its distance from `less` is `times`
-// times the original distance.
+// Extrapolates linearly: replaces `more` by less + (more - less) * times.
 void extend(double& more, double less, double times) { more = less + (more - less) * times; }
 void extend(int64_t& more, int64_t less, double times) {
   more = less + std::llround(static_cast<double>(more - less) * times);
@@ -111,14 +111,14 @@ void extend_all(Numbers& more, const Numbers& less, double times) {
   for (size_t i = 0; i < more.size(); ++i) extend(more[i], less[i], times);
 }
 
-// True if memory grows at least as fast as the tensors kept for backward. The peak is then always at the same moment of
-// the step.
+// True if the peak of memory grows at least as fast as the tensors kept for backward. The peak then stays at the same
+// moment of the step.
 bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more) {
   const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation);
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
 }
 
-// Extrapolates from two steps, `less` and `more`, to a step whose distance from `less` is `times` times theirs.
+// Extrapolates each number of a step linearly: replaces `more` by less + (more - less) * times.
 void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.memory.peak, less.memory.peak, times);
   extend(more.memory.peak_total, less.memory.peak_total, times);
@@ -157,8 +157,8 @@ Recipe with_tokens(Recipe r, int64_t tokens) {
   return r;
 }
 
-// Numbers of micro-batches of steps that are run instead of a whole step: `few` gives the memory, and `fewer` is for
-// the extrapolation of traffic.
+// Numbers of micro-batches of two steps that run instead of a whole step. The step with `few` gives the memory. Traffic
+// is extrapolated from both steps.
 struct FewMicroBatches {
   int64_t fewer, few;
 };
@@ -180,7 +180,8 @@ FewMicroBatches few_micro_batches(const Recipe& r, const mesh::Layout& layout, i
   return {fewer, fewer + unit + all % unit};
 }
 
-// Runs a step of at most `first` micro-batches, and then the steps from which the result is taken.
+// First runs a step of at most `first` micro-batches, which is not measured. Then runs the measured steps and returns
+// their result.
 StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const mesh::Layout& layout, int rank,
                      const RoutingLoad& load, Wanted wanted) {
   const int64_t all = micro_batches_of(recipe, layout);

@@ -57,9 +57,9 @@ device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train:
                                        const mesh::Layout& layout, int rank);
 
 /// Returns, for each pipeline stage, the ranks that may need the most memory. If data are split unevenly over tp or
-/// etp, the last of the sharing ranks has the most. Apart from that, the ranks of a stage have equal memory. Returns
-/// one rank for each ep coordinate in two cases, because the most loaded experts are unknown: if loads of experts are
-/// given, or if the recipe defines the routing and no other load is requested.
+/// etp, the last of the sharing ranks has the most. Apart from that, the ranks of a stage have equal memory. In two
+/// cases, any ep coordinate may have the most loaded experts: if loads of experts are given, or if the recipe defines
+/// the routing and no other load is requested. In these cases, returns one rank for each ep coordinate.
 std::vector<std::vector<int>> distinct_ranks(const train::Recipe& recipe, const mesh::Layout& layout, RoutingLoad load);
 
 }  // namespace hexad::plan

@@ -14,8 +14,8 @@ namespace {
 using device::CommunicationWork;
 using schedule::Lane;
 
-// Ratio of the FLOPs of attention's backward to twice those of forward. Backward computes the scores again (Dao et al.
-// 2022).
+// Ratio of the FLOPs of attention's backward to twice the FLOPs of forward. Backward computes the scores again (Dao et
+// al. 2022).
 constexpr double recomputed_scores = 1.25;
 
 template <class... F>

@@ -28,8 +28,8 @@ class StepPrices {
   GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
   /// Returns the largest number of ranks on one node.
   int64_t ranks_of_fullest_node() const;
-  /// Returns the relative speeds of kernels and communication that run at the same time, and the cores that the
-  /// `ranks_of_node` ranks of the job on a node share.
+  /// Returns the relative speeds of kernels and communication that run at the same time, and the cores of a node. The
+  /// `ranks_of_node` ranks of the job on the node share these cores.
   StepContention contention(const comm::Priorities& priorities, int64_t ranks_of_node) const;
 
  private:

@@ -13,14 +13,15 @@ namespace hexad::plan {
 namespace {
 
 // True if steps are recorded after an equal step. Under ZeRO-3, the order in which weights are used depends on the
-// number of micro-batches. Under ZeRO-1 and 2, a step hides the gathers of the step before it. They are at the same
-// distance from the end of every step (begin_with_gathers()), unless the host runs ahead: the step then ends with the
-// copies of the next step's micro-batches.
+// number of micro-batches. Under ZeRO-1 and 2, a step hides the gathers of the previous step, and begin_with_gathers()
+// finds them by their distance from the step's end. If the host runs ahead, this distance depends on the number of
+// micro-batches, because each step ends with copies of the next step's micro-batches.
 bool needs_equal_step_before(const train::Recipe& r) {
   return r.parallel.zero == 3 || (r.parallel.zero > 0 && r.device != device::DeviceKind::cpu);
 }
 
-// True if fewer micro-batches run with repeated passes: those of the recording step, and the first of each later step.
+// True if repeating passes reduces the number of micro-batches that run. With repeated passes, only the micro-batches
+// of the recording step and the first one of each later step run.
 bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
   const bool twice = needs_equal_step_before(r);
   int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
@@ -66,19 +67,19 @@ bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
   return issue.communicates() && issue.name == "all_gather" && record.is_in(issue, "optimizer");
 }
 
-// Returns the index of the operation of this step that corresponds to operation `before` of the previous step, which
-// ended with the same operations. `first` is the number of this step's first operation in the log. Returns the number
-// of operations if there is none.
+// Returns the index of this step's operation that corresponds to operation `before` of the previous step. Both steps
+// end with the same operations. `first` is the number of this step's first operation in the log. Returns the number of
+// operations if there is no such operation.
 size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record) {
   const auto from_end = static_cast<size_t>(first - before);
   return from_end <= record.issues.size() ? record.issues.size() - from_end : record.issues.size();
 }
 
 // Makes the indices in Issue::after relative to the record, whose first operation has number `first` in the log.
-// Removes dependencies on earlier steps, except those on the gathers of weights that the step before left in flight.
-// The record then begins with its own gathers in their place, so that it is one period of a run: this step hides the
-// gathers of the step before, and the next step hides those of this step. A lane waits once for each gather. If no
-// operation waits for such a gather, as in a first step, the gathers remain at the end.
+// Removes dependencies on earlier steps, except on gathers of weights that the previous step left in flight. To
+// represent these gathers, moves the record's own gathers to the beginning. The record is then one period of a run, in
+// which each step hides the gathers of the previous step. A lane waits once for each gather. If no operation waits for
+// a gather of the previous step, as in a first step, the gathers remain at the end.
 void begin_with_gathers(StepRecord& record, int32_t first) {
   const size_t count = record.issues.size();
   std::vector<char> gather(count), waited(device::lane_count * count);  // gather: true if the next step waits for it
@@ -173,7 +174,7 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      std::shared_ptr<SharedByRuns> shared) {
   const bool equal_before = needs_equal_step_before(recipe);
   const bool repeats_passes = can_repeat_passes(recipe, load) && repeating_is_faster(recipe, micro_batches);
-  // Returns none if layers turn out not to be repeatable.
+  // Returns none if a recording shows that layers cannot be repeated.
   const auto record = [&](bool repeats_layers) -> std::optional<std::vector<StepRecord>> {
     RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank, shared);
     run.follow_spans();
@@ -186,7 +187,7 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
       run.step(repeated_micro_batches(recipe));
     std::vector<StepRecord> records;
     for (const int64_t n : micro_batches) {
-      if (run.failed()) return {};  // a further step would repeat an invalid one
+      if (run.failed()) return {};  // a further step would repeat invalid layers
       if (equal_before) run.step(n);
       if (run.failed()) return {};
       records.push_back(record_step(run, n, rank));

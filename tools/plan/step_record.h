@@ -35,8 +35,8 @@ struct StepRecord {
   /// Returns the index of the first kernel or copy inside a span of this name. Ignores communication, because it may
   /// begin during the computation of an earlier span. Throws std::logic_error if the span has no kernel and no copy.
   size_t first_in(std::string_view span) const;
-  /// Returns a flag for each span: true if the span is one of the two spans of train::TrainStep that contain the
-  /// kernels and copies after backward, or is inside one of them.
+  /// Returns a flag for each span: true if the span belongs to the update. Two spans of train::TrainStep contain the
+  /// kernels and copies after backward; these two spans and all spans inside them belong to the update.
   std::vector<bool> spans_of_update() const;
 };
 
@@ -48,21 +48,21 @@ struct SharedByRuns;
 /// the recipe defines and `load` does not replace, and for feed-forward layers and routers that a program adds.
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
-/// True if passes can be recorded once and repeated (RunOnMeta::repeat_passes()): under ZeRO-0 and ZeRO-1, if
-/// has_equal_passes(). Under ZeRO-2 and ZeRO-3, weights are gathered and gradients reduced for each micro-batch, at
-/// points that differ between passes, but repetitions make these calls again. They then also need a pipeline in which
-/// each rank computes the gradients of one micro-batch after the other: gpipe or 1f1b.
+/// True if passes can be recorded once and repeated (RunOnMeta::repeat_passes()). Under ZeRO-0 and ZeRO-1, this
+/// requires has_equal_passes(). Under ZeRO-2 and ZeRO-3, it requires equal kernels in all micro-batches, and a pipeline
+/// in which each rank computes the gradients of one micro-batch after the other (gpipe or 1f1b). Gathers and reductions
+/// may then differ between passes, because repetitions call them again.
 bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
-/// True if equal layers can be recorded once and repeated (RunOnMeta::repeat_layers()): if can_repeat_passes(), all
-/// layers have the same load of the experts, and the pipeline delays the weight gradients of all micro-batches or of
-/// none (not dualpipe_v).
+/// True if equal layers can be recorded once and repeated (RunOnMeta::repeat_layers()). This requires
+/// can_repeat_passes() and the same load of the experts in all layers. It also requires that the pipeline delays the
+/// weight gradients of all micro-batches or of none, so dualpipe_v is excluded.
 bool can_repeat_layers(const train::Recipe& recipe, const RoutingLoad& load);
 
-/// Runs a step and records it. Under ZeRO-1 and 2, a step begins while the weights that the step before has updated are
-/// gathered. If the run's previous step ended with the same operations, the record therefore begins with these gathers,
-/// and its own gathers, which the next step hides, are left out. On a host that does not run ahead, all steps end with
-/// the same operations. Otherwise, steps with the same number of micro-batches do. In a first step, the gathers are at
+/// Runs a step and records it. Under ZeRO-1 and 2, gathers of updated weights are still in flight when the next step
+/// begins. If the run's previous step ended with the same operations, the record therefore begins with the gathers of
+/// that step, and leaves out the gathers at its own end. On a host that does not run ahead, all steps end with the same
+/// operations. On other hosts, only steps with the same number of micro-batches do. In a first step, the gathers are at
 /// the end. Spans are recorded if the run follows them (RunOnMeta::follow_spans).
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 
@@ -75,11 +75,12 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 /// - otherwise: one step, which creates buffers and leaves gathers in flight
 ///
 /// If repeating is faster and can_repeat_passes() is true, a first step of two or three micro-batches records the
-/// passes of its last one, and all later steps repeat them. Equal layers are repeated if can_repeat_layers() is true: a
-/// first step records them. If this shows that they cannot be repeated, all steps begin again without repeated layers.
-/// The records are those of whole steps. `node_of_rank` has the node of each rank; if it is empty, all ranks are on one
-/// node. `shared` holds results of other runs; this run uses them and adds its results. Null: nothing is shared. Takes
-/// the time and memory of steps on the meta device: a millisecond for each layer and micro-batch that is not repeated.
+/// passes of its last micro-batch. All later steps repeat these passes. Equal layers are repeated if
+/// can_repeat_layers() is true: a first step records them. If this shows that they cannot be repeated, all steps begin
+/// again without repeated layers. In every case, the records equal the records of steps without repetitions.
+/// `node_of_rank` has the node of each rank; if it is empty, all ranks are on one node. `shared` holds results of other
+/// runs; this run uses them and adds its results. Null: nothing is shared. Takes the time and memory of steps on the
+/// meta device: a millisecond for each layer and micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {},

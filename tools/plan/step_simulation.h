@@ -29,15 +29,16 @@ struct StepContention {
   /// same value share the network evenly.
   std::array<int, comm::traffic_class_count> priority{};
   /// Cores that the ranks of a node share; none: ranks do not slow each other's kernels and copies. Ranks of the node
-  /// that are not simulated are assumed to need as many cores as the simulated ones do on average.
+  /// that are not simulated are assumed to need as many cores as the simulated ranks need on average.
   std::optional<schedule::SharedCores> cores{};
 };
 
 /// Times of one rank in a simulated step, in seconds from the start of the step.
 struct SimulatedRank {
   int rank;  // rank number in the world
-  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job if no
-  /// queue waits for another between them. The job's time is divided in proportion to the operations' prices.
+  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job,
+  /// unless a queue waits for another queue between these operations. The job's time is divided in proportion to the
+  /// operations' prices.
   std::vector<schedule::Interval> times;
   double busy = 0;  // time in which kernels or copies ran
   /// Time in which no kernel or copy ran while communication of the class was in flight. If several classes are in
@@ -55,11 +56,11 @@ struct SimulatedStep {
 /// each other forever. `node_of_rank` has the node of each rank of the world.
 ///
 /// - If several members of a group are in `records`, their collectives end together. If only one member is in
-///   `records`, its collective does not wait for the others, which are assumed to do the same at the same time.
-/// - A message begins when its sender issues it. A receive ends with its message if the sender is in `records`.
-/// - Otherwise, the receive ends with the message that the receiver sends in the mirrored direction, because its peers
-///   are assumed to do the same. It takes no time if no such message exists, or if the rank waits for the receive
-///   before it sends that message.
+///   `records`, its collective does not wait. The other members are assumed to do the same at the same time.
+/// - A message begins when its sender issues it. A receive ends with its message, if the sender is in `records`.
+/// - If the sender is not in `records`, the receive ends with the message that the receiver sends in the mirrored
+///   direction, because peers are assumed to do the same. The receive takes no time if the receiver sends no such
+///   message, or sends it only after the receive.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
 

@@ -16,8 +16,8 @@ namespace hexad::plan {
 schedule::Timeline predicted_timeline(const StepForecast& forecast, size_t stage, const std::vector<int>& node_of_rank);
 
 /// Returns the timeline of rank `rank` in a recorded step. Times are relative to the start of the step. Computation
-/// comes from row "device" if the trace has this row, otherwise from row "host" without its waits. Row "device" does
-/// not distinguish waits of the device's queue.
+/// comes from row "device" if the trace has this row, otherwise from row "host" without its waits. In row "device",
+/// waits of the device's queue count as computation.
 schedule::Timeline measured_timeline(const telemetry::TraceRecords& step, int rank);
 
 }  // namespace hexad::plan

@@ -18,9 +18,9 @@ struct TrafficEstimate {
   double total() const;
 };
 
-/// Estimates the traffic of rank `rank` of the layout. The process groups of a step on the meta device count it
-/// (step_on_meta). Assumes that all ranks are on one node and send rows directly to the ranks of experts. Before the
-/// job runs, the nodes of the ranks are unknown, and therefore also the rows that a rank forwards between nodes.
+/// Estimates the traffic of rank `rank` of the layout. The process groups of a step on the meta device count the
+/// traffic (step_on_meta). Assumes that all ranks are on one node and send rows directly to the ranks of experts. Rows
+/// that a rank forwards between nodes are not counted, because the nodes of the ranks are unknown before the job runs.
 TrafficEstimate estimate_traffic(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const mesh::Layout& layout, int rank);
 

@@ -11,19 +11,20 @@ namespace hexad::plan {
 
 /// Schedules from which a run may choose. Unless nothing fits, each schedule keeps a rank within memory.limit_bytes
 /// under any routing. If the recipe has no limit, the list has all schedules with memory_reuse: none. If the recipe
-/// defines memory_reuse, the list has all schedules, regardless of their needs.
+/// defines memory_reuse, the list has all schedules, regardless of the memory that they need.
 ///
-/// - A schedule with none must fit even if all tokens choose experts of one rank, because the kept memory grows with
-///   the number of received rows.
+/// - A schedule with memory_reuse: none must fit even if all tokens choose experts of one rank, because the kept memory
+///   grows with the number of received rows.
 /// - With s1 to s4, a pass is divided at run time into chunks that need at most the schedule's memory_limit. If the
-///   recipe does not define memory_limit, it is 8/9 of the part of memory.limit_bytes that all other memory leaves. The
-///   last ninth is for rounding.
-/// - If a schedule with none fits, s1 to s4 are omitted, because they take more time. If nothing fits, the schedules
-///   that need the least memory remain.
+///   recipe does not define memory_limit, it is 8/9 of the bytes of memory.limit_bytes that remain besides all other
+///   memory. The last ninth is for rounding.
+/// - If a schedule with memory_reuse: none fits, schedules with s1 to s4 are omitted, because they take more time. If
+///   nothing fits, the schedules that need the least memory remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  // Bytes with rounded-up blocks, if memory_reuse is open. `kept` is the least need of the schedules with none. `least`
-  // is the least need of all schedules, and `smallest` is the schedule that has this need.
+  // Least memory needs, in bytes with rounded-up blocks, if memory_reuse is open. `kept` is the least need of the
+  // schedules with memory_reuse: none, and `least` is the least need of all schedules. `smallest` is the schedule with
+  // the least need.
   double kept = 0, least = 0;
   moe::MoeSchedule smallest{};
 };

@@ -26,7 +26,8 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// Signals that end this process. They are blocked while children run, so that these can be ended first.
+// Returns the signals that end this process. They are blocked while children run, so that the children can be ended
+// first.
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -71,7 +72,7 @@ int wait_for_signal(const sigset_t& set, double seconds) {
   return signal > 0 ? signal : 0;
 }
 
-// Returns the child if it has ended, 0 if it runs, and -1 if that is unknown.
+// Returns `child` if it has ended, 0 if it runs, and -1 if its state is unknown. Sets `status` if it has ended.
 pid_t state_of(pid_t child, int& status) {
   pid_t ended = 0;
   do ended = ::waitpid(child, &status, WNOHANG);
@@ -95,7 +96,7 @@ Children::~Children() {
     ask_to_end(true);
     try {
       take_ended();
-    } catch (const base::Error&) {  // the child is removed from running_, and a destructor must not throw
+    } catch (const base::Error&) {  // take_ended() has removed the child, and a destructor must not throw
     }
     wait_for_signal(ending_, 0.02);
   }
@@ -122,7 +123,7 @@ std::pair<int64_t, ChildEnd> Children::wait() {
   }
 }
 
-// Removes a child that has ended from the running ones, and returns its number and end; none if all still run.
+// Removes an ended child from running_. Returns its number and end; none if all children still run.
 std::optional<std::pair<int64_t, ChildEnd>> Children::take_ended() {
   for (auto child = running_.begin(); child != running_.end(); ++child) {
     int status = 0;
@@ -143,7 +144,8 @@ std::optional<std::pair<int64_t, ChildEnd>> Children::take_ended() {
   return std::nullopt;
 }
 
-// Sends SIGTERM to children that have exceeded their time limits, or to all, and SIGKILL if they do not end.
+// Sends SIGTERM to children that have exceeded their time limits, or to all children. Later sends SIGKILL to children
+// that have not ended.
 void Children::ask_to_end(bool all) {
   const double now = base::now();
   for (Child& child : running_) {

@@ -48,7 +48,7 @@ void check_axis(const AxisConfig& axis, const std::string& path, std::set<std::s
   }
 }
 
-// A key of the recipe that an axis sets on these numbers of ranks.
+// A key of the recipe that the experiment sets, and the numbers of ranks on which it is set.
 struct AxisKey {
   std::string key, at;  // `at`: key of the experiment
   int64_t from_ranks = 1, to_ranks = 0;
@@ -80,8 +80,8 @@ void check_fixed_keys(const ExperimentConfig& c, config::Problems& problems) {
   }
 }
 
-// Adds a problem for each key that an earlier axis also sets, on the same number of ranks. Otherwise, points would have
-// names with values that they do not have.
+// Adds a problem for each key that an earlier axis also sets on the same number of ranks. Otherwise, the name of a
+// point would contain a value that the point does not have.
 void check_keys_of_axes(const ExperimentConfig& c, config::Problems& problems) {
   const auto meet = [&c](const AxisKey& a, const AxisKey& b) {
     const auto on = [](const AxisKey& k, int64_t ranks) {

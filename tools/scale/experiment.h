@@ -118,7 +118,7 @@ struct ExperimentConfig {
 struct Experiment {
   std::string path;
   ExperimentConfig config;
-  config::Problems problems;  // contains the keys; further problems are added to it
+  config::Problems problems;  // has the positions of the keys; later checks add problems
 
   /// Returns the path, relative to the working directory, of a file that the experiment file names relative to itself.
   std::string beside(const std::string& file) const;

@@ -82,7 +82,7 @@ class Runner {
   }
 
  private:
-  // Warns of each number of ranks that share cores.
+  // Prints a warning for each number of ranks that share cores.
   void warn_of_shared_cores(const std::vector<Execution>& order) const {
     std::set<int64_t> numbers;
     for (const Execution& e : order) {
@@ -154,8 +154,8 @@ class Runner {
     const auto active = std::ranges::find(active_, child, &Active::child);
     base::require(active != active_.end(), "[scale] child ", child, " ended; expected the child of an active run");
     ++counts_.executed;
-    // A signal to this process ends runs. Such a run has not failed, and it is finished only if its metrics are
-    // complete.
+    // A signal to this process ends the active runs. These runs have not failed. They are finished only if their
+    // metrics are complete.
     const bool ended_early = end.exit_code == preempted_code && !end.timed_out;
     if (ended_early || (children_.interrupted() && record_of(*active, end).state != RunState::finished)) {
       counts_.preempted = true;
@@ -200,7 +200,7 @@ class Runner {
     if (record.reason.empty()) record.state = RunState::finished;
     return record;
   }
-  // Returns the reason why a run that ended with exit code 0 is no measurement; empty if it is one.
+  // Returns the reason why a run that ended with exit code 0 is not finished; empty if its metrics are complete.
   std::string problem_of_metrics(const Execution& e) const {
     const std::string problem = read_run_metrics(folder_.run_dir(e), experiment_.config.steps_of_run()).problem;
     return problem.empty() ? problem : fmt::format("exit code 0, but the metrics are incomplete: {}", problem);
@@ -236,7 +236,7 @@ class Runner {
   Children children_{};  // destroyed before active_, so children end before their locks are released
   RunCounts counts_{};
   const int64_t cores_ = cores_here();
-  std::set<std::string> warnings_{};  // those that have been printed
+  std::set<std::string> warnings_{};  // warnings that have been printed
 };
 
 }  // namespace

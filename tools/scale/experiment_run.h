@@ -33,11 +33,12 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
                                     const std::string& run_dir);
 
 /// Executes all runs that are not finished, in shuffled order. If ExperimentRequest::room is set, up to `at_once` runs
-/// execute at the same time. The next run is the first one for which enough places are free, among the waiting runs of
-/// the lowest repeat. Runs of one point never execute at the same time. A run that ends with exit code 0 is finished if
-/// its metrics have all of its steps; otherwise it has failed. A run that was killed, was preempted or failed starts
-/// again from its first step. Skips runs that another process is executing. Once a run is preempted, starts no further
-/// runs. If a signal ends this process, first ends the active runs and records those that have finished.
+/// execute at the same time. Among the waiting runs of the lowest repeat, the next run is the first one for which
+/// enough places are free. Runs of one point never execute at the same time. A run that ends with exit code 0 is
+/// finished if its metrics have all of its steps; otherwise it has failed. A run that was killed, was preempted or
+/// failed starts again from its first step. Skips runs that another process is executing. Once a run is preempted,
+/// starts no further runs. If a signal ends this process, first ends the active runs and records those that have
+/// finished.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const ExperimentRequest& request);
 

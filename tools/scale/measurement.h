@@ -33,9 +33,9 @@ struct PointMeasurement {
   StepParts parts{};             // means over all steps, scaled so that they add up to step_seconds
 };
 
-/// Divides a step into parts. Like the waiting times of the metrics, the parts are means over ranks. The time of
-/// waiting for the slowest rank is the difference between the longest and the mean own work of a rank, but at most the
-/// time for which ranks waited.
+/// Divides a step into parts. Like the waiting times of the metrics, the parts are means over ranks. The imbalance is
+/// the difference between the longest and the mean own work of a rank. It is limited to the time for which ranks
+/// waited.
 StepParts parts_of(const telemetry::StepMetrics& step);
 
 /// Summarizes the steps after the first `warmup_steps` of the runs of a point. Requires at least one run, each with

@@ -39,7 +39,8 @@ std::map<std::string, double> exposed_shares(const plan::StepForecast& step) {
   return shares;
 }
 
-// Returns the sum of the predicted node-hours, of which `known` of `points` points are part.
+// Returns a text with `hours`, the sum of the predicted node-hours. Only `known` of the `points` points have a
+// prediction.
 std::string predicted_text(double hours, size_t known, size_t points) {
   if (known == 0) return "unknown node-hours";
   return cat(known < points ? "at least " : "", base::with_digits(hours, 3), " node-hours predicted");

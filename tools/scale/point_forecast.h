@@ -31,8 +31,8 @@ class Clusters {
 
   /// Returns the cluster of the point; nullptr if the point has no cluster file, or if the file could not be read.
   const plan::Cluster* of(const Point& point) const;
-  /// Sets Point::most_ranks and Point::ranks_per_node of each point: the experiment's numbers or, where these are 0,
-  /// those of the point's cluster.
+  /// Sets Point::most_ranks and Point::ranks_per_node of each point. Takes the experiment's numbers or, if a number is
+  /// 0, the number of the point's cluster.
   void set_ranks(const ExperimentConfig& config, std::vector<Point>& points) const;
 
  private:
@@ -55,10 +55,10 @@ int64_t nodes_of(const Point& point);
 /// end of a run.
 std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
                                            const Point& point);
-/// Returns the limit, in whole minutes, of a job that executes one run, by the key minutes. Includes 30 s for the end
-/// of a run that takes too long, a minute for the start, and the two minutes before the limit in which Slurm may
-/// already send its signal. A run that takes too long therefore fails before the signal. Otherwise, it would be
-/// preempted and requeued again and again.
+/// Returns the time limit, in whole minutes, of a job that executes one run. The limit is the key minutes, plus 30 s
+/// for the end of a run that takes too long, a minute for the start, and the two minutes before the limit in which
+/// Slurm may already send its signal. A run that takes too long therefore fails before Slurm's signal. The signal would
+/// preempt and requeue the run again and again.
 int64_t most_minutes_of_run(const ExperimentConfig& config);
 /// Returns the limit, in node-hours, of a job that executes one run of the point.
 double most_node_hours_of_run(const ExperimentConfig& config, const Point& point);

@@ -105,7 +105,7 @@ std::string blamed(const Point& point, const std::string& source) {
 
 bool lacks_ranks(const Point& point) { return point.most_ranks > 0 && point.ranks > point.most_ranks; }
 
-// Adds a problem for each number of ranks that is more than the available ranks of its points. Points with different
+// Adds a problem for each number of ranks that exceeds the ranks available to its points. Points with different
 // clusters may have different numbers of available ranks.
 void add_missing_ranks(Experiment& experiment, const std::vector<Point>& points) {
   const std::vector<int64_t>& numbers = experiment.config.ranks;
@@ -156,7 +156,7 @@ class Loader {
     const ExperimentConfig& c = experiment_.config;
     const int64_t times = point.ranks / *std::ranges::min_element(c.ranks);
     if (c.scaling == Scaling::strong || times == 1) return;
-    config::Problems ignored;  // reading the recipe with the grown size finds them, too
+    config::Problems ignored;  // reading the recipe with the grown size finds these problems, too
     const auto recipe = config::read<train::Recipe>(document_of(point, "point"), ignored);
     const auto [key, size] = growing_size(c.scaling, recipe);
     add_override(point, cat(key, "=", size * times), "scaling");

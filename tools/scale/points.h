@@ -18,7 +18,7 @@ struct Point {
   std::string name;  // name of its folder, such as "ranks-4_ep-2"
   int64_t ranks = 1;
   std::vector<std::string> values{};        // names of the values, in the order of ExperimentConfig::vary
-  std::vector<std::string> overrides{};     // overrides of the recipe, without those of a single run
+  std::vector<std::string> overrides{};     // overrides of the recipe, without the overrides of a single run
   std::string cluster{};                    // path of the cluster file; empty: none
   std::vector<std::string> cluster_set{};   // overrides of the cluster file
   std::string launcher{};                   // launcher given by the experiment; empty: the default
@@ -35,7 +35,7 @@ std::vector<Point> points_of(Experiment& experiment);
 /// not change.
 std::string with_variables(const std::string& text, const std::map<std::string, std::string>& values);
 
-/// Returns the overrides of a point's run: those of the point, the number of steps, and the run directory.
+/// Returns the overrides of a point's run: the overrides of the point, the number of steps, and the run directory.
 std::vector<std::string> overrides_of_run(const ExperimentConfig& config, const Point& point,
                                           const std::string& run_dir);
 

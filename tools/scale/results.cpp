@@ -24,7 +24,7 @@ std::string csv_cell(const std::optional<double>& value) { return value ? csv_ce
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
-// Returns a text with '|' and newlines replaced, which would end a cell of a Markdown table.
+// Replaces '|' and newlines, which would end a cell of a Markdown table.
 std::string markdown_cell(std::string_view text) {
   std::string out;
   for (const char c : text)
@@ -40,7 +40,7 @@ double at_or_zero(const std::map<std::string, double>& values, const std::string
   return found == values.end() ? 0 : found->second;
 }
 
-// Cells of a measured row, in the order of measured_columns().
+// Returns the cells of a measured row, in the order of measured_columns().
 std::vector<std::string> measured_cells(const ResultRow& row, const std::vector<std::string>& classes) {
   const PointMeasurement& m = *row.measured;
   std::vector<std::string> out{std::to_string(m.runs),
@@ -134,7 +134,7 @@ double Losses::total() const {
 }
 
 Losses losses_of(const PointMeasurement& point, const PointMeasurement& first, double growth) {
-  const double share = point.work / first.work / growth;  // work of a rank, relative to that of the first point
+  const double share = point.work / first.work / growth;  // work of a rank, relative to the first point
   Losses losses{.ideal = first.step_seconds * share,
                 .work = point.parts.work - first.parts.work * share,
                 .imbalance = point.parts.imbalance - first.parts.imbalance * share};

@@ -130,7 +130,7 @@ Room room_here() {
   Room room{.kind = Room::Kind::cores,
             .places = cores_of(own_processors(), "/sys/devices/system/cpu"),
             .memory_bytes = train::available_memory_bytes()};
-  const int64_t most = cores_here();  // a control group may allow less
+  const int64_t most = cores_here();  // a control group may allow fewer cores
   if (most < std::ssize(room.places)) room.places.erase(room.places.begin() + most, room.places.end());
   return room;
 }

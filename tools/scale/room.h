@@ -38,8 +38,8 @@ int64_t shared_cores(const Point& point, int64_t cores);
 /// Returns the number of places that a run of the point takes.
 int64_t places_of(const LoadedPoint& point, Room::Kind kind);
 
-/// Returns the reason why at_once runs of these points cannot execute at the same time, as the end of a sentence about
-/// the key at_once; empty if there is none. Cores and nodes must suffice for two runs, and memory for at_once runs.
+/// Returns the reason why at_once runs of these points cannot execute at the same time; empty if they can. The text is
+/// the end of a sentence about the key at_once. Cores and nodes must suffice for two runs, and memory for at_once runs.
 /// Runs must not share cores, GPUs, memory that they need, or links of a node.
 std::string problem_of_room(const ExperimentConfig& config, const std::vector<LoadedPoint>& points,
                             const std::vector<PointForecast>& forecasts, const Room& room);
@@ -59,8 +59,9 @@ class Places {
   std::set<size_t> free_;  // indices
 };
 
-/// Returns the words of a command that starts the ranks of a point if no other run executes: the point's launcher or,
-/// if that is empty, mpirun without binding to cores, or srun on the nodes that the point needs.
+/// Returns the words of a command that starts the ranks of a point if no other run executes. The command is the point's
+/// launcher. If the launcher is empty, the command is mpirun without binding to cores, or srun on the nodes that the
+/// point needs.
 std::vector<std::string> launcher_alone(const Point& point);
 /// Returns the words of a command that starts `ranks` ranks on these places only.
 std::vector<std::string> launcher_on(Room::Kind kind, const std::vector<std::string>& places, int64_t ranks);

@@ -97,7 +97,7 @@ ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vect
   }
   if (exclusive) take_lock();
   if (!fs::exists(file, error)) base::write_file(file, contents);
-  require_same(file, contents);  // another process may have written it
+  require_same(file, contents);  // another process may have written the file
   require_own_runs();
 }
 

@@ -53,7 +53,7 @@ class ExperimentFolder {
   /// Opens the folder of the experiment, or creates it. Throws Error(usage) that names the folder or file if the folder
   /// has other contents: other files, an incomplete file, another experiment, or runs that the experiment did not
   /// start. `experiment` and `points` must outlive the object. If the folder is `exclusive`, holds a lock that excludes
-  /// other exclusive objects of the folder. Throws Error(usage) if another process holds it.
+  /// other exclusive objects of the folder. Throws Error(usage) if another process holds this lock.
   ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points, bool exclusive = false);
 
   std::string run_dir(const Execution& run) const { return base_of(run); }
@@ -84,8 +84,8 @@ class ExperimentFolder {
   std::optional<io::FileLock> lock_{};
 };
 
-/// Returns the ascending indices in `order` of the runs that are not finished: of all runs if there is no folder of the
-/// experiment yet. Throws like ExperimentFolder.
+/// Returns the ascending indices in `order` of the runs that are not finished. If the experiment has no folder yet,
+/// returns the indices of all runs. Throws like ExperimentFolder.
 std::vector<int64_t> unfinished_runs(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                                      const std::vector<Execution>& order);
 

@@ -25,7 +25,7 @@ bool is_lowest_of_node(const comm::ProcessGroup& world) {
 
 std::string rank_has(const comm::ProcessGroup& world) { return cat("rank ", world.rank(), " has "); }
 
-// Compares the datasets of this rank, and its number of held-out sequences, with those of rank 0. Collective.
+// Compares the datasets of this rank, and its number of held-out sequences, with rank 0. Collective.
 Failure difference(const data::TrainingData& data, const comm::ProcessGroup& world) {
   constexpr size_t digest_length = 32;  // of Digest::to_string()
   constexpr std::string_view remedy = "; copy the same files to all nodes";

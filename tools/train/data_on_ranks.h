@@ -10,7 +10,7 @@
 namespace hexad::train {
 
 /// Opens the data of the recipe on all ranks. Under `data.check: everything`, only the lowest rank of each node reads
-/// the whole files, and reports its progress to `work`; the other ranks check only the structure of the files. If any
+/// the whole files, and reports its progress to `work`. The other ranks check only the structure of the files. If any
 /// rank fails, all ranks throw like data::open_training_data(). Throws Error(data) on all ranks if two ranks have
 /// different datasets or numbers of held-out sequences, because their nodes have different copies. The weights of a
 /// mixture apply from `mixture_start` on. Collective.

@@ -49,7 +49,8 @@ void ExpertDuel::end_step(TrainingState& state) {
   if (!mine.failure.empty()) directory_.warn(cat("schedule.moe.fused: ", mine.failure));
   device::DeviceContext& context = state.instance.context;
   const auto most = [&](double value) { return world_.group().all_reduce_value(value, comm::Reduce::max, context); };
-  // The score of all ranks has the maximum of each number, so each time is that of its slowest rank.
+  // The common score has the maximum of each number over all ranks. Each time is therefore the time of the slowest
+  // rank.
   const kernels::DuelScore all{.contests = static_cast<int64_t>(most(static_cast<double>(mine.contests))),
                                .plain_seconds = most(mine.plain_seconds),
                                .candidate_seconds = most(mine.candidate_seconds),

@@ -19,17 +19,18 @@ class ExpertDuel {
 
   /// Takes the decision `saved` of a checkpoint (Progress::fused), if it is for this device. Otherwise runs `prove` on
   /// every rank. If `prove` is empty, or returns a reason on any rank, the plain kernels win. Construct the object
-  /// before this rank opens its device and before NCCL connects ranks, because the other process needs free GPU memory,
-  /// and its hang must not block a GPU that other ranks wait for. Requires wanted(). Collective.
+  /// before this rank opens its device, because the other process needs free GPU memory. Construct it before NCCL
+  /// connects ranks, because a hang of the other process must not block a GPU for which other ranks wait. Requires
+  /// wanted(). Collective.
   ExpertDuel(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory,
              const ProveFused& prove, const std::string& saved);
   ExpertDuel(const ExpertDuel&) = delete;
   ExpertDuel& operator=(const ExpertDuel&) = delete;
 
-  /// Makes the model's MoE layers compute as this object decides. This object must outlive their passes. If the
-  /// decision is already taken, stores it in the progress.
+  /// Makes the model's MoE layers compute as this object decides. This object must outlive the passes of these layers.
+  /// If the decision is already taken, stores it in the progress.
   void enter(TrainingState& state);
-  /// Call it after each step. After the first one, decides, stores the decision in the progress, and logs it. The
+  /// Decides after the first step, stores the decision in the progress, and logs it. Call it after each step. The
   /// candidate wins if it was right on all ranks, and at least 1% faster than the plain kernels, each on its slowest
   /// rank. Does nothing if the decision is already taken. Collective.
   void end_step(TrainingState& state);

@@ -42,9 +42,9 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
                                     const data::TrainingData& data, const comm::World& world,
                                     const TrainingDirectory& directory, TrainingState& state);
 
-/// Writes recipe.yaml, and opens metrics.jsonl, tensorboard/ and the progress line. Only rank 0 calls it. If another
-/// job has started in the directory since, throws Error(usage) and changes nothing. The same holds for each later write
-/// to metrics.jsonl and tensorboard/.
+/// Writes recipe.yaml, and opens metrics.jsonl, tensorboard/ and the progress line. Only rank 0 calls it. Throws
+/// Error(usage) and changes nothing if another job has started in the directory since. Each later write to
+/// metrics.jsonl and tensorboard/ checks this again.
 telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory);
 
 }  // namespace hexad::train

@@ -107,7 +107,8 @@ ExitCode StageTrainer::train() {
     observers_->begin_step(step);
     const StepResult result = state_->train_step.run(*data_.train, state_->progress, lr);
     const bool last = step == last_step_;
-    // Only another step can hide the gathers of new weights. Otherwise, they belong to this step's time and bytes.
+    // Only another step can hide the gathers of new weights. If no step follows immediately, the gathers count in this
+    // step's time and bytes.
     if (last || is_due(step, recipe_.train.eval_every) || is_due(step, recipe_.checkpoint.every) ||
         is_due(step, recipe_.distributed.replica_check_every))
       complete_weights();
@@ -201,8 +202,8 @@ void StageTrainer::save(SaveFailure on_failure) {
     patience_.saved(phase.seconds);
     record_data();
   } catch (const Error& e) {
-    // After an error of another kind than a failed write, the run cannot go on: another job has taken the directory
-    // (usage), or a rank has ended (communication, peer_lost).
+    // The run can continue only after a failed write. After other errors, another job has taken the directory (usage),
+    // or a rank has ended (communication, peer_lost).
     if (on_failure == SaveFailure::stop || (e.code() != ExitCode::resource && e.code() != ExitCode::data)) throw;
     directory_.warn(e.what());
   }

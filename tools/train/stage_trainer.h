@@ -43,8 +43,8 @@ class StageTrainer {
   /// the stage's first step. Collective.
   StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> checkpoint);
 
-  /// Trains to the last step of the stage. Returns done, or preempted if a signal ended the run, whose trained steps
-  /// are then saved. Otherwise throws Error.
+  /// Trains to the last step of the stage. Returns `done`, or `preempted` if a signal ended the run. A preempted run
+  /// has saved its trained steps. Otherwise throws Error.
   ExitCode run();
 
   /// True if no stage follows.
@@ -96,7 +96,7 @@ class StageTrainer {
   const int64_t last_step_;
   Checkpointer checkpoints_;
   data::TrainingData data_;
-  std::unique_ptr<ExpertDuel> expert_duel_;  // null unless ExpertDuel::wanted(); before the state, whose layers use it
+  std::unique_ptr<ExpertDuel> expert_duel_;  // null unless ExpertDuel::wanted(); outlives state_, whose layers use it
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<StepObservers> observers_;
   RunStart start_;

@@ -16,8 +16,9 @@ namespace hexad::train {
 /// Times each step and computes its metrics.
 class StepMeter {
  public:
-  /// `flops_per_token` covers forward and backward. `warn` receives warnings about slow ranks and about a rise of the
-  /// peak. All references must outlive the meter. Make the meter before the first step that it measures.
+  /// Makes a meter. Must be called before the first step that the meter measures. `flops_per_token` covers forward and
+  /// backward. `warn` receives warnings about slow ranks and about a rise of the peak. All references must outlive the
+  /// meter.
   StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
             double flops_per_token, std::function<void(const std::string&)> warn);
 
@@ -44,7 +45,7 @@ class StepMeter {
   RankClock clock_;
   const double flops_per_token_;
   double reported_peak_ = 0;     // peak FLOP/s used for the metrics so far
-  const int64_t started_after_;  // last step before those that this meter measures
+  const int64_t started_after_;  // last step before the measured steps
 };
 
 }  // namespace hexad::train

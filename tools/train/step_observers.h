@@ -26,8 +26,8 @@ class SkippedSteps {
 /// Calls the observers at each step, in the same order on all ranks, because most observers communicate.
 class StepObservers {
  public:
-  /// If `make_adviser` is empty, the run uses the recipe's schedule unchanged. `skipped` holds the count of earlier
-  /// stages. All references must outlive the observers. Collective.
+  /// Makes the observers of a stage. If `make_adviser` is empty, the run uses the recipe's schedule unchanged.
+  /// `skipped` holds the count of earlier stages. All references must outlive the observers. Collective.
   StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,
                 const TrainingDirectory& directory, SkippedSteps& skipped, std::unique_ptr<StepMeter> meter,
                 const MakeAdviser& make_adviser);

@@ -10,8 +10,8 @@ namespace hexad::train {
 
 /// Model, optimizer, step and progress of a run on this rank.
 struct TrainingState {
-  /// On rank 0, `say` (may be empty) receives up to two lines: how device tensors are sent between ranks, and the
-  /// memory of NCCL communicators.
+  /// Makes a model with initial weights and its optimizer. On rank 0, `say` (may be empty) receives up to two lines:
+  /// how device tensors are sent between ranks, and the memory of NCCL communicators.
   TrainingState(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 const std::function<void(const std::string&)>& say)
       : instance(recipe, extensions, world, say),

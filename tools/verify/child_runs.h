@@ -10,14 +10,14 @@
 namespace hexad::verify {
 
 /// Runs layouts in child processes. On the CPU, each run has its own child. A GPU takes long to open, and a process
-/// that has used it cannot fork. Therefore, on other devices, one child runs many layouts, until a run ends with an
-/// error or a layout needs an oracle that the child does not have. Then a new child is forked. The parent process must
-/// never use the GPU, and must have only one thread.
+/// that has used it cannot fork. Therefore, on other devices, one child runs many layouts. A new child is forked if a
+/// run ends with an error, or if a layout needs an oracle that the child does not have. The parent process must never
+/// use the GPU, and must have only one thread.
 class ChildRuns {
  public:
   using OracleOf = std::function<const Oracle&(const Variant&)>;
 
-  /// `subject` and `sabotage` must outlive this object.
+  /// Keeps references to `subject` and `sabotage`, which must outlive this object.
   ChildRuns(const Subject& subject, OracleOf oracle_of, ThreadRuns how, const Sabotage& sabotage = plain());
 
   Outcome run(const Variant& variant);

@@ -203,7 +203,7 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
   const auto& split = recipe_.schedule.pipeline.split;
   if (!split.empty() && variant.mesh[Axis::pp] != recipe_.parallel.pp)
     overrides.push_back("schedule.pipeline.split=[]");
-  // Saves time by skipping plain overrides, which plain_ already has, because thousands of layouts are checked.
+  // Skips plain overrides, because plain_ already has them. This saves time if thousands of layouts are checked.
   const std::vector<std::string> plain = Variant().overrides();
   std::erase_if(overrides, [&](const std::string& o) { return std::count(plain.begin(), plain.end(), o) > 0; });
   config::Document document = plain_;
@@ -278,7 +278,8 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.extensions());
-  // The oracle rounds rows with the reference kernels, so that other kernels are compared with these.
+  // The oracle rounds rows with the reference kernels, so that the kernels of a run are compared with the reference
+  // kernels.
   for (const auto& [index, layer] : run.instance.model.moe_layers())
     layer->send_rows_with(&kernels::reference_table.wire);
   Variant own;

@@ -49,7 +49,7 @@ class Subject {
   const std::string& source_text() const { return source_text_; }
   int steps() const { return steps_; }
   /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used. If batch.micro is
-  /// above 1, they do not fill the last pass, which tests padding.
+  /// above 1, these sequences do not fill the last micro-batch, which tests padding.
   const data::Source& heldout() const { return *heldout_; }
   /// Returns invented lengths of each id's text, in bytes. Some are 0.
   std::vector<int32_t> bytes_per_id() const;
@@ -83,8 +83,8 @@ struct Oracle {
   layers::RoutingLog routing;      // set if may_differ_by_rounding(), otherwise empty
   // Set only for an eventful kind:
   std::string start{};  // checkpoint with the initial weights
-  // Names of the tensors that are made not finite in the first step: the weights of `ruined` in runs of the training
-  // loop of `hexad train`, and the gradient of `ruined_gradient` in other runs.
+  // Names of the tensors that are made not finite in the first step. Runs of the training loop of `hexad train` change
+  // a weight of `ruined`. Other runs change the gradient of `ruined_gradient`.
   std::string ruined{};
   std::string ruined_gradient{};
 };
@@ -92,8 +92,8 @@ struct Oracle {
 /// them may write.
 enum class Saves : uint8_t { no, yes };
 /// Computes the oracle of subject `kind`. `start` is a checkpoint with the initial weights of an eventful kind. Throws
-/// Error(numeric) with the name of the loss or tensor if the oracle itself is not finite. Other errors are those of
-/// training; their messages begin by saying that the oracle failed.
+/// Error(numeric) with the name of the loss or tensor if the oracle itself is not finite. Other errors come from
+/// training. The messages say first that the oracle failed.
 Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
                       const std::string& start = {});
 /// Loads the oracle's initial weights if the run is eventful. Does nothing otherwise. Called before the first step.

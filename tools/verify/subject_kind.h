@@ -48,8 +48,9 @@ struct SubjectKind {
 /// - latent: latent attention, with sizes that ranks cannot divide evenly
 /// - sparse_mixer: the router of Phi-3.5-MoE
 /// - expert_choice: an encoder whose experts choose tokens
-/// - llama4: chunks of attention, blocks without rotary positions, a temperature of their queries, and norms of queries
-///   and keys without gains; with experts, also a routing weight that multiplies the input of a token's only expert
+/// - llama4: chunks of attention, blocks without rotary positions, a temperature of the queries in these blocks, and
+///   norms of queries and keys without gains; with experts, also a routing weight that multiplies the input of a
+///   token's only expert
 /// - delta_net: alternating blocks with delta nets and gated attention, and zero-centred norms
 /// - prediction: prediction blocks
 /// - aux_global_batch: the auxiliary loss covers the global batch
@@ -67,8 +68,8 @@ struct SubjectKind {
 std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.
 const SubjectKind& subject_kind(std::string_view name);
-/// Returns the overrides of `kind` for its runs and its oracle. If the recipe sends rows in fp8, these include changes
-/// that prevent rounding from flipping a decision. If any of them changes a key of `model`, these also clear
+/// Returns the overrides of `kind` for its runs and its oracle. If the recipe sends rows in fp8, the overrides also
+/// prevent rounding from flipping a decision. If an override changes a key of `model`, the overrides also clear
 /// optim.freeze and optim.muon_except.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 

@@ -80,7 +80,7 @@ struct Comparison {
 /// Collects one rank's differences. Each rank compares all tensors that it holds, including replicas.
 class Comparer {
  public:
-  /// A tensor's unit is at least `least_unit` times Whole::typical.
+  /// Makes a comparer for which the unit of a tensor is at least `least_unit` times Whole::typical.
   explicit Comparer(double tolerance, Measure measure = Measure::largest, double least_unit = 0)
       : tolerance_(tolerance), measure_(measure), least_unit_(least_unit) {}
 

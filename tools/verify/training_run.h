@@ -24,7 +24,8 @@ using train::TrainStep;
 /// One rank's part of a training run.
 class TrainingRun {
  public:
-  /// `world` must outlive the run. Throws the same errors as `hexad train`. Collective.
+  /// Makes a run before its first step. `world` must outlive the run. Throws the same errors as `hexad train`.
+  /// Collective.
   TrainingRun(const Recipe& recipe, const comm::ProcessGroup& world, const Extensions& extensions = {});
 
   /// Runs the next step, at the learning rate of the recipe's schedule. Collective.
@@ -33,7 +34,7 @@ class TrainingRun {
   /// be another step, a pass that uses all weights, or held_weights().
   StepResult step_ahead(const data::Source& source);
 
-  /// Returns the pieces of weights or gradients that this rank holds. Gradients are those of the last step, after
+  /// Returns the pieces of weights or gradients that this rank holds. Gradients are taken from the last step, after
   /// reduction and before clipping.
   std::vector<Piece> held_weights() const;
   std::vector<Piece> held_gradients() const;

@@ -30,8 +30,8 @@ struct MeshSizes {
 std::vector<MeshSizes> meshes_of(int world);
 
 /// Returns the simulated node of each of `world` ranks that are threads. If `world` is a power of two, the ranks are
-/// divided evenly between two nodes, because every group is then either within one node or also divided evenly.
-/// Otherwise, all ranks are on one node.
+/// divided evenly between two nodes. Every group is then either within one node or also divided evenly. Otherwise, all
+/// ranks are on one node.
 std::vector<int> nodes_of_threads(int world);
 
 /// A setting with several values. The first value is the plain value.
@@ -48,7 +48,7 @@ struct Option {
 /// - sp, zero, pipeline, cp_kind, expansion, order, recompute, bucket_bytes and worker_lanes.
 /// - overlap: overlap of two micro-batches.
 /// - The choices of schedule.moe that are marked as varied in layers/moe/schedule/moe_choices.h.
-/// - window: rows are exchanged through windows (ep::AllToAll::window), where all ep groups are on one node each.
+/// - window: rows are exchanged through windows (ep::AllToAll::window), if each ep group is on one node.
 /// - moe: division, overlap and order of the MoE layer's work, as in the recipe or different.
 /// - memory_reuse: all values without a memory limit, s1 and s4 also with a limit.
 /// - offload: offload of optimizer states.

@@ -35,7 +35,8 @@ DeltaGates delta_gates(Tape& tape, const Value& decay, const Value& write, Param
         const Tensor dlog_decay = gradient_of(0), dstrength = gradient_of(1);
         const Tensor ddecay = Tensor::like(decay_logits), dwrite = Tensor::like(write_logits);
         const Tensor rates = sums(), shifts = sums();
-        // Holds in the reverse order of forward, because backward needs the weight buckets in this order.
+        // Holds the weights in the reverse order of forward, because backward needs the weight buckets in reverse
+        // order.
         const HeldWeight shift_again = shift.hold(b.stream), rate_again = log_rate.hold(b.stream);
         k.delta_gate.backward(b.stream, {ddecay, dwrite, rates, shifts}, dlog_decay, dstrength,
                               {decay_logits, write_logits, rate_again.on(b.stream), shift_again.on(b.stream)});

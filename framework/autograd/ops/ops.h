@@ -1,5 +1,5 @@
-// Declarations of the differentiable ops of this folder. The files that implement the ops of a section are named in its
-// heading. Shapes use the legend of kernel_operands.h.
+// Declarations of the differentiable ops of this folder. The heading of each section names the files that implement its
+// ops. Shapes use the legend of kernel_operands.h.
 #pragma once
 
 #include <optional>
@@ -143,16 +143,16 @@ Value sparse_mixer_weights(Tape& tape, const Value& logits, const Tensor& ids, d
 /// (-1).
 Value chosen_scores(Tape& tape, const Value& scores, const Tensor& ids);
 /// Factors of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
-/// `total` is undefined. The gradient is that of weight * loss, without `share`. If several ranks compute the same
-/// loss, each adds only its share of the value but computes the whole gradient.
+/// `total` is undefined. Backward computes the gradient of weight * loss, without `share`. If several ranks compute the
+/// same loss, each rank adds only its share of the value but computes the whole gradient.
 struct LossUse {
   double weight = 1, share = 1;
   Tensor total{};
 };
 /// Returns the load-balancing loss (Shazeer 2017; Fedus 2021, eq. 4), the mean over S scopes, as a scalar [1] in the
 /// accumulator dtype. `use` scales it. The loss of one scope is E sum_e f_e P_e. f_e is the fraction of assignments
-/// that go to expert e, a constant from `fractions`. P_e is the mean over the valid tokens of the scope of the scores
-/// for expert e, normalised so that the scores of a token sum to one.
+/// that go to expert e, a constant from `fractions`. P_e is the mean score of expert e over the valid tokens of the
+/// scope. The scores of each token are first normalised so that they sum to one.
 ///
 /// segment[T] (i32) is the scope of each token; -1: the token is not valid. If `segment` is undefined, all tokens are
 /// in scope 0. fractions[S, E] is in the accumulator dtype. tokens_in_scope[S] is the number of valid tokens of all
@@ -163,7 +163,8 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
                           const std::vector<int64_t>& tokens_in_scope = {}, const LossUse& use = {});
 /// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), a scalar [1] in the accumulator
 /// dtype. `use` scales it. `segment` is as in load_balancing_loss(). `valid_tokens` is the number of valid tokens of
-/// all ranks that share the mean. If it is empty, the host counts them as load_balancing_loss() does.
+/// all ranks that share the mean. If `valid_tokens` is empty, the host counts this rank's valid tokens, as in
+/// load_balancing_loss().
 Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {},
                     const LossUse& use = {});
 

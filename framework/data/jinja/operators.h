@@ -9,7 +9,7 @@
 namespace hexad::data::jinja {
 
 /// Returns object.name: the member of a message, data, a namespace or a loop; undefined if there is none. Throws
-/// Error(data) if `object` is undefined, for a member of a loop that is not supported, or if `object` is a message or
+/// Error(data) if `object` is undefined, if `name` is an unsupported member of a loop, or if `object` is a message or
 /// data and `name` is a method of Python's dictionaries.
 Value member(const Value& object, const std::string& name, const Site& site);
 /// Returns object[key]: the member of an object, the item of a list, or the character of a text. Undefined if there is

@@ -19,7 +19,7 @@ class Scopes {
  public:
   Scopes() : scopes_(1) {}
 
-  /// True if the innermost scope is the outermost one.
+  /// True if there is only the outermost scope.
   bool outermost() const { return scopes_.size() == 1; }
   /// Returns the number of variables of the outermost scope.
   int64_t variables() const { return std::ssize(scopes_.front()); }

@@ -77,12 +77,13 @@ struct Token {
   int line;
 };
 
-/// Divides the source of a template into tokens. White space around marks is removed as `transformers` does, whose
-/// settings of Jinja are trim_blocks and lstrip_blocks. Throws Error(data) that names `path` and the line.
+/// Divides the source of a template into tokens. White space around marks is removed as in `transformers`, which sets
+/// trim_blocks and lstrip_blocks of Jinja. Throws Error(data) that names `path` and the line.
 std::vector<Token> tokens_of(std::string_view source, const std::string& path);
 
 /// Returns the statements of a template. Throws Error(data) that names `path` if the source is too long. Throws
-/// Error(data) that names `path` and the line if a part is not supported; for a tag, it lists the supported ones.
+/// Error(data) that names `path` and the line if a part is not supported. For an unsupported tag, the message lists the
+/// supported tags.
 std::vector<Statement> parse(std::string_view source, const std::string& path);
 
 }  // namespace hexad::data::jinja

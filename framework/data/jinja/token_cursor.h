@@ -29,7 +29,7 @@ class TokenCursor {
     TokenCursor& cursor_;
   };
 
-  /// The last token is of kind `end`. `path` must outlive this object.
+  /// Starts at the first token. The last token must be of kind `end`. `path` must outlive this object.
   TokenCursor(std::vector<Token> tokens, const std::string& path) : tokens_(std::move(tokens)), path_(path) {}
 
   const std::string& path() const { return path_; }

@@ -12,7 +12,7 @@
 namespace hexad::data {
 namespace {
 
-// Names the bytes without an id; empty if all have one.
+// Returns a text that names the bytes without an id; empty if every byte has an id.
 std::string without_ids(const ByteIds& ids) {
   constexpr int most_named = 8;
   std::string named;
@@ -91,7 +91,7 @@ class CharacterBpe final : public TextModel {
     if (const auto whole = parts_.bpe.whole_pieces.find(piece); whole != parts_.bpe.whole_pieces.end())
       return ids.push_back(whole->second);
     std::vector<int32_t> symbols;
-    bool unknown = false;  // true: an unknown id is pending; as in the reference library, it follows the bytes after it
+    bool unknown = false;  // true: an unknown id is pending; as in the reference library, later byte ids precede it
     const auto end_unknown = [&] {
       if (unknown && parts_.bpe.unknown >= 0) symbols.push_back(parts_.bpe.unknown);
       unknown = false;

@@ -12,8 +12,8 @@ namespace hexad::data {
 /// Changes a text in place. The text is valid UTF-8 before and after the call. Thread-safe.
 using Normalizer = std::function<void(std::string& text)>;
 
-/// Reads the normalizer of a tokenizer.json. A normalizer of type Sequence becomes several. Throws Error(data) that
-/// names the type if it is not supported.
+/// Reads the normalizer of a tokenizer.json. A normalizer of type Sequence becomes several normalizers. Throws
+/// Error(data) that names the type if it is not supported.
 std::vector<Normalizer> read_normalizers(const JsonField& json, int depth = 0);
 
 /// Returns the normalizer of a Unicode normal form: "NFC", "NFD", "NFKC" or "NFKD".

@@ -49,7 +49,7 @@ class Pipeline final : public ImportedTokenizer {
     set_names(std::move(request));
     std::vector<AddedToken> original, normalized;
     for (AddedToken& token : parts_.added) {
-      // These tokens are special, so that a text cannot end a document or begin another one.
+      // These tokens are special, so that a text cannot end a document or begin another document.
       token.special = token.special || token.id == end_of_document() || token.id == beginning_of_document();
       if (token.normalized) normalize(token.text);
       (token.normalized ? normalized : original).push_back(std::move(token));
@@ -129,7 +129,7 @@ class Pipeline final : public ImportedTokenizer {
         },
         [&](int32_t id) { call.ids.push_back(id); });
   }
-  // True if only some bytes of the text are trusted, and if these contain special tokens that are searched in a
+  // True if only some bytes of the text are trusted, and these bytes contain special tokens that are searched in a
   // normalized text.
   bool marks_have_special(std::string_view part, const ByteRanges& trusted) const {
     if (parts_.normalizers.empty() || !normalized_.have_special() || trusted.contains(0, part.size())) return false;

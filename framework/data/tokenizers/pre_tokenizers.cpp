@@ -106,7 +106,7 @@ SplitBehavior behavior_of(const JsonField& json, std::string_view otherwise) {
                         "', expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
-// Collects the steps of a pre-tokenizer. A pre-tokenizer of type Sequence has several.
+// Collects the steps of a pre-tokenizer. A pre-tokenizer of type Sequence has several steps.
 class StepReader {
  public:
   void read(const JsonField& json, int depth) {

@@ -34,7 +34,7 @@ class PreTokenizer {
   virtual void split(const Piece& piece, PieceList& out) const = 0;
 };
 
-/// Treatment of the matches of a pattern. The names are those of tokenizer.json.
+/// Treatment of the matches of a pattern. The names are the same as in tokenizer.json.
 enum class SplitBehavior : uint8_t { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
 struct RegexSplit {
@@ -45,7 +45,7 @@ std::unique_ptr<PreTokenizer> make_regex_split(Regex regex, RegexSplit options =
 
 struct PreTokenizers {
   std::vector<std::unique_ptr<PreTokenizer>> steps;
-  bool byte_level = false;  // true: the model's symbols are bytes; a tokenizer.json has them in the byte alphabet
+  bool byte_level = false;  // true: the model's symbols are bytes, written in the byte alphabet in a tokenizer.json
 
   /// Divides `text`, which must outlive the result. `first` is true if `text` is the beginning of the whole text.
   PieceList split(std::string_view text, bool first) const;

@@ -188,7 +188,7 @@ class Translation {
     if (c == '[') return posix_class(i);
     if (c == next && (c == '&' || c == '~' || c == '-')) refuse("a set operation in a class");
   }
-  // Refuses a class such as [:alpha:], because its end would be taken for the end of the enclosing class.
+  // Refuses a class such as [:alpha:], because its end would be read as the end of the enclosing class.
   void posix_class(size_t i) const {
     if (pattern_.find(":]", i) != pattern_.npos) refuse("a named class such as [:alpha:]");
   }

@@ -89,8 +89,8 @@ class SentencePiece final : public ImportedTokenizer {
                           .strip_right = false});
     return AddedTokens(std::move(tokens));
   }
-  // Appends the ids of a word part by part. The library inserts a space before each text, which only the first part
-  // has: `words` caches parts with this space, and `parts` those without it.
+  // Appends the ids of a word part by part. The library inserts a space before each text, but in a word only the first
+  // part has this space. `words` caches parts with the space, and `parts` caches parts without it.
   void append_parts(std::string_view word, PieceCache& words, PieceCache& parts, std::vector<int32_t>& ids) const {
     pairs_->for_each_part(word, [&](std::string_view part, bool is_first) {
       if (is_first && part.size() == word.size()) return append(word, ids);
@@ -115,7 +115,7 @@ class SentencePiece final : public ImportedTokenizer {
       for (int b = 0; b < 256; ++b)
         if (fallback_name(static_cast<unsigned char>(b)) == text) return std::string(1, static_cast<char>(b));
     }
-    if (processor_.IsUnknown(id)) return " \xe2\x81\x87 ";  // the text to which SentencePiece decodes it
+    if (processor_.IsUnknown(id)) return " \xe2\x81\x87 ";  // the text to which SentencePiece decodes an unknown id
     replace_all(text, metaspace, " ");
     return text;
   }

@@ -17,8 +17,8 @@ namespace hexad::data {
 class CharacterPairs {
  public:
   /// Reads the pairs from the contents of a SentencePiece file for which words_are_independent(). Returns nullopt if
-  /// parts are not known to be independent: if the model has no byte_fallback, and therefore writes several unknown
-  /// characters as one token, if a token contains `separator`, or if a token is not UTF-8.
+  /// parts are not known to be independent. This is the case if the model has no byte_fallback, because several unknown
+  /// characters then become one token. It is also the case if a token contains `separator` or is not UTF-8.
   static std::optional<CharacterPairs> of_model(std::string_view model);
 
   /// Character that is written between the space that the library inserts and a part. No token contains it, so the part
@@ -47,12 +47,12 @@ class CharacterPairs {
   CharacterPairs() : pairs_(slots) {}
   /// Adds the pairs of a token. Returns false if the token is not UTF-8.
   bool add(std::string_view token);
-  /// Returns false only if no token contains the two characters next to each other. An empty string represents a byte
-  /// that is not UTF-8.
+  /// True if a token may contain the two characters next to each other. An empty string represents a byte that is not
+  /// UTF-8.
   bool may_be_joined(std::string_view first, std::string_view second) const;
 
-  // A pair sets the element at its hash. Another pair with the same hash is then not divided, which costs time but does
-  // not change the ids.
+  // A pair sets the element at its hash. Another pair with the same hash then counts as a pair, too, which costs time
+  // but does not change the ids.
   static constexpr int slot_bits = 20;
   static constexpr size_t slots = size_t{1} << slot_bits;
   static size_t slot_of(std::string_view first, std::string_view second);

@@ -46,7 +46,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   /// and no Handle existed during or since that call; otherwise it is a new mark.
   std::shared_ptr<const DeviceMark> record();
   /// Returns a new mark that also records the time at which the queue passes it. The first call blocks the host until
-  /// all work of the queue is done; later, a call blocks in this way if the last blocking call was more than 16 s ago.
+  /// all work of the queue is done; a later call blocks in this way if the last blocking call was more than 16 s ago.
   std::shared_ptr<const DeviceMark> record_timed();
   /// Makes later work of this queue wait for `event`. Blocks the host until the host's part of the event, if any, is
   /// done. A mark of another CUDA queue does not block the host, and a mark of this queue has no effect. A mark of
@@ -60,7 +60,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   class Mark;
   class Clock;
   /// Pool of unused events of one kind. Events are reused, because creating an event costs several times as much as
-  /// recording one.
+  /// recording an event.
   using Unused = std::vector<cudaEvent_t>;
   std::shared_ptr<const Mark> record_locked(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock);
 

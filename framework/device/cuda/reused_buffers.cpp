@@ -53,8 +53,8 @@ ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
 ReusedBuffers::Taken ReusedBuffers::fresh(int64_t size) { return {memory_->allocate(size), size}; }
 
 // Obtains a buffer when no more memory can be allocated. Waits for the copies of a released buffer that is large
-// enough. If there is none and memory may be freed (RawMemory::is_kept), frees released buffers after their copies have
-// finished, until a new buffer fits. The result is empty if this fails.
+// enough. If there is none and memory may be freed (see RawMemory::is_kept), frees released buffers after their copies
+// have finished, until a new buffer fits. The result is empty if this fails.
 ReusedBuffers::Taken ReusedBuffers::after_others(int64_t size) {
   const auto release = [](std::vector<Free>& buffers) {
     const Free buffer = std::move(buffers.back());
@@ -89,8 +89,8 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   return {taken.block, [self = shared_from_this(), size = taken.size](std::byte* b) { self->give_back(b, size); }};
 }
 
-// Allocates 16 buffers of each size up to 512 KiB, and 8 MiB of buffers of each larger size, until `bytes` or the
-// memory does not suffice.
+// Allocates 16 buffers of each size up to 512 KiB, and 8 MiB of buffers of each larger size, until another buffer would
+// exceed `bytes` or the available memory.
 void ReusedBuffers::stock(int64_t bytes) {
   constexpr int64_t largest = int64_t{4} << 20, share = int64_t{8} << 20;
   constexpr int64_t fewest = 2, most = 16;

@@ -20,7 +20,7 @@ class Heap {
 
   /// Allocates at least `bytes` bytes and returns their host address; nullptr if no memory is left.
   void* allocate(int64_t bytes);
-  /// Frees the block that begins at `block`. Throws std::logic_error if there is none.
+  /// Frees the block that begins at `block`. Throws std::logic_error if no block begins there.
   void free(void* block);
   /// Announces a launch on `queue` that uses the block containing the address `block`. Null and addresses outside the
   /// heap are ignored. Throws std::logic_error for an address in the heap that is not in a block.

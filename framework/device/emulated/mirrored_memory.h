@@ -7,12 +7,12 @@
 namespace hexad::device::emulated {
 
 /// A range of addresses whose pages are allocated at first use. The host gets addresses in a mapping without access
-/// rights. An access by the host therefore crashes, as at an address of a card. The device adds a constant offset to
-/// reach the second mapping. (A single mapping with changing access rights would not work, because all ranks that are
-/// threads of the process share these rights.)
+/// rights. An access by the host therefore crashes, like an access to a card's address. The device adds a constant
+/// offset to reach the second mapping. (A single mapping with changing access rights would not work, because all ranks
+/// that are threads of the process share these rights.)
 class MirroredMemory {
  public:
-  /// Throws Error(resource) if the system cannot provide a range of this size.
+  /// Maps a range of `bytes` bytes. Throws Error(resource) if the system cannot provide a range of this size.
   explicit MirroredMemory(int64_t bytes);
   ~MirroredMemory();
   MirroredMemory(const MirroredMemory&) = delete;

@@ -11,7 +11,7 @@ namespace hexad::device {
 namespace {
 
 // Sorts `waits` and removes redundant operations: duplicates and, for each lane, all non-communication operations
-// except the last one, because they end in order.
+// except the last. They are redundant because the non-communication operations of a lane end in order.
 void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues) {
   std::ranges::sort(waits, std::greater{});
   waits.erase(std::ranges::unique(waits).begin(), waits.end());
@@ -44,7 +44,8 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   keep_last_of_each_lane(from.waits, issues_);
   Issue issue{family, name, queue(lane), std::move(work), innermost(), from.waits};
   if (has_thread(lane)) {
-    // The issuing thread reaches the lane after its own operations and waits.
+    // The issuing thread appends this operation after its earlier operations and waits. The operation therefore also
+    // waits for them.
     const Queue& issuer = lanes_[base::ordinal(Lane::compute)];
     issue.after.insert(issue.after.end(), issuer.waits.begin(), issuer.waits.end());
     issue.after.insert(issue.after.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(issuer.host_waits),
@@ -67,7 +68,7 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   return number;
 }
 
-// Returns the operations before a mark of mark_of().
+// Returns the operations that precede a mark made by mark_of(lane).
 std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   const Queue& of = lanes_[base::ordinal(queue(lane))];
   // A mark that includes the lane's last communication need not list the operations that this communication follows.
@@ -87,8 +88,8 @@ std::shared_ptr<const IssueMark> IssueLog::mark(int32_t issue) {
   return new_mark({issue});
 }
 
-// While a part is recorded, a mark without operations is also made, so that the part contains the waits for it. In a
-// repetition of the part, there may be operations before the mark.
+// While a part is recorded, makes a mark even if no operation precedes it, so that the part contains the waits for the
+// mark. In a repetition of the part, operations may precede the mark.
 std::shared_ptr<const IssueMark> IssueLog::mark_of(Lane lane) {
   if (part_) record_mark(lane);
   std::vector<int32_t> issues = before_mark(lane);

@@ -26,7 +26,7 @@ class SpanLog;
 struct IssuePart;
 struct RepeatedPart;
 
-/// Matrix product of `rows` rows, divided evenly among `groups` weights of shape outputs x inputs.
+/// Matrix product of `rows` rows. The rows are divided evenly among `groups` weights of shape outputs x inputs.
 struct ProductWork {
   base::Dtype dtype;  // dtype of the operands
   base::GemmPass pass;
@@ -34,7 +34,7 @@ struct ProductWork {
   // Bytes moved in addition to the operands and a result in `dtype`. They are not zero if the result is wider, or if
   // the product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
-  double share = 1;  // share of the threads, or of a card's multiprocessors, that compute it (kernels::ComputeShare)
+  double share = 1;  // share of the threads, or of a card's multiprocessors, for the product (kernels::ComputeShare)
 
   bool operator==(const ProductWork&) const = default;
 
@@ -93,8 +93,8 @@ struct Issue {
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
   // Operations that must end before this operation starts. For each lane, only the last non-communication operation is
-  // listed, because these end in order. For the lane of this operation, it is listed only if this operation is
-  // communication or if the host has waited for it.
+  // listed, because the lane's non-communication operations end in order. The last operation of this operation's own
+  // lane is listed only if this operation is communication, or if the host has waited for that last operation.
   std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
@@ -118,7 +118,7 @@ class IssueMark final : public DeviceMark {
  public:
   IssueMark(IssueLog& log, int64_t number, std::vector<int32_t> issues)
       : log_(log), number_(number), issues_(std::move(issues)) {}
-  /// Returns the number of marks that the log had made before this one.
+  /// Returns the number of marks that the log had made before this mark.
   int64_t number() const { return number_; }
   const std::vector<int32_t>& issues() const { return issues_; }
   bool passed() const override { return true; }
@@ -140,9 +140,9 @@ struct RenamedSpans {
 /// Log of the operations that a rank issues. Not thread-safe.
 class IssueLog {
  public:
-  /// Place where kernels run. computes: on the issuing thread, which is blocked until they end, as on a CPU.
-  /// computes_beside_lanes: the same for Lane::compute, but each other lane has a separate thread. launches: in queues
-  /// of a device.
+  /// Place where kernels run. computes: kernels run on the issuing thread, as on a CPU. The thread is blocked until
+  /// they end. computes_beside_lanes: only the kernels of Lane::compute run on the issuing thread; each other lane has
+  /// a separate thread. launches: kernels run in queues of a device.
   enum class Host : uint8_t { computes, computes_beside_lanes, launches };
 
   explicit IssueLog(Host host) : host_(host) {}
@@ -168,8 +168,8 @@ class IssueLog {
   std::shared_ptr<const IssueMark> mark(int32_t issue);
   /// Returns a mark after the lane's last non-communication operation, and after all operations for which wait() has
   /// made the lane wait since then. If the lane waits for its last communication, leaves out the operations that this
-  /// communication follows. Null if there is no operation, unless a part is being recorded. The log must outlive the
-  /// mark.
+  /// communication follows. Returns null if the mark would follow no operation and no part is being recorded. The log
+  /// must outlive the mark.
   std::shared_ptr<const IssueMark> mark_of(Lane lane);
 
   /// Records later calls (IssuePart::Call) and spans in `part`, until end_part(). `part` must be new. Before
@@ -179,22 +179,23 @@ class IssueLog {
   void end_part();
   /// True if a part is being recorded.
   bool records_part() const { return part_ != nullptr; }
-  /// Records a change of the memory in use in the current part, if it counts memory (IssuePart::counts_memory).
+  /// Records a change of the memory in use in the current part, if this part counts memory (IssuePart::counts_memory).
   void record_memory(MetaAllocator& allocator, const MetaAllocator::Change& change);
   /// Returns a mark after no operation. Waits for this mark are recorded in a part; waits for a null mark are not.
   std::shared_ptr<const IssueMark> mark_of_nothing() { return new_mark({}); }
-  /// Makes call `number` of the program again, and returns the event that this call returns.
+  /// Function that makes call `number` of the program again and returns the event of this call.
   using CallProgram = std::function<Event(size_t number)>;
-  /// Makes the calls of `part` again, with new operations, spans and marks, which another part that is being recorded
-  /// may contain. If `part` waited for a mark of another part, waits for the corresponding mark of that part's
-  /// repetition in `earlier`. Makes the program's calls (InnerCall) through `program`, which may be empty if `part` has
-  /// none. Changes of the memory in use are counted again. Requires IssuePart::repeatable_after().
+  /// Makes the calls of `part` again, with new operations, spans and marks. If another part is being recorded, the new
+  /// calls are recorded in it. If `part` waited for a mark of another part, waits for the corresponding mark of that
+  /// part's repetition in `earlier`. Makes the program's calls (InnerCall) through `program`, which may be empty if
+  /// `part` has none. Changes of the memory in use are counted again. Requires that IssuePart::repeatable_after() is
+  /// true.
   RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {},
                       const RenamedSpans& renamed = {});
 
-  /// Call of the program inside the part that is being recorded. A repetition of the part makes this call again,
-  /// because its calls to the log depend on the state of the program. During the lifetime of the object, no calls are
-  /// recorded in the part.
+  /// Call of the program inside the part that is being recorded. During the lifetime of the object, no calls to the log
+  /// are recorded in the part, because they depend on the state of the program. A repetition of the part makes the
+  /// program's call again instead.
   class InnerCall {
    public:
     explicit InnerCall(IssueLog& log);

@@ -22,7 +22,7 @@ std::string repeated_name(const std::string& name, const RenamedSpans& renamed) 
 }
 
 // Makes the calls of a part to a log again. If a call refers to an operation, a span or a mark of the part, the new
-// call refers to the corresponding one of the repetition.
+// call refers to its counterpart in the repetition.
 class Repetition {
  public:
   Repetition(IssueLog& log, SpanLog* spans, const IssuePart& part, std::span<const RepeatedPart> earlier,
@@ -58,7 +58,7 @@ class Repetition {
   void operator()(const IssuePart::Wait& w) {
     const auto mark = w.program < 0 ? repeated_mark(w.mark)
                                     : std::dynamic_pointer_cast<const IssueMark>(events_[w.program].launched());
-    if (!mark) return;  // there is no operation to wait for
+    if (!mark) return;  // the mark follows no operation, so no wait is necessary
     if (w.of_host)
       log_.wait_on_host(*mark);
     else
@@ -89,7 +89,7 @@ class Repetition {
 }  // namespace
 
 void IssuePart::bind(std::span<const Event> events) {
-  std::map<int64_t, int32_t> call_of;  // by the number of the mark
+  std::map<int64_t, int32_t> call_of;  // number of the program's call, by the number of the mark
   int32_t number = 0;
   for (Call& call : calls) {
     if (std::holds_alternative<ProgramCall>(call)) {

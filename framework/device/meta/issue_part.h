@@ -35,7 +35,7 @@ struct IssuePart {
     int32_t issue;  // index among the operations that the part added; -1: an operation outside the part
     bool operator==(const OperationMark&) const = default;
   };
-  /// Call of the program. The part does not contain the calls to the log that the program makes in it
+  /// Call of the program. The part does not contain the calls to the log that the program makes during this call
   /// (IssueLog::InnerCall).
   struct ProgramCall {
     int32_t span;  // index in `spans`; -1: the span around the part
@@ -49,7 +49,7 @@ struct IssuePart {
     int32_t program = -1;  // number of the program's call that returned the event of the mark (bind()); -1: none
     bool operator==(const Wait&) const = default;
   };
-  /// Change of the memory in use. Only in a part that counts memory.
+  /// Change of the memory in use. A part contains such changes only if it counts memory.
   struct Memory {
     MetaAllocator* allocator;
     MetaAllocator::Change change;
@@ -74,15 +74,15 @@ struct IssuePart {
   /// Returns the position in `marks` of a mark that the part made.
   size_t position_of(int64_t mark) const { return std::ranges::lower_bound(marks, mark) - marks.begin(); }
   /// Makes waits for marks of the program's calls refer to these calls. `events` has the event that each call returned,
-  /// in order. If several calls returned the event of a wait, the wait refers to the last one before it. Must be called
-  /// after end_part(), when all events for which the part waits are done.
+  /// in order. If several calls returned the event of a wait, the wait refers to the last of these calls before the
+  /// wait. Must be called after end_part(), when all events for which the part waits are done.
   void bind(std::span<const Event> events);
   /// True if the log can repeat the part after repetitions of the parts `earlier`. This requires that the part waits
   /// only for marks that it made itself or that `earlier` made, and for events of the program's calls (bind()). It also
   /// requires that the part did not call IssueLog::mark() for an operation that it did not add.
   bool repeatable_after(std::span<const IssuePart* const> earlier) const;
-  /// True if repetitions of this part and of `other` make the same calls, apart from the names of spans. Requires
-  /// repeatable_after({}) of both parts.
+  /// True if repetitions of this part and of `other` make the same calls, apart from the names of spans. Requires that
+  /// repeatable_after({}) is true for both parts.
   bool same_calls(const IssuePart& other) const;
 };
 

@@ -31,7 +31,7 @@ class KnownResults {
     std::vector<int64_t> numbers;  // sizes of operands and results, and other numbers
     std::span<const std::byte> operand;
   };
-  /// Writes the results of a computation. Copies those of an equal computation if they are kept. Otherwise calls
+  /// Writes the results of a computation. If the results of an equal computation are kept, copies them. Otherwise calls
   /// `compute`, which must write all bytes of `results`. A result may be in the memory of the operand.
   void write(const Computation& computation, std::span<const std::span<std::byte>> results,
              const std::function<void()>& compute);

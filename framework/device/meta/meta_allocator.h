@@ -15,7 +15,8 @@ class IssueLog;
 /// because CachingAllocator frees its cache before it refuses a request.
 class MetaAllocator final : public Allocator {
  public:
-  /// Changes of the memory in use are recorded in the parts of `log` that count memory; null: not recorded.
+  /// Makes an allocator that records changes of the memory in use in the parts of `log` that count memory. `log` may be
+  /// null.
   explicit MetaAllocator(std::shared_ptr<MetaMemory> memory, std::shared_ptr<IssueLog> log = nullptr)
       : Allocator(Held::measured, Live::not_listed), memory_(std::move(memory)), log_(std::move(log)) {}
   void* allocate(int64_t bytes, Category category) override;

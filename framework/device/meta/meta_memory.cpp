@@ -48,7 +48,7 @@ MetaMemory::Blocks::iterator MetaMemory::last_from(std::uintptr_t address) {
   return after == blocks_.begin() ? blocks_.end() : std::prev(after);
 }
 
-// Returns the block that contains the `bytes` bytes at `address`. Throws if there is none.
+// Returns the block that contains the `bytes` bytes at `address`. Throws std::logic_error if no block contains them.
 MetaMemory::Blocks::iterator MetaMemory::around(const void* address, int64_t bytes) {
   const auto at = last_from(number(address));
   base::require(at != blocks_.end(), "[meta device] no block is at the address ", number(address),

@@ -9,9 +9,9 @@
 
 namespace hexad::device {
 
-/// Assigns addresses to blocks. Addresses are never reused, so each identifies one block. They must not be accessed.
-/// Some bytes have known values: bytes from the host, copies of known bytes, and results that routing kernels compute
-/// from known bytes. Not thread-safe.
+/// Assigns addresses to blocks. Addresses are never reused, so each address identifies one block. The addresses must
+/// not be dereferenced. Some bytes have known values: bytes from the host, copies of known bytes, and results that
+/// routing kernels compute from known bytes. Not thread-safe.
 class MetaMemory {
  public:
   enum class Place : uint8_t { device, offloaded };

@@ -8,7 +8,7 @@ namespace hexad::device {
 
 class IssueLog;
 
-/// Runs host work immediately. Waits and marks of the lane are recorded in the run's log, if it has one.
+/// Runs host work immediately. Waits and marks of the lane are recorded in the run's log, if the run has a log.
 class MetaStream final : public Stream {
  public:
   /// `log` may be null. `has_thread`: true if the lane imitates a lane with a separate thread, for which the issuing

@@ -93,7 +93,7 @@ class DeltaChunk {
   }
 
   /// Computes the gradients from dout [n, U], the gradients of the outputs. solve(S) must have been called. On entry,
-  /// dS is the gradient of the state after the chunk; on return, of S.
+  /// dS is the gradient of the state after the chunk; on return, it is the gradient of S.
   void backward(DeltaChunkGradients<A>& g, const A* dout, const A* S, A* dS) const {
     const int64_t last = n_ - 1;
     std::vector<A> dd(n_ * values_), dsums(n_);

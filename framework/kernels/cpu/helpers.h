@@ -34,8 +34,8 @@ class Semaphore {
   sem_t semaphore_;
 };
 
-/// Threads that compute pieces of the work of an owner thread and sleep when there is no work. Each is created at first
-/// use.
+/// Threads that compute pieces of the work of an owner thread and sleep when there is no work. Each thread is created
+/// at its first use.
 class Helpers {
  public:
   struct Work {

@@ -17,10 +17,10 @@ void parallel_for(int64_t count, int64_t grain, void (*call)(const void* body, i
 }
 
 /// Calls body(begin, end) for pieces that cover [0, count). There are at most as many pieces as threads, and each has
-/// at least `grain` items if `count` is not smaller. Pieces depend only on `count`, `grain` and the number of threads.
-/// Each piece is computed by the calling thread or by a helper. Results must not depend on the pieces or threads, so
-/// `body` must not sum across items. If there is more than one piece, parallel loops inside the body run on one thread,
-/// and `body` must not throw. Throws Error(resource) if a thread cannot be created.
+/// at least `grain` items if `count` is at least `grain`. Pieces depend only on `count`, `grain` and the number of
+/// threads. Each piece is computed by the calling thread or by a helper. Results must not depend on the pieces or
+/// threads, so `body` must not sum across items. If there is more than one piece, parallel loops inside the body run on
+/// one thread, and `body` must not throw. Throws Error(resource) if a thread cannot be created.
 template <class Body>
 void parallel_for(int64_t count, int64_t grain, const Body& body) {
   detail::parallel_for(
@@ -32,7 +32,7 @@ void parallel_for(int64_t count, int64_t grain, const Body& body) {
 /// elements.
 inline int64_t row_grain(int64_t width) { return 1 + 16384 / (width > 0 ? width : 1); }
 
-/// Returns the number of threads for a product. If it is more than one, each thread gets at least half a million
+/// Returns the number of threads for a product. If there are several threads, each gets at least half a million
 /// multiply-adds, which take 10 to 20 microseconds.
 int threads_for(double multiply_adds);
 

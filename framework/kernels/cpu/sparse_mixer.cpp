@@ -14,7 +14,7 @@ namespace {
 template <class A>
 class NearSoftmax {
  public:
-  /// `ids` are the experts of the token's slots. The object computes the softmax of slot `slot`.
+  /// Computes the softmax of slot `slot`. `ids` are the experts of the token's slots.
   NearSoftmax(const A* logits, int64_t experts, const int32_t* ids, int64_t slot, A tolerance)
       : logits_(logits), experts_(experts), ids_(ids), slot_(slot), tolerance_(tolerance) {
     for (int64_t e = 0; e < experts_; ++e)

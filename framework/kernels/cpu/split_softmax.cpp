@@ -13,7 +13,7 @@ namespace {
 using Split = SplitSoftmaxKernels;
 
 // Reduces x[0 .. n) with f in 16 lanes, so that the compiler can use vectors. Every lane and the result begin with
-// `start`. The order of reduction is fixed, but differs from that of a plain loop.
+// `start`. The order of reduction is fixed, but differs from the order of a plain loop.
 template <class A, class F>
 A fold(const A* x, int64_t n, A start, const F& f) {
   constexpr int64_t lanes = 16;

@@ -26,8 +26,8 @@ struct Operands {
 
   __device__ int64_t row(int64_t token) const { return rows ? rows[token] : token; }
   __device__ bool is_expert(int32_t id) const { return id >= 0 && id < experts; }
-  /// Returns the index of the slot in which row `row` selects `expert`; -1 if there is none. Other blocks may drop
-  /// slots of the row concurrently, but only slots of other experts.
+  /// Returns the index of the slot in which row `row` selects `expert`; -1 if the row does not select it. Other blocks
+  /// may drop slots of the row concurrently, but only slots of other experts.
   __device__ int64_t slot(int64_t row, int expert) const {
     for (int64_t i = row * top_k; i < (row + 1) * top_k; ++i)
       if (ids[i] == expert) return i;
@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(threads) drop_kernel(const A* scores, const in
   const auto most = static_cast<unsigned>(min(n, ceil(o.factor * mean)));
   if (slots <= most) return;
 
-  // Invariant: the last slot kept has the `left`-th highest score among the slots whose known leading digits equal
-  // those of `last`.
+  // Invariant: `last` contains the known leading digits of the lowest score that is kept. This score is the `left`-th
+  // highest among the scores with these digits.
   Order<A> last = 0, known = 0;
   unsigned left = most;
   for (int shift = 8 * sizeof(A) - digit_bits; o.by_score && most > 0 && shift >= 0; shift -= digit_bits) {

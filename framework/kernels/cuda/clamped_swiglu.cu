@@ -49,7 +49,8 @@ struct Backward {
   A limit;
 };
 
-/// Results may overwrite operands, because all operands of an element are read before any result is written.
+/// Computes the gradients of rows, with one warp per row. Results may overwrite operands, because all operands of an
+/// element are read before any result is written.
 template <class D>
 __global__ void __launch_bounds__(threads) backward_rows(Backward<D> o) {
   using A = sum_t<D>;

@@ -34,7 +34,7 @@ __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int3
 constexpr int held = 8, most_threads = 1024;
 constexpr int row_elements = 4;  // f32 elements in 16 bytes
 
-/// Returns the number of threads that hold a row of losses_of_rows().
+/// Returns the number of threads with which losses_of_rows() holds a row.
 int threads_of_row(int64_t vocabulary) {
   return static_cast<int>(blocks_of(vocabulary / row_elements, held * warp_size)) * warp_size;
 }

@@ -91,7 +91,7 @@ struct Back {
 };
 
 // Advances column u of the state S over rows [from, end) of sequence b. Stores the column after the decay of each of
-// these rows in `decayed` if that is not null.
+// these rows in `decayed` if `decayed` is not null.
 template <class D>
 __device__ void run_column(sum_t<D>* S, sum_t<D>* decayed, const Rule<D>& r, int64_t b, int64_t h, int64_t from,
                            int64_t end, int64_t u) {
@@ -110,9 +110,9 @@ __device__ void run_column(sum_t<D>* S, sum_t<D>* decayed, const Rule<D>& r, int
   }
 }
 
-// Computes the gradients of token i of sequence b and value head h, and adds those of the query and key to sums_q and
-// sums_k. `state` is the state after the decay. On entry, dS is the gradient of the state after the token; on return,
-// of the state before it.
+// Computes the gradients of token i of sequence b and value head h. Adds the gradients of the query and the key to
+// sums_q and sums_k. `state` is the state after the decay. On entry, dS is the gradient of the state after the token;
+// on return, dS is the gradient of the state before the token.
 template <class D>
 __device__ void token_backward(const Back<D>& o, const Rule<D>& r, const sum_t<D>* state, sum_t<D>* dS,
                                sum_t<D>* columns, int64_t b, int64_t i, int64_t h) {

@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(threads) forward_kernel(Rows<D> out, Rows<D> t
   }
 }
 
-/// Adds the rows of each id in the block whose index is the first position of the id among the sorted ids. All other
-/// blocks do nothing. Tokens without an id (-1) come last and are not added.
+/// Adds the rows of each id in one block. The index of this block is the first position of the id among the sorted ids.
+/// All other blocks do nothing. Tokens without an id (-1) come last and are not added.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(most_threads, 2)
     backward_kernel(Rows<A> dtable, Rows<D> dout, const int32_t* ids, const int32_t* tokens, int count) {

@@ -1,5 +1,6 @@
 // Choice of tokens by experts. One block per expert and scope finds the lowest score that the expert chooses, bit by
-// bit, beginning with the most significant bit. Among the tokens with exactly this score, the expert chooses the first.
+// bit, beginning with the most significant bit. Among the tokens with exactly this score, the expert chooses the first
+// tokens.
 #include <limits>
 
 #include "framework/kernels/cuda/order.cuh"

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::string_view op = "grouped swiglu";
 
-/// True if the operands suit tensor_cores::swiglu_forward, and this generation of cards has it.
+/// True if the program has tensor_cores::swiglu_forward for this generation of cards, and the operands suit this
+/// function.
 bool fits_one_launch(const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w) {
   if (!tensor_cores::swiglu_forward) return false;
   for (const Tensor* t : {&gate_up, &activated, &x, &w})

@@ -157,7 +157,8 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
   check(cudaGetLastError(), op);
 }
 
-/// Launches `kernel` with one object of type Memory in the shared memory of each block. Every card permits its size.
+/// Launches `kernel` with one object of type Memory in the shared memory of each block. sizeof(Memory) must be at most
+/// common_shared_memory, which every card permits.
 template <class Memory, KernelParameter... Parameters, class... Arguments>
 void launch_with(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, Stream& stream,
                  Arguments&&... arguments) {
@@ -173,8 +174,8 @@ void launch(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, i
   launch_shared<0>(op, kernel, blocks, threads, 0, stream, std::forward<Arguments>(arguments)...);
 }
 
-/// Returns the number of blocks for a grid-stride loop over n items: at most as many as fill the card, and none without
-/// work.
+/// Returns the number of blocks for a grid-stride loop over n items: at most as many as fill the card, and zero if n is
+/// zero.
 inline int64_t blocks_for(Stream& stream, int64_t n, int64_t per_block, int blocks_per_multiprocessor = 8) {
   return blocks_of_loop(n, per_block,
                         int64_t{cuda_stream(stream).card().multiprocessors()} * blocks_per_multiprocessor);

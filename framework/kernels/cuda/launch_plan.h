@@ -16,9 +16,9 @@ inline constexpr int warp_size = 32;
 inline constexpr int64_t most_blocks_x = INT32_MAX, most_blocks_y = 65535;
 inline constexpr int most_threads_of_block = 1024;
 
-/// Bytes of shared memory per block: the amount available to every kernel; the amount that a kernel may request on
-/// every card from compute capability 8.0 on (8.6, 8.9 and 12.0 permit no more); and the amount that it may request
-/// on 8.0.
+/// Bytes of shared memory per block. Every kernel may use `usual_shared_memory`. A kernel may request up to
+/// `common_shared_memory` on every card from compute capability 8.0 on (the limit of 8.6, 8.9 and 12.0), and up to
+/// `most_shared_memory` on 8.0.
 inline constexpr size_t usual_shared_memory = size_t{48} << 10, common_shared_memory = size_t{99} << 10,
                         most_shared_memory = size_t{163} << 10;
 

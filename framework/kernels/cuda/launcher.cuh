@@ -8,8 +8,9 @@
 
 namespace hexad::kernels::cuda {
 
-/// Launches a kernel on a stream. `shared` is the bytes of dynamic shared memory per block. `op` names the kernel in
-/// errors of the CPU replacement for CUDA's runtime. If the launch fails, cudaGetLastError() then returns the error.
+/// Launches a kernel on a stream. `shared` is the number of bytes of dynamic shared memory per block. `op` names the
+/// kernel in errors of the CPU replacement for CUDA's runtime. If the launch fails, cudaGetLastError() then returns the
+/// error.
 template <class... Parameters>
 void start_kernel([[maybe_unused]] std::string_view op, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
                   size_t shared, cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {

@@ -130,9 +130,9 @@ __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)
   for (int r = 0; r < rows; ++r) x[r] = warp_sum(lane < warps ? scratch[phase][r][lane] : A(0));
 }
 
-/// Computes dx = dresidual + r (g dy - n mean(g dy n)), with n = x r. r is the inverse root mean square and g the gain.
-/// Each block also computes one partial sum of the gain's gradient. Each thread has `held` vectors of columns in every
-/// row of its group. A thread processes `rows` rows at a time, whose loads are in flight together.
+/// Computes dx = dresidual + r (g dy - n mean(g dy n)), with n = x r. r is the inverse root mean square, and g is the
+/// gain. Each block also computes one partial sum of the gain's gradient. Each thread has `held` vectors of columns in
+/// every row of its group. A thread processes `rows` rows at a time, whose loads are in flight together.
 template <class D, int held, int rows>
 __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
   using A = sum_t<D>;

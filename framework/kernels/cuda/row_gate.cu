@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) dlogits[row] = gate * gate_of(-logits[row]) * dot;
 }
 
-/// Calls f with the number of elements that one access reads: 16 bytes if all rows permit it, otherwise one.
+/// Calls f with the number of elements that one access reads: as many as fill 16 bytes if all rows permit it, otherwise
+/// one.
 template <class D, class F>
 void with_vector(std::initializer_list<Rows<D>> rows, const F& f) {
   if (std::all_of(rows.begin(), rows.end(), [](const Rows<D>& r) { return r.aligned(wide<D>); }))

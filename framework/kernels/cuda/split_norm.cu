@@ -81,7 +81,8 @@ __global__ void __launch_bounds__(threads) input_gradient_kernel(InputGradient<D
   });
 }
 
-/// Calls f with the number of elements that one access reads: 16 bytes if all operands permit it, otherwise one.
+/// Calls f with the number of elements that one access reads: as many as fill 16 bytes if all operands permit it,
+/// otherwise one.
 template <class D, class F>
 void with_vector(const D* gain, std::initializer_list<Rows<D>> rows, const F& f) {
   const bool aligned = reinterpret_cast<uintptr_t>(gain) % 16 == 0 &&

@@ -22,7 +22,7 @@ __device__ __forceinline__ Vector<D, N> load_some(const D* p, int64_t left, bool
   return v;
 }
 
-/// Sets partials[b] to the sum of term(x) over elements [b, b + 1) * per_block.
+/// Sets partials[b] to the sum of term(x) over elements [b * per_block, (b + 1) * per_block).
 template <class Term, class D>
 __global__ void __launch_bounds__(total_threads)
     partial_totals(double* partials, const D* x, int64_t count, int64_t per_block, bool aligned) {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(final_threads)
 /// `write`.
 template <class Term>
 void total(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, Write write) {
-  constexpr int64_t smallest = 16384, most_blocks = 2048;  // elements per block; number of partial sums
+  constexpr int64_t smallest = 16384, most_blocks = 2048;  // minimum elements per block; maximum partial sums
   const int64_t count = x.numel();
   require_flat(op, "out", out, 1);
   require_flat(op, "x", x, count);

@@ -70,7 +70,7 @@ __device__ void read_row_weights(const Wire& wire, const uint8_t* row, int64_t r
 /// Returns the row of the tensor for row r of bytes; -1: none.
 __device__ int64_t tensor_row(const Wire& wire, int64_t r) { return wire.index ? wire.index[r] : r; }
 
-/// Writes a row that has no source.
+/// Writes zeros to a row of bytes without a source row in the tensor.
 __device__ void write_zeros(const Wire& wire, uint8_t* row) {
   for (int64_t i = lane_id(); i < wire.layout.bytes; i += warp_size) row[i] = 0;
 }
@@ -120,8 +120,8 @@ __device__ float scale_of(float largest) {
 }
 
 /// Computes x / divisor for many x, from the rounded reciprocal of the divisor. The exact remainder corrects the
-/// quotient twice, which removes an error of a few units in the last place (Markstein 1990). The result equals that of
-/// a division, except for results so small that their code is zero.
+/// quotient twice, which removes an error of a few units in the last place (Markstein 1990). The result equals the
+/// result of a division, except if the result is so small that its code is zero.
 struct Divider {
   float divisor, reciprocal;
   bool exact;  // true if no relevant remainder is a subnormal float

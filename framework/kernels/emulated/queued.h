@@ -41,7 +41,8 @@ class Launch {
     return value;
   }
 
-  /// Queues `kernel`. It will run with the number of threads that this thread's kernels may use now.
+  /// Queues `kernel`. The kernel runs with the number of threads that this thread's kernels may use at the time of this
+  /// call.
   void run(std::function<void(Stream&)> kernel);
 
  private:

@@ -30,13 +30,13 @@ void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass p
   log_issue<Family, Entry>(result, stream, work);
 }
 
-// Returns the number of rows in all groups. If the host does not know the offsets, the result is an upper bound: all
+// Returns the number of rows in all groups. If the host does not have the offsets, the result is an upper bound: all
 // rows of x.
 int64_t rows_of(const GroupOffsets& offsets, const Tensor& x) {
   return offsets.host.empty() ? x.dim(0) : offsets.host.back() - offsets.host.front();
 }
 
-// Returns the number of groups that have rows; the number of all groups if the host does not know the offsets.
+// Returns the number of groups that have rows; the number of all groups if the host does not have the offsets.
 int64_t groups_of(const GroupOffsets& offsets) {
   if (offsets.host.empty()) return offsets.groups;
   int64_t groups = 0;
@@ -44,8 +44,8 @@ int64_t groups_of(const GroupOffsets& offsets) {
   return groups;
 }
 
-// Returns the number of pairs (i, j) of a position i in [begin, end) and an earlier position j < i that is among the
-// first `keys` positions. A pair with i = j counts as half a pair.
+// Returns the number of pairs (i, j) of positions with begin <= i < end, 0 <= j < keys and j <= i. A pair with j = i
+// counts as half a pair.
 double pairs_before(double begin, double end, double keys) {
   const double first = std::clamp(begin, 0.0, keys), last = std::clamp(end, 0.0, keys);
   return (last * last - first * first) / 2 + std::max(0.0, end - std::max(keys, begin)) * keys;
@@ -198,7 +198,7 @@ void attention_backward(Stream& stream, const AttentionGradients& gradients, con
 namespace {
 
 // Counts the three products of the recurrence in each token and value head: k S, k^T (strength (v - k S)) and q S.
-// Counts `times` times as many operations as in forward.
+// `times` is the number of operations relative to forward.
 template <auto Entry>
 void log_rule(const Tensor& result, Stream& stream, GemmPass pass, const DeltaRuleOperands& o, int64_t times) {
   const int64_t heads = o.v.dim(0) * o.v.dim(1);

@@ -18,8 +18,8 @@ namespace hexad::kernels::meta {
 using namespace tensor;
 namespace {
 
-// Returns a view of `t` for the CPU's kernels, whose first element is at `first_element`. `first_element` is null if
-// `t` has no elements; the view then has no memory.
+// Returns a view of `t` for the CPU's kernels. The first element of the view is at `first_element`. `first_element` is
+// null if `t` has no elements; the view then has no memory.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
   const int64_t offset = static_cast<std::byte*>(device_raw(t)) - DeviceAccess::begin(*t.storage());
@@ -44,12 +44,12 @@ std::span<std::byte> contents(const Tensor& t) {
   return {static_cast<std::byte*>(t.raw()), static_cast<size_t>(t.bytes())};
 }
 
-// Writes the results of a computation on known values of `operand`, as KnownResults::write() does. `of` is a tensor of
-// the run. All other tensors are on the host.
+// Writes the results of a computation on known values of `operand`, or copies kept results (see KnownResults::write()).
+// `of` is a tensor of the run. All other tensors are on the host.
 void write_results(const Tensor& of, std::string_view kernel, std::vector<int64_t> numbers, const Tensor& operand,
                    std::span<const Tensor> results, const std::function<void()>& compute) {
   const bool flat = operand.contiguous() && std::ranges::all_of(results, &Tensor::contiguous);
-  if (!flat) return compute();  // which throws for such tensors
+  if (!flat) return compute();  // compute() throws for tensors that are not contiguous
   std::vector<std::span<std::byte>> bytes;
   for (const Tensor& result : results) bytes.push_back(contents(result));
   run_of(of).results().write({kernel, std::move(numbers), contents(operand)}, bytes, compute);

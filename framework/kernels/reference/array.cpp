@@ -15,8 +15,8 @@ int64_t row_offset(const Tensor& t, int64_t r) {
   return offset;
 }
 
-// Calls f(i, offset) for each element in row-major order. i is its index, and `offset` its distance from the first
-// element, in elements.
+// Calls f(i, offset) for each element in row-major order. i is the index of the element, and `offset` is its distance
+// from the first element, in elements.
 template <class F>
 void for_each_element(const Tensor& t, F f) {
   const int64_t columns = t.rank() ? t.dim(-1) : 1, step = t.rank() ? t.strides()[t.rank() - 1] : 1;

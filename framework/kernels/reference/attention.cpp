@@ -6,8 +6,8 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// Probabilities of the keys for one query row, and the row's log-sum-exp. They are zeros and -inf if the row sees no
-// key.
+// Probabilities of the keys for one query row, and the row's log-sum-exp. If the row sees no key, the probabilities are
+// zero and the log-sum-exp is -inf.
 struct Attended {
   std::vector<double> p;
   double log_sum_exp;

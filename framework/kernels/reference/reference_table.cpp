@@ -1,4 +1,4 @@
-// Reference kernels. Each defines its operation by plain loops that compute in double.
+// Reference kernels. Each kernel defines its operation by plain loops that compute in double.
 #include "framework/kernels/entries.h"
 
 namespace hexad::kernels {

@@ -177,9 +177,9 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
     if (has_gradients_of_shadows) down_.shadow_gradient_without_bias(s, doutput, m.activated, groups, *shadows);
     held.activate(s, m.activated, m);
   }
-  // The gradient of a row's weight is the dot product of the row's result and doutput. Without a bias, it equals the
-  // dot product of `activated` and its gradient. This gradient, times the weight, replaces `activated`, one block of
-  // rows at a time.
+  // The gradient of a row's weight is the dot product of the row's result and doutput. Without a bias, this product
+  // equals the dot product of `activated` and the gradient of `activated`. The gradient, times the weight, replaces
+  // `activated`, one block of rows at a time.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const int64_t block_rows = base::block_sizes().expert_rows;
   // Computes both gradients for the rows of own experts or of shadows, which begin with row `first`. groups_of(offsets)

@@ -25,12 +25,12 @@ struct ExpertShape {
 };
 
 /// Experts of one rank: E / P SwiGLU or GELU MLPs (E experts, P ep ranks). The parameters are "gate_up" [E, 2, F, D],
-/// which one product reads, and "down" [E, D, F]. GELU experts have "up" [E, F, D] instead of "gate_up". Each has
-/// ".weight", and ".bias" if configured. Parameters are sharded over ep ranks in dimension 0 and, except the bias of
-/// "down", over etp ranks in F. With etp > 1, the results of each etp rank are therefore addends of the complete
-/// results. Forward and backward are plain functions of tensors: the schedule decides which tensors are kept, moved and
-/// recomputed. Functions that read weights are members of ExpertWeights. Functions that add to the gradients of
-/// parameters are members of this class.
+/// which is read by a single matrix product, and "down" [E, D, F]. GELU experts have "up" [E, F, D] instead of
+/// "gate_up". Each has ".weight", and ".bias" if configured. Parameters are sharded over ep ranks in dimension 0 and,
+/// except the bias of "down", over etp ranks in F. With etp > 1, the results of each etp rank are therefore addends of
+/// the complete results. Forward and backward are plain functions of tensors: the schedule decides which tensors are
+/// kept, moved and recomputed. Functions that read weights are members of ExpertWeights. Functions that add to the
+/// gradients of parameters are members of this class.
 class Experts {
  public:
   struct Config {
@@ -52,8 +52,8 @@ class Experts {
   /// ExpertWeights::input_gradients.
   void weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups) const;
-  /// Adds to `out` the gradients of the shadows' weights, for the rows of shadows. The other arguments are those of
-  /// weight_gradients().
+  /// Adds to `out` the gradients of the shadows' weights, for the rows of shadows. The other arguments are the same as
+  /// in weight_gradients().
   void shadow_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups, ShadowGradients& out) const;
   /// Gradients for rows whose results are multiplied by routing weights: out[t] += weights[r] result[r].
@@ -62,10 +62,10 @@ class Experts {
     Tensor weights;  // gradient of the routing weights, [R]; only an addend of it if etp > 1
   };
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. In addition
-  /// to the arguments and the result, needs memory for one tensor [R, F] and for a block of a second one. `doutput` is
-  /// the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator dtype. `activations`
-  /// is overwritten; its `activated` is not read. If `groups` has shadows and `shadows` is not null, adds the gradients
-  /// of the shadows' weights to `shadows`.
+  /// to the arguments and the result, needs memory for one tensor [R, F] and for one block of rows of another such
+  /// tensor. `doutput` is the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator
+  /// dtype. `activations` is overwritten; its `activated` is not read. If `groups` has shadows and `shadows` is not
+  /// null, adds the gradients of the shadows' weights to `shadows`.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups,
                              ShadowGradients* shadows = nullptr) const;

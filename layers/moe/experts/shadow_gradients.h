@@ -25,9 +25,9 @@ class ShadowGradients {
   int64_t bytes() const;
   /// Returns the memory for the next contribution to the gradient of trainable parameter `p`, and its write mode.
   autograd::GradientTarget next_target(const autograd::Parameter& p);
-  /// Returns the memory for the next contribution to the gradient of trainable parameter `p`. The caller must add the
-  /// contribution, because the memory is zeroed on `stream` before the first one. Later calls of next_target() return
-  /// Write::add.
+  /// Returns the memory for the next contribution to the gradient of trainable parameter `p`. The memory is zeroed on
+  /// `stream` before the first contribution. The caller must therefore add every contribution. Later calls of
+  /// next_target() return Write::add.
   Tensor to_add(const autograd::Parameter& p, Stream& stream);
 
   /// Sums the gradients over the ep group `ranks`, in the order of the ranks. Gradients without contributions are zero.

@@ -29,7 +29,8 @@ Combine::Combine(PassGraph& g, Options options)
 void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights) {
   Chunk& here = chunks_[chunk];
   here.last = computed.by;
-  // The tasks of the chunk share this handoff: each takes the rows from it, and puts the changed rows back.
+  // The tasks of the chunk share this handoff. Each task takes the rows from the handoff, and puts the changed rows
+  // back.
   if (!g_.counts.merged) here.rows = computed.results;
   // Results are in the order of computation, but must be returned in the order in which their rows arrived. The task
   // combine.reorder restores this order if dispatch.place changed it. It also packs rows that are not in plain format,
@@ -63,7 +64,7 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& results, const H
          on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
                   summed = adds_up(), results, row_weights, rows = chunks_[chunk].rows](Stream& s) {
            const Rows grouped = merged ? results.read() : results.take();
-           // Inverse of dispatch.place, which copied row r to row place[r].
+           // Undoes dispatch.place, which copied row r to row place[r].
            RowSource ready{grouped.values, indices.place};
            if (indices.of_tokens()) {
              const Rows sums = reduce_groups(s, grouped, indices, row_weights.take());
@@ -86,8 +87,8 @@ Lane Combine::reordering_lane() const {
   return copies && landing() != Landing::unpacked ? Lane::copy : Lane::compute;
 }
 
-// Stores the results of this chunk after those of earlier chunks. Sums, over all chunks, the results of each row whose
-// last expert is in this chunk.
+// Stores the results of this chunk after the results of earlier chunks. Sums, over all chunks, the results of each row
+// whose last expert is in this chunk.
 void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;

@@ -13,9 +13,9 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// Returns the lane of dispatch.place. In MoNTA's O2, the task is on the lane of the preceding all-gather. In O3, it is
-// on a separate lane. In Parm's SAA, only the return is divided, so the task cannot overlap with another chunk. There,
-// and without overlapping collectives, it is on the compute lane.
+// Returns the lane of dispatch.place. In MoNTA's O2, the task is on the lane of the preceding all-gather. In MoNTA's
+// O3, it is on a separate lane. Without overlapping collectives, it is on the compute lane, as in Parm's SAA: only the
+// return is divided there, so the task cannot overlap with another chunk.
 Lane placing_lane(const PassGraph& g) {
   if (g.counts.in_phases()) return Lane::compute;
   switch (g.routes.settings.schedule.overlap) {
@@ -100,8 +100,8 @@ void Dispatch::add_all_to_all(size_t chunk) {
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_inside_node(at, rows, *nodes, s);
             });
-  // The intermediate rank sorts the rows by destination node (NodeSteps::between) before it forwards them. This is one
-  // more copy.
+  // Before the intermediate rank forwards the rows, it sorts them by destination node (NodeSteps::between), which needs
+  // another copy.
   Cost across = g_.exchange(*g_.nodes->across, "_across", counts.steps->across, format_);
   across.copy_bytes = PassGraph::passing_bytes(counts, format_);
   add_level(Lane::inter, "a2a", std::move(across),

@@ -17,13 +17,13 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 
 /// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes):
 ///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed).
-///                         Copies nothing if rows have this order and format. In backward, the first one may also
+///                         Copies nothing if rows have this order and format. In backward, the first task may also
 ///                         compute the rows of all chunks (rows_of_slots() in keeping_pass.cpp)
 ///   dispatch.a2a_inside   only hierarchical: sends each row to the rank of this node that has the same position in the
 ///                         node as the rank of the row's expert
 ///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes. With
-///                         windows, copies rows to their grouped places there; dispatch.pack then obtains the rows
-///                         without copying them
+///                         windows, copies rows to their places among the grouped rows of these ranks;
+///                         dispatch.pack then obtains the rows without copying them
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width (esp_exchange: gather)
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
 ///                         grouped and in plain format, and chunks are not computed together. In each chunk, a joined

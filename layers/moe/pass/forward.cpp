@@ -29,8 +29,8 @@ struct Times {
   bool sums_in_pass() const { return sums_chunks || sums_shares; }
 };
 
-// Adds the tasks that combine and gather results, for tensor-parallel ranks that each send a share of the tokens and
-// need the results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`. In a bounded pass, it
+// Adds the tasks that combine and gather results. Used if each tensor-parallel rank sends a share of the tokens, but
+// needs the results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`. In a bounded pass, it
 // is not called, because other tasks have written these results to `own`. Returns the results of all tokens.
 Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, const Handoff<Tensor>& own,
                               const std::function<void(Stream&, const Tensor&)>& sum_own_slots) {
@@ -66,8 +66,9 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto& k = kernels::kernels(x.device()).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
   Tensor tokens = routes.own_of_result(x);  // equal to x if tp is 1
-  // Rows of slots return without weights. This rank multiplies them by the weights, unless experts_weight(), which is
-  // false if the experts are on several ranks. Rows of tokens are sent with their weights and return as weighted sums.
+  // Rows of slots return without weights. This rank multiplies them by the weights unless experts_weight() is true.
+  // experts_weight() is false if the experts are on several ranks. Rows of tokens are sent with their weights and
+  // return as weighted sums.
   const Tensor row_weights =
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
   const Tensor computed_weights =
@@ -139,7 +140,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;
   if (times.sums_in_pass()) return {all.take(), slot_results};
 
-  // No task of the pass has summed slot rows. This is always so with tp: 1 and kept activations.
+  // At this point, no task of the pass has summed slot rows, as is always the case with tp: 1 and kept activations.
   compute_shared(Times::Shared::after_pass);
   const Tensor out = Tensor::like(x);
   if (routes.collection)

@@ -94,8 +94,8 @@ struct GradientRows {
 
 // Returns rows of slots. The row of a slot is the gradient of its result: the gradient of the slot's token times the
 // slot's weight. The rows of all slots are computed when the first chunk is packed, because dispatch.tokens may have to
-// gather `dtokens` first. The same kernel writes the gradients of the weights to `dweights`. For this, it reads the
-// results that the slots returned in forward.
+// gather `dtokens` first. The same kernel reads the slot rows that returned in forward, and writes the gradients of the
+// weights to `dweights`.
 GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept, const Tensor& weights,
                            const Tensor& dweights) {
   return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) {
@@ -143,9 +143,9 @@ GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const T
 }
 
 // Accumulates the gradients of the op's inputs on ranks that do not gather these gradients. `dslots` are the gradients
-// of the slot rows, and `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. If
-// each token is computed `copies` times, both gradients are multiplied by `copies`. Later, the router's pullbacks
-// receive the gradients of the weights and add to the gradient of x.
+// of the slot rows. `dweights` are the gradients of the plan's weights. The gradient of a token is the sum over its
+// slots. If each token is computed `copies` times, both gradients are multiplied by `copies`. Later, the router's
+// pullbacks receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
   const Tensor own_dweights = routes.own_of_plan(dweights);

@@ -32,7 +32,7 @@ class OffloadedActivations {
   bool activations() const { return activations_; }
 
   // The next two functions are for forward.
-  /// Stores those activations of a computed chunk that are offloaded, until the task `offload` moves them.
+  /// Stores the activations of a computed chunk that will be offloaded, until the task `offload` moves them.
   void put(size_t chunk, ChunkActivations made);
   /// Adds the task `offload`, which starts after the task `computed`. Returns the task, or no_task if nothing is
   /// offloaded.

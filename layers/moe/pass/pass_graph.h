@@ -21,7 +21,8 @@ using schedule::TaskKind;
 constexpr TaskId no_task = -1;
 
 /// Passes a value from the task that creates it to later tasks. Copies of a handoff share the value. take() empties the
-/// handoff. A value that no task takes exists until all copies of the handoff, such as those in tasks, are destroyed.
+/// handoff. A value that no task takes exists until all copies of the handoff are destroyed, including the copies in
+/// tasks.
 template <class T>
 class Handoff {
  public:
@@ -91,8 +92,8 @@ class PassGraph {
   void note_computed(size_t chunk, TaskId task);
   /// Records the last task of a chunk's return. Call it once per chunk.
   void note_returned(size_t chunk, TaskId task);
-  /// Records a task that completes the return of a set of rows (ReturnSet) of the only chunk, whose rows return in
-  /// phases. Call it for all such tasks of each set, instead of note_returned().
+  /// Records a task that completes the return of a set of rows (ReturnSet). If rows return in phases, there is only one
+  /// chunk. Call this function for all such tasks of each of its sets, instead of note_returned().
   void note_set_returned(TaskId task) { sets_returned_by_.push_back(task); }
   /// Returns the tasks recorded by note_returned() or, if rows return in phases, by note_set_returned(). When all of
   /// these tasks are done, all rows have returned.
@@ -136,7 +137,7 @@ class PassGraph {
 /// Returns the name of a task, such as "dispatch.a2a[2]".
 std::string task_name(std::string_view stage, std::string_view step, size_t chunk);
 
-/// Wraps work that is complete when its lane's stream has run it.
+/// Wraps `work`, which is complete once the stream of its lane has run it.
 schedule::TaskWork on_lane(std::function<void(Stream&)> work);
 
 }  // namespace hexad::moe

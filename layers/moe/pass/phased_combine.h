@@ -7,7 +7,7 @@ namespace hexad::moe {
 
 /// Results on the experts' rank, in wire format and in the order in which their rows arrived.
 struct ReadyRows {
-  TaskId by;  // task that makes them
+  TaskId by;  // task that makes the rows
   Handoff<Rows> rows;
 };
 

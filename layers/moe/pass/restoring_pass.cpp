@@ -3,8 +3,9 @@
 // share two sets of buffers.
 //
 // The tape keeps the weights and, unless T_DI is offloaded, x. It does not keep the results of slots. The gradient of a
-// slot's weight is the dot product of the slot's result and dout. Without a bias, it equals the dot product of the
-// output of the activation and its gradient. The slot's expert computes this product and returns it with the row.
+// slot's weight is the dot product of the slot's result and dout. Without a bias, this product equals the dot product
+// of the activation's output and the gradient of this output. The rank of the slot's expert computes the product and
+// returns it with the row.
 #include "layers/moe/pass/pass_call.h"
 
 #include <algorithm>
@@ -25,8 +26,9 @@ struct RestoringCall {
   OffloadedActivations offloaded;
 };
 
-// Runs the pass `g` for tensor-parallel ranks that hold the same inputs: they gather the gradients of their own tokens,
-// `dx` and `dweights`, once all chunks have returned. Then accumulates the gradients of all tokens on the tape.
+// Runs the pass `g` for tensor-parallel ranks that hold the same inputs. Once all chunks have returned, the ranks
+// gather the gradients of their own tokens, `dx` and `dweights`. Then accumulates the gradients of all tokens on the
+// tape.
 void run_restored_for_sharers(PassGraph& g, const Tensor& dx, const Tensor& dweights, Backward& b) {
   Handoff<Tensor> own_dx, all_dx, own_dweights, all_dweights;
   own_dx.put(dx), own_dweights.put(dweights);

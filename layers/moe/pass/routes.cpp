@@ -84,9 +84,9 @@ namespace {
 // True if ep ranks get copies of the hot experts of other ranks.
 bool shadows(const PassSettings& settings) { return settings.schedule.shadows() && settings.groups.ep->size() > 1; }
 
-// Returns the minimum load of a hot expert. If the recipe leaves it open, the rows of a hot expert must also be at
-// least as large as its weights, which are sent instead of the rows. A row has D elements. The weights have 3 D F
-// elements, or 2 D F for GELU experts.
+// Returns the minimum load of a hot expert. If the recipe does not set this load, the rows of a hot expert must also be
+// at least as large as its weights, which are sent instead. A row has D elements. The weights have 3 D F elements, or 2
+// D F for GELU experts.
 ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
   if (s.hot_load) return {.least_load = *s.hot_load};
   return {.least_load = MoeSchedule::usual_hot_load, .least_rows = (shape.gated ? 3 : 2) * shape.width};
@@ -113,7 +113,7 @@ ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Order
   base::require(ordering.capacity == 0, "[moe] rows are padded up to the capacity of experts, but ", hot.count(),
                 " experts are hot; expected no padding or no hot experts");
   ordering.experts = hot.numbers(ordering.experts);
-  ordering.senders = nullptr;  // their ids were checked before they were replaced by numbers
+  ordering.senders = nullptr;  // hot_experts() has already checked the ids of the senders
   return ep::order_slots(ep::renumbered(ids, hot, std::span(&rank, 1), stream), ordering, rank, stream);
 }
 
@@ -145,8 +145,8 @@ ep::ReturnOrder return_order(const PassSettings& settings, const ep::PlanOptions
 }
 
 // Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute all orders, because
-// all of these ranks hold the same ids. The ranks gather rows chunk by chunk or, if rows return in phases, set by set.
-// Returns the order of this rank.
+// all tensor-parallel ranks hold the same ids. The ranks gather rows chunk by chunk or, if rows return in phases, set
+// by set. Returns the order of this rank.
 ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
   const PassSettings& settings = routes.settings;
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
@@ -163,8 +163,8 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   RowCollection rows{.group = settings.tensor,
                      .counts = {},
                      .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
-  // For each rank and part, two numbers: the end of the part among the rank's rows, and the offset that turns the
-  // rank's row numbers into those of the gathered rows.
+  // Two numbers for each rank and part: the end of the part among the rank's rows, and an offset. A row number of the
+  // rank plus the offset is the row number among the gathered rows.
   std::vector<int64_t> ends_and_offsets(ranks * 2 * parts);
   int64_t all = 0;
   for (int g = 0; g < gatherings; ++g) {

@@ -101,14 +101,14 @@ struct Routes {
   const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }
   /// Returns the number of expert computations in a pass: one per chunk, or one if chunks are computed together.
   size_t computations() const { return plan.counts.merged ? 1 : plan.counts.chunks.size(); }
-  /// True if rows belong to tokens instead of slots. Then weights are sent with the rows, because the experts' ranks
-  /// multiply the results by them.
+  /// True if rows belong to tokens instead of slots. Weights are then sent with the rows, because the experts' ranks
+  /// multiply the results by these weights.
   bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
-  // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, they are all
-  // tokens of the result and of the plan, so the next three functions return all rows.
+  // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, all tokens of
+  // the result and of the plan are its own. The next three functions then return all rows.
   /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the result, or
-  /// only one per own token. In the latter case, returns `rows` unchanged.
+  /// only one per own token. If it has one row per own token, returns `rows` unchanged.
   Tensor own_of_result(const Tensor& rows) const {
     return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end);
   }

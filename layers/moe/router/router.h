@@ -27,9 +27,9 @@ class Router;
 struct RouterSpec;
 using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
 
-/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe is rejected
-/// before the router is made if it sets an option, a key of the score rule or a selection bias, and the router does not
-/// read this setting.
+/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe may set
+/// options, keys of the score rule, and a selection bias. If the router does not read one of these settings, the recipe
+/// is rejected before the router is made.
 struct RouterDeclaration {
   config::OptionNames options{};  // names of the options in model.moe.router_options
   /// True if the router reads RouterSpec::rule() and model.moe.router_bias. If false, model.moe.score, router_bias,
@@ -90,9 +90,9 @@ struct RouterOutput {
 /// Chooses top_k experts for every token. The choice must depend only on the token (its activations, its id, its global
 /// index), not on the rest of the micro-batch or on the rank. The choice is then the same under every layout. The layer
 /// handles capacity, padding and losses. The router makes its parameters by Gate, or with the placement
-/// Builder::partial(). The router expert_choice is an exception: a token may have fewer experts, and the choice depends
-/// on the scores of all tokens of a sequence or micro-batch, which it gathers from the ranks. The layer then drops
-/// nothing, because the choice respects the capacity.
+/// Builder::partial(). The router expert_choice is an exception. A token may have fewer experts. The choice depends on
+/// the scores of all tokens of a sequence or micro-batch, and the router gathers these scores from the ranks. The layer
+/// then drops nothing, because the choice respects the capacity.
 class Router {
  public:
   virtual ~Router() = default;
@@ -101,12 +101,12 @@ class Router {
 
 /// Linear map for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64 run). The
 /// gradient of x covers all rows. The gradients of weight and bias cover only rows [own_begin, own_end). If several
-/// ranks route the same rows, each rank's own rows are its share of them. Every token then counts once in these
-/// gradients.
+/// ranks route the same rows, the ranks divide these rows among themselves as their own rows. Every token then counts
+/// once in the gradients of weight and bias.
 class Gate {
  public:
   /// Makes the parameter "weight" [out, in] with standard deviation model.init_std and, on request, the parameter
-  /// "logit_bias" [out] of zeros. It is not named "bias", because this is the name of the selection bias, a state.
+  /// "logit_bias" [out] of zeros. The name "bias" is not used, because it is the name of the selection bias, a state.
   Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b, bool bias = false);
   /// Returns x[T, in] weight^T + logit_bias. Row i of x belongs to row i of `in`.
   Value operator()(Tape& t, const Value& x, const RouterInput& in) const;

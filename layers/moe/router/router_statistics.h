@@ -20,8 +20,8 @@ struct RouterStatistics {
   // Number of tokens that chose each expert, before drops and without padding. If experts choose tokens: number of
   // tokens that keep each expert.
   std::vector<int64_t> counts;
-  // Number of token-expert pairs before drops, and of those that were dropped. If experts choose tokens, only the sums
-  // over the ranks have this meaning.
+  // Numbers of token-expert pairs before drops, and of dropped pairs. If experts choose tokens, only the sums over the
+  // ranks have this meaning.
   int64_t assignments = 0, dropped = 0;
   double aux_loss = 0, z_loss = 0;   // sums of the unweighted losses over the micro-batches
   int64_t passes = 0, shadowed = 0;  // number of forward passes, and sum of their numbers of hot experts

@@ -37,7 +37,7 @@ constexpr auto enum_names(E e) {
   return names;
 }
 
-/// Properties of the recipe and its layout that determine which schedules are legal, and which ones `auto` tries.
+/// Properties of the recipe and its layout that determine which schedules are legal, and which schedules `auto` tries.
 struct ScheduleSite {
   int64_t tp = 1, etp = 1, ep = 1;
   bool sp = false;

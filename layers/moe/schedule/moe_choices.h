@@ -86,8 +86,8 @@ inline constexpr std::tuple moe_choices{
                  at.experts / at.ep, ") for chunk_by: experts");
       },
       .chosen_in = [](const MoeSchedule& s) { return s.overlaps(); },
-      // For chunk_by: experts, every divisor of the number of a rank's experts. EPS-MoE uses 5 and 20 chunks, for
-      // example.
+      // For chunk_by: experts, tries every divisor above 1 of the number of a rank's experts. EPS-MoE uses 5 and 20
+      // chunks, for example.
       .tried = [](const ScheduleSite& at, const MoeSchedule& s) {
         return s.chunk_by == ChunkBy::experts ? divisors_from_two(at.experts / at.ep)
                                               : std::vector<int64_t>(std::begin(chunks_tried), std::end(chunks_tried));
@@ -110,8 +110,8 @@ inline constexpr std::tuple moe_choices{
                  "own copy");
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },
-      // Tries only direct, and only with a direct all-to-all: the group of the all-to-all depends on esp_exchange, and
-      // the layer checks the two levels of only one group.
+      // Tries only direct, and only with a direct all-to-all. The reason is that the group of the all-to-all depends on
+      // esp_exchange, and the layer checks the two levels of only one group.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) {
         return s.esp_exchange && !(*s.esp_exchange == ep::EspExchange::direct && s.divides() &&
                                    s.all_to_all == ep::AllToAll::direct);

@@ -123,7 +123,7 @@ constexpr auto words(CapacityPadding) {
   });
 }
 
-/// Numbers of chunks in the first candidates of `auto` unless chunk_by is experts: those of the MPMoE and MoNTA papers.
+/// Numbers of chunks that `auto` tries first, unless chunk_by is experts. The MPMoE and MoNTA papers use these numbers.
 /// Later, `auto` may try all numbers in between.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
@@ -185,7 +185,7 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool returns_in_phases() const {
     return duplicates == Duplicates::pause_after_gate && overlaps_collectives() && !is_chunked();
   }
-  /// True if the row of a token for a rank is shared by all chunks (ep::joins_rows()).
+  /// True if all chunks share the row that a token has for a rank (ep::joins_rows()).
   bool joins_rows() const { return rows == ep::RowOf::token && chunk_by == ChunkBy::experts; }
   /// Returns the number of phases if each rank of the all-to-all returns its rows in a separate phase (Parm, Fig. 5).
   int64_t most_phases(const ScheduleSite& at) const {

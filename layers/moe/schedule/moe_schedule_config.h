@@ -26,9 +26,9 @@ struct MoeScheduleConfig : MoeChoices<std::optional> {
   bool open() const { return !open_keys().empty(); }
   /// Returns the keys of the choices that are left to the program.
   std::vector<std::string_view> open_keys() const;
-  /// Sets all choices to those of `schedule`, and redecide_every to 0, because nothing is left to decide.
+  /// Copies all choices from `schedule`. Sets redecide_every to 0, because nothing is left to decide.
   void choose(const MoeSchedule& schedule);
-  /// Sets all choices that are unset to those of `schedule`, and redecide_every to 0. Also resets dense_rows if `gemms`
+  /// Copies the choices that are unset from `schedule`, and sets redecide_every to 0. Also resets dense_rows if `gemms`
   /// was open and `schedule` does not read dense_rows.
   void choose_open(const MoeSchedule& schedule);
 

@@ -8,10 +8,10 @@ namespace hexad::moe {
 /// Returns the reasons why `schedule` is illegal at `site`, in the order of the choices; empty if it is legal.
 std::vector<Refusal> refusals(const ScheduleSite& site, const MoeSchedule& schedule);
 
-/// Returns all combinations of the open choices' values with the values that `config` sets, in a fixed order, without
-/// those that `auto` skips (ChoiceFacts::left_out). Combinations may be illegal. A choice that has no effect at `site`
-/// or in a schedule is not varied (ChoiceFacts::matters, chosen_in). For example, `duplicates` has no effect if tp and
-/// etp are 1.
+/// Returns all combinations of the open choices' values with the values that `config` sets, in a fixed order. Omits
+/// combinations that `auto` skips (ChoiceFacts::left_out). Combinations may be illegal. A choice that has no effect at
+/// `site` or in a schedule is not varied (ChoiceFacts::matters, chosen_in). For example, `duplicates` has no effect if
+/// tp and etp are 1.
 std::vector<MoeSchedule> combinations(const MoeScheduleConfig& config, const ScheduleSite& site);
 
 /// Returns `schedule` with the late choices of `like` (see ChoiceFacts::late).

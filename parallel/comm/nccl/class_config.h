@@ -27,7 +27,8 @@ struct StreamKind {
 };
 
 /// Maximum number of thread blocks of all operations that may be in flight together: one for each multiprocessor of an
-/// H100. With more blocks, an operation could wait for blocks of another operation, which itself waits for a peer.
+/// H100. With more blocks, an operation could wait for blocks of another operation while that operation waits for a
+/// peer.
 inline constexpr int most_blocks_in_flight = 132;
 /// Maximum number of thread blocks of an operation.
 inline constexpr int most_ctas = 16;
@@ -44,8 +45,8 @@ CommunicatorConfig message_config(bool across_nodes, int channels);
 /// Returns the maximum number of thread blocks of all operations of `groups` together if no operation has more than
 /// `limit` blocks. Collectives of equal StreamKind run one after the other, and count once.
 int blocks_in_flight(std::span<const GroupTraffic> groups, int limit);
-/// Returns the largest limit for blocks_in_flight(), of 16, 12, 8, 4 and 2, with which `groups` occupy at most
-/// most_blocks_in_flight blocks; 1 if there is none.
+/// Returns the largest of the limits 16, 12, 8, 4 and 2 with which `groups` occupy at most most_blocks_in_flight blocks
+/// (blocks_in_flight()). Returns 1 if even the limit 2 is too large.
 int most_ctas_of(std::span<const GroupTraffic> groups);
 
 /// Returns the number of multiprocessors that matrix products cannot use because of this traffic. `limit` is the

@@ -46,7 +46,7 @@ ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, Dev
   std::array<int64_t, sizeof id / sizeof(int64_t)> words;
   std::memcpy(words.data(), &id, sizeof id);
   const std::vector<int64_t> all = world.all_gather_values(words, context);
-  std::memcpy(&id, all.data(), sizeof id);  // the first id in `all` is that of rank 0
+  std::memcpy(&id, all.data(), sizeof id);  // the first id in `all` is the id of rank 0
   return id;
 }
 

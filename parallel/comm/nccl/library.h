@@ -8,7 +8,7 @@
 
 namespace hexad::comm::nccl {
 
-/// NCCL's functions. Their names are derived from NCCL's, without the prefix.
+/// NCCL's functions. The members are named after the functions, without the prefix `nccl`.
 struct Library {
   decltype(&::ncclGetVersion) get_version;
   decltype(&::ncclGetUniqueId) get_unique_id;

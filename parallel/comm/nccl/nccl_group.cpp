@@ -55,8 +55,8 @@ struct Exchange {
 };
 
 // Exchanges the parts of all pairs of ranks. Launch l contains piece l of every pair that has this piece. The first
-// launch contains all pairs, even those without elements. An error in which a rank omits the call because it has no
-// rows is therefore always detected.
+// launch contains all pairs, even pairs without elements. If a rank wrongly omits the call because it has no rows, this
+// error is therefore always detected.
 void exchange(const Library& nccl, const Communicator& communicator, cudaStream_t stream, int rank, const Exchange& e,
               int64_t most) {
   const size_t ranks = e.send.size(), me = static_cast<size_t>(rank);
@@ -339,7 +339,7 @@ void NcclGroup::all_to_all(const Operation& op) const {
 }
 
 // Sums in the order of the ranks. Every rank receives all addends of its part and adds them in this order. In an
-// all_reduce, the ranks then exchange the sums. The bytes sent are those of NCCL's ring.
+// all_reduce, the ranks then exchange the sums. The number of bytes sent is the same as with NCCL's ring.
 void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
   const bool everywhere = op.kind == Kind::all_reduce;
   const Tensor& in = everywhere ? op.out : op.in;

@@ -20,7 +20,7 @@ namespace hexad::comm::nccl {
 /// pages are freed. Whole blocks (device/cuda/whole_blocks.h) meet these requirements: each is one allocation, and has
 /// the size of a bucket, which is the same on all ranks.
 ///
-/// The first operation that uses a block registers the block, which remains registered until it is freed or the
+/// The first operation that uses a block registers the block. The block remains registered until it is freed or the
 /// communicator ends. Thread-safe, because any thread may free blocks.
 class Registered : public std::enable_shared_from_this<Registered> {
  public:

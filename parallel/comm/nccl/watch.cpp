@@ -109,7 +109,8 @@ void Watch::run() {
     }
     changed_.wait_for(lock, interval(), [&] { return stopping_; });
     const auto now = Clock::now();
-    // Limits the time, so that time during which this process was stopped does not count as waiting.
+    // Limits the time since the previous check, because this process may have been stopped, and a stop does not count
+    // as waiting.
     const auto waited = std::min<Clock::duration>(now - std::exchange(last, now), 2 * interval());
     look(lock, std::chrono::duration<double>(waited).count());
   }

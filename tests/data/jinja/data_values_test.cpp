@@ -1,5 +1,5 @@
-// Data in chat templates, such as descriptions and calls of tools. The expected texts are those of Jinja 3.1 with the
-// settings of `transformers`.
+// Data in chat templates, such as descriptions and calls of tools. The expected texts are the output of Jinja 3.1 with
+// the settings of `transformers`.
 #include <gtest/gtest.h>
 
 #include <initializer_list>

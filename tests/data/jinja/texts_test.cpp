@@ -1,4 +1,4 @@
-// Texts of chat templates. The expected texts are those of Jinja 3.1 with the settings of `transformers`.
+// Texts of chat templates. The expected texts are the output of Jinja 3.1 with the settings of `transformers`.
 #include "framework/data/jinja/template.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Compares ids with those of reference libraries (tests/golden/README.md), for small tokenizers and, on an excerpt of
+// Compares ids with the ids of reference libraries (tests/golden/README.md), for small tokenizers and, on an excerpt of
 // text, for real tokenizers.
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ Document conversation(const std::string& message) {
 
 TEST(SmallTokenizers, ConversationHasTheIdsOfItsWholeText) {
   const ScratchFolder folder;
-  int known = 0;  // tokenizers that keep the bytes of the text; the other ones drop spaces or have no decoder
+  int known = 0;  // tokenizers that keep the bytes of the text; other tokenizers drop spaces or have no decoder
   for (const Json& entry : golden("small.json")) {
     SCOPED_TRACE(entry.at("name").get<std::string>());
     const std::string path = folder.write("tokenizer.json", entry.at("tokenizer").dump());

@@ -305,7 +305,7 @@ TEST(Import, FolderIsReadAsItsTokenizer) {
   const ScratchFolder folder;
   folder.write("only.tiktoken", tiktoken_text());
   const auto ranks = load_tokenizer(folder.path(), cl100k);
-  EXPECT_EQ(ranks->vocab_size(), 258 + 20);  // the id of the last special token of cl100k is 19 above that of the first
+  EXPECT_EQ(ranks->vocab_size(), 258 + 20);  // the ids of cl100k's first and last special tokens differ by 19
   folder.write("tokenizer.json", byte_level_json().dump());
   EXPECT_EQ(load_tokenizer(folder.path())->vocab_size(), 259);
 }

@@ -20,8 +20,8 @@ Network table_8() {
           .copy = {1.6e12, 0.8}};
 }
 
-/// Expects a latency that the table prints. The table truncates digits. A sum of `terms` of its latencies may be too
-/// small by one last digit for each term.
+/// Expects a latency that the table prints. The table truncates digits. Therefore, a sum of `terms` printed latencies
+/// may be too small by one unit of the last digit for each term.
 void expect_printed(double milliseconds, double seconds, int terms = 1) {
   const double cut = 0.001 * terms;
   EXPECT_NEAR(seconds * 1e3, milliseconds + cut / 2, cut / 2 + rounding) << "printed: " << milliseconds;
@@ -139,7 +139,7 @@ Strategy choice_at(int64_t tokens, double more_of_o2, double more_of_o3) {
       .strategy;
 }
 
-// True if the choices are those of section 4: O1 up to 16K tokens, O2 from 32K to 128K, O3 at 256K.
+// True if the choices agree with section 4: O1 up to 16K tokens, O2 from 32K to 128K, O3 at 256K.
 bool chooses_as_the_paper(double more_of_o2, double more_of_o3) {
   for (int64_t tokens = 4096; tokens <= 262144; tokens *= 2) {
     const Strategy paper = tokens <= 16384 ? Strategy::o1 : tokens <= 131072 ? Strategy::o2 : Strategy::o3;

@@ -55,8 +55,8 @@ TEST(Parm, WithoutModelParallelismBothSchedulesAreEquation2) {
 }
 
 TEST(Parm, Algorithm1ChoosesS2ForFewTokensPerExpertAndS1ForMany) {
-  // Section IV-B: as T approaches zero, so does t_D2, while t_D1 approaches AG_MP(BLM). AG_MP(BLM) does not grow with
-  // T, but AG_MP(ETM) does.
+  // Section IV-B: as T approaches zero, t_D2 also approaches zero, but t_D1 approaches AG_MP(BLM). AG_MP(BLM) does not
+  // grow with T, but AG_MP(ETM) does.
   for (const AlphaBeta& gather : {all_gather_a, all_gather_b}) {
     const Costs costs{.AG_MP = gather, .A2A = all_to_all, .overlap = {}};
     Layer l = table_3_layer();
@@ -73,7 +73,8 @@ TEST(Parm, PhasesHideAllButOneSliceOfTheShorterCollective) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // with one phase, nothing overlaps
-  // Without measured alpha_o and beta_o, the price of S2 is at most that of its operations in sequence (equation 7).
+  // Without measured alpha_o and beta_o, the price of S2 is at most the price of its operations in sequence (equation
+  // 7).
   const Layer l = table_3_layer();
   const Costs costs{.AG_MP = all_gather_b, .A2A = all_to_all, .overlap = {}};
   EXPECT_DOUBLE_EQ(s2_seconds(l, costs),
@@ -111,7 +112,8 @@ TEST(Parm, PlacementHasTheCaseOfThePaper) {
 }
 
 TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
-  // Case 2: ESP-AllGather remains inside the node, EP-AlltoAll leaves the node, and EP&ESP-AlltoAll does both.
+  // Case 2: ESP-AllGather uses links inside the node, EP-AlltoAll uses links between nodes, and EP&ESP-AlltoAll uses
+  // both.
   const Loads two = loads({.N_EP = 8, .N_ESP = 4, .ranks_per_node = 4, .inner = Inner::esp}, 32);
   EXPECT_EQ(two.AG_ESP.link(), "intra");
   EXPECT_EQ(two.AR_ESP.link(), "intra");

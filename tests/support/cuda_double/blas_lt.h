@@ -18,8 +18,8 @@ class ChecksRefused {
   ChecksRefused& operator=(const ChecksRefused&) = delete;
 };
 
-/// While an object of this class exists, the approval of cublasLtMatmulAlgoCheck has no effect: cublasLtMatmul refuses
-/// an algorithm for sizes for which it was not chosen or approved before.
+/// While an object of this class exists, the approval of cublasLtMatmulAlgoCheck has no effect. cublasLtMatmul then
+/// refuses an algorithm for sizes for which the algorithm was not chosen or approved before.
 class ChecksMislead {
  public:
   ChecksMislead();
@@ -32,8 +32,8 @@ class ChecksMislead {
 /// limit.
 int last_multiprocessors();
 
-/// Part of a workspace that a product uses while it runs. The constructor throws std::runtime_error if another product
-/// uses a part of it, because two streams then share a workspace.
+/// Part of a workspace that a product uses while it runs. The constructor throws std::runtime_error if this part
+/// overlaps the part of another product, because two streams then share a workspace.
 class WorkspaceInUse {
  public:
   WorkspaceInUse(const void* begin, size_t bytes);

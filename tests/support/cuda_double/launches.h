@@ -12,8 +12,8 @@ using LaunchCounts = std::map<std::string, int64_t, std::less<>>;
 
 /// Counts a launch. A kernel counts under its op's name. An asynchronous copy or fill, or a product of cuBLASLt, counts
 /// under the name of the called function. The double computes grouped products on tensor cores, cuDNN's attention,
-/// radix sorts and the distances of NCCL's windows without kernels, so these do not count. NCCL's operations do not
-/// count here either (nccl_launches()).
+/// radix sorts and the distances of NCCL's windows without kernels, so these operations do not count. NCCL's operations
+/// do not count here either (nccl_launches()).
 void count_launch(std::string_view name);
 /// Returns the number of launches of all threads by name, since the last call of this function.
 LaunchCounts take_launches();

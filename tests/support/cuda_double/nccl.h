@@ -10,14 +10,14 @@
 // belong to different communicators and streams. An operation does not wait for the end of earlier operations of other
 // communicators.
 //
-// In a blocking communicator, the first collective, and the first message in each direction of a pair, connect the
-// ranks: the host waits until the other ranks launch theirs, too. Connections take memory of the device
-// (nccl_buffers.h). To allocate this memory, the host waits for all work of the device. Without enough memory, the
-// launch fails.
+// In a blocking communicator, ranks are connected by the first collective, and by the first message in each direction
+// of a pair. The host then waits until the other ranks launch the matching operation. Connections take memory of the
+// device (nccl_buffers.h). To allocate this memory, the host waits for all work of the device. Without enough memory,
+// the launch fails.
 //
-// Collectives on which ranks disagree hang. So do collectives for which only some ranks' buffers are registered, and
-// messages without a receiver or with another size than the receiver's. Sums are rounded at every step. As in NCCL's
-// rings, each part of a sum starts at a different rank.
+// Collectives hang if ranks disagree on them, or if only some ranks' buffers are registered. Messages hang if they have
+// no receiver, or another size than the receiver's. Sums are rounded at every step. As in NCCL's rings, each part of a
+// sum starts at a different rank.
 #pragma once
 
 #include <nccl.h>
@@ -48,7 +48,8 @@ int64_t nccl_registration_faults();
 void let_nccl_register(bool works);
 /// Sets whether later windows are mapped. As in NCCL 2.28, the registration of a window succeeds in both cases.
 void let_nccl_map_windows(bool maps);
-/// Counts a fault for each registration that overlaps these pages. Called by the driver's double before it unmaps them.
+/// Counts a fault for each registration that overlaps these pages. The driver's double calls this function before it
+/// unmaps the pages.
 void nccl_pages_go(const void* begin, int64_t bytes);
 /// Sets the number of thread blocks that operations may use together on a device, 132 by default.
 void set_nccl_room(int ctas);

@@ -9,8 +9,8 @@
 
 namespace hexad::cuda_double {
 
-/// Buffers on the device of one rank's side of a communicator, as NCCL 2.28 allocates them on H100s with NVSwitches,
-/// all ranks on one node. Each side of each connection is an entry with its own allocation.
+/// Buffers on the device of one rank's side of a communicator. The sizes are as in NCCL 2.28 on H100s with NVSwitches,
+/// with all ranks on one node. Each side of each connection is an entry with its own allocation.
 class NcclBuffers {
  public:
   struct Place {

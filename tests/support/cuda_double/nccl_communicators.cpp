@@ -37,7 +37,7 @@ NcclSidePtr make_side(const std::shared_ptr<Clique>& clique, int rank, int devic
 }
 
 // Calls `finish`, which waits for the other ranks. If the communicator is blocking, calls `finish` here. Otherwise
-// calls it on another thread, and its result becomes the state of the side.
+// calls `finish` on another thread, and the result becomes the state of the side.
 template <class F>
 ncclResult_t complete(Lock& lock, const NcclSidePtr& side, const F& finish) {
   if (side->is_blocking()) return finish(lock);

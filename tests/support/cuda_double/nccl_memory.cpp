@@ -22,7 +22,7 @@ ncclResult_t ncclMemFree(void* begin) {
                                         : nccl_refusal(ncclInvalidArgument, "the memory was not allocated");
 }
 
-// Registers a window. Like NCCL, waits until all ranks have registered theirs.
+// Registers a window. Like NCCL, waits until all ranks have registered their windows.
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* begin, size_t bytes, ncclWindow_t* window, int) {
   if (const ncclResult_t r = nccl_has_device(__func__); r != ncclSuccess) return r;
   *window = nullptr;

@@ -21,9 +21,9 @@ using namespace hexad::cuda_double;
 
 namespace {
 
-// Returns the mutex of streams(). A wait for a whole device locks it while it lists the device's streams, because other
-// threads may make and destroy streams of the device. The mutex is never destroyed, because contexts in static
-// variables end later.
+// Returns the mutex of streams(). A wait for a whole device locks this mutex while it lists the device's streams. Other
+// threads may make and destroy streams of the device at the same time. The mutex is never destroyed, because contexts
+// in static variables end later.
 std::mutex& streams_mutex() {
   static std::mutex& m = *new std::mutex;
   return m;
@@ -57,8 +57,9 @@ struct CUstream_st {
     thread.join();
   }
 
-  // Time at which the connection counts work as begun, so that its next work may begin: for `runs`, when the work
-  // starts; for `waits`, when it ends. Waiting for an event thus delays all streams of the connection.
+  // Time at which the connection counts work as begun, so that its next work may begin. For `runs`, this is the start
+  // of the work. For `waits`, this is the end of the work. Waiting for an event thus delays all streams of the
+  // connection.
   enum class Kind : uint8_t { runs, waits };
   void push(std::function<void()> f, Kind kind = Kind::runs) {
     {

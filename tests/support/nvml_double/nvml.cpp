@@ -1,5 +1,5 @@
-// Test double of libnvidia-ml.so.1 on a machine with two GPUs: a hot one with ECC errors, and one without ECC, whose
-// clocks the library does not report.
+// Test double of libnvidia-ml.so.1 on a machine with two GPUs. One GPU is hot and has ECC errors. The other GPU has no
+// ECC, and the library does not report its clocks.
 #include <cstdio>
 #include <string_view>
 

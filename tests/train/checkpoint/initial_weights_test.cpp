@@ -45,7 +45,7 @@ double first_loss(const Recipe& recipe, const std::string& folder) {
   return run.step(source).loss;
 }
 
-// Returns the error message with exit code `code` when a run with `start` and `keys` starts from `folder`.
+// Starts a run with `start` and `keys` from `folder`, which must fail with exit code `code`. Returns the error message.
 std::string refusal(ExitCode code, const std::string& folder, const Keys& keys) {
   TrainingRun run(small_recipe(start + keys), self);
   return message_of(code, [&] { run.init_from(folder); });
@@ -123,7 +123,8 @@ TEST(InitialWeights, DoNotDependOnTheLayout) {
   }
 }
 
-// The checkpoint has no routers and no rows for the new ids, so these keep the values that were drawn for them.
+// The checkpoint has no routers and no rows for the new ids, so routers and new rows keep the values that were drawn
+// for them.
 TEST(InitialWeights, AreBitwiseTheSameWithRestsOfMainWeights) {
   const Scratch scratch;
   const std::string folder = save(scratch, dense);

@@ -184,7 +184,7 @@ TEST(LogLikelihoods, AreSumsOfLogProbabilities) {
   for (size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(sums[i], expected_sum(instance, all[i]), rounding) << i;
 }
 
-// Compares the sums of all requests with those of each request alone.
+// Compares the sums of all requests in one call with the sums of each request alone.
 void expect_independent(const Recipe& recipe, const std::string& what) {
   ModelInstance instance(recipe, Registry(), self);
   const auto all = requests();

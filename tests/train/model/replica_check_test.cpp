@@ -62,7 +62,7 @@ TEST(ReplicaCheck, NamesTheParameterAndTheDifferentRank) {
 
 TEST(ReplicaCheck, PieceIsComparedOnlyWithTheSamePiece) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
-              if (rank == 7) change(p, "stage1.split.weight");  // rank 3 also holds it, but ranks 2 and 6 do not
+              if (rank == 7) change(p, "stage1.split.weight");  // rank 3 has the same piece, ranks 2 and 6 do not
             }),
             "weights differ between replicas: 'stage1.split.weight' on rank 7 and on rank 3 "
             "(distributed.replica_check_every)");

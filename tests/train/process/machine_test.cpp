@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files like those of Linux (/proc, /sys/fs/cgroup), for a machine with 1000 kB of available memory.
+/// Files in the format of Linux's /proc and /sys/fs/cgroup, for a machine with 1000 kB of available memory.
 class MachineMemory : public testing::Test {
  protected:
   MachineMemory() { file("/proc/meminfo", "MemTotal: 4000 kB\nMemFree: 10 kB\nMemAvailable:    1000 kB\n"); }

@@ -65,7 +65,8 @@ class TextKeys final : public config::Visitor {
   std::string section_;
 };
 
-// Fails for a new key whose value is a text. Mark such a key with config::file_path if it is a path, and list it here.
+// Fails for a new key whose value is a text. List such a key here. If its value is a path, also mark the key with
+// config::file_path.
 TEST(Recipe, EveryTextIsMarkedAsAPathOrListed) {
   Recipe recipe;
   TextKeys keys;

@@ -17,8 +17,8 @@ function ratio(above, below, key,    r, list) {
   for (r = 1; r <= runs[key]; r++) list[r] = above[key, r] / below[key, r]
   return median(list, runs[key])
 }
-# Returns V(b)/V(a): the volume that products read and write, split by columns and by experts. By columns, each part
-# writes the whole output.
+# Returns V(b)/V(a). V(a) and V(b) are the volumes that products read and write if they are split by experts (a) or by
+# columns (b). By columns, each part writes the whole output.
 function volumes(parts, rows,    m, read, written) {
   m = experts * rows; read = m * inputs + experts * inputs * outputs; written = m * outputs
   return (read + parts * written) / (read + written)

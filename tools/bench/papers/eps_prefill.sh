@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures EPS-MoE's Tables 1 to 4, scaled: time to first token and tokens per second of prefill, for models like
+# Measures EPS-MoE's Tables 1 to 4, scaled: time to first token and tokens per second of prefill. The models are like
 # DeepSeek-V2 (attention DP, experts EP), Mixtral and DBRX (attention TP; experts TP, or EP in groups) and Arctic
 # (attention DP, a dense MLP parallel to the experts). Uses the recipes recipes/steps/eps-*.yaml, which say what was
 # scaled, on two emulated nodes of one rank each (tools/testbed/two_nodes.sh). Also measures chunked prefill of the

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Measures from how many tokens on groups of experts save time (EPS-MoE, section 5.2, Table 7, Fig. 10), and compares two
-# divisions of products (section 4.3, Fig. 9).
+# Measures the number of tokens from which on groups of experts save time (EPS-MoE, section 5.2, Table 7, Fig. 10). Also
+# compares two divisions of products (section 4.3, Fig. 9).
 #
-# Products: divides those of 20 experts into N parts, by experts (N groups) and by columns (N blocks of the input's
-# columns, whose products are summed), on one thread. Prints the ratio of the two times next to the formula's, and the
-# volumes of section 4.3.
+# Products: divides the products of 20 experts into N parts, on one thread. The parts are N groups of experts, or N
+# blocks of the input's columns, whose products are summed. Prints the ratio of the two times next to the formula's, and
+# the volumes of section 4.3.
 #
 # Groups: runs the forward of a layer like DeepSeek-V2's (as eps.sh) by number of tokens m, on two emulated nodes of one
 # rank each (tools/testbed/two_nodes.sh): undivided, in N groups in sequence, and in N groups that overlap. The groups

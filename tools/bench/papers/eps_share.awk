@@ -1,5 +1,5 @@
 # Compares Table 6 of EPS-MoE (m = 3072) with rows of moe_layer, and the simulator's predictions with both. Speedups are
-# those over all threads, the first schedule. A schedule's name is its share of the threads.
+# relative to the first schedule, which uses all threads. A schedule's name is its share of the threads.
 
 BEGIN {
   FS = "\t"

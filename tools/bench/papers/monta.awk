@@ -55,8 +55,8 @@ function best_of(c, part, family, except, predicts,    w, best, s) {
 }
 
 # The next functions return expected times of the exchanges, without computation, in units of the baseline's all-to-all
-# between nodes. gathering() returns that of an all-gather or reduce-scatter inside nodes: 0 in shared memory, where the
-# ranks of a node share its link.
+# between nodes. gathering() returns the time of an all-gather or reduce-scatter inside nodes. This time is 0 in shared
+# memory, where the ranks of a node share its link.
 function gathering(c,    link) {
   split(links_of(c), link, ":")
   return link[2] == "memory" ? 0 : (ranks_of(c) - 1) / ranks_of(c) * e / (e - 1) * bits(link[1]) / bits(link[2])
@@ -74,7 +74,7 @@ function exchanges(part) { return part == "forward" ? 2 : 1 }
 function baseline_units(c, part) { return exchanges(part) + gatherings_of_baseline(c, part) * gathering(c) }
 # formula() returns the ratio of O1's time to the baseline's: O1 sends a t-th of the bytes between nodes and gathers.
 # limit() returns the lowest possible ratio of a pipelined schedule, which takes as long as the longer of these two
-# operations. Its experts wait for all rows, so dispatch and combine do not overlap.
+# operations. Experts wait for all rows, so dispatch and combine do not overlap.
 function formula(c, part) {
   return (exchanges(part) / ranks_of(c) + gatherings_of_o1(c, part) * gathering(c)) / baseline_units(c, part)
 }
@@ -179,9 +179,8 @@ function crossing(measured, expected,    off) {
     off == "" ? "" : sprintf("%+.0f", off))
 }
 
-# Prints the loss of the simulator's choice for whole layers and that of the best fixed choice, both relative to the
-# best schedule. Uses only layers of at least `bytes` bytes in which the second best schedule takes at least `margin`
-# longer.
+# Prints the losses of the simulator's choice and of the best fixed choice for whole layers, both relative to the best
+# schedule. Uses only layers of at least `bytes` bytes in which the second best schedule takes at least `margin` longer.
 function print_regret(margin, bytes, what,    i, w, c, s, best, guess, chosen, regret, fixed, m) {
   for (i = 1; i <= layer_count; i++) {
     c = layers[i]

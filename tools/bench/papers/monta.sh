@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Measures MoNTA's exchanges of rows in MoE layers under tensor parallelism, by volume: the baseline, O1 (drop,
 # all-to-all, all-gather), and O2 and O3 (in chunks). Runs the forward pass of layers with one expert per node, in both
-# layouts of Table 1: whole experts on each tensor-parallel rank (row 1), and experts whose width the ranks of a node
-# share (row 2). In both, tensor-parallel ranks are inside nodes and experts across nodes; in row 1, this needs
-# parallel.order. Runs on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh), with several ratios
+# layouts of Table 1. In row 1, each tensor-parallel rank has whole experts. In row 2, the ranks of a node share the
+# width of an expert. In both rows, tensor-parallel ranks are inside nodes and experts are across nodes. In row 1, this
+# needs parallel.order. Runs on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh), with several ratios
 # between the rates inside nodes and between them. Also runs on nodes whose ranks share a link and memory
 # (two_nodes.sh).
 #

@@ -28,9 +28,9 @@ function overlap(c, pass, s, which,    r, list, a, b) {
 }
 # Returns the schedule of strategy `k` with Algorithm 1's n, or with n = 4 if the rows have no search for it.
 function restoring(c, k) { return (c, k) in chosen_of ? chosen_of[c, k] : "s" k "n4" }
-# Returns the speedup over `reference` (without one, the share of overlap() in percent), as a mean over the layers. With
-# `reuse`, returns it for S1 to S4, each with Algorithm 1's n ("1.15 1.05 1.01 1.00"). Otherwise, returns it for
-# Algorithm 1's n without memory reuse.
+# Returns the speedup over `reference`, as a mean over the layers. If `reference` is empty, returns the share of
+# overlap() in percent instead. With `reuse`, returns values for S1 to S4, each with Algorithm 1's n ("1.15 1.05 1.01
+# 1.00"). Otherwise, returns the value for Algorithm 1's n without memory reuse.
 function like_for_like(reference, reuse,    k, i, c, s, sum, text) {
   for (k = 1; k <= (reuse ? 4 : 1); k++) {
     sum = 0
@@ -44,7 +44,7 @@ function like_for_like(reference, reuse,    k, i, c, s, sum, text) {
   return text
 }
 function saving(c, n) { return (peak[c, "n" n] - peak[c, "s4n" n]) / (states(c) + peak[c, "n" n]) }
-# Returns the saving of S4 with n micro-batches against FastMoE, with model states.
+# Returns the saving of S4 with n micro-batches relative to FastMoE, including model states.
 function saving_over_fastmoe(c, n) { return (peak[c, "fastmoe"] - peak[c, "s4n" n]) / (states(c) + peak[c, "fastmoe"]) }
 
 END {

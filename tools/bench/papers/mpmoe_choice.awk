@@ -1,5 +1,5 @@
 # Prints the table of tools/bench/papers/mpmoe_choice.sh (MPMoE, Fig. 15) from rows of train_schedules. Each case is a
-# rate of the links and a number of tokens, "100mbit,512". Times are those of one layer, forward and backward.
+# rate of the links and a number of tokens, "100mbit,512". Times are the forward and backward of one layer.
 
 { read_step() }
 

@@ -3,13 +3,13 @@
 BEGIN { FS = "\t" }
 { read_row() }
 
-# Returns the ratio of FasterMoE's seconds of communication to those of `s`.
+# Returns the ratio of FasterMoE's seconds of communication to the seconds of `s`.
 function over_fastermoe(c, s,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = communication[c, "forward", "fastermoe", r] / communication[c, "forward", s, r]
   return median(list, rounds)
 }
-# Returns the ratio of FasterMoE's predicted seconds of the task graph, most of which are communication, to those of
-# `s`.
+# Returns the ratio of FasterMoE's predicted seconds of the task graph to the predicted seconds of `s`. Most of the
+# seconds are communication.
 function predicted_over_fastermoe(c, s) {
   return predicted_graph[c, "forward", s] ? predicted_graph[c, "forward", "fastermoe"] / predicted_graph[c, "forward", s] : ""
 }

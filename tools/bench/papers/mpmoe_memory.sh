@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures MPMoE's Fig. 2: the memory of an MoE layer in backward by part (model states, activations, temporary buffers)
 # and the utilisation of the machine, by number of tokens. Runs the layers of Table 3 forward and backward in sequence,
-# in full width, with one expert per rank, k = 1 and f32, on two ranks of this machine. Prints the predicted shares of
-# equations 1 to 3 next to the measured ones.
+# on two ranks of this machine. Layers have their full width, one expert per rank, k = 1 and f32. Prints the predicted
+# shares of equations 1 to 3 next to the measured ones.
 #
 #   tools/bench/papers/mpmoe_memory.sh [--layers '768,3072 1024,4096 2048,8192'] [--tokens '256 512 1024 2048 4096']
 #                                      [--rounds 2] [--output FOLDER]

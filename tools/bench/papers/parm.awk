@@ -75,8 +75,8 @@ END {
   print_figure_7()
 }
 
-# Returns the share of communication in a step of the baseline: seconds of the busiest rank, divided by those of the
-# slowest one.
+# Returns the share of communication in a step of the baseline: seconds of communication on the busiest rank, divided by
+# seconds of the step on the slowest rank.
 function share_of_communication(c,    r, list) {
   for (r = 1; r <= rounds; r++)
     list[r] = (communication[c, "forward", "baseline", r] + communication[c, "backward", "baseline", r]) / took(c, "step", "baseline", r)

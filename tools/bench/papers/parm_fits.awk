@@ -1,6 +1,6 @@
-# Prints Parm's Fig. 6: for each collective in a cluster file that `hexad profile` measured, the line alpha + beta x
-# that minimizes the sum of the squared errors, and how far it is from the points. x is the number of f32 elements of
-# the collective, as in Parm's costs, of which a rank sends a share.
+# Prints Parm's Fig. 6. For each collective in a cluster file that `hexad profile` measured, prints the line alpha +
+# beta x that minimizes the sum of the squared errors, and its distance from the points. As in Parm's costs, x is the
+# number of f32 elements of the collective. A rank sends a share of these elements.
 
 /- operation:/ { operation = $3 }
 /^ *group:/ { group = $2 }

@@ -1,7 +1,7 @@
 # Reads a cluster file that `hexad profile` measured on 2 nodes of 4 ranks. Prints the input of `hexad simulate --paper
 # parm` for a layer (variable `layer`: "M=64,H=128,B=512,E=8,k=1,tp=2,etp=1,ep=8", optionally with "S=2", the number of
-# sequences, and "model.moe.capacity_factor=1.2"). Parm's costs count all elements of a collective, not only those that
-# a rank sends.
+# sequences, and "model.moe.capacity_factor=1.2"). Parm's costs count all elements of a collective, not only the
+# elements that a rank sends.
 
 /- operation:/ { operation = $3 }
 /^ *group:/ { group = $2 }

@@ -18,7 +18,7 @@ function slowdown(c, order,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = own[c, order, r] / own[c, "alone", r]
   return median(list, rounds)
 }
-# Returns the ratio of priority to fifo for the time until all operations are done.
+# Returns the time until all operations are done with priorities, divided by this time in order of arrival (fifo).
 function whole(c,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = all[c, "priority", r] / all[c, "fifo", r]
   return median(list, rounds)

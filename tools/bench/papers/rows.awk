@@ -36,12 +36,12 @@ function typical(c, pass, s,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = took(c, pass, s, r)
   return median(list, rounds)
 }
-# Returns the median of another column of a pass: communication, computation or graph.
+# Returns the median of `column` for a pass. Columns: communication, computation, graph.
 function typical_value(column, c, pass, s,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = column[c, pass, s, r]
   return median(list, rounds)
 }
-# Returns the ratio of the time of the schedule `reference` to that of `s`.
+# Returns the time of the schedule `reference` divided by the time of `s`.
 function speedup(c, pass, s, reference,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = took(c, pass, reference, r) / took(c, pass, s, r)
   return median(list, rounds)
@@ -59,8 +59,8 @@ function average(list, count,    i, sum) {
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
 
 # Prints the times of the schedules cutN (N chunks in sequence), as ratios to the time of the schedule `whole` (one
-# chunk). Also prints the ratios of the schedules with N overlapping chunks, whose names are `overlapping` and N. Prints
-# nothing if no layer has a schedule cutN.
+# chunk). Also prints the ratios of the schedules with N overlapping chunks, which are named `overlapping` followed by
+# N. Prints nothing if no layer has a schedule cutN.
 function print_cutting(pass, whole, overlapping,    i, w, c, s, n, count) {
   for (i = 1; i <= layer_count; i++)
     for (w = 1; w <= schedule_count; w++) {
@@ -77,7 +77,7 @@ function print_cutting(pass, whole, overlapping,    i, w, c, s, n, count) {
     }
 }
 
-# Prints the errors of the simulator, compared with all measurements, for task graphs and for whole passes.
+# Prints the errors of the simulator relative to the measurements, for task graphs and for whole passes.
 function print_errors(    i, w, p, pass, c, s, n, r, list, graphs, passes, x) {
   for (i = 1; i <= layer_count; i++)
     for (w = 1; w <= schedule_count; w++)

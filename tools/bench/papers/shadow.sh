@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Measures shadows of hot experts (schedule.moe.hot_experts: shadow), FasterMoE's remedy for skewed routing. Uses one
 # layer on 2 nodes of 4 ranks each, with 2 experts per rank. Tokens choose experts with probabilities of Zipf's law.
-# Compares a step with and without shadows, whole and in chunks, by exponent and by number of tokens. Prints speedups,
-# measured and predicted, and the bytes that a rank sends. Exponent 0 has no hot experts: its speedup shows what the
-# decision costs.
+# Compares a step with and without shadows, both whole and in chunks, for each exponent and number of tokens. Prints
+# speedups, measured and predicted, and the bytes that a rank sends. Exponent 0 has no hot experts: its speedup shows
+# what the decision costs.
 #
 #   tools/bench/papers/shadow.sh [--layer M=512,H=128] [--tokens '256 1024'] [--exponents '0 0.8 1.2'] [--inter 50mbit]
 #                                [--intra 400mbit] [--rounds 3] [--profile-seconds 30]

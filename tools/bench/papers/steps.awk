@@ -1,5 +1,5 @@
-# Functions that read rows of train_schedules, each of which begins with a case, and compute values for the tables of
-# whole steps. Medians are over rounds. Ratios compare values of the same round.
+# Functions that read rows of train_schedules and compute values for the tables of whole steps. Each row begins with a
+# case. Medians are over rounds. Ratios compare values of the same round.
 
 BEGIN {
   FS = "\t"
@@ -27,7 +27,7 @@ function share(c, s, name,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = value[c, s, r, name] / value[c, s, r, "step"]
   return median(list, rounds)
 }
-# Returns the ratio of the time of the schedule `reference` to that of `s`.
+# Returns the column `name` of the schedule `reference` divided by the column of `s`.
 function speedup(c, s, reference, name,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = value[c, reference, r, name] / value[c, s, r, name]
   return median(list, rounds)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures whole training steps of recipes/steps/whole.yaml (tp 2, etp 2, ep 4) on two emulated nodes of four ranks and
-# one core (tools/testbed/two_nodes.sh), at several rates between the nodes. Compares the systems of docs/schedules.md,
-# each of which is a set of schedule choices of the same program, with `auto`, which chooses before the rounds. Prints
+# one core (tools/testbed/two_nodes.sh), at several rates between the nodes. Compares the systems of docs/schedules.md
+# with `auto`. A system is a set of schedule choices of the same program, and `auto` chooses before the rounds. Prints
 # seconds, the shares of all-to-alls and of exposed communication, bytes, and predictions from a profile of the same
 # testbed. Also runs the first system on links that take almost no time, and prints the share of communication in its
 # step.

@@ -48,8 +48,8 @@ std::string without_scopes(std::string_view name) {
 
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Returns the number of characters after the first one that belong to a back reference, such as S1A_, or to the type
-/// and the digits of a literal, such as Li128E. These digits are not the length of an identifier.
+/// Returns the length, without the first character, of a back reference, such as S1A_, or of the type and the digits of
+/// a literal, such as Li128E. These digits are not the length of an identifier.
 size_t without_length(std::string_view text) {
   size_t n = 1;
   if (text[0] == 'S') {

@@ -1,5 +1,5 @@
-// A profile as text and as JSON. Numbers are means over the steps of the profile, except those of single steps and
-// gaps.
+// A profile as text and as JSON. Numbers are means over the steps of the profile, except the numbers of single steps
+// and gaps.
 #pragma once
 
 #include <string>

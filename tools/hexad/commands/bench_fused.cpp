@@ -49,8 +49,8 @@ ExitCode bench_fused(const FusedArguments& o) {
   return ExitCode::done;
 }
 
-/// Returns the command of the child process. `env` removes the variables of the launcher, with which the command would
-/// refuse to run as one of several ranks.
+/// Returns the command of the child process. `env` removes the launcher's variables, because the command refuses to run
+/// as one of several ranks.
 std::vector<std::string> words_of_child(const FusedShape& s) {
   std::vector<std::string> words{"env"};
   for (const auto& [size, rank] : comm::rank_variables()) words.insert(words.end(), {"-u", size, "-u", rank});

@@ -90,7 +90,8 @@ bool prompts_fit(Recipe recipe, const std::vector<PromptBatch>& batches, const E
   return plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::evaluation, cached);
 }
 
-// Measures all schedules in turn, `rounds` times. The first time of each is not counted, because it allocates memory.
+// Measures all schedules in turn, `rounds` times. The first run of each schedule is not counted, because it allocates
+// memory.
 std::vector<Measured> measure(ModelInstance& instance, const std::vector<NamedSchedule>& schedules,
                               const PromptBatch& batch, uint64_t seed, int rounds) {
   Prefill prefill(instance, batch, seed);

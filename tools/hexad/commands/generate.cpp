@@ -170,7 +170,8 @@ ExitCode run_generate(GenerateArguments options, const Extensions& extensions, c
   const auto form = form_of(options, run.checkpoint, world);
   if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);
   options.sampling.stop_ids = agreed_stop_ids(*tokenizer, run.checkpoint, world);
-  // The last token of an answer may contain the text that precedes the special token of the end.
+  // The last token of an answer may contain the beginning of the end mark. The special token at the end of the mark
+  // must therefore end the answer, too.
   if (const auto& end = options.sampling.end_of_turn; !end.empty() && tokenizer->bytes_of(end.back()).empty())
     options.sampling.stop_ids.push_back(end.back());
   const int64_t context = recipe.model.context;

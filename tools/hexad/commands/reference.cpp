@@ -35,7 +35,7 @@ void print_keys() {
       fmt::print("{}\n", *path);
 }
 
-// Prints a line "key word word ..." for each key whose value may be a word. The words are those of the schema, and
+// Prints a line "key word word ..." for each key whose value may be a word. The words are the schema's words and the
 // names of registered parts.
 void print_values(const Extensions& extensions) {
   const auto print = [](const std::string& key, const std::vector<std::string>& words) {

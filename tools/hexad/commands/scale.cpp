@@ -46,8 +46,8 @@ struct Ready {
   std::vector<PointForecast> forecasts;
 };
 
-// Limits the available ranks of the points that run here to those of the Slurm allocation. An explicit max_ranks and a
-// launcher of the experiment take precedence.
+// Limits the available ranks of the points that run here to the ranks of the Slurm allocation. An explicit max_ranks
+// and a launcher of the experiment take precedence.
 void limit_to_allocation(const ExperimentConfig& config, const ScaleArguments& options, int64_t only_point,
                          std::vector<Point>& points) {
   const int64_t ranks = train::allocated_ranks();

@@ -25,14 +25,15 @@ TrainedRun open_trained_run(const train::RunRequest& request, train::TrainedUse 
                             const train::Extensions& extensions, comm::World& world);
 
 /// Returns the tokenizer of the run's data. Throws Error(usage) if the model's tokens have no text, or if the
-/// tokenizer's vocabulary is larger than the model's. Throws Error(data) if there is no tokenizer, or if it cannot be
-/// read. `purpose` completes the message "..., so it cannot PURPOSE".
+/// tokenizer's vocabulary is larger than the vocabulary of the model. Throws Error(data) if there is no tokenizer, or
+/// if it cannot be read. `purpose` completes the message "..., so it cannot PURPOSE".
 std::unique_ptr<data::Tokenizer> tokenizer_of(const train::Recipe& recipe, const std::string& run,
                                               const std::string& purpose);
 
-/// Returns the message about a dataset of the run that was replaced after the checkpoint was saved, so that its texts
-/// and tokenizer may differ from those of the run. Returns an empty text if there is none, or if `overrides` set keys
-/// of `data`. Ignores datasets whose training tokens are missing or damaged.
+/// Returns the message about a dataset that was replaced after the run saved the checkpoint. The texts and the
+/// tokenizer of such a dataset may differ from the texts and the tokenizer of the run. Returns an empty text if no
+/// dataset was replaced, or if `overrides` set keys of `data`. Ignores datasets whose training tokens are missing or
+/// damaged.
 std::string replaced_data(const TrainedRun& run, const std::vector<std::string>& overrides);
 
 /// Throws Error(data), the same on all ranks, if two ranks read different contents from the file `path`. A rank that

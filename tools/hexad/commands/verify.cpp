@@ -86,7 +86,7 @@ std::string command_for(const VerifyArguments& o, const Variant& v) {
   return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 
-// Prints the tolerances of runs that round, by name.
+// Prints the name and the tolerance of each kind of run that is less exact than f64.
 void print_bounds(const Subject& subject) {
   std::map<std::string, Exactness> bounds;
   for (const SubjectKind& kind : subject_kinds())

@@ -7,28 +7,29 @@
 
 namespace hexad::plan {
 
-/// Returns the bytes through which this rank must work so that what it used last is no longer in the outer caches of
-/// the node, which its ranks share: twice these caches, at least 64 MiB, and at most `most`.
+/// Returns the bytes of operands that this rank must use in turn so that earlier operands are no longer in the outer
+/// caches of the node. The result is twice the size of these caches, divided by the number of ranks of the node, but at
+/// least 64 MiB, and at most `most`.
 int64_t bytes_beyond_caches(int64_t ranks_of_node, int64_t most);
 
-/// Returns the bytes through which operations on activations and weights work in turn, because those of a step are
-/// usually in an outer cache: 32 MiB, and at most `most`.
+/// Returns the bytes of operands that operations on activations and weights use in turn: 32 MiB, and at most `most`.
+/// Activations and weights of a step are usually in an outer cache.
 int64_t bytes_of_outer_cache(int64_t most);
 
 /// Returns the number of operands of `bytes` bytes that fill `in_use` bytes: at least 1, and at most `most`.
 int64_t operands_in_turn(int64_t bytes, int64_t in_use, int64_t most);
 
-/// Zeros in f32, which are handed out block after block. In a step, large messages are gradients and weights, which
-/// come from memory, and small ones are activations, which are often in a cache. Therefore blocks of one size begin
-/// again after 64 of them, or at the end of the memory.
+/// Memory of f32 zeros that is handed out block after block. In a step, large messages are gradients and weights, which
+/// come from memory. Small messages are activations, which are often in a cache. Therefore, blocks of one size begin
+/// again after 64 blocks, or at the end of the memory.
 class Operands {
  public:
-  /// Elements to whose multiples the sizes of blocks are rounded up, as in buckets of parameters.
+  /// Unit of block sizes, in elements, as in buckets of parameters. Sizes are rounded up to multiples of this unit.
   static constexpr int64_t alignment = 16;
 
   Operands(int64_t bytes, device::Device device);
 
-  /// Returns the next block. Throws std::logic_error if `numel` elements, rounded up, are more than there are.
+  /// Returns the next block. Throws std::logic_error if `numel`, rounded up, exceeds the size of the whole memory.
   tensor::Tensor next(int64_t numel);
 
  private:

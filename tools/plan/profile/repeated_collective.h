@@ -16,7 +16,7 @@ struct Exchange {
   std::function<device::Event()> start;
 };
 
-/// Returns the bytes of memory that an exchange in which each of `ranks` ranks sends `bytes` needs at most.
+/// Returns an upper bound of the memory that an exchange needs, in bytes. Each of its `ranks` ranks sends `bytes`.
 int64_t bytes_of_exchange(int64_t bytes, int ranks);
 
 /// Makes an exchange of f32 zeros with equal splits. `bytes` is rounded up to whole elements for every rank. For

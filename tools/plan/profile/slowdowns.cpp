@@ -18,7 +18,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Times at which the units of a load were finished. The threads that execute the units write these times.
+// Times at which the units of a load end. The threads that execute the units write these times.
 struct Stamps {
   explicit Stamps(size_t units) : times(units), open(static_cast<std::ptrdiff_t>(units)) {}
   void set(size_t unit) {
@@ -66,8 +66,8 @@ std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& t
   return result;
 }
 
-// Makes the loads. Chooses sizes and numbers of units such that, without other work, a unit takes at most a sixteenth
-// of `seconds`, if a measured size permits it, and a whole load takes about `seconds`.
+// Makes the loads. Chooses sizes and numbers of units such that a whole load takes about `seconds` without other work.
+// A unit takes at most a sixteenth of `seconds` if a measured size is that fast.
 class Loads {
  public:
   Loads(const Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds)
@@ -199,9 +199,9 @@ std::vector<int> fewer_than(int threads) {
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress) {
   // In a round, each of at most four loads runs for its own time, each of six pairs for up to twice that time, and all
-  // loads together for up to four times that time. This is 20 times the time of a load. The capped product adds three
-  // pairs and one mix of all loads, 10 times the time of a load. Each product on fewer threads adds its own time.
-  // Before the rounds, each load runs once.
+  // loads together for up to four times that time. In total, they take 20 times the time of a load. The capped product
+  // adds three pairs and one mix of all loads, 10 times the time of a load. Each product on fewer threads adds its own
+  // time. Before the rounds, each load runs once.
   const std::vector<int> counts = fewer_than(options.threads);
   const auto fewer = static_cast<double>(counts.size());
   const double times = counts.empty() ? 20 : 30 + fewer;

@@ -16,7 +16,8 @@ using base::Dtype;
 using kernels::KernelTable;
 using tensor::Tensor;
 
-// A kernel, the number of bytes that it reads and writes, counted as on the meta device, and the bytes of its tensors.
+// Kernel with the number of bytes that it reads and writes, as the meta device counts them, and the size of its tensors
+// in bytes.
 struct SmallKernel {
   int64_t bytes = 0;
   std::function<void(const KernelTable&, device::Stream&)> run;
@@ -119,16 +120,16 @@ class SmallKernels {
   device::Device device_;
 };
 
-// Returns the bytes through which the kernels of a class work in turn, so that their operands are as far away as in a
-// step: activations are usually in an outer cache, gradients and the optimizer's states in memory, because they are
-// used once a step.
+// Returns the total size of the operands that the kernels of a class use in turn. With this size, operands come from
+// the same level of memory as in a step. Activations usually come from an outer cache. Gradients and the optimizer's
+// states come from memory, because a step uses them only once.
 int64_t bytes_in_use(KernelClass of, int64_t ranks_of_node, int64_t most) {
   if (of == KernelClass::optimizer || of == KernelClass::reduction) return bytes_beyond_caches(ranks_of_node, most);
   return bytes_of_outer_cache(most);
 }
 
-// Returns the timed work of a kernel of about `bytes` bytes. Each run takes the next of up to 1024 sets of operands,
-// which together have `in_use` bytes if 1024 suffice.
+// Returns the timed work of a kernel of about `bytes` bytes. Each run takes the next of several sets of operands.
+// Together, the sets have about `in_use` bytes, but there are at most 1024 sets.
 Timer::Work in_turn(SmallKernels& kernels_of, KernelClass of, int64_t bytes, int64_t in_use, device::Device device) {
   std::vector<SmallKernel> all{kernels_of.make(of, bytes)};
   const int64_t count = operands_in_turn(all[0].memory, in_use, 1024);

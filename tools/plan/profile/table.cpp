@@ -16,9 +16,9 @@ namespace {
 using base::enum_name;
 using base::human_quantity;
 
-// Returns the speed at `size`: between two measured sizes, time is linear. If `size` is outside of the measured sizes,
-// returns the speed at the first or last one if it is between 0.75 and 1.5 times `size`; "-" if not. `per_size` is the
-// work per unit of size, such as FLOPs per row.
+// Returns the speed at `size`. Interpolates the time linearly between two measured sizes. If `size` is outside of the
+// measured range, returns the speed at the nearest measured size, or "-" unless that size is between 0.75 and 1.5 times
+// `size`. `per_size` is the work per unit of size, such as FLOPs per row.
 std::string speed_at(const Curve& curve, double size, double per_size, std::string_view unit) {
   const auto& points = curve.points;
   const auto speed = [&](double x, double seconds) { return human_quantity(x * per_size / seconds, unit); };
@@ -103,9 +103,9 @@ std::string copies_table(const std::vector<MeasuredCopy>& copies) {
   return text;
 }
 
-// Returns a table row with the line start + size / rate, fitted to the points of a curve, and the largest error of the
-// fit; empty for a constant curve. `per_size` is the work per unit of size; its rate is printed in `unit`. `sizes` is
-// the unit of the sizes; empty for bytes.
+// Fits the line start + size / rate to the points of a curve. Returns a table row with this line and the largest error
+// of the fit; empty for a constant curve. `per_size` is the work per unit of size; its rate is printed in `unit`.
+// `sizes` is the unit of the sizes; empty for bytes.
 std::string fitted_row(const std::string& name, const Curve& curve, double per_size, std::string_view unit,
                        std::string_view sizes) {
   if (curve.is_constant()) return {};
@@ -119,8 +119,8 @@ std::string fitted_row(const std::string& name, const Curve& curve, double per_s
                      fit.line.beta > 0 ? human_quantity(per_size / fit.line.beta, unit) : "-", worst);
 }
 
-// Returns a table of fitted lines. Start and rate correspond to alpha and beta in the formulas of papers. Predictions
-// of schedules use the measured points instead.
+// Returns a table of fitted lines. The start is alpha in the formulas of papers, and the rate is the inverse of beta.
+// Predictions of schedules use the measured points instead.
 std::string fits_table(const Cluster& cluster) {
   std::string rows;
   for (const MeasuredLink& l : cluster.links)
@@ -135,8 +135,8 @@ std::string fits_table(const Cluster& cluster) {
   return fmt::format("\n{:<38}{:>12}{:>16}{:>22}\n", "fit: start + size / rate", "start", "rate", "worst error") + rows;
 }
 
-// Returns a table of alpha(y, x) with a title, a row for each y, a column for each x, and a column for all other lanes
-// together.
+// Returns a table of the speed of lane y while lane x runs, relative to y alone: alpha(y, x) of MPMoE. The table has a
+// title, a row for each y, a column for each x, and a column for all other lanes together.
 std::string slowdowns_table(std::string_view title, const std::vector<MeasuredSlowdown>& slowdowns) {
   std::string text = fmt::format("\n{:<16}", title);
   constexpr auto works = enum_names(Lane{});

@@ -24,9 +24,9 @@ double timed(const Timer::Work& work, int runs) {
   return (now() - begin) / runs;
 }
 
-// The sizes of a curve that have been measured, and the order in which sizes are measured: the smallest, the largest
-// for which there is time, and then the middle of the widest gap. A short measurement thus covers the range of sizes,
-// so that other sizes are interpolated.
+// Measured sizes of a curve. Chooses the order of the measurements: first the smallest size, then the largest size for
+// which there is time, then the middle of the widest gap. Thus even a short measurement covers the range of sizes, and
+// other sizes can be interpolated.
 class MeasuredSizes {
  public:
   explicit MeasuredSizes(std::span<const int64_t> sizes) : sizes_(sizes), omitted_(sizes.size()) {}
@@ -43,8 +43,9 @@ class MeasuredSizes {
     return repeated;
   }
 
-  /// Returns the next size to measure in `left` seconds; none if there is not enough time for any. A second size is
-  /// always measured, even if it takes the `spent` seconds of the first one again.
+  /// Returns the next size to measure in `left` seconds; none if there is not enough time for any. The second size is
+  /// an exception: it may take the `spent` seconds of the first measurement again, and it is returned even if the time
+  /// is not sufficient.
   std::optional<size_t> next(double left, double spent) const {
     const size_t last = points_.rbegin()->first;
     const bool is_first = points_.size() == 1;
@@ -56,8 +57,8 @@ class MeasuredSizes {
   }
 
  private:
-  // Returns the expected seconds of a measurement of size `i`, which is above all measured sizes. Seconds grow with the
-  // size, or less: then, at most by twice the growth between the last two measured sizes.
+  // Returns the expected seconds of a measurement of size `i`, which is above all measured sizes. Assumes that time
+  // grows at most in proportion to the size, and at most twice as fast as between the last two measured sizes.
   double seconds_of(size_t i) const {
     const auto& [at, last] = *points_.rbegin();
     const double size = static_cast<double>(sizes_[i]) / static_cast<double>(sizes_[at]) * last.x;
@@ -116,7 +117,7 @@ Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::fu
   double left = seconds, spent = 0;  // spent: seconds of the last measurement
   for (std::optional<size_t> next = 0; next; next = measured.next(left, spent)) {
     const double begin = now();
-    // Other sizes get the time that a size leaves unused.
+    // The remaining sizes share the time that this size leaves unused.
     const Work work = prepare(sizes[*next]);
     if (!measured.omit_repeated(*next, work.size))
       measured.add(*next, {work.size, median(work, left / static_cast<double>(measured.open()))});
@@ -128,7 +129,7 @@ Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::fu
   for (const auto& [i, point] : measured.points()) {
     const bool slower = !points.empty() && point.y / point.x > points.back().y / points.back().x;
     points.push_back(point);
-    // A size that is slower for each unit than the size before it may be noise.
+    // The time may be noise if a size is slower per unit than the next smaller size.
     if (slower) points.back().y = std::min(point.y, median(prepare(sizes[i]), share));
   }
   return points;

@@ -37,10 +37,10 @@ class Timer {
   /// repeats as fit in about `seconds`: at least 3, and at most 21 (9 if `batch_seconds` is set).
   double median(const Work& work, double seconds) const;
   /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, measures the smallest
-  /// size, the largest one for which there is time, and as many sizes between them as possible; at least two sizes.
-  /// Then measures a size again if it is slower for each unit than the size before it, and keeps the smaller time.
-  /// `sizes` has at least two sizes, ascending. `prepare` may round the sizes; a size that it rounds to a measured one
-  /// is omitted.
+  /// size, the largest size for which there is time, and as many sizes between them as possible. Measures at least two
+  /// sizes. Then measures each size again that is slower per unit than the next smaller size, and keeps the smaller
+  /// time. `sizes` has at least two sizes, ascending. `prepare` may round the sizes; a size that it rounds to a
+  /// measured one is omitted.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void meet() const { world_.barrier(device_.context().compute()).wait(); }

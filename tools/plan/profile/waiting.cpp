@@ -15,7 +15,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Returns the forward product `p`, with the most rows that take at most a quarter of kernel_batch.
+// Returns the forward product `p` with the largest number of rows that takes at most a quarter of kernel_batch.
 std::function<void()> make_product(const MeasuredProduct& p, device::Device device) {
   double most = p.points.points.front().x;
   for (const Curve::Point& point : p.points.points)
@@ -35,8 +35,8 @@ std::function<void()> make_product(const MeasuredProduct& p, device::Device devi
   };
 }
 
-// Returns the number of ranks of a node that compute while its other ranks wait: as many as need all cores, but not all
-// ranks.
+// Returns the number of ranks of a node that compute while the node's other ranks wait. The computing ranks need all
+// cores if possible, but at least one rank waits.
 int64_t computing_ranks(const Origin& m) {
   const int64_t needed = (*m.node_cores + m.threads - 1) / m.threads;
   return std::min(needed, m.ranks_per_node - 1);

@@ -24,7 +24,7 @@ using namespace tensor;
 namespace {
 
 // Returns elements [begin, end) of a state as a rectangle of shape `shape`. Main weights that are stored as rests, and
-// moments with marks, are computed only when they are written.
+// moments that contain marks (optim::Rests), are converted only when they are written.
 io::TensorSource source_of(const optim::Optimizer::State& s, int64_t begin, int64_t end, const Shape& shape) {
   if (!s.rests.defined()) return s.values(begin, end).reshape(shape);
   return {shape, s.dtype(), [=] { return s.values(begin, end).reshape(shape); }};
@@ -58,8 +58,8 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
 }
 
 // Opens the checkpoint on every rank and verifies this rank's share of its files. Only rank 0 reads the manifest, and
-// broadcasts its text. A rank does not look for files that it neither verifies nor reads. Later reads check no digests
-// again, because all ranks together have verified all files. Collective.
+// broadcasts its text. A rank does not look for files that it neither verifies nor reads. Later reads do not check
+// digests, because all ranks together have verified all files. Collective.
 io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
   device::DeviceContext host;
   std::string text;
@@ -84,8 +84,8 @@ void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) 
   std::string text;
   const Recipe saved = saved_recipe(checkpoint);
   for (const std::string& line : changes_of_model(saved, recipe)) text += "\n  " + line;
-  // changes_of_model() permits another context if the recipe has stages. However, it does not check that a run without
-  // stages had the context of the stage to which its steps now belong.
+  // changes_of_model() permits another context if the recipe has stages. If the checkpoint's run had no stages, its
+  // context must also equal the context of the stage to which its steps now belong.
   const int64_t step = std::max<int64_t>(1, checkpoint.step());
   const int64_t context = with_stage(recipe, stage_at(recipe, step)).model.context;
   if (saved.stages.empty() && !recipe.stages.empty() && context != saved.model.context)
@@ -161,15 +161,15 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     fail(static_cast<ExitCode>(problem->code), "checkpoint of step ", progress.step,
          " was not saved: ", world_.size() > 1 ? cat("rank ", problem->rank, ": ") : "", problem->text);
   };
-  // Runs a stage that writes files. An error of the file system is then a fault of the storage, not damaged data.
+  // Runs a stage that writes files. Reports an error of the file system as a fault of the storage, not as damaged data.
   const auto attempt = [&](const std::function<void()>& stage) {
     Failure mine = attempted(stage);
     if (mine.code == ExitCode::data) mine.code = ExitCode::resource;
     throw_together(mine);
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Rejects tensors that are not finite, because they must not replace the last good checkpoints. Reads the file with
-  // the generation of the run, because no other damaged file prevents a save.
+  // Rejects tensors that are not finite, because they must not replace the last good checkpoints. Also checks the
+  // generation of the run. A damaged generation file is the only damaged file that prevents a save.
   throw_together(attempted([&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
     if (world_.rank() == 0) store_.require_current();
@@ -197,7 +197,7 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
   // Rank 0 searches, and broadcasts the name of each folder to verify. Then every rank opens the folder and verifies
-  // its share of it. An empty name ends the search. If a checkpoint is found, it is the one that was opened last.
+  // its share of it. An empty name ends the search. If the search finds a checkpoint, every rank has opened it last.
   Failure failure;
   std::string found;
   std::optional<io::Checkpoint> opened;

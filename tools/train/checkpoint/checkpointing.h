@@ -19,7 +19,8 @@ using base::FileWork;
 
 class Checkpointer {
  public:
-  /// `recipe` and `world` must outlive the checkpointer. `store_options.warn` receives warnings for the user.
+  /// Keeps references to `recipe` and `world`, which must outlive the checkpointer. `store_options.warn` receives
+  /// warnings for the user.
   Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, io::StoreOptions store_options);
 
   /// Writes checkpoints/step-N with one shard per rank. If several ranks hold a tensor, the first of these ranks writes
@@ -61,8 +62,8 @@ class Checkpointer {
   io::CheckpointStore store_;
 };
 
-/// Throws Error(usage), listing each difference, if the recipe's model, seed or optimizer differs from that of the
-/// checkpoint's run. A run of the recipe can continue from the checkpoint only if there is no difference.
+/// Throws Error(usage) that lists each difference if the recipe and the checkpoint's run differ in model, seed or
+/// optimizer. A run of the recipe can continue from the checkpoint only if there is no difference.
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Opens the checkpoint on every rank. Only rank 0 reads the manifest. Each rank verifies every byte of its share of
@@ -76,11 +77,12 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
 /// order in the checkpoint is unknown.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
 /// Returns the point from which the weights of data.mixture apply in a run of `recipe` that continues from the
-/// checkpoint, in sequences of the recipe's context. If their shares differ from the checkpoint's run, this is the next
-/// sequence, and each dataset continues after the sequences that were drawn from it.
+/// checkpoint, in sequences of the recipe's context. If the shares of the datasets have changed since the checkpoint,
+/// the new weights apply from the next sequence on. Each dataset then continues after the sequences that were drawn
+/// from it.
 data::MixtureStart mixture_start(const io::Checkpoint& checkpoint, const Recipe& recipe);
-/// Returns the changes since the checkpoint's run: those of changes_of_recipe() and, if the layout differs, the line
-/// "layout: BEFORE -> NOW".
+/// Returns the changes since the checkpoint's run: the lines of changes_of_recipe() and, if the layout differs, the
+/// line "layout: BEFORE -> NOW".
 std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world);
 
 }  // namespace hexad::train

@@ -95,9 +95,9 @@ interop::ModelKeys saved_keys(const io::Checkpoint& checkpoint, const std::strin
   return interop::ModelKeys::of_recipe(config::parse(config::write(last), where), where);
 }
 
-// True if this difference between the two models needs no warning. train.init_experts and train.init_vocabulary request
-// differences. Prediction blocks do not change the function of the model; InitialWeights rejects missing and additional
-// ones.
+// True if this difference between the two models needs no warning: train.init_experts or train.init_vocabulary requests
+// it, or it concerns prediction blocks. Prediction blocks do not change the function of the model, and InitialWeights
+// rejects missing and additional prediction blocks.
 bool needs_no_caution(const TrainConfig& train, std::string_view change) {
   if (change.starts_with("model.prediction_blocks: ") || change.starts_with("prediction blocks, ")) return true;
   constexpr std::string_view of_experts[] = {

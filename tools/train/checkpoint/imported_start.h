@@ -15,10 +15,10 @@ namespace hexad::train {
 bool starts_from_foreign_model(const Recipe& recipe);
 
 /// Returns a warning for each key of `model` whose value differs from the value with which the initial weights were
-/// trained. If train.init_from is a Hugging Face model, or was imported from one, reads these values from the
-/// config.json of this model; otherwise, from the recipe in the checkpoint. Ignores prediction blocks, and differences
-/// that train.init_experts or train.init_vocabulary requests. Returns no warnings if train.init_from is neither such a
-/// model nor a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
+/// trained. If train.init_from is or was imported from a Hugging Face model, reads these values from the config.json of
+/// this model. Otherwise, reads them from the recipe in the checkpoint. Ignores prediction blocks, and differences that
+/// train.init_experts or train.init_vocabulary requests. Returns no warnings if train.init_from is neither such a model
+/// nor a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
 std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
 /// Throws Error(data), like start_folder(), if run.dir/imported is the import of a model other than train.init_from, or

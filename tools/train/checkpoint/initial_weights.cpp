@@ -72,7 +72,7 @@ void for_each_row(const Shape& global, const io::Region& region, F&& f) {
 Tensor row_of(const Tensor& t, int64_t i) { return t.slice(0, i, i + 1); }
 
 // Returns the values of `t` times `factor`, in the accumulator dtype. If `noise` > 0, also multiplies each value by 1 +
-// noise x a standard normal number, which depends only on the seed, the parameter's name and the element's index.
+// noise x a standard normal number. This number depends only on the seed, the parameter's name and the element's index.
 Tensor changed(const Tensor& t, const io::Region& region, double factor, const Parameter& p, double noise,
                uint64_t seed) {
   const Philox random(seed, Purpose::noise, p.name());
@@ -140,9 +140,9 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
   return width / part;
 }
 
-// Throws Error(usage) if the first loss would differ from the loss of the dense model. The losses are equal if the
-// routing weights of a token's experts sum to model.moe.scale and multiply the experts' results, if these experts are
-// whole groups of `parts` experts, and if the block has no dense MLP besides the experts.
+// Throws Error(usage) if the first loss would differ from the loss of the dense model. The losses are equal under three
+// conditions. The routing weights of a token's experts sum to model.moe.scale and multiply the experts' results. These
+// experts are whole groups of `parts` experts. The block has no dense MLP besides the experts.
 void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
   const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {
@@ -246,8 +246,8 @@ bool InitialWeights::becomes_expert(const std::string& stored, const std::set<st
          !checkpoint_.contains(moe + "router.weight", main_kind);
 }
 
-// Throws Error(usage) if the checkpoint has a weight or a selection bias that the recipe's model lacks. Without it, the
-// recipe's model would compute another function than the stored model.
+// Throws Error(usage) if the checkpoint has a weight or a selection bias that the recipe's model lacks. Without this
+// tensor, the recipe's model would compute another function than the stored model.
 void InitialWeights::require_place_for_all(const Extensions& extensions) const {
   layers::ModelConfig model = recipe_.model;
   model.moe.routing = moe::Routing::model;  // because other routings may read a file
@@ -383,7 +383,7 @@ void scale_values(const Tensor& values, double factor) {
 }
 
 // Reads the states of the model. New experts get the states of the experts from which they are copied. Softmax scores
-// sum to 1 over all experts, so more experts have smaller scores; the selection biases, which are added to the scores,
+// sum to 1 over all experts, so more experts have smaller scores. Selection biases are added to the scores, so they
 // become smaller by the same factor.
 void InitialWeights::load_states(ModelInstance& instance) const {
   for (const auto& s : instance.states) {

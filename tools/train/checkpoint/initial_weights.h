@@ -15,7 +15,7 @@ namespace hexad::train {
 /// need. The values do not depend on the layout.
 class InitialWeights {
  public:
-  /// The checkpoint and the recipe must outlive this object.
+  /// Keeps references to the checkpoint and the recipe, which must outlive this object.
   InitialWeights(io::Checkpoint& checkpoint, const Recipe& recipe) : checkpoint_(checkpoint), recipe_(recipe) {}
 
   /// Checks that the checkpoint fits the model, without reading weights. Throws:
@@ -44,8 +44,8 @@ class InitialWeights {
     std::string name{};  // stored tensor
     int64_t copied = 1;  // number of stored experts or rows, or of parts of the dense MLP; group_rows: size of a group
     bool dense = false;  // true if the stored tensor belongs to a dense MLP, which has no dimension of experts
-    int cut = -1;        // dimension along which the dense tensor is divided among experts; -1: each has all of it
-    double factor = 1;   // copied values are multiplied by this
+    int cut = -1;        // dimension along which experts divide the dense tensor; -1: each expert has the whole tensor
+    double factor = 1;   // factor by which copied values are multiplied
   };
   Source source_of(const Parameter& p) const;
   Source source_of_resized(const Parameter& p, const base::Shape& stored) const;

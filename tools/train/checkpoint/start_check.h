@@ -30,11 +30,11 @@ struct StartCheck {
 /// Leaves no file behind and reads no weights. `recipe` must have been completed by complete().
 StartCheck check_start(const Recipe& recipe, const Extensions& extensions);
 
-/// Throws Error(data) unless `now`, the fingerprints of the recipe's data, equal those of the checkpoint's run.
+/// Throws Error(data) unless the fingerprints of the recipe's data, `now`, equal the fingerprints in the checkpoint.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now);
 
-/// Returns warnings about a run that continues from the checkpoint, if one of these differs from the checkpoint's run:
-/// the learning rate of the next step, the trained parameters (optim.freeze), or the data of the next steps.
+/// Returns warnings about differences between the checkpoint's run and a run that continues from it. Compares the
+/// learning rate of the next step, the trained parameters (optim.freeze), and the data of the next steps.
 std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Throws Error(data) unless `folder` (train.init_from) is a checkpoint. If `folder` is a run directory, the message

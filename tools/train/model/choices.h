@@ -24,7 +24,7 @@ std::vector<ChoiceItem> read_choice_items(const std::string& path);
 
 /// Returns a request for the log-likelihood of a choice after its context. Converts the text to ids as follows:
 /// - White space at the end of the context becomes the beginning of the continuation.
-/// - Context and continuation are converted together. The predicted ids are those after the ids of the context alone.
+/// - Context and continuation are converted together. The ids that follow the ids of the context alone are predicted.
 /// - The id beginning-of-document precedes the text if the tokenizer has this id.
 /// - A context without other text is replaced by beginning-of-document or, if the tokenizer lacks it, end-of-document.
 /// - Only the last `context` + 1 ids of a longer text remain.

@@ -7,9 +7,9 @@
 
 namespace hexad::train {
 
-/// Makes micro-batches like a given one, without reading tokens. They differ only in MicroBatch::first_token. Their
-/// tensors have the same sizes, and are copied to a meta device like those of make_micro_batch(), but their values are
-/// unknown.
+/// Makes copies of a micro-batch on a meta device without reading tokens. The copies differ only in
+/// MicroBatch::first_token. Their tensors have the sizes of the original tensors and are uploaded as in
+/// make_micro_batch(), but have no values.
 class EqualMicroBatches {
  public:
   explicit EqualMicroBatches(const layers::MicroBatch& like);

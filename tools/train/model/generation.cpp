@@ -125,8 +125,8 @@ int32_t first_of_prompt(const data::Tokenizer& tokenizer) {
   return tokenizer.beginning_of_document().value_or(tokenizer.end_of_document());
 }
 
-// Returns the number of prompts in one forward pass. If experts have a capacity, or if the index of a token determines
-// its experts, a prompt's text would depend on the other prompts. The number is then 1.
+// Returns the number of prompts in one forward pass. The number is 1 if experts have a capacity, or if the index of a
+// token determines its experts, because a prompt's text would then depend on other prompts in the same pass.
 size_t prompts_together(const ModelConfig& model, const SamplingOptions& options) {
   const moe::MoeConfig& moe = model.moe;
   const bool apart = moe.experts > 0 && (moe.capacity_factor || moe.routing != moe::Routing::model);

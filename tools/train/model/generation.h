@@ -44,9 +44,10 @@ struct Continuation {
 /// Receives the index of a prompt and an id of its continuation.
 using OnToken = std::function<void(size_t prompt, int32_t id)>;
 
-/// Returns `ids`, the ids of a prompt's text. Prepends the id that precedes a text in training, unless `ids` begin with
-/// this id: the tokenizer's beginning-of-document or, if there is none, its end-of-document. Under Packing::isolated,
-/// prepends an end-of-document only if `ids` is empty, because a prompt needs an id.
+/// Adds the id that precedes a text in training to the beginning of `ids`, the ids of a prompt's text. Returns the
+/// result. The added id is the tokenizer's beginning-of-document or, if there is none, its end-of-document. It is not
+/// added if `ids` already begin with it. Under Packing::isolated, end-of-document is added only if `ids` is empty,
+/// because a prompt needs an id.
 std::vector<int32_t> begin_prompt(const data::Tokenizer& tokenizer, std::vector<int32_t> ids, data::Packing packing);
 /// Returns the ids of a prompt for generate(): begin_prompt() with the ids of `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text, data::Packing packing);
@@ -62,7 +63,7 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
 /// has at least one id. If a prompt is longer than longest_prompt(), only its end is used. Keys and values of earlier
 /// tokens are cached, so each token after the first costs a forward pass of one token. A forward pass may continue
 /// several prompts, but the continuation of a prompt does not depend on the others. Calls `on_token` (may be empty)
-/// with each chosen id except those of stop_ids and the last id of end_of_turn. Collective: all ranks pass the same
+/// with each chosen id, except for stop_ids and the last id of end_of_turn. Collective: all ranks pass the same
 /// arguments and get the same ids. Throws Error(usage) if ranks share sequences (parallel.cp above 1).
 std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
                                         const SamplingOptions& options, const OnToken& on_token = {});

@@ -49,7 +49,7 @@ int64_t unit_bytes(const Recipe& recipe, int ranks);
 
 /// Memory, mesh, parameters and layers of this rank, made from a recipe. train.seed determines the initial weights.
 struct ModelInstance {
-  /// Makes the model. If several ranks compute on GPUs, `say` (may be empty) receives a line on rank 0 that tells
+  /// Makes the model. If several ranks compute on GPUs, `say` (may be empty) receives a line on rank 0. The line tells
   /// whether device tensors are sent from GPU to GPU or through host memory. With `meta`, the model behaves as on the
   /// recipe's device, but allocates no memory and has no memory limit.
   ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
@@ -102,7 +102,7 @@ struct ContextRank {
 
 /// Copies a rank's rows of a data::Batch into tensors. Sequences from `valid_sequences` on are padding. Padding has no
 /// targets and is not routed to experts. MicroBatch::further has an entry for each of the `prediction_blocks` blocks.
-/// Documents are divided into chunks of `attention_chunk` tokens, unless it is empty.
+/// Divides documents into chunks of `attention_chunk` tokens, unless `attention_chunk` is empty.
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
                             ContextRank context = {}, int64_t prediction_blocks = 0,
                             std::optional<int64_t> attention_chunk = {});

@@ -23,8 +23,8 @@ struct PromptBatch {
 /// dp coordinate d has the ids of prompt `d * batch.prompts + p` of a run on one rank.
 class Prefill {
  public:
-  /// `instance` must outlive this object. Prompts have at most model.context tokens. Throws Error(usage) if ranks share
-  /// sequences (cp > 1).
+  /// Keeps a reference to `instance`, which must outlive this object. Prompts have at most model.context tokens. Throws
+  /// Error(usage) if ranks share sequences (cp > 1).
   Prefill(ModelInstance& instance, const PromptBatch& batch, uint64_t seed);
 
   struct Result {

@@ -111,8 +111,8 @@ Block::Output RepeatedLayers::run(int64_t layer, Tape& t, const Value& x, const 
   if (variant.state != State::recording) return block();
   if (variant.micro == micro_ && layer == group->last) return record_last(*group, variant, t, x, block);
   if (variant.micro == micro_ && layer == group->first) return record(variant.first, layer, x, block);
-  // The backward of the recorded block comes before the backward of this block, because later layers and earlier
-  // micro-batches come first.
+  // The recorded block runs its backward before this block, because backward begins with later layers and earlier
+  // micro-batches.
   Forward& forward = group->first == group->last ? variant.last : variant.first;
   if (!forward.usable) return block();
   variant.repeats_early = true;
@@ -154,8 +154,8 @@ Block::Output RepeatedLayers::record_last(Group& group, Variant& variant, Tape& 
 }
 
 // True if the block frees as much memory as it allocates, apart from its losses. If the block keeps no handle of its
-// input, its output (one tensor of the input's size) is an exception too, because the recorded block does not free the
-// input in return.
+// input, its output (one tensor of the input's size) is also an exception, because the recorded block does not free the
+// input.
 bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   std::map<const MetaAllocator*, int64_t> more;
   const Forward& forward = variant.last;
@@ -168,7 +168,8 @@ bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   return std::ranges::all_of(more, [](const auto& of) { return of.second == 0; });
 }
 
-// True if the first and the last block issued equal work in forward, so that the recording of either stands for both.
+// True if the forwards of the first and the last block made the same calls, so that either recording can be used for
+// both blocks.
 bool RepeatedLayers::has_equal_forwards(const Variant& variant) const {
   const Forward &first = variant.first, &last = variant.last;
   if (first.layer < 0) return true;  // the group has one block
@@ -220,7 +221,7 @@ Block::Output RepeatedLayers::repeat(Group& group, Variant& variant, Forward& fo
     allocator_of(context_).count_change({-input.bytes(), input.category(), true});
   Block::Output out{x, {}};
   if (const std::optional<Losses>& losses = forward.losses) {
-    // The recorded block has allocated the tensor.
+    // The repeated calls have already counted the memory of this tensor.
     if (counts_memory_) allocator_of(context_).count_change({-losses->bytes, losses->category, true});
     out.aux_losses = t.leaf(Tensor::empty({1}, losses->dtype, context_, losses->category));
   }
@@ -231,12 +232,12 @@ Block::Output RepeatedLayers::repeat(Group& group, Variant& variant, Forward& fo
   return out;
 }
 
-// If the recording is unusable, or is not complete in time, the block makes no contributions, and failed() becomes
-// true. The step still ends.
+// If the recording is unusable or incomplete, the block contributes nothing to gradients, and failed() becomes true.
+// The step still ends.
 void RepeatedLayers::repeat_backward(Group& group, Variant& variant, int64_t layer, const std::shared_ptr<Parts>& parts,
                                      Replay& replay) {
   if (variant.state == State::unusable || !variant.has_backward) return void(failed_ = true);
-  parts->front().part = &variant.last.recorded.part;  // equal to that of the first block (has_equal_forwards())
+  parts->front().part = &variant.last.recorded.part;  // equal to the part of the first block (has_equal_forwards())
   parts->push_back(repeat(variant.backward, *parts, group.last, layer));
   if (!variant.delays) return;
   replay.between_weights([this, &group, &variant, layer, parts] {

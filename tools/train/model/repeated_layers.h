@@ -31,10 +31,10 @@ using autograd::Value;
 /// step's first micro-batch to a gradient replace its old value, so this micro-batch has a recording of its own, and
 /// all others share one.
 ///
-/// A repeated block makes no tensors, but its calls to the log (if the log is not paused) and, on request, its changes
-/// of the memory in use are those of the recorded block. Its output is its input, and its backward returns the gradient
-/// of the output: both stand for tensors of the same size. Its calls to the storage of parameters are made for its own
-/// parameters (pp::ParameterCalls).
+/// A repeated block makes no tensors. It makes the recorded block's calls to the log, unless the log is paused, and on
+/// request changes the memory in use as the recorded block did. Its output is its input, and its backward returns the
+/// gradient of the output: both stand for tensors of the same size. Its calls to the storage of parameters are made for
+/// its own parameters (pp::ParameterCalls).
 ///
 /// The step has the same log as one that runs all blocks if equal blocks make the same calls for all micro-batches.
 /// Only the forwards of the first and the last recorded block are compared. Calls are not equal if the experts of
@@ -46,7 +46,8 @@ class RepeatedLayers final : public layers::BlockRunner {
  public:
   /// counted: repeated blocks change the memory in use. ignored: they do not.
   enum class Memory : uint8_t { counted, ignored };
-  /// `log` and `recorder` must outlive the object. `recorder` must get the contributions of all passes to gradients.
+  /// Keeps references to `log` and `recorder`, which must outlive the object. `recorder` must get the contributions of
+  /// all passes to gradients.
   RepeatedLayers(device::IssueLog& log, pp::ParameterRecorder& recorder, ModelInstance& instance, Memory memory);
 
   /// Sets the function that reports the contribution of a repeated block to the gradient of a parameter.
@@ -55,21 +56,21 @@ class RepeatedLayers final : public layers::BlockRunner {
   void begin(int micro) { micro_ = micro; }
   layers::Block::Output run(int64_t layer, Tape& t, const Value& x, const RunBlock& block) override;
 
-  /// True if fewer blocks run in two micro-batches than a rank has: in one that records blocks, and in one that repeats
-  /// them.
+  /// True if a micro-batch that records blocks and a micro-batch that repeats them together run fewer blocks than the
+  /// rank has.
   bool repeat_most() const;
   /// Returns the number of forwards that were repeated instead of run.
   int64_t repeated() const { return repeated_; }
-  /// True if a block was repeated whose recording turned out to be unusable: it waits for work of other blocks, the
-  /// forwards of two equal blocks differ, its memory is not what this class assumes, or it contributes to gradients in
-  /// another mode (replace or add). The steps so far are then invalid.
+  /// True if a block was repeated although its recording is unusable. The steps so far are then invalid. A recording is
+  /// unusable if it waits for work of other blocks, if the forwards of two equal blocks differ, if its memory is not
+  /// what this class assumes, or if a repetition contributes to gradients in another mode (replace or add).
   bool failed() const { return failed_; }
 
  private:
   struct Recorded {
     device::IssuePart part;
     std::optional<pp::ParameterCalls> parameters{};
-    /// True if the part can be repeated after those of the same block that precede it.
+    /// True if the part can be repeated after `earlier`, the earlier parts of the same block.
     bool usable_after(std::initializer_list<const device::IssuePart*> earlier) const;
   };
   struct Losses {  // auxiliary losses of a block
@@ -123,7 +124,7 @@ class RepeatedLayers final : public layers::BlockRunner {
   device::DeviceContext& context_;
   const bool counts_memory_;
   std::vector<std::vector<Parameter*>> parameters_;        // by layer; empty on other ranks
-  std::unordered_map<const Parameter*, size_t> place_of_;  // index of a parameter among those of its layer
+  std::unordered_map<const Parameter*, size_t> place_of_;  // index of a parameter in its layer
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<Group*> group_of_;  // by layer; null: the layer always runs
   std::function<void(Parameter&)> report_;

@@ -22,12 +22,13 @@ void require_whole_sequences(int64_t ranks, std::string_view purpose);
 /// number of ids.
 class TokenPasses {
  public:
-  /// `instance` must outlive this object. Throws Error(usage) if ranks share sequences (cp > 1).
+  /// Keeps a reference to `instance`, which must outlive this object. Throws Error(usage) if ranks share sequences
+  /// (parallel.cp above 1).
   explicit TokenPasses(ModelInstance& instance);
 
-  /// Appends the same number of ids to each sequence. `ids` has the ids of the first cache, then those of the next. On
-  /// ranks that hold the last part of the model, returns the logits [V] of the last id of each sequence. On other
-  /// ranks, returns an empty list. Collective: all ranks of a dp coordinate pass the same ids.
+  /// Appends the same number of ids to each sequence. `ids` has the ids of the first cache, then the ids of the next
+  /// cache, and so on. On ranks that hold the last part of the model, returns the logits [V] of the last id of each
+  /// sequence. On other ranks, returns an empty list. Collective: all ranks of a dp coordinate pass the same ids.
   std::vector<std::vector<float>> run(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
   /// Like run(), without logits. Used for all parts of prompts but the last. A pipeline rank does not wait for later
   /// ranks, so the ranks compute different parts of the prompts at the same time.

@@ -10,14 +10,14 @@
 namespace hexad::train {
 
 /// Returns the beginning of a command line that starts `ranks` ranks; the program's name follows it. Inside a Slurm
-/// allocation, the command is srun. Otherwise, it is "mpirun -np 4" with the flags that Open MPI requires on this
-/// machine and for this user, or the launcher of MPICH, which requires none.
+/// allocation, the command is srun. Otherwise, it is mpirun, such as "mpirun -np 4", with the flags that Open MPI
+/// requires on this machine and for this user, or the launcher of MPICH without flags.
 std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation.
 bool in_slurm_allocation();
 /// Returns the number of ranks that fit into the Slurm allocation: its number of tasks or, if that is unknown, its
-/// processors divided by those of a task. Returns 0 if both are unknown, or outside of an allocation.
+/// processors divided by the processors of a task. Returns 0 if both are unknown, or outside of an allocation.
 int64_t allocated_ranks();
 
 /// Returns the id of the process that started this rank: Open MPI's mpirun, or mpirun's daemon on this node. Returns 0

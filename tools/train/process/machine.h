@@ -11,7 +11,7 @@ int64_t usable_cores();
 /// Returns the processor's name and usable_cores(): "Intel(R) Xeon(R) ..., 2 cores".
 std::string processor_name();
 std::string host_name();
-/// Returns the name of the program: "hexad", or that of a user's own program.
+/// Returns the name of the program: "hexad", or the name of a user's own program.
 std::string program_name();
 /// Returns `word`, quoted for a shell if necessary.
 std::string shell_word(const std::string& word);

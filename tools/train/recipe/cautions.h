@@ -8,7 +8,7 @@
 
 namespace hexad::train {
 
-/// Returns one line for each warning; the line names the keys. These settings are not errors, because short trials of a
+/// Returns one line for each warning; the line names the keys. The settings are not errors, because short trials of a
 /// long recipe are common, and because the recipe in a run directory must remain readable. A line that concerns only
 /// one stage of training begins with stage_prefix().
 std::vector<std::string> cautions(const Recipe& recipe);

@@ -13,8 +13,8 @@ namespace hexad::train {
 void require_datasets(const Recipe& recipe, const std::string& recipe_path);
 
 /// Fills in settings that the recipe leaves open: heads and widths from other keys, the vocabulary from the data, and
-/// train.threads from `cores`, this rank's number of cores. Throws Error(usage) if model.vocab is 0 and an index of
-/// Megatron-LM has no tokenizer next to it. Throws Error(data) if the tokenizer cannot be read.
+/// train.threads from `cores`. `cores` is this rank's number of cores. Throws Error(usage) if model.vocab is 0 and an
+/// index of Megatron-LM has no tokenizer next to it. Throws Error(data) if the tokenizer cannot be read.
 void complete(Recipe& recipe, int64_t cores);
 
 }  // namespace hexad::train

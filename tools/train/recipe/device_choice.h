@@ -9,7 +9,7 @@
 namespace hexad::train {
 
 /// Replaces the recipe's device. Used for HEXAD_DEVICE and `verify --device`, and by verify for the oracle. If the
-/// device changes, resets values that only the previous device supports to auto.
+/// device changes, resets a value to auto if only the previous device supports it.
 void replace_device(Recipe& r, device::DeviceKind device);
 
 /// Returns the device that HEXAD_DEVICE names; none if the variable is unset or empty. Adds a problem if its value is

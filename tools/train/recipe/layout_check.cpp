@@ -69,9 +69,9 @@ void check_experts(const Recipe& r, Problems& problems) {
     problems.add("parallel.etp", cat("must be at most model.moe.expert_hidden (", r.model.moe.expert_hidden, ")"));
 }
 
-// Checks that the model has enough layers for the pipeline stages. The costs of layers affect only where stages begin,
-// so without schedule.pipeline.split any split serves for this check. It does not need the model itself, whose keys may
-// have errors.
+// Checks that the model has enough layers for the pipeline stages. The costs of layers affect only where stages begin.
+// Without schedule.pipeline.split, any split therefore serves for this check. The check does not make the model, whose
+// keys may have errors.
 void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {

@@ -152,8 +152,8 @@ void rename(config::Document& document, const std::function<void(const std::stri
     if (warn) warn(line);
 }
 
-// Rejects optim.warmup > train.steps, unless train.steps, but not optim.warmup, is given on the command line. This is a
-// short trial of a long recipe.
+// Rejects optim.warmup > train.steps, except in a short trial of a long recipe: the command line gives train.steps, but
+// not optim.warmup.
 void check_warmup(const Recipe& r, Problems& problems) {
   const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
   if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;

@@ -16,8 +16,8 @@ bool computes_alone(const moe::MoeScheduleConfig& schedule);
 /// the list of choices in layers/moe/schedule/moe_choices.h.
 std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
 
-/// Returns the smallest legal schedule.moe.memory_limit in the recipe's layout, in bytes. It suffices for chunks of one
-/// token.
+/// Returns the smallest legal schedule.moe.memory_limit in the recipe's layout, in bytes. This limit suffices for
+/// chunks of one token.
 int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 
 /// Returns the legal schedules among moe::combinations of the recipe, in their order. For a recipe without `auto`
@@ -39,8 +39,8 @@ void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, 
 void check_micro_batch_overlap(const Recipe& recipe, int64_t world, config::Problems& problems);
 
 /// Adds a problem if schedule.moe.order is not a registered order; the problem lists the registered orders, nearest
-/// first. Also adds a problem if the order differs from the default, but no work is divided into chunks, or if the
-/// order's steps are illegal for a schedule that the recipe allows.
+/// first. Also adds a problem if the order differs from the default although no work is divided into chunks. Also adds
+/// a problem if the order's steps are illegal for a schedule that the recipe allows.
 void check_moe_order(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
 }  // namespace hexad::train

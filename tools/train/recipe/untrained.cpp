@@ -17,8 +17,8 @@ std::string router_line(const layers::ModelConfig& model) {
   if (model.moe_layers() == 0 || m.router != "top_k") return {};
   const bool softmax = m.score == kernels::RouterScore::softmax;
   std::string why;
-  // If the floor is above 1 / experts, the smallest possible best score of a softmax, weights can vary with their
-  // scores.
+  // The best score of a softmax is at least 1 / experts. If the floor is higher, the routing weight can vary with the
+  // score.
   const bool floored = m.normalize_floor * static_cast<double>(m.experts) > 1;
   if (m.normalize && m.top_k == 1 && !floored)
     why = fmt::format(

@@ -8,9 +8,9 @@
 
 namespace hexad::train {
 
-/// Returns the share of its layer's token-expert pairs that each expert has. There is one row for each block of
-/// `model`, prediction blocks included; the row of a block without experts is empty. `routers` has the statistics of
-/// all MoE layers of the model, in order. If it is empty, the table is empty.
+/// Returns, for each expert, its share of the token-expert pairs of its layer. The table has one row for each block of
+/// `model`, including prediction blocks. The row of a block without experts is empty. `routers` has the statistics of
+/// all MoE layers of the model, in order. If `routers` is empty, the table is empty.
 std::vector<std::vector<double>> expert_loads(const layers::ModelConfig& model,
                                               const std::vector<layers::RouterStatistics>& routers);
 

@@ -7,10 +7,10 @@
 
 namespace hexad::train {
 
-/// Determines the FLOP/s of all ranks at full speed: train.peak_flops of each rank if it is set, otherwise the measured
-/// speed of matrix products in the recipe's precision. Other processes can slow down a sample, so each rank takes
-/// several samples and uses the fastest. Samples are taken at the start and, on a CPU, throughout the run. All ranks
-/// sample at the same time, because they also compute at the same time.
+/// Determines the FLOP/s of all ranks at full speed. Uses train.peak_flops for each rank if it is set. Otherwise,
+/// measures the speed of matrix products in the recipe's precision. Other processes can slow down a sample, so each
+/// rank takes several samples and uses the fastest. Samples are taken at the start and, on a CPU, throughout the run.
+/// All ranks sample at the same time, because they also compute at the same time.
 class PeakMeter {
  public:
   /// Takes the first samples, unless train.peak_flops is set. They last up to two seconds. Collective.

@@ -106,8 +106,8 @@ RankClock::Account RankClock::account_since(double began) const {
   Account account{.seconds = now() - began, .traffic = take()};
   double waited = 0;
   for (comm::TrafficStats& t : account.traffic) {
-    // Limits the seconds to those of the step. They may be more, because a device may report operations of an earlier
-    // step, and because overlapping operations are summed up.
+    // Limits the seconds to the duration of the step. The sum may be larger, because a device may report operations of
+    // an earlier step, and because the times of overlapping operations are added.
     t.seconds = std::min(t.seconds, account.seconds);
     t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // includes waits for a free core
     waited += t.exposed_seconds;

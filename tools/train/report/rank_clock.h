@@ -18,7 +18,8 @@ namespace hexad::train {
 
 class RankClock {
  public:
-  /// `world` is the group of all ranks, `topology` is that of the world. All arguments must outlive the clock.
+  /// Keeps references to all arguments, which must outlive the clock. `world` is the group of all ranks, and `topology`
+  /// is its topology.
   RankClock(const comm::ProcessGroup& world, const comm::Topology& topology, const mesh::Mesh& mesh);
 
   /// Begins a step. Traffic between begin() and end() counts, and so do bytes that are recorded after the previous

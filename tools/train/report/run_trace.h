@@ -20,8 +20,8 @@ namespace hexad::train {
 /// - the memory in use, by category.
 class RunTrace {
  public:
-  /// On rank 0, `say` receives the path of the trace. If the trace cannot be written, `warn` receives the reason. All
-  /// other arguments must outlive the object.
+  /// Makes the trace of a run. On rank 0, `say` receives the path of the trace, or `warn` receives the reason why the
+  /// trace cannot be written. All other arguments must outlive the object.
   RunTrace(const Recipe& recipe, ModelInstance& instance, const comm::ProcessGroup& world,
            std::function<void(const std::string&)> say, std::function<void(const std::string&)> warn);
 

@@ -4,7 +4,8 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Tells GCC that tile instructions read memory. Otherwise GCC could remove or delay earlier stores to that memory.
+/// Tells GCC that tile instructions read memory. Without this call, GCC could remove or delay earlier stores to that
+/// memory.
 inline void memory_is_up_to_date(const void* p) { asm volatile("" ::"r"(p) : "memory"); }
 
 struct alignas(64) TileConfig {
@@ -21,8 +22,8 @@ void configure_tiles() {
 }
 
 /// Executes eight no-operation instructions between two tile instructions. Without them, tile instructions run at two
-/// thirds of their speed if the core's other hyperthread is busy. If this hyperthread is idle, they do not affect the
-/// speed.
+/// thirds of their speed if the core's other hyperthread is busy. If this hyperthread is idle, the no-operation
+/// instructions do not affect the speed.
 inline void gap() { asm volatile("nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop"); }
 
 struct MatrixUnit {

@@ -47,8 +47,8 @@ struct Factors {
   int64_t steps() const { return (depth + terms - 1) / terms; }
 };
 
-/// Two cache lines in each of 32 rows of the result that are accessed next. They are prefetched into the second-level
-/// cache, because rows whose distance is a power of two would evict each other from the first-level cache.
+/// Two cache lines in each of the 32 rows of the result that are accessed next. The lines are prefetched into the
+/// second-level cache, because rows whose distance is a power of two would evict each other from the first-level cache.
 struct Near {
   const char* data = nullptr;
   int64_t stride = 0;  // bytes
@@ -160,8 +160,8 @@ struct Product {
     }
   }
 
-  /// Returns a prefetch of up to `rows` rows of a from row i on, over `steps` steps; after the last row, a prefetch of
-  /// the first rows of the next tile.
+  /// Returns a prefetch of up to `rows` rows of a from row i on, over `steps` steps. After the last row of the tile,
+  /// the prefetch is for the first rows of the next tile.
   Ahead rows_after(int64_t i, int64_t rows, int64_t k, int64_t depth, int64_t steps) const {
     if (i < t.m) return Ahead(t.a, i, min(rows, t.m - i), k, depth, steps);
     return next ? Ahead(next->a, 0, min(rows, next->m), 0, min(blocks.depth, next->k), steps) : Ahead();

@@ -15,7 +15,7 @@ struct NormLoops {
 
   /// Normalises one row of n elements. Returns 1 / sqrt(mean(x^2) + eps).
   A (*rms_forward)(T* out, const T* x, const A* gain, int64_t n, A eps);
-  /// Computes dx of one row. `residual` is added before rounding, unless it is null. It may be dx.
+  /// Computes dx of one row. Adds `residual` before rounding. `residual` may be null or dx.
   void (*rms_input_gradient)(T* dx, const T* dy, const T* x, const A* gain, A inverse_rms, const T* residual,
                              int64_t n);
   /// Computes out = x * inverse_rms * gain for one row.

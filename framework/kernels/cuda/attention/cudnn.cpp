@@ -21,9 +21,9 @@ using Id = AttentionOperand;
 /// cuDNN's handle and plans. The card owns one object of this type.
 struct Cudnn {
   CudnnHandle handle;
-  std::map<AttentionProblem, CudnnPlan> plans;  // also contains refused problems, so that none is tried twice
+  std::map<AttentionProblem, CudnnPlan> plans;  // also contains refused problems, so that no problem is tried twice
 
-  /// Returns the plan for `problem`, which is made at first use; null if cuDNN has no plan for it.
+  /// Returns the plan for `problem`; null if cuDNN has no plan for it. The plan is made at the first call.
   const CudnnPlan* plan_for(const AttentionProblem& problem) {
     auto at = plans.find(problem);
     if (at == plans.end()) at = plans.emplace(problem, CudnnPlan(problem, handle)).first;
@@ -43,10 +43,10 @@ struct Cudnn {
 /// of which are empty.
 constexpr int64_t most_documents = 1024;
 
-/// True if the call may suit cuDNN. It must be bf16, with more than one query per sequence and as many keys. The only
-/// masks allowed are counted documents, at most most_documents of them, and a causal mask aligned at the top left. Rows
-/// must begin at multiples of 16 bytes, the size of a head must be a multiple of 8, and the scale must be finite. cuDNN
-/// checks the remaining conditions.
+/// True if the call may suit cuDNN. It must be bf16, with more than one query per sequence and as many keys as queries.
+/// The only masks allowed are counted documents, at most most_documents of them, and a causal mask aligned at the top
+/// left. Rows must begin at multiples of 16 bytes, the size of a head must be a multiple of 8, and the scale must be
+/// finite. cuDNN checks the remaining conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {

@@ -27,8 +27,8 @@ struct BackwardOperands {
 /// recomputes every tile whose result contains a NaN.
 using Suspects = const int*;
 
-/// Kernels for every element type and head size. `only` marks the tiles of 64 queries [B, H, tiles], or of 64 keys
-/// [B, G, tiles], to compute; nullptr means all.
+/// Kernels for every element type and head size. `only` marks the tiles to compute: tiles of 64 queries [B, H, tiles]
+/// or of 64 keys [B, G, tiles]. If `only` is null, all tiles are computed.
 template <class D>
 void plain_forward(Stream& stream, const ForwardOperands<D>& operands, Suspects only);
 template <class D>

@@ -1,4 +1,4 @@
-// Attention with the kernels of this folder: those on tensor cores if they support the operands, otherwise the plain
+// Attention with the kernels of this folder: the tensor-core kernels if they support the operands, otherwise the plain
 // kernels.
 #include "framework/kernels/cuda/attention/kernels.cuh"
 

@@ -150,7 +150,7 @@ class Library {
 
   cublasLtHandle_t handle() const { return handle_; }
 
-  /// Returns the plan of a problem. It is valid until the next call.
+  /// Returns the plan of a problem. The reference is valid until the next call.
   Plan& plan(const Problem& problem) {
     return plans_.get(problem, [&] { return make_plan(problem); });
   }

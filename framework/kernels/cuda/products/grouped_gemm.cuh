@@ -76,8 +76,8 @@ struct GroupedGemm {
   };
 };
 
-/// Divides one block of memory into parts. Each is aligned to 64 bytes, as tensor maps require. If the block begins at
-/// nullptr, only the total size is computed.
+/// Divides one block of memory into parts. Each part is aligned to 64 bytes, as tensor maps require. If the block
+/// begins at nullptr, only the total size is computed.
 class Parts {
  public:
   explicit Parts(void* begin) : begin_(reinterpret_cast<uintptr_t>(begin)), next_(begin_) {}
@@ -125,7 +125,7 @@ __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, cons
 
 /// Runs the kernel of `Gemm` on the groups of a pass, with weights [E, features, width]. `Gemm` is GroupedGemm<pass,
 /// Out> or a type with an Adapter and an Occupancy for the same clusters. set_epilogue(arguments, list) sets the
-/// arguments of its epilogue. `list` contains the data of the groups.
+/// arguments of the epilogue. `list` contains the data of the groups.
 template <GroupedPass pass, class Out, class Gemm, class SetEpilogue>
 void run_groups(std::string_view op, Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b,
                 const Tensor& offsets, int64_t features, int64_t width, const SetEpilogue& set_epilogue) {

@@ -11,8 +11,8 @@ namespace hexad::kernels::cuda {
 /// (f32 or bf16) of groups without rows.
 namespace tensor_cores {
 /// True if the program has one kernel for all groups on this generation of cards (CUTLASS's kernel, for Hopper). On
-/// other generations, each group is a cuBLASLt product, for which the host must know the offsets of the rows. If the
-/// host does not have the offsets, it copies them from the device. This copy is counted as "grouped products: offsets".
+/// other generations, each group is a cuBLASLt product, for which the host needs the offsets of the rows. If the host
+/// does not have the offsets, it copies them from the device. This copy is counted as "grouped products: offsets".
 extern const bool in_one_kernel;
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,
@@ -27,7 +27,7 @@ void weight_gradient_bf16(Stream& stream, const Tensor& dw, const Tensor& dy, co
 using SwigluForward = void (*)(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
                                const Tensor& w, const Tensor& offsets, const Tensor& weights);
 inline constexpr int64_t swiglu_columns = 128;
-/// The function for this generation of cards; null: the program has none.
+/// The function for this generation of cards; null if the program has no such function.
 extern const SwigluForward swiglu_forward;
 /// The function for Hopper.
 void swiglu_forward_in_one_kernel(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,

@@ -1,5 +1,5 @@
 // Predicted time of a grouped product on an H100 for each implementation, from measured rates. grouped.cpp chooses the
-// faster implementation, like EPS-MoE, which chooses between GroupGEMM and DenseGEMM depending on the load of the
+// faster implementation. EPS-MoE similarly chooses between GroupGEMM and DenseGEMM depending on the load of the
 // experts.
 #pragma once
 

@@ -39,8 +39,8 @@ Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype
   return {matrix(op, "copy", copy), factor.transposed};
 }
 
-/// Multiplies in the accumulator dtype, with copies of all operands of another dtype, and rounds the result once. Used
-/// if multiply() or multiply_in_parts() returns false, for example for bf16 rows at odd strides.
+/// Multiplies in the accumulator dtype, with copies of all operands of another dtype, and rounds the result once. This
+/// function is used if multiply() or multiply_in_parts() returns false, for example for bf16 rows at odd strides.
 void multiply_in_acc(Stream& stream, std::string_view op, const Matrix& out, const Factor& left, const Factor& right,
                      Write write) {
   const Dtype acc = accumulator_dtype(left.dtype());

@@ -23,7 +23,7 @@ constexpr int64_t rounded_rows(int64_t rows) {
 template <class Key, class Value>
 class PlanCache {
  public:
-  /// `most` must be at least one.
+  /// Makes an empty cache. `most` must be at least one.
   explicit PlanCache(size_t most) : most_(most) {}
 
   /// Returns the value of `key`. If the cache has no value for `key`, calls make() and stores the result. The reference

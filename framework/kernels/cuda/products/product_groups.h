@@ -17,8 +17,9 @@ void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t gro
 /// microseconds. Callers that use the same offsets more than once should therefore provide them on the device.
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
 
-/// Zeroes the slices of dw[E, ...] whose groups have no rows. The device finds these groups. The call is not needed if
-/// the host knows that every group has rows. The size and the address of each slice must be multiples of 16 bytes.
+/// Zeroes the slices of dw[E, ...] whose groups have no rows. The device finds these groups. The call is unnecessary if
+/// the host has the offsets and they show that every group has rows. The size and the address of each slice must be
+/// multiples of 16 bytes.
 void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets);
 
 }  // namespace hexad::kernels::cuda

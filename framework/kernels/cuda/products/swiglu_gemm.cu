@@ -9,9 +9,9 @@ namespace {
 using Plain = GroupedGemm<GroupedPass::forward, cutlass::bfloat16_t>;
 static_assert(SwigluTile::columns == swiglu_columns);
 
-/// Returns the layout of the tiles of w (rows of a tile, terms of a tile, tiles of rows, tiles of terms, 1) in which
-/// row c of tile n is row 128 n + c % 128 of gate (c < 128) or of up. `plain` is CUTLASS's layout of these tiles.
-/// `gates` is the number of rows of gate.
+/// Returns the layout of the tiles of w: (rows of a tile, terms of a tile, tiles of rows, tiles of terms, 1). Row c of
+/// tile n is row 128 n + c of gate if c < 128, otherwise row 128 n + c - 128 of up. `plain` is CUTLASS's layout of
+/// these tiles. `gates` is the number of rows of gate.
 template <class TileLayout, class Gates>
 CUTE_HOST_DEVICE constexpr auto gate_up_tiles(const TileLayout& plain, Gates gates) {
   using namespace cute;
@@ -40,8 +40,8 @@ struct GateUpMainloop : Base {
   }
 };
 
-/// Returns the coordinate (term or row, by `dimension`) at which block of threads `block` loads its part of tile `tile`
-/// from term 64 `k` on, for experts with 384 rows of gate.
+/// Returns the first term (`dimension` 0) or the first row (1) that block of threads `block` loads of tile `tile` from
+/// term 64 `k` on. The experts have 384 rows of gate.
 template <class Mainloop, int block, int tile, int k, int dimension>
 constexpr int loaded_at() {
   using namespace cute;
@@ -71,7 +71,7 @@ struct SwigluEpilogue {
   struct Arguments {
     const int64_t* offsets;  // first row of each group
     __nv_bfloat16 *gate_up, *activated;
-    const float* weights;  // of all rows; null: all 1
+    const float* weights;  // weights of all rows; null: all weights are 1
     int64_t width;         // columns of `activated`
   };
   using Params = Arguments;

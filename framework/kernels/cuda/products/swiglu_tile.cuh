@@ -12,7 +12,7 @@ struct SwigluTile {
 
   __nv_bfloat16 *gate, *up, *activated;
   int64_t stride, activated_stride;  // elements from row to row of gate and up, and of `activated`
-  const float* weights;              // weights of the tile's rows; null: all 1
+  const float* weights;              // weights of the tile's rows; null: all weights are 1
   int64_t existing;                  // number of the group's rows from the tile's first row on; may exceed `rows`
 };
 

@@ -124,7 +124,7 @@ struct CudnnPlan::Made {
 
 CudnnHandle::CudnnHandle() : handle_(new cudnnContext) {}
 CudnnHandle::~CudnnHandle() { delete handle_; }
-// Returns the first version that supports empty documents, so that tests include them.
+// Returns the first version that supports empty documents, so that tests include empty documents.
 int64_t CudnnHandle::version() const { return 92500; }
 
 CudnnPlan::CudnnPlan(const AttentionProblem& problem, const CudnnHandle&) : made_(new Made{problem}) {

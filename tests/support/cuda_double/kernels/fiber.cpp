@@ -14,7 +14,7 @@ namespace {
 
 using boost::context::stack_context;
 
-// Large enough for the kernels' local arrays of tiles, with the padding of the address sanitizer.
+// This size suffices for the kernels' local arrays of tiles, with the padding of the address sanitizer.
 constexpr size_t stack_bytes = size_t{256} << 10;
 
 /// Stacks that no fiber of this thread uses.

@@ -15,7 +15,7 @@
 #include "tests/support/cuda_double/kernels/block.h"
 #include "tests/support/cuda_double/kernels/coordinates.h"
 
-// The names below are those of CUDA C++.
+// The names below are from CUDA C++.
 // NOLINTBEGIN
 
 #undef __shared__

@@ -44,8 +44,8 @@ size_t allowed_shared(const void* kernel) {
   return std::min(shared_memory_limit(), std::max(usual_shared, it == allowed().end() ? 0 : it->second));
 }
 
-// Loads the kernel, for which CUDA may wait for the device, at its first launch on the device. Does nothing if kernels
-// are loaded early.
+// Loads the kernel at its first launch on the device. To load a kernel, CUDA may wait for the device. Does nothing if
+// kernels are loaded early.
 void load(const void* kernel, int device) {
   if (settings().loads_early) return;
   static std::mutex mutex;
