@@ -40,7 +40,7 @@ struct UpdateStep {
   Tensor factor{};   // [1] f64: factor of the gradients (clipping); negative: nothing is written; undefined: 1
 };
 
-/// Parameters of an update of whole matrices.
+/// Settings of one call of UpdateRule::update_matrices().
 struct MatrixStep {
   double lr = 0;
   double factor = 1;  // factor of the gradients (clipping); never negative

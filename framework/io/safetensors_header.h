@@ -26,7 +26,8 @@ struct StoredDtype {
   int64_t bytes;
 };
 
-/// Header entry with a dtype that this program need not support, for readers of other programs' files.
+/// Header entry of one tensor. Its dtype may be one that the tensors of this program do not support, so that files of
+/// other programs can be read and written.
 struct HeaderEntry {
   std::string name;
   StoredDtype dtype;

@@ -20,7 +20,7 @@ test_plan_is_a_valid_recipe() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain \
     --svg plan.svg
-  expect_text out "16 ranks" "simulated completely: 20 layouts; tried: " " of schedule, order and offload" " ms (" \
+  expect_text out "16 ranks" "simulated completely: 21 layouts; tried: " " of schedule, order and offload" " ms (" \
     "52 published steps" "even " "p99 " "worst " "bound by" \
     "time saved in the step of layout 1 by 10% more of a resource: " " 1 " "10 " "tokens/s" \
     "refused by the rules of:" "not modelled: " "from layout 1 to layout 2" "from layout 1 to the unchanged recipe, "

@@ -128,6 +128,33 @@ TEST(ContextAttention, CountsEverySinkOnceInOutputsAndGradients) {
     }
 }
 
+// Kernels of the CPU do not read the elements of values and gradients that must be zero. Here these elements are not
+// zero, so the results show whether each kind passes the size to the kernels.
+TEST(ContextAttention, TellsTheKernelsTheSizeOfValues) {
+  constexpr int64_t value_size = 3;
+  for (ContextKind kind : context_kinds)
+    for (int ranks : {1, 2}) {
+      const Case c = small(kind, ranks);
+      Lab one;
+      const Given whole = random_micro_batch(one, c);
+      comm::with_ranks(ranks, [&](const ProcessGroup& world) {
+        Lab lab;
+        if (lab.context.kind() == device::DeviceKind::cuda) return;
+        ContextAttention a = context_of(lab, c, world);
+        a.value_size = value_size;
+        const auto policy = keep_policy();
+        Tape tape(lab.stream(), *policy);
+        const Results mine = results_of(tape, rows_of(lab, whole, a.split.tokens()),
+                                        [&](Value q, Value k, Value v) { return context_attention(tape, q, k, v, a); });
+        for (const Tensor& t : {mine.out, mine.dv}) {
+          const std::vector<double> values = values_of(t);
+          for (size_t i = 0; i < values.size(); ++i)
+            EXPECT_EQ(values[i] == 0, static_cast<int64_t>(i) % t.dim(2) >= value_size) << base::enum_name(kind);
+        }
+      });
+    }
+}
+
 TEST(ContextAttention, EqualsAttentionBitwiseOnOneRank) {
   for (ContextKind kind : context_kinds) {
     const Case c = small(kind, 1);

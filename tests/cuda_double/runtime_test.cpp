@@ -201,7 +201,7 @@ TEST_F(CudaDouble, StreamWaitsForBlockedWorkOfItsConnection) {
   synchronize_others();  // hangs if a stream waits for work that has begun
   EXPECT_EQ(ran, count);
 
-  enqueue(first, [] {});  // waits for the work before it
+  enqueue(first, [] {});  // cannot start before the blocked work ends, so it occupies the connection
   launch_on_others();
   while (ran < count - 1) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));

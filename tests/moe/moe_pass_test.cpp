@@ -183,7 +183,8 @@ TEST(MoePass, RefusesThreeChunksInFlightWithTwoBuffers) {
   }
 }
 
-// Each of two etp ranks computes an addend, here the rows themselves.
+// Each of two etp ranks computes a partial sum of each result. These experts return their input rows, so the sums are
+// twice the rows.
 TEST(MoePass, SumsTheResultsOfRanksWithSharedExperts) {
   using ep::EspExchange;
   const std::pair<EspExchange, std::string> graphs[] = {

@@ -278,7 +278,7 @@ std::vector<Bug> bugs_of_orders() {
 // has these sizes.
 constexpr int64_t rope_size = 2, value_size = 5;
 
-// Plants a bug: the states of delta nets that other ranks send are lost.
+// Plants a bug: sets the states of delta nets that come from other ranks to zero.
 void lose_states(const Operation& op) {
   if (op.out.rank() == 4 && op.out.dim(3) == value_size) scale(op.out, 0);
 }

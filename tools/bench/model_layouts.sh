@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares the layouts of recipes/models with the layouts that `hexad plan` finds for a named cluster. Prints a line for
-# each model: cluster, ranks, the predicted step of the unchanged recipe, the predicted step of the plan's best layout,
-# and the ratio of the two steps.
+# each model: cluster, ranks, the predicted step of the unchanged recipe, the predicted step of the best layout of a plan
+# for the recipe without its layout, and the ratio of the two steps.
 #
 #   tools/bench/model_layouts.sh [--only PATTERN]
 #
@@ -11,22 +11,25 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
+# Resets the keys of a recipe's layout to their defaults, so that its own layout does not take part in the search.
+no_layout=(parallel.tp=1 parallel.sp=false parallel.pp=1 parallel.cp=1 parallel.cp_kind=ring parallel.ep=1 parallel.etp=auto
+  parallel.zero=0 parallel.order=auto schedule.pipeline.kind=1f1b schedule.pipeline.chunks=2
+  schedule.pipeline.overlap=none schedule.moe.chunk_by=none schedule.moe.chunks=auto batch.micro=1 recompute=none)
+
 take_only "$@"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 machine
-printf '%-20s %-14s %6s %14s %14s %10s %s\n' recipe cluster ranks 'recipe, s' 'best, s' ratio 'recipe fits'
+printf '%-20s %-14s %6s %14s %14s %10s\n' recipe cluster ranks 'recipe, s' 'best, s' ratio
 while IFS=$'\t' read -r recipe cluster ranks; do
   [ "$recipe" != recipe ] && [[ $recipe =~ $only ]] || continue
   if "$hexad" plan "recipes/models/$recipe.yaml" --cluster "recipes/clusters/$cluster.yaml" --ranks "$ranks" \
-    --explain --json >"$scratch/out" 2>"$scratch/err"; then
-    awk -v recipe="$recipe" -v cluster="$cluster" -v ranks="$ranks" -F '[:,]' '
-      /"to_recipe_as_it_is"/ { own = 1 }
-      /"step_seconds"/ && !own && !best { best = $2 }
-      /"step_seconds"/ && own && !seconds { seconds = $2 }
-      own && /"fits"/ { fits = $2 }
-      own && /"error"/ { fits = "no: " $0 }
-      END { printf "%-20s %-14s %6d %14.4f %14.4f %10.3f %s\n", recipe, cluster, ranks, seconds, best, seconds / best, fits }
-    ' "$scratch/out" | tee -a "$scratch/planned"
+    --json "${no_layout[@]}" >"$scratch/out" 2>"$scratch/err" &&
+    "$hexad" simulate "recipes/models/$recipe.yaml" --cluster "recipes/clusters/$cluster.yaml" --world "$ranks" --json \
+      >"$scratch/own" 2>"$scratch/err"; then
+    best=$(number step_seconds "$scratch/out" | head -n 1) own=$(number step_seconds "$scratch/own" | head -n 1)
+    awk -v recipe="$recipe" -v cluster="$cluster" -v ranks="$ranks" -v own="$own" -v best="$best" \
+      'BEGIN { printf "%-20s %-14s %6d %14.4f %14.4f %10.3f\n", recipe, cluster, ranks, own, best, own / best }' |
+      tee -a "$scratch/planned"
   else
     echo "$recipe: $(tail -n 1 "$scratch/err")" >&2
     echo "$recipe" >>"$scratch/failed"

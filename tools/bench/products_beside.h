@@ -6,13 +6,12 @@
 
 namespace hexad::bench {
 
-/// Prints lines of dense and grouped matrix products that run at the same time as 0, 1, 2, 4, 8 or 16 spinning blocks
-/// (CTAs). With spinning blocks, each product is measured three times: on all multiprocessors, with one unused
-/// multiprocessor per spinning block, and with two.
+/// Measures dense and grouped matrix products beside 0, 1, 2, 4, 8 or 16 spinning blocks (CTAs), and prints a line for
+/// each. Beside n > 0 blocks, each product is measured three times: with 0, n and 2 n multiprocessors left unused.
 ///
 /// Products that use all multiprocessors divide their tiles among them in advance, so an occupied multiprocessor can
-/// double their time. Two unused multiprocessors are measured because the products' blocks come in pairs within a part
-/// of the card (a GPC): a single spinning block also makes a second multiprocessor unusable.
+/// double their time. 2 n is measured because the products' blocks are launched in pairs (clusters) within one GPC, so a
+/// spinning block also makes a second multiprocessor unusable.
 void products_beside_blocks(CudaTimer& b, const kernels::KernelTable& k, const device::cuda::Card& card);
 
 }  // namespace hexad::bench

@@ -189,7 +189,8 @@ class FolderCheck {
     }
   }
 
-  // State of a replaced file: unreadable, with the old or the new contents, or with other contents.
+  // Contents that this rank reads from a file that a peer has replaced: none (the file is unreadable), the contents
+  // before the replacement, the new contents, or any others.
   enum class Seen : uint8_t { nothing, old, replaced, torn };
   Seen seen_of(int peer) const {
     const std::optional<std::string> contents = contents_at(file_of(peer));

@@ -78,15 +78,15 @@ struct Extend {
   }
 };
 
-// Multiplies the work of an update by `times`: bytes, and rows of the products of Muon. Communication does not change.
+// Multiplies the bytes that an update of the weights moves by `times`. The products of Muon do not change, because a
+// rank orthogonalises each matrix of which it has a part.
 struct Enlarge {
   int64_t times;
 
-  void operator()(device::ProductWork& work) const { work.rows *= times; }
   void operator()(device::MemoryWork& work) const { work.bytes *= times; }
   void operator()(device::CopyWork& work) const { work.bytes *= times; }
-  void operator()(device::AttentionWork&) const {}
-  void operator()(device::CommunicationWork&) const {}
+  template <class W>
+  void operator()(W&) const {}
 };
 
 // Removes ranks from groups in which the recorded rank sends no messages: keeps that rank and, if there is one, a rank

@@ -4,17 +4,12 @@
 
 namespace hexad::plan {
 
-train::Recipe recipe_as_is(const config::Document& document, const train::Extensions& extensions, int64_t world) {
-  train::Recipe r = train::load_to_train(document, extensions, world);
-  train::complete(r, 1);
-  return r;
-}
-
 PlannedLayout layout_as_is(const config::Document& document, const train::Extensions& extensions,
                            const Cluster& cluster, const PlanRequest& request) {
   const auto world = static_cast<int>(request.world);
-  PlannedLayout l{.candidate = {recipe_as_is(document, extensions, world)}, .composed = {}};
-  const train::Recipe& r = l.candidate.recipe;
+  PlannedLayout l{.candidate = {train::load_to_train(document, extensions, world)}, .composed = {}};
+  train::Recipe& r = l.candidate.recipe;
+  train::complete(r, 1);
   l.step =
       forecast_step(r, extensions, mesh::Layout(r.parallel.sizes(), world), StepPrices(cluster, world), request.load);
   l.memory = estimate_memory(r, extensions, world, request.load);

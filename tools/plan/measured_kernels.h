@@ -19,6 +19,9 @@ struct Attention {
   double flops = 0;
   double sequence = 0, head_dim = 128;
   double heads = 1;  // total number of heads of all sequences
+  // Share of `flops` that is not padding. Values with smaller heads than keys are padded; CPUs do not compute the
+  // padding, GPUs do.
+  double without_padding = 1;
 };
 
 /// Returns the FLOPs of causal attention in one sequence. `width` is the number of heads times the head size. As in

@@ -30,10 +30,8 @@ void simulate(PlannedLayout& l, const PlanSite& site) {
   l.step.records.clear(), l.step.simulated = {};
 }
 
-// Simulates the step of a layout. Returns false if the cluster lacks a rate that the step needs, for example the rate
-// of offloading.
-bool PlanRefinement::simulated(PlannedLayout& l) const try {
-  simulate(l, site_);
+bool is_simulated(PlannedLayout& l, const PlanSite& site) try {
+  simulate(l, site);
   return true;
 } catch (const base::Error& e) {
   if (e.code() != base::ExitCode::usage) throw;
@@ -158,6 +156,13 @@ void add_smallest(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSi
   plan.changes = refinement.changes();
 }
 
+// Removes layouts that have the settings of an earlier one, because refinement can make two layouts equal.
+void remove_duplicates(std::vector<PlannedLayout>& layouts, int64_t world) {
+  std::set<std::vector<std::pair<std::string, std::string>>> seen;
+  std::erase_if(layouts,
+                [&](const PlannedLayout& l) { return !seen.insert(l.candidate.effective_settings(world)).second; });
+}
+
 // Adds layouts that fit with offload and whose steps seem shorter than the step of the plan's first layout.
 void add_offloaded(Plan& plan, std::vector<PlannedLayout> too_large, PlanRefinement& refinement) {
   const double seconds = plan.best.front().step.seconds;
@@ -170,7 +175,7 @@ void add_offloaded(Plan& plan, std::vector<PlannedLayout> too_large, PlanRefinem
 
 }  // namespace
 
-void refine(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& site) {
+void refine(Plan& plan, std::vector<PlannedLayout> too_large, std::optional<PlannedLayout> own, const PlanSite& site) {
   const bool by_memory = site.request.objective == Objective::memory, none_fits = plan.best.empty();
   const auto sort = [&] {
     std::ranges::stable_sort(plan.best, {}, [&](const PlannedLayout& l) {
@@ -180,9 +185,12 @@ void refine(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& si
   PlanRefinement refinement(site);
   if (none_fits) add_smallest(plan, std::move(too_large), site);
   sort();
-  if (!none_fits && !by_memory) add_offloaded(plan, std::move(too_large), refinement), sort();
+  if (!none_fits && !by_memory) add_offloaded(plan, std::move(too_large), refinement);
+  if (own) plan.best.push_back(std::move(*own));
+  sort();
   if (!none_fits || !by_memory) refinement.refine_first(plan.best, site.request.wanted), sort();
   plan.changes += refinement.changes();
+  remove_duplicates(plan.best, site.request.world);
 }
 
 }  // namespace hexad::plan

@@ -15,6 +15,9 @@ namespace hexad::plan {
 /// Predicts the step of the layout and stores it in `layout`, without its records. Throws Error(usage) if the cluster
 /// lacks a rate.
 void simulate(PlannedLayout& layout, const PlanSite& site);
+/// Simulates the step like simulate(). Returns false if the step cannot be predicted, for example because the cluster
+/// lacks the rate of offloading.
+bool is_simulated(PlannedLayout& layout, const PlanSite& site);
 
 /// Searches for changes that improve a layout. For each change, computes the quantity that the objective minimizes: the
 /// memory of the changed layout, or its simulated step. Computes the other quantity only if the first one improves.
@@ -48,7 +51,7 @@ class PlanRefinement {
   bool improves(PlannedLayout& best, const train::Recipe& changed);
   bool may_be_faster(const PlannedLayout& best, const train::Recipe& changed);
   std::optional<double> micro_batch(const train::Recipe& recipe);
-  bool simulated(PlannedLayout& layout) const;
+  bool simulated(PlannedLayout& layout) const { return is_simulated(layout, site_); }
   void estimate(PlannedLayout& layout, double limit = std::numeric_limits<double>::infinity()) const;
   bool offload_fits(const PlannedLayout& layout) const { return layout.memory.offloaded <= site_.host_memory; }
   bool fits(const PlannedLayout& layout) const {
@@ -67,6 +70,7 @@ class PlanRefinement {
 /// - If the plan has no layout, first adds the smallest layouts of `too_large` that fit with changes that save memory.
 /// - Otherwise, unless the objective is memory, adds layouts of `too_large` that fit with offload and whose steps seem
 ///   shorter than the step of the best layout.
-void refine(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& site);
+/// Before layouts are refined, adds `own`, the recipe's own layout, unless it is none.
+void refine(Plan& plan, std::vector<PlannedLayout> too_large, std::optional<PlannedLayout> own, const PlanSite& site);
 
 }  // namespace hexad::plan

@@ -1,16 +1,19 @@
 #include "tools/plan/plan_search.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
-#include "framework/config/recipe_error.h"
 #include "layers/model_size.h"
 #include "tools/plan/composed_layouts.h"
-#include "tools/plan/layout_as_is.h"
 #include "tools/plan/plan_refinement.h"
 #include "tools/plan/state_bound.h"
 
 namespace hexad::plan {
+
+using train::Recipe;
+
 namespace {
 
 // Returns an object for the results that the runs of all layouts share; null if the loads of experts are given. The
@@ -19,25 +22,32 @@ std::shared_ptr<SharedByRuns> shared_by_layouts(const RoutingLoad& load) {
   return load == RoutingLoad::given ? nullptr : std::make_shared<SharedByRuns>();
 }
 
-// Adds the recipe's own layout, unless it is illegal, too large, or among the plan's layouts. It may be a layout that
-// the search does not try, or that only seems slow.
-void add_recipe_as_is(Plan& plan, const config::Document& document, const PlanSite& site) {
+// True if both recipes have the same layout.
+bool have_same_layout(const Recipe& a, const Recipe& b, int64_t world) {
+  const auto sizes = [](const Recipe& r) {
+    return std::array{r.parallel.tp, r.parallel.cp, r.parallel.pp, r.parallel.ep, r.batch.micro};
+  };
+  return sizes(a) == sizes(b) &&
+         PlanCandidate{a}.effective_settings(world) == PlanCandidate{b}.effective_settings(world);
+}
+
+// Returns the recipe's own layout with its step; none if it is illegal, too large, or simulated already. Counts it if
+// it is not among the candidates, because the search does not try all values of the keys.
+std::optional<PlannedLayout> simulate_as_is(Plan& plan, const Recipe& recipe, bool is_candidate, const PlanSite& site) {
   const int64_t world = site.request.world;
-  std::optional<PlannedLayout> own;
-  try {
-    own = {.candidate = {recipe_as_is(document, site.extensions, world)}, .composed = {}};
-  } catch (const config::RecipeError&) {
-    return;
-  }
-  const auto settings = own->candidate.effective_settings(world);
+  if (site.rules.broken(recipe)) return {};
+  plan.legal += is_candidate ? 0 : 1;
   for (const PlannedLayout& l : plan.best)
-    if (l.candidate.effective_settings(world) == settings) return;
-  own->memory = estimate_memory_within(plan.memory, own->candidate.recipe, site.extensions, world, site.request.load,
-                                       site.shared);
-  if (own->counted_memory() > plan.memory) return;
-  simulate(*own, site);
-  plan.legal = std::max<int64_t>(plan.legal, 1);
-  plan.best.push_back(std::move(*own));
+    if (have_same_layout(l.candidate.recipe, recipe, world)) return {};
+  PlannedLayout own{.candidate = {recipe}, .composed = {}};
+  own.memory = estimate_memory_within(plan.memory, recipe, site.extensions, world, site.request.load, site.shared);
+  if (own.counted_memory() <= plan.memory) {
+    if (is_simulated(own, site)) return own;
+  } else if (!is_candidate) {
+    ++plan.too_large;
+    plan.least_memory = std::min(plan.least_memory, own.memory.total);
+  }
+  return {};
 }
 
 }  // namespace
@@ -61,6 +71,8 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   plan.candidates = plan_candidates(document, recipe, extensions, space);
   std::vector<PlanCandidate> legal = std::exchange(plan.candidates.legal, {});
   plan.legal = std::ssize(legal);
+  const bool own_is_candidate = std::ranges::any_of(
+      legal, [&](const PlanCandidate& c) { return have_same_layout(c.recipe, recipe, request.world); });
 
   const double memory = plan.memory = tensor_memory(cluster, recipe);
   LayerCosts& costs = shared.of(extensions, cluster, request.world, request.load);
@@ -101,9 +113,10 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
     std::vector<PlannedLayout> needless = compose_all(std::move(layouts.needless), costs, request.objective);
     simulate_best(needless);
   }
-  add_recipe_as_is(plan, document, site);
-  plan.simulated = std::ssize(plan.best);
-  refine(plan, std::move(layouts.too_large), site);
+  std::optional<PlannedLayout> own;
+  if (request.orders) own = simulate_as_is(plan, recipe, own_is_candidate, site);
+  plan.simulated = std::ssize(plan.best) + (own ? 1 : 0);
+  refine(plan, std::move(layouts.too_large), std::move(own), site);
   if (plan.best.size() > request.wanted) plan.best.resize(request.wanted);
   if (request.details && !plan.best.empty()) add_details(plan, extensions, cluster, request);
   return plan;

@@ -63,7 +63,7 @@ struct PlanRequest {
   /// true: the plan also has the memory of the best layouts under each routing, and the gains and traffic of the first
   /// layout.
   bool details = false;
-  bool orders = true;  // false: parallel.order remains auto
+  bool orders = true;  // false: parallel.order remains auto, and the recipe's own layout is not compared
 };
 
 /// Returns the best layouts. The search has three stages:

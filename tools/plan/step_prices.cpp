@@ -14,9 +14,16 @@ namespace {
 using device::CommunicationWork;
 using schedule::Lane;
 
-// Ratio of the FLOPs of attention's backward to twice the FLOPs of forward. Backward computes the scores again (Dao et
-// al. 2022).
+// Ratio of the FLOPs of attention's backward to twice the FLOPs of forward, if heads of keys and values have the same
+// size. Backward computes the scores again (Dao et al. 2022).
 constexpr double recomputed_scores = 1.25;
+
+// Returns the share of the FLOPs that remain if the padding of values is not computed. Forward has one product with
+// keys and one with values, backward three and two.
+double share_without_padding(const device::AttentionWork& w) {
+  const double keys = w.backward ? 0.6 : 0.5;
+  return keys + (1 - keys) * static_cast<double>(w.value_size) / static_cast<double>(w.head_size);
+}
 
 template <class... F>
 struct Overloaded : F... {
@@ -95,7 +102,8 @@ double seconds_of(const device::AttentionWork& w, const Prices& prices) {
                            .flops = w.backward ? recomputed_scores * w.flops : w.flops,
                            .sequence = static_cast<double>(w.keys),
                            .head_dim = static_cast<double>(w.head_size),
-                           .heads = static_cast<double>(std::max<int64_t>(1, w.heads))});
+                           .heads = static_cast<double>(std::max<int64_t>(1, w.heads)),
+                           .without_padding = share_without_padding(w)});
 }
 
 RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
@@ -123,7 +131,7 @@ void RecordPrices::shrink_groups(comm::TrafficClass traffic, int64_t times) {
     // Uneven groups are priced as if each rank had its own node, as in StepPrices::place_of().
     const int64_t on_node = ranks % same_node == 0 ? same_node : 1;
     p.groups = p.groups * p.ranks_per_node / on_node;
-    p.ranks_in_domain = std::min(ranks, p.ranks_in_domain);
+    p.ranks_in_domain = std::min(ranks, std::max(on_node, p.ranks_in_domain / times));
     if (p.ranks > 1) shares_of_bytes_[g] *= others_of(ranks) / others_of(p.ranks);
     p.ranks = ranks, p.ranks_per_node = on_node, p.nodes = ranks / on_node;
     if (p.nodes == 1) p.node_span = 1;

@@ -46,8 +46,8 @@ class RecordPrices {
   RecordPrices(const StepPrices& prices, const StepRecord& record);
 
   /// Prices collectives of the class `traffic` as if their groups had 1 / `times` as many ranks, because the job has
-  /// `times` times as many pipeline stages. The ranks that remain are neighbours, so they share nodes and domains as
-  /// before, as far as the new size of the group allows. A rank sends (n - 1) / n of the tensor in a group of n ranks.
+  /// `times` times as many pipeline stages. Ranks of a group on the same node stay on one node, as far as the new size
+  /// of the group allows. In a group of n ranks, a rank sends (n - 1) / n of a tensor.
   void shrink_groups(comm::TrafficClass traffic, int64_t times);
 
   /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the

@@ -43,13 +43,14 @@ struct ProductWork {
   }
 };
 
-/// Attention over `keys` positions of each sequence, with heads of `head_size` elements. `flops` is the number of
-/// floating-point operations in all products of the call. `heads` is the number of heads of all sequences together.
+/// Attention over `keys` positions of each sequence, with heads of `head_size` elements, of which the first
+/// `value_size` can differ from zero in values. `flops` is the number of floating-point operations in all products of
+/// the call, including products with zeros. `heads` is the number of heads of all sequences together.
 struct AttentionWork {
   base::Dtype dtype;
   bool backward;
   double flops;
-  int64_t keys, head_size, heads = 1;
+  int64_t keys, head_size, heads = 1, value_size = head_size;
 
   bool operator==(const AttentionWork&) const = default;
 };

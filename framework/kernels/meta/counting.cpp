@@ -53,15 +53,17 @@ double pairs_before(double begin, double end, double keys) {
 
 // Returns the FLOPs of the scores and of the product with the values. With a causal mask, a query sees only the keys
 // before it. With a window, it sees only keys from the window's begin on. Documents are ignored, as if a sequence were
-// one document. A CPU does not compute elements of values that are known to be zero.
+// one document.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
   const auto begin = static_cast<double>(shape.query_offset), window = static_cast<double>(shape.window);
   double seen = shape.causal ? pairs_before(begin, begin + queries, keys) : queries * keys;
   if (shape.window > 0) seen -= pairs_before(begin - window, begin + queries - window, keys);
-  const bool skips_zeros = shape.value_size > 0 && run_of(q).stands_for() == device::DeviceKind::cpu;
-  const int64_t sizes = q.dim(2) + (skips_zeros ? shape.value_size : q.dim(2));
-  return 2.0 * static_cast<double>(shape.sequences * q.dim(1) * sizes) * seen;
+  return 4.0 * static_cast<double>(shape.sequences * q.dim(1) * q.dim(2)) * seen;
+}
+
+int64_t values_of(const AttentionShape& shape, const Tensor& q) {
+  return shape.value_size > 0 ? shape.value_size : q.dim(2);
 }
 
 constexpr auto Dense = &KernelTable::matmul;
@@ -180,7 +182,9 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
   const double flops = attention_flops(q, shape);
   run_of(out).attention_flops += flops;
   log_issue<&KernelTable::attention, &AttentionKernels::forward>(
-      out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2), shape.sequences * q.dim(1)});
+      out, stream,
+      device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2), shape.sequences * q.dim(1),
+                            values_of(shape, q)});
 }
 
 // Counts twice the FLOPs of forward, because both products of attention have two operands with gradients.
@@ -191,8 +195,8 @@ void attention_backward(Stream& stream, const AttentionGradients& gradients, con
   run_of(gradients.dq).attention_flops += flops;
   log_issue<&KernelTable::attention, &AttentionKernels::backward>(
       gradients.dq, stream,
-      device::AttentionWork{saved.q.dtype(), true, flops, shape.keys, saved.q.dim(2),
-                            shape.sequences * saved.q.dim(1)});
+      device::AttentionWork{saved.q.dtype(), true, flops, shape.keys, saved.q.dim(2), shape.sequences * saved.q.dim(1),
+                            values_of(shape, saved.q)});
 }
 
 namespace {

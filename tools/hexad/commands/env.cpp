@@ -1,6 +1,8 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include <filesystem>
+
 #include "framework/base/error.h"
 #include "framework/device/context.h"
 #include "framework/kernels/cpu/products/products.h"
@@ -27,12 +29,12 @@ std::string card() {
   }
 }
 
-// Returns the allocator of this process. It may differ from the one that was linked, because LD_PRELOAD can replace it.
+// Returns the file name of the library that allocates memory in this process. It may not be the linked library, because
+// LD_PRELOAD can replace malloc.
 std::string allocator() {
-  const auto mimalloc_version = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "mi_version"));
-  if (!mimalloc_version) return "the C library's";
-  const int version = mimalloc_version();  // 209 is version 2.0.9
-  return fmt::format("mimalloc {}.{}.{}", version / 100, version / 10 % 10, version % 10);
+  Dl_info library{};
+  if (!dladdr(dlsym(RTLD_DEFAULT, "malloc"), &library) || !library.dli_fname) return "unknown";
+  return std::filesystem::path(library.dli_fname).filename().string();
 }
 
 }  // namespace

@@ -156,7 +156,8 @@ ExitCode code_of(const RunCounts& counts) {
   for (const ExitCode code : {ExitCode::usage, ExitCode::data, ExitCode::resource, ExitCode::numeric,
                               ExitCode::communication, ExitCode::peer_lost})
     if (counts.first_failure == static_cast<int>(code)) return code;
-  return ExitCode::peer_lost;  // the first failure was a signal, or has an exit code of the launcher
+  // The first failed run ended by a signal, with an internal error (1), or with an exit code of the launcher.
+  return ExitCode::peer_lost;
 }
 
 void say_line(const std::string& line) {

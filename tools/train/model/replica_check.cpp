@@ -158,8 +158,9 @@ void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& 
   const comm::ProcessGroup& world = mesh.world();
   if (world.size() == 1) return;
   const std::vector<Piece> mine = own_pieces(parameters);
-  // Any two ranks that hold the same piece are connected by a chain of these groups. Every rank takes part in all
-  // comparisons, whatever their results, because they are collective.
+  // Compares pieces among the ranks that sum their gradients, and along the tensor axes of both views. A chain of these
+  // groups connects any two ranks that hold the same piece, so all replicas are equal if each group agrees. Every rank
+  // makes all three comparisons, whatever their results, because comparisons are collective.
   const bool reducers = reducers_agree(parameters, mine, mesh);
   const bool dense = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::dense);
   const bool experts = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::expert);

@@ -16,8 +16,8 @@ bool computes_alone(const moe::MoeScheduleConfig& schedule);
 /// the list of choices in layers/moe/schedule/moe_choices.h.
 std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
 
-/// Returns the smallest legal schedule.moe.memory_limit in the recipe's layout, in bytes. This limit suffices for
-/// chunks of one token.
+/// Returns the smallest legal schedule.moe.memory_limit under memory_reuse `strategy` in the recipe's layout, in bytes:
+/// the size of the buffers for chunks of one token.
 int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 
 /// Returns the legal schedules among moe::combinations of the recipe, in their order. For a recipe without `auto`
