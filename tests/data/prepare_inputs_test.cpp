@@ -220,8 +220,8 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
     return message_of(code, [&] { prepare(options); });
   };
   using enum ExitCode;
-  expect_contains(message(usage, [](auto& o) { o.inputs.clear(); }), "no input");
-  expect_contains(message(usage, [](auto& o) { o.output.clear(); }), "no output folder");
+  expect_contains(message(usage, [](auto& o) { o.inputs.clear(); }), "--input is not given");
+  expect_contains(message(usage, [](auto& o) { o.output.clear(); }), "--output is not given");
   expect_contains(message(usage, [](auto& o) { o.heldout = 1; }), "held-out fraction is 1, expected 0 to below 1");
   expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "held-out fraction is nan");
   expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "--split-bytes 3, expected 0");

@@ -98,8 +98,7 @@ TEST(FewLayers, HaveSmallerGroupsWithMoreStages) {
         Case{{"parallel.zero=1", "model.moe={experts: 8, top_k: 2, expert_hidden: 1024}", "parallel.ep=8"}, 1, 8, true},
         Case{
             {"parallel.zero=3", "model.moe={experts: 8, top_k: 2, expert_hidden: 1024}", "parallel.ep=8"}, 1, 16, true},
-        Case{{"parallel.zero=1"}, 8, 4, false, 64}, Case{{"parallel.zero=1"}, 8, 64},
-        Case{{"parallel.zero=1", "offload.optimizer=file"}, 8, 4}}) {
+        Case{{"parallel.zero=1"}, 8, 4, false, 64}, Case{{"parallel.zero=1", "offload.optimizer=file"}, 8, 4}}) {
     SCOPED_TRACE(testing::PrintToString(c.overrides) + " " + std::to_string(c.more));
     Cluster cluster = two_nodes();
     cluster.machine->domain = c.domain;

@@ -107,7 +107,7 @@ double seconds_of(const device::AttentionWork& w, const Prices& prices) {
 }
 
 RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
-    : prices_(prices), record_(record), places_(record.groups.size()), shares_of_bytes_(record.groups.size(), 1) {
+    : prices_(prices), record_(record), places_(record.groups.size()) {
   for (const device::Issue& issue : record.issues)
     if (const auto* work = std::get_if<CommunicationWork>(&issue.work); work && is_collective(issue)) {
       const device::IssuedGroup& group = record.groups[work->group];
@@ -115,13 +115,6 @@ RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
       if (!place) place = prices.place_of(group.ranks, group.ranks[group.rank]);
     }
 }
-
-namespace {
-
-// Returns the share of a tensor that a rank sends in a group of `ranks` ranks.
-double others_of(int64_t ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
-
-}  // namespace
 
 void RecordPrices::shrink_groups(comm::TrafficClass traffic, int64_t times) {
   for (size_t g = 0; g < places_.size(); ++g) {
@@ -132,7 +125,6 @@ void RecordPrices::shrink_groups(comm::TrafficClass traffic, int64_t times) {
     const int64_t on_node = ranks % same_node == 0 ? same_node : 1;
     p.groups = p.groups * p.ranks_per_node / on_node;
     p.ranks_in_domain = std::min(ranks, std::max(on_node, p.ranks_in_domain / times));
-    if (p.ranks > 1) shares_of_bytes_[g] *= others_of(ranks) / others_of(p.ranks);
     p.ranks = ranks, p.ranks_per_node = on_node, p.nodes = ranks / on_node;
     if (p.nodes == 1) p.node_span = 1;
   }
@@ -149,7 +141,7 @@ GroupPlace RecordPrices::place_of(const device::Issue& issue) const {
 
 double RecordPrices::communication(const device::Issue& issue) const {
   const auto& work = std::get<CommunicationWork>(issue.work);
-  const double bytes = shares_of_bytes_[work.group] * static_cast<double>(std::max(work.sent, work.received));
+  const auto bytes = static_cast<double>(std::max(work.sent, work.received));
   if (issue.name == "barrier" || bytes == 0) return 0;
   return prices_.prices().collective(is_collective(issue) ? collective_of(issue.name) : Collective::send,
                                      place_of(issue), bytes);
@@ -159,7 +151,7 @@ double RecordPrices::sent_over_network(const device::Issue& issue) const {
   const auto& work = std::get<CommunicationWork>(issue.work);
   if (work.sent == 0) return 0;
   const GroupPlace place = place_of(issue);
-  const double sent = shares_of_bytes_[work.group] * static_cast<double>(work.sent);
+  const auto sent = static_cast<double>(work.sent);
   if (place.ranks_in_domain == place.ranks) return 0;
   if (issue.name == "all_to_all")
     return sent * static_cast<double>(place.ranks - place.ranks_in_domain) / static_cast<double>(place.ranks - 1);

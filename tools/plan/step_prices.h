@@ -47,7 +47,7 @@ class RecordPrices {
 
   /// Prices collectives of the class `traffic` as if their groups had 1 / `times` as many ranks, because the job has
   /// `times` times as many pipeline stages. Ranks of a group on the same node stay on one node, as far as the new size
-  /// of the group allows. In a group of n ranks, a rank sends (n - 1) / n of a tensor.
+  /// of the group allows.
   void shrink_groups(comm::TrafficClass traffic, int64_t times);
 
   /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the
@@ -64,7 +64,6 @@ class RecordPrices {
   const StepPrices& prices_;
   const StepRecord& record_;
   std::vector<std::optional<GroupPlace>> places_;  // of groups that communicate as a whole
-  std::vector<double> shares_of_bytes_;            // bytes sent in each group, relative to the record
 };
 
 }  // namespace hexad::plan
