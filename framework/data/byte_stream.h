@@ -22,7 +22,8 @@ class ByteStream {
   /// end of the contents. Throws Error(data) that names the file and the problem if the file is unreadable, damaged or
   /// truncated, or if its decompression needs more than 128 MiB of memory.
   virtual size_t read(char* out, size_t bytes) = 0;
-  /// Returns the number of bytes of the file that have been consumed so far; compressed bytes if the file is compressed.
+  /// Returns the number of bytes of the file that have been consumed so far; compressed bytes if the file is
+  /// compressed.
   virtual int64_t position() const = 0;
 };
 
