@@ -308,7 +308,9 @@ TEST(Export, MissingOriginIsRefusedWithTheOptionsThatReplaceIt) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   const std::string message = message_of(ExitCode::usage, [&] { imported.write(); });
-  expect_contains(message, "give the folder of a model with the same config.json (--like), or the family of a new config.json (--family)");
+  expect_contains(
+      message,
+      "give the folder of a model with the same config.json (--like), or the family of a new config.json (--family)");
   EXPECT_FALSE(fs::exists(imported.target()));
 }
 
