@@ -40,6 +40,21 @@ take_only() {
   done
 }
 
+# take_steps OPTION...: sets $rounds, $steps and $core to the values of the options --rounds, --steps and --core. Without
+# an option, the variable keeps its value.
+take_steps() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+    --rounds) rounds=${2:?} ;;
+    --steps) steps=${2:?} ;;
+    --core) core=${2:?} ;;
+    *) usage "unknown option '$1'" ;;
+    esac
+    shift 2
+  done
+  [ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
+}
+
 # machine: prints the date, the commit, the processor and the load.
 machine() {
   echo "date:      $(date -u +%Y-%m-%dT%H:%M:%SZ)"

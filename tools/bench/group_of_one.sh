@@ -14,16 +14,7 @@ cd "$(dirname "$0")/../.."
 [ $# -ge 2 ] || usage
 old=$1 new=$2 rounds=5 steps=4 core=0
 shift 2
-while [ $# -gt 0 ]; do
-  case $1 in
-  --rounds) rounds=${2:?} ;;
-  --steps) steps=${2:?} ;;
-  --core) core=${2:?} ;;
-  *) usage "unknown option '$1'" ;;
-  esac
-  shift 2
-done
-[ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
+take_steps "$@"
 need "$old" 'give the path of an old build of hexad'
 need "$new" 'give the path of a new build of hexad'
 

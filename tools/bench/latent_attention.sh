@@ -14,16 +14,7 @@ cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
 rounds=5 steps=5 core=0
-while [ $# -gt 0 ]; do
-  case $1 in
-  --rounds) rounds=${2:?} ;;
-  --steps) steps=${2:?} ;;
-  --core) core=${2:?} ;;
-  *) usage "unknown option '$1'" ;;
-  esac
-  shift 2
-done
-[ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
+take_steps "$@"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
 cat >"$scratch/recipe.yaml" <<EOF

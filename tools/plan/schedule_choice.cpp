@@ -104,8 +104,8 @@ void ScheduleChoice::pick_finalists() {
   };
   pick(turns_);
   int64_t trials = turns_;
-  // Reserves up to half of the trials for Algorithm 1, but leaves four trials for finalists if there are so many,
-  // because two finalists need four trials.
+  // Reserves at most half of the trials for Algorithm 1. Finalists keep at least four trials, or all trials if there
+  // are fewer, because two finalists need four.
   const bool search_follows = std::ranges::any_of(finalists_, open);
   if (search_follows) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();

@@ -27,8 +27,7 @@ struct RestoringCall {
 };
 
 // Runs the pass `g` for tensor-parallel ranks that hold the same inputs. Once all chunks have returned, the ranks
-// gather the gradients of their own tokens, `dx` and `dweights`. Then accumulates the gradients of all tokens on the
-// tape.
+// gather the gradients of their own tokens, `dx` and `dweights`. The tape then accumulates the gradients of all tokens.
 void run_restored_for_sharers(PassGraph& g, const Tensor& dx, const Tensor& dweights, Backward& b) {
   Handoff<Tensor> own_dx, all_dx, own_dweights, all_dweights;
   own_dx.put(dx), own_dweights.put(dweights);
