@@ -14,13 +14,17 @@ struct ModelSize {
   int64_t expert_parameters = 0;  // parameters of routed experts, in all layers
   // Parameters outside routed experts that are stored in the accumulator dtype, and therefore need no main weights.
   int64_t accumulator_parameters = 0;
-  /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Each weight
-  /// that a matrix product applies to the token counts 6. The weights of the head are counted, but not the weights of
-  /// the embedding. Each prediction block uses the head once more. A delta net counts 18 key_size value_size heads, the
-  /// products of the token-by-token rule. Causal attention counts 12 head_size heads (context / 2) per block.
-  /// Bidirectional attention counts twice as much. With a window, only pairs of tokens within the window count. Chunks
-  /// count like a window of the same size. If value heads and key heads differ in size, the mean of both sizes is used.
-  /// A token has MoeConfig::experts_of_token() routed experts in an MoE layer. Recomputation is not counted.
+  /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Recomputation
+  /// is not counted.
+  ///   - Matrix products: 6 for each weight that is applied to the token, including the weights of the head. Each
+  ///     prediction block applies the head once more. A token has MoeConfig::experts_of_token() routed experts in an
+  ///     MoE layer.
+  ///   - Embedding: 0.
+  ///   - Causal attention: 12 * head_size * heads * (context / 2) per block. Bidirectional attention counts twice as
+  ///     much. If value heads and key heads differ in size, head_size is the mean of both sizes.
+  ///   - Attention with a window: only pairs of tokens within the window count. Chunks count like a window of the same
+  ///     size.
+  ///   - Delta net: 18 * key_size * value_size * value heads, the products of the token-by-token rule.
   double flops_per_token = 0;
 };
 

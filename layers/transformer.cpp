@@ -127,7 +127,8 @@ Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, Cross
 void Transformer::predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
                                   PartOutput& out) const {
   require(pass.batch.further.size() == predictions_.size(), "[transformer] the micro-batch has further tokens for ",
-          pass.batch.further.size(), " prediction blocks, but the model has ", predictions_.size());
+          pass.batch.further.size(), " prediction blocks, but the model has ", predictions_.size(),
+          "; expected equal numbers");
   CrossEntropyOptions loss = options.loss;
   loss.gradient_scale *= config_.prediction_share();
   for (size_t k = 0; k < predictions_.size(); ++k) {
@@ -145,13 +146,13 @@ void Transformer::predict_further(Tape& t, const ForwardContext& pass, Value hid
 Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, const TrainOptions& options,
                                           Tensor* row_losses) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last,
-          "[transformer] the loss needs the whole model, but this rank has a part of it");
+          "[transformer] the loss needs the whole model, but this rank has a part of it; expected pp = 1");
   return forward(t, pass, 0, {}, options, row_losses);
 }
 
 Tensor Transformer::logits(Tape& t, const ForwardContext& pass) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
-          "[transformer] logits need the whole model, but this rank has a part of it");
+          "[transformer] logits need the whole model, but this rank has a part of it; expected pp = tp = 1");
   std::vector<int64_t> rows(pass.batch.tokens());
   std::iota(rows.begin(), rows.end(), 0);
   return own_logits(t, activations(t, pass, 0, {}), rows);
@@ -161,8 +162,8 @@ Value Transformer::activations(Tape& t, const ForwardContext& pass, size_t part,
   return blocks(t, pass, parts_[part], input, Recompute::none).value;
 }
 
-// Returns the rows `rows` of the micro-batch, of which each tp rank holds a part under sequence parallelism. Without
-// sequence parallelism, consecutive rows are not copied.
+// Returns the rows `rows` of the micro-batch. Under sequence parallelism, `x` has only this tp rank's rows, and the tp
+// ranks exchange the selected rows. Otherwise, `x` has all rows, and consecutive rows are not copied.
 Tensor Transformer::picked_rows(device::Stream& stream, const Tensor& x, std::span<const int64_t> rows) const {
   const int64_t count = std::ssize(rows);
   if (!tensor_.sequence && rows.back() - rows.front() + 1 == count) return x.slice(0, rows.front(), rows.back() + 1);

@@ -10,10 +10,10 @@ using autograd::ParameterSet;
 using device::Stream;
 using tensor::Tensor;
 
-/// Writes the sum of squares of the gradients that this rank counts to out[1] (f64). Exactly one rank counts each
-/// element of the model, in its shard, which is the same for every level of ZeRO. Equal gradients therefore have
-/// bitwise identical sums. Frozen parameters have no gradients. Call this function after the shards have been assigned
-/// (dp::BucketPlan) and the reductions have finished.
+/// Writes to out[1] (f64) the sum of squares of the gradients that this rank counts. Exactly one rank counts each
+/// element of the model: a rank whose shard contains the element (Parameter::counts). The shards are the same for every
+/// level of ZeRO, so equal gradients have bitwise identical sums. Frozen parameters have no gradients. Call this
+/// function after the shards have been assigned (dp::BucketPlan) and the reductions have finished.
 void squared_gradient_norm(const Tensor& out, ParameterSet& parameters, const mesh::Mesh& mesh, Stream& stream);
 
 }  // namespace hexad::optim

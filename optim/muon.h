@@ -13,9 +13,10 @@ Tensor orthogonalised(Stream& stream, const Tensor& direction, int64_t iteration
 
 /// The rule of optim.name: muon, with the scale and the weight decay of Moonlight (Liu et al. 2025, arXiv:2502.16982):
 ///
-///   m = mu m + g;  w -= lr (0.2 sqrt(max(rows, columns)) orthogonalised(mu m + g) + decay w)
+///   m = mu * m + g
+///   w -= lr * (0.2 * sqrt(max(rows, columns)) * orthogonalised(mu * m + g) + decay * w)
 ///
-/// It updates the matrices of hidden layers. The matrices of each expert and of each stacked layer are updated
+/// The rule updates the matrices of hidden layers. The matrices of each expert and of each stacked layer are updated
 /// separately. The rule `others` updates everything else: embeddings, the head, routers, convolutions, parameters
 /// without decay (such as norms and biases), vectors, matrices of one row or column, and the parameters of
 /// optim.muon_except.

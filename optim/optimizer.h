@@ -52,8 +52,8 @@ class Optimizer {
     void load(const std::function<void(const Tensor& target)>& read) const;
   };
   std::vector<State> states() const;
-  /// Writes the rounded main weights to the owned weights of the model; State::load() has already done so for main
-  /// weights stored as rests. Call this function after loading main weights.
+  /// Writes the rounded main weights to the owned weights of the model, after main weights have been loaded.
+  /// State::load() has already written the weights whose main weights are stored as rests.
   void main_changed(Stream& stream);
 
  private:

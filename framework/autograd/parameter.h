@@ -96,16 +96,16 @@ class Parameter {
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
   /// True if the local weights are always in memory.
   bool weights_stay() const { return !weight_storage_ || weight_storage_->weights_stay(*this); }
-  /// Returns the local weights without gathering them or waiting for them. If no memory is bound and the weights are
-  /// always in memory, allocates it. Throws std::logic_error if the weights are gathered at each use and are not in
-  /// memory now.
+  /// Returns the local weights without gathering them or waiting for them. If weights_stay() is true and no memory is
+  /// bound, allocates memory. Throws std::logic_error if the weights are gathered at each use and are not in memory
+  /// now.
   const Tensor& local();
   /// Writes the initial values (Spec::init, with the random seed `seed`) to the local weights. On a device without
   /// memory, only allocates the weights.
   void initialize(uint64_t seed);
 
-  /// Returns the main gradient of the local weights, in the accumulator dtype. If it has no memory, its storage
-  /// provides the memory, or it is allocated. New memory is uninitialised.
+  /// Returns the main gradient of the local weights, in the accumulator dtype. If the gradient has no memory, the
+  /// gradient's storage binds memory. Without such memory, the parameter allocates memory. New memory is uninitialised.
   const Tensor& gradient();
   /// True if a contribution has been requested by next_write() since the gradient was last cleared.
   bool has_gradient() const { return written_; }
@@ -120,7 +120,7 @@ class Parameter {
     return std::exchange(written_, true) ? Write::add : Write::replace;
   }
   /// Returns the gradient for contributions that are always added. If the gradient is clear, first zeroes its memory on
-  /// `stream`. next_write() then also returns Write::add.
+  /// `stream`. After this call, next_write() also returns Write::add.
   const Tensor& gradient_to_add(Stream& stream);
   /// Returns the memory for one of the `contributions` that a micro-batch makes to the gradient, and the mode in which
   /// the caller must write it. If there is only one contribution, the storage may provide memory in the dtype of the
@@ -128,8 +128,9 @@ class Parameter {
   GradientTarget next_gradient_target(int64_t contributions = 1);
 
   /// Returns this rank's shard of the local weights, as a range of flat indices. The ranks that sum the same gradient
-  /// have one shard each. If counts(), the rank adds the gradient of its shard to the global norm. If
-  /// owns_share_only(), as with ZeRO, the rank owns only its shard. Without sharding, the shard is all local weights.
+  /// have one shard each. If counts() is true, the rank adds the gradient of its shard to the global norm. If
+  /// owns_share_only() is true, as with ZeRO, the rank owns only its shard. Without sharding, the shard is all local
+  /// weights.
   FlatRange share() const { return sharding_ ? sharding_->share : whole(); }
   bool sharded() const { return sharding_.has_value(); }
   /// True if this rank adds the gradient of its shard to the global norm.
@@ -153,8 +154,8 @@ class Parameter {
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
-  /// Makes each later hold() and use() ask `storage` for the weights. `storage` may gather them. The parameter does not
-  /// own it.
+  /// Makes each later hold() and use() request the weights from `storage`, which may gather them. Does not own
+  /// `storage`.
   void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
   /// Returns the storage that hold() and use() ask for the weights; null: none.
   const ParameterStorage* weight_storage() const { return weight_storage_; }

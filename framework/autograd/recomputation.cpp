@@ -40,8 +40,8 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
     // with the same rounding, as on a single tape.
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i]) replay->seed(leaves[i], b.take_gradient(i));
-    // Passes the weight tasks of each node to the outer replay. If that replay does not delay them, they run after
-    // their node and release their tensors before the next node runs.
+    // Passes the weight tasks of each node to the outer replay. If the outer replay does not delay weight tasks, the
+    // tasks run after their node and release their tensors before the next node runs.
     for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
       for (size_t added = replay->pending_weights() - pending; added > 0; --added)
         b.defer([second, replay] { replay->step_weights(); });

@@ -62,17 +62,16 @@ std::vector<Value> Tape::record_many(std::string_view name, const std::vector<Te
 void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again) {
   if (!recompute_norms_ || !out.wants_gradient()) return;
   Node& node = nodes_.back();
-  require(node.first_output == out.id,
-          "[tape] recompute_from_saved() was called for a value that is not the first output of the last op, ",
-          node.name);
+  require(node.first_output == out.id, "[tape] recompute_from_saved() was called for value ", out.id,
+          "; expected value ", node.first_output, ", the first output of the last op, ", node.name);
   node.recomputed = std::make_shared<RecomputedTensor>(
       [again = std::move(again), slots = node.saved](Stream& s) { return again(s, Saved(slots, s)); });
   recomputable_[out.data.address()] = {out.data.storage(), node.recomputed, out.shape()};
 }
 
 void Backward::accumulate(size_t index, Tensor gradient) {
-  require(index < inputs_.size(), "[tape] a pullback gives a gradient to input ", index, ", but its op has ",
-          inputs_.size(), " inputs");
+  require(index < inputs_.size(), "[tape] a pullback gives a gradient to input ", index, "; expected an input below ",
+          inputs_.size(), ", the number of inputs of its op");
   check_not_replayed(index);
   if (inputs_[index] >= 0) replay_.accumulate(inputs_[index], std::move(gradient));
 }
@@ -122,7 +121,7 @@ void Backward::replay_from(size_t first) {
 // Throws if the op that computed input `index` was replayed by replay_from(): the gradient would be lost.
 void Backward::check_not_replayed(size_t index) const {
   require(inputs_[index] < replayed_from_, "[tape] an op gives a gradient to its input ", index,
-          ", which comes from an op that backward has already replayed");
+          ", which comes from an op that backward has already replayed; expected an op that is replayed later");
 }
 
 Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::function<void(Parameter&)> gradient_ready)
@@ -171,8 +170,8 @@ void Replay::finish(std::span<Parameter* const> parameters) {
     if (--remaining_[p] == 0 && gradient_ready_) gradient_ready_(*p);
 }
 
-// Calls the functions that Tape::at_backward() received directly after the next op to run was recorded. Ends the open
-// span first.
+// Calls the functions that were passed to Tape::at_backward() after the next op to run and before the op recorded after
+// it. Ends the open span before each call.
 void Replay::reach_points() {
   while (!tape_.points_.empty() && tape_.points_.back().nodes == next_) {
     const std::function<void(Replay&)> reached = std::move(tape_.points_.back().reached);
@@ -212,7 +211,7 @@ void Replay::run_node(size_t index) {
     return;
   }
   require(node.pullback || node.weight_pullback.run, "[tape] a gradient reaches the op ", node.name,
-          ", which has no pullback");
+          ", which has no pullback; expected one");
   Backward b(tape_.stream, *this, node.inputs, douts);
   const Saved saved(node.saved, tape_.stream);
   if (node.pullback) node.pullback(b, douts[0], saved);

@@ -76,10 +76,10 @@ class Backward {
   /// Runs `work`, which computes weight gradients of this op. If weight-gradient work is delayed, appends `work` to the
   /// queue of Replay::step_weights() instead.
   void defer(std::function<void()> work);
-  /// Runs the pullbacks of the ops that were recorded from node `first` (the value of Tape::size() before them) up to
-  /// this op, which is excluded. They run now instead of after this op's pullback. Before the call, this op must
-  /// accumulate its gradients of the results of those ops. It must accumulate its other gradients after the call, so
-  /// that the order of addends does not depend on the time of the call.
+  /// Runs the pullbacks of the nodes from `first` up to this op, without this op itself, now instead of after this op's
+  /// pullback. `first` is the value of Tape::size() before these nodes were recorded. Before the call, this op must
+  /// accumulate the gradients of the nodes' results. After the call, this op must accumulate its other gradients. The
+  /// order of addends then does not depend on the time of the call.
   void replay_from(size_t first);
 
  private:
@@ -151,8 +151,8 @@ class Tape {
   /// Makes backward call `reached` after the pullbacks of all ops that are recorded later, and before the pullbacks of
   /// all ops that were recorded earlier. Functions passed between the same two ops are called in reverse order.
   void at_backward(std::function<void(Replay&)> reached) { points_.push_back({nodes_.size(), std::move(reached)}); }
-  /// Adds `parameters` to used_parameters(), for work that is not recorded as ops. The caller must report its
-  /// contributions, because no Replay does.
+  /// Adds `parameters` to used_parameters(), for work that is not recorded as ops. The caller must report the
+  /// contributions of this work to gradients, because no Replay reports them.
   void count_uses(std::span<Parameter* const> parameters) {
     used_.insert(used_.end(), parameters.begin(), parameters.end());
   }
@@ -234,8 +234,8 @@ class Replay {
   Replay(Tape& tape, std::span<const Root> roots, Weights weights = Weights::at_once,
          std::function<void(Parameter&)> gradient_ready = {});
 
-  /// Runs the pullback of the next node. Also runs its weight pullback, or delays it (Weights::delayed). Returns false
-  /// if there was no node left to run.
+  /// Runs the pullback of the next node. Also runs the node's weight pullback, or delays this weight pullback
+  /// (Weights::delayed). Returns false if there was no node left to run.
   bool step();
   /// Runs the oldest delayed weight task. Returns false if there was none.
   bool step_weights();

@@ -26,7 +26,7 @@ class AtomicFile {
   /// Syncs the file, renames it, and syncs the folder. Throws Error(resource), for example if the disk is full. An
   /// existing file at `path` then does not change, unless only the sync of the folder failed. In that case the new file
   /// is in place, as the message of the error says. If `reached` is not empty, calls it with "file written", "file
-  /// synced" and "file renamed"; a test may throw from it.
+  /// synced" and "file renamed"; a test may throw from `reached`.
   void commit(const std::function<void(std::string_view point)>& reached = {});
 
  private:

@@ -85,8 +85,8 @@ using accumulator_t = typename AccumulatorOf<T>::type;
 /// Returns the Dtype of accumulator_t. It is the dtype of main gradients, router logits, losses and reductions.
 inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
-/// Calls f.template operator()<T>() for the T among Ts... whose dtype is `dtype`. If there is none, throws
-/// std::logic_error, whose message names `op` and `dtype`.
+/// Calls f.template operator()<T>() for the T among Ts... whose dtype is `dtype`. If no T has this dtype, throws
+/// std::logic_error with a message that names `op` and `dtype`.
 template <class... Ts, class F>
 void with_dtype(std::string_view op, Dtype dtype, F&& f) {
   const bool found = ((dtype == dtype_of<Ts> && (f.template operator()<Ts>(), true)) || ...);

@@ -2,8 +2,8 @@
 // Micikevicius et al. 2022, section 3). It is not a Dtype: tensors of codes are u8, and no kernel computes in fp8.
 //
 // A code consists of a sign bit s, 4 bits of exponent e (bias 7) and 3 bits of mantissa mmm:
-//   e = 0                  (-1)^s 0.mmm 2^-6    zero and the subnormals, 2^-9 apart
-//   e = 1 .. 15            (-1)^s 1.mmm 2^(e-7) up to 448 = 1.110 2^8
+//   e = 0                  (-1)^s * 0.mmm * 2^-6    zero and the subnormals, 2^-9 apart
+//   e = 1 .. 15            (-1)^s * 1.mmm * 2^(e-7) up to 448 = 1.110 * 2^8
 //   e = 15, mmm = 111      NaN (0x7f, 0xff), in place of 480
 #pragma once
 
@@ -16,13 +16,13 @@ namespace hexad::base {
 /// remains NaN. Signs do not change.
 ///
 /// Error of a conversion for |v| <= 464: the values of adjacent codes in [2^k, 2^(k+1)] differ by 2^(k-3). A normal v
-/// in this range therefore changes by at most 2^(k-4) <= 2^-4 |v|. Below 2^-6, the values of adjacent codes differ by
+/// in this range therefore changes by at most 2^(k-4) <= 2^-4 * |v|. Below 2^-6, the values of adjacent codes differ by
 /// 2^-9, so v changes by at most 2^-10:
 ///
-///     |value(code) - v| <= max(relative_error |v|, absolute_error).
+///     |value(code) - v| <= max(relative_error * |v|, absolute_error).
 ///
-/// If x is sent as the code of v = x / scale and received as scale * value(code), its error is at most max(2^-4 |x|,
-/// 2^-10 scale). The quotient and product in float add at most 2^-23 |x| (and 2^-149, the smallest float).
+/// If x is sent as the code of v = x / scale and received as scale * value(code), its error is at most max(2^-4 * |x|,
+/// 2^-10 * scale). The quotient and product in float add at most 2^-23 * |x| (and 2^-149, the smallest float).
 struct e4m3 {
   static constexpr float largest = 448, smallest_normal = 0x1p-6f, smallest = 0x1p-9f;
   static constexpr float relative_error = 0x1p-4f, absolute_error = 0x1p-10f;

@@ -17,7 +17,7 @@ GlobalIndex global_index(const Shape& global, const Placement::Region& region, i
     if (region.size[d] == 1) continue;
     if (runs == 1) stride = strides[d];
     require(strides[d] == stride * runs, "[global index] region ", region.begin, " + ", region.size, " of ", global,
-            " has runs that are not evenly spaced");
+            " has runs that are not evenly spaced; expected equal distances");
     runs *= region.size[d];
   }
   if (runs > 1) result.run = region.size.numel() / runs, result.stride = stride;

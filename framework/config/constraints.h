@@ -48,8 +48,10 @@ struct Constraint {
   /// empty".
   std::string legal() const;
   /// Returns the nearest positive legal numbers of divisible_by or power_of_two, for example "56, 64". A multiple that
-  /// exceeds int64_t is omitted. The result is empty for other kinds, for a power of two if the next power may exceed
-  /// int64_t, and for a multiple if `value` itself exceeds int64_t.
+  /// exceeds int64_t is omitted. The result is empty in these cases:
+  /// - The limit is of another kind.
+  /// - The limit is power_of_two, and the next power may exceed int64_t.
+  /// - The limit is divisible_by, and `value` exceeds int64_t.
   std::string nearest(long double value) const;
 };
 
@@ -74,7 +76,8 @@ constexpr Constraint non_empty() { return {Constraint::Kind::size_at_least, 1}; 
 constexpr Constraint size_exactly(size_t n) { return {Constraint::Kind::size_exactly, static_cast<long double>(n)}; }
 
 /// Marks an optional for which the program chooses a value if it is not set. An unset value is read and written as
-/// `auto` with this mark, and as `none` without it. An empty value and `null` are also read as unset in both cases.
+/// `auto` with this mark, and as `none` without it. With or without the mark, an empty value and `null` are also read
+/// as unset.
 struct Automatic {};
 inline constexpr Automatic automatic;
 

@@ -102,7 +102,11 @@ class Loader {
   Node load_included(const Node& entry) {
     const std::string at = entry.at.text();
     if (entry.kind != Node::Kind::scalar || entry.text.empty())
-      fail(ExitCode::usage, at, ": include expects a file name or a list of file names");
+      fail(ExitCode::usage, at, ": include ",
+           entry.kind == Node::Kind::map    ? "is a section"
+           : entry.kind == Node::Kind::list ? "has a list in its list"
+                                            : "has an empty value",
+           "; expected a file name or a list of file names");
     const std::string mentioned = fmt::format("{}: include {}", at, shown(entry.text));
     const fs::path named = home_expanded(entry.text, mentioned);
     const fs::path path = (fs::path(*entry.at.source).parent_path() / named).lexically_normal();
@@ -115,7 +119,7 @@ class Loader {
            "; use an absolute path, or --include-root with a folder that contains the included file");
     }
     if (std::ranges::find(open_, real) != open_.end())
-      fail(ExitCode::usage, mentioned, ": includes itself: ", chain(real));
+      fail(ExitCode::usage, mentioned, ": includes itself: ", chain(real), "; remove one of these includes");
     return load(path, mentioned);
   }
 

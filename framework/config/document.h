@@ -72,7 +72,7 @@ struct Budget {
 /// - several documents, duplicate or empty keys, anchors, aliases, tags, and merge keys
 /// - nesting deeper than 32, or an exceeded budget
 /// - an include that is not a file name, that leads into another folder, or that is part of a cycle
-/// - an override without `=`, or with an empty part in its key path
+/// - an override without `=`, or with a blank or an empty part in its key path
 /// - an override with an index that is not in the list
 /// - an override whose value begins with a bracket but does not end with the closing bracket
 Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides = {});

@@ -80,7 +80,7 @@ void override_key(Document& document, const std::string& text) {
   Node* node = &document.root;
   size_t begin = 0, depth = 0;
   while (begin <= path.size()) {
-    if (++depth > 32) fail(ExitCode::usage, at.text(), ": nested deeper than 32 levels");
+    if (++depth > 32) fail(ExitCode::usage, at.text(), ": the key has more than 32 levels, the maximum");
     const size_t end = std::min(path.find('.', begin), path.size());
     node = &step_into(*node, path.substr(begin, end - begin), at);
     begin = end + 1;

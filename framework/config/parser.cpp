@@ -45,7 +45,9 @@ void check_text(std::string_view text, const Source& source) {
   for (size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
     const size_t length = utf8_length(text.substr(i));
-    if (length == 0) fail(ExitCode::usage, source.line(line).text(), fmt::format(": not UTF-8: byte 0x{:02x}", c));
+    if (length == 0)
+      fail(ExitCode::usage, source.line(line).text(),
+           fmt::format(": not UTF-8: byte 0x{:02x}; expected UTF-8 text", c));
     const bool lone_return = c == '\r' && (i + 1 == text.size() || text[i + 1] != '\n');
     if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f || lone_return)
       fail(ExitCode::usage, source.line(line).text(),
@@ -70,7 +72,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
-    if (expects_key()) refuse(mark, "a key is missing before ':'");
+    if (expects_key()) refuse(mark, "a key is missing before ':'; expected `key: value`");
     insert({.kind = Node::Kind::null, .at = source_.at(mark)}, mark);
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
@@ -117,7 +119,9 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
     // yaml-cpp marks plain nodes with "?" or nothing, and quoted and block scalars with "!".
-    if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags (!type) are not allowed");
+    if (!tag.empty() && tag != "?" && tag != "!")
+      refuse(mark,
+             fmt::format("the tag `{}` is not allowed; remove it, or quote a text that begins with !", shown(tag)));
   }
 
   bool expects_key() const {
@@ -125,10 +129,10 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void open_key(const YAML::Mark& mark, const std::string& key) {
-    if (key.empty()) refuse(mark, "a key is empty");
+    if (key.empty()) refuse(mark, "a key is empty; expected `key: value`");
     if (key == "<<") refuse(mark, "merge keys (<<) are not allowed; use include: other.yaml at the top level");
     if (!frames_.back().keys.insert(key).second)
-      refuse(mark, fmt::format("`{}` is written twice in one section", shown(key)));
+      refuse(mark, fmt::format("`{}` is written twice in one section; remove one of the two", shown(key)));
     frames_.back().key = Key{key, source_.at(mark)};
   }
 
@@ -137,7 +141,7 @@ class TreeBuilder final : public YAML::EventHandler {
     refuse_tag(mark, tag);
     // yaml-cpp also accepts an unclosed bracket at the beginning of a key.
     if (expects_key()) refuse(mark, "a key must be a word, not a list or map; is a bracket left open?");
-    if (frames_.size() == deepest) refuse(mark, fmt::format("nested deeper than {} levels", deepest));
+    if (frames_.size() == deepest) refuse(mark, fmt::format("nested deeper than {} levels, the maximum", deepest));
     frames_.push_back({{.kind = kind, .at = source_.at(mark)}});
   }
 

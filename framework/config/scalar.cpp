@@ -82,8 +82,8 @@ struct WithUnit {
   std::string_view unit;
 };
 
-/// Splits a text without sign or comma into a number and the word after it; none if it does not begin with a number, or
-/// if nothing follows.
+/// Splits a text without sign or comma into a number and the word after the number. Returns nullopt if the text does
+/// not begin with a number, or if nothing follows the number.
 std::optional<WithUnit> number_with_unit(std::string_view text) {
   const size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
   WithUnit parts{.number = 0, .unit = text.substr(end)};

@@ -27,8 +27,8 @@ struct PairChange {
 using PairChanges = std::unordered_map<uint64_t, PairChange>;
 
 // The words, and for each pair of adjacent ids its count and the words that contain it. A merge changes only the words
-// that contain its pair. Training therefore takes time proportional to the occurrences of merged pairs, not to words x
-// merges.
+// that contain its pair. Training therefore takes time proportional to the occurrences of merged pairs, not to the
+// number of words times the number of merges.
 class PairIndex {
  public:
   PairIndex(std::vector<Word> words, Workers& workers) : words_(std::move(words)), workers_(workers) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/json_kind.h"
 #include "framework/base/path_problem.h"
 #include "framework/config/words.h"
 #include "framework/data/file.h"
@@ -74,7 +75,9 @@ ChatTemplate read_chat_template(const std::string& folder) {
   ChatTemplate found;
   if (exists(config_path)) {
     const Json json = Json::parse(read_file(config_path, largest_config), nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) fail(ExitCode::data, config_path, ": is not a JSON object");
+    if (!json.is_object())
+      fail(ExitCode::data, config_path, ": is ", json.is_discarded() ? "not JSON" : base::json_kind(json),
+           ", expected a JSON object");
     const JsonField config(config_path, json);
     for (const char* name : token_names)
       if (const auto token = config.find(name))

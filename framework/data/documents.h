@@ -20,9 +20,10 @@ constexpr auto enum_names(DocumentRule) {
 }
 
 struct DocumentSplit {
-  /// file: each file is a document.
-  /// blank_lines: the lines between two blank lines are a document.
-  /// separator: the lines between two lines that equal `separator` are a document.
+  /// Rule that divides a file into documents:
+  /// - file: each file is a document.
+  /// - blank_lines: the lines between two blank lines are a document.
+  /// - separator: the lines between two lines that equal `separator` are a document.
   /// The separating lines belong to no document.
   DocumentRule rule = DocumentRule::file;
   std::string separator;

@@ -44,7 +44,9 @@ void add_end(const Json& value, const std::string& path, const Tokenizer& tokeni
 void add_ends_of_file(const std::string& path, const Tokenizer& tokenizer, EndIds& found) try {
   if (base::file_problem(path) == "no such file") return;
   const Json json = Json::parse(read_file(path, largest_config), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) base::fail(base::ExitCode::data, path, ": is not a JSON object");
+  if (!json.is_object())
+    base::fail(base::ExitCode::data, path, ": is ", json.is_discarded() ? "not JSON" : base::json_kind(json),
+               ", expected a JSON object");
   const auto field = json.find("eos_token_id");
   if (field == json.end() || field->is_null()) return;
   if (!field->is_array()) return add_end(*field, path, tokenizer, found);

@@ -8,8 +8,8 @@
 
 namespace hexad::data {
 
-/// Failure of the system to open or read a file. It says nothing about the contents of the file, unlike other errors of
-/// ReadFile, and may be transient, such as an input/output error of a network file system.
+/// Failure of the system to open or read a file. The failure may be transient, such as an input/output error of a
+/// network file system. Unlike other errors of ReadFile, a ReadError does not mean that the file is wrong.
 class ReadError final : public base::Error {
  public:
   explicit ReadError(const std::string& message) : base::Error(base::ExitCode::data, message) {}

@@ -156,7 +156,7 @@ class Finder {
       names.push_back(at->path().filename().string());
     if (error)
       return problems_.add(ExitCode::data, cat(folder.path, ": cannot be listed: ", error.message()),
-                           {"--exclude PATTERN skips files and folders"});
+                           {"to skip files and folders, pass --exclude PATTERN"});
     std::ranges::sort(names);
     const bool prepared = std::ranges::find(names, train_file_name) != names.end();
     for (const std::string& name : names) {
@@ -167,8 +167,8 @@ class Finder {
     }
   }
 
-  /// Takes, enters or skips `entry`. `of_dataset` is true for the files of a prepared folder. Otherwise, two of these
-  /// files would be taken as text.
+  /// Takes, enters or skips `entry`. `of_dataset` is true for the files of a dataset in a prepared folder. They are
+  /// skipped, because two of them would otherwise be taken as text.
   void look_at(const Entry& entry, bool of_dataset) {
     Status status{};
     if (::lstat(entry.path.c_str(), &status) != 0) return unreadable(entry, errno);
@@ -218,7 +218,7 @@ class Finder {
           ExitCode::data, cat(file.path, ": is not text but ", kind.with_article()),
           {kind.remedy.empty() ? "" : cat("to extract its text: ", kind.remedy), std::string(leave_out_remedy)});
     } catch (const Error& error) {
-      problems_.add(error.code(), error.what(), {"--exclude PATTERN skips files and folders"});
+      problems_.add(error.code(), error.what(), {"to skip files and folders, pass --exclude PATTERN"});
     }
   }
 
@@ -233,7 +233,7 @@ class Finder {
 
   void unreadable(const Entry& entry, int error) {
     problems_.add(ExitCode::data, cat(entry.path, ": cannot be read: ", std::strerror(error)),
-                  {"--exclude PATTERN skips files and folders"});
+                  {"to skip files and folders, pass --exclude PATTERN"});
   }
 
   void refuse_twice(const Entry& entry, const std::string& before) {

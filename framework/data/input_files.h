@@ -1,6 +1,6 @@
 // Selection of the files that `hexad prepare` reads: its inputs, and files in input folders. SkipReason lists the
 // reasons for which files are skipped; the reason for each skipped file is recorded. If a file is named .gz or .zst,
-// its decompressed contents decide if it is binary.
+// its decompressed contents decide whether the file is binary.
 #pragma once
 
 #include <array>
@@ -80,10 +80,10 @@ struct InputFiles {
 };
 
 /// Selects the files. Each file is taken only once, even if it has several names in folders. The order of entries in
-/// the file system has no effect. Throws one Error with all problems.
-/// Error(usage): an input does not exist, is neither a regular file nor a folder, or is given twice, or all files are
-/// in the output folder. Error(data): a file or folder cannot be read, an input is known to be binary, or no file
-/// remains.
+/// the file system has no effect. Throws one Error with all problems:
+/// - Error(usage): an input does not exist, is neither a regular file nor a folder, or is given twice, or all files are
+///   in the output folder.
+/// - Error(data): a file or folder cannot be read, an input is known to be binary, or no file remains.
 InputFiles find_inputs(const InputRules& rules);
 
 /// Returns a string like "a.txt, b.txt". If there are more than six names, it contains the first three names and "...".

@@ -167,7 +167,8 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
     if (dataset.tokenizer && part.tokens->has_tokenizer() &&
         part.tokens->tokenizer() != dataset.tokenizer->fingerprint()) {
       warn(base::cat(part.tokens->path(), ": was encoded with tokenizer ", part.tokens->tokenizer(), ", but ",
-                     (folder / tokenizer_file_name).string(), " is tokenizer ", dataset.tokenizer->fingerprint()));
+                     (folder / tokenizer_file_name).string(), " is tokenizer ", dataset.tokenizer->fingerprint(),
+                     "; put the right tokenizer there, or run `hexad prepare` again"));
       dataset.tokenizer.reset();
     }
   return dataset;

@@ -10,8 +10,8 @@
 
 namespace hexad::data {
 
-/// Converts `json`, for example the arguments of a tool, to `value`. Its texts and keys get Origin::message. Returns an
-/// empty string on success. Otherwise returns a problem such as "has the number 1e+300, expected ...".
+/// Converts `json`, for example the arguments of a tool, to `value`. The texts and keys of `value` get Origin::message.
+/// Returns an empty string on success. Otherwise returns a problem such as "has the number 1e+300, expected ...".
 std::string read_value(const ChatJson& json, jinja::Value& value);
 
 }  // namespace hexad::data

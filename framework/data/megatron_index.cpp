@@ -49,7 +49,7 @@ class IndexReader {
       at_ = std::ssize(magic_before);
       read_before();
     } else {
-      refuse("is not an index of Megatron-LM: it begins with neither MMIDIDX nor TNTIDX");
+      refuse("is not an index of Megatron-LM, expected a file that begins with MMIDIDX or TNTIDX");
     }
     return std::move(index_);
   }

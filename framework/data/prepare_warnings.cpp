@@ -29,7 +29,8 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
   if (share > 2 * options.heldout + 0.05)
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
                            percent(options.heldout), " that --heldout asks for: there are only ",
-                           counted(part.documents + s.train.documents, "document"), " to choose from"));
+                           counted(part.documents + s.train.documents, "document"),
+                           " to choose from; give more documents"));
   if (share < options.heldout / 2)
     warnings.push_back(
         cat("the held-out part takes ", percent(share), " of the text, not the ", percent(options.heldout),
@@ -45,18 +46,18 @@ std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& 
   std::vector<std::string> warnings;
   if (!scan.unnamed_json.empty())
     warnings.push_back(cat(some_of(scan.unnamed_json), ": taken as text, but the first line is JSON with the key \"",
-                           options.text_key, "\"; if the file were named .jsonl, each line would be a document"));
+                           options.text_key, "\"; to make each line a document, rename the file to end in .jsonl"));
   if (!scan.untaken_json.empty())
     warnings.push_back(cat(some_of(scan.untaken_json),
                            ": taken as text, with brackets and quotes, because this list of "
                            "objects has no key \"",
                            options.text_key, "\"; ", scan.untaken_keys,
-                           "; with --text-key KEY, each object would be a document"));
+                           "; to make each object a document, name its key of text with --text-key"));
   if (!scan.damaged_json.empty())
     warnings.push_back(cat(some_of(scan.damaged_json),
                            ": taken as text, because it is not JSON, but it begins like "
                            "JSON and has the key \"",
-                           options.text_key, "\"; truncated or damaged?"));
+                           options.text_key, "\"; if it is truncated or damaged, restore the file"));
   if (const std::string left_out = tokenizer.left_out(); !left_out.empty())
     warnings.push_back(cat(options.tokenizer, ": the tokenizer ", left_out, ", and leaves them out of the text"));
   if (const std::string spelled = spelled_marks(options.chat_form, tokenizer); !spelled.empty())

@@ -22,7 +22,7 @@ StagedFiles::StagedFiles(std::string folder)
   std::error_code error;
   if (!fs::create_directory(stage_, error))
     fail(ExitCode::resource, stage_,
-         ": cannot be created: ", error ? error.message() : "a leftover of this name cannot be removed");
+         ": cannot be created: ", error ? error.message() : "a leftover of this name cannot be removed; remove it");
 }
 
 void StagedFiles::remove_leftovers() const {

@@ -95,7 +95,7 @@ TextProblem TextCheck::finish() const {
 TextProblem TextCheck::problem_at(int64_t at, unsigned char byte, int64_t lines) const {
   if (const std::string_view encoding = wide_encoding(head_); !encoding.empty())
     return {fmt::format("is {} text, expected UTF-8", encoding),
-            fmt::format("`iconv -f {} -t UTF-8` converts it", encoding)};
+            fmt::format("to convert it, run `iconv -f {} -t UTF-8`", encoding)};
   const bool zero = byte == 0;
   const std::string where = lines > 0 ? fmt::format(" (line {})", lines + 1) : "";
   return {fmt::format("is not text: byte {} is 0x{:02x}{}{}", at, byte, zero ? "" : ", which is not UTF-8", where),

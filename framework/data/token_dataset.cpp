@@ -87,7 +87,7 @@ void TokenDataset::read_header() {
   const auto in_file = [&](int64_t n) { return n >= 0 && n <= file_.size(); };
   if (!in_file(header_.tokens) || !in_file(header_.documents) || header_.text_bytes < 0) {
     refuse("truncated or damaged: ", header_.tokens, " tokens in ", header_.documents, " documents of ",
-           header_.text_bytes, " bytes do not fit a file of ", file_.size(), " bytes");
+           header_.text_bytes, " bytes do not fit a file of ", file_.size(), " bytes; run 'hexad prepare' again");
   }
   const int64_t expected = int64_t{sizeof header_} + contents_bytes(header_);
   if (file_.size() != expected) {
@@ -148,7 +148,7 @@ void TokenDataset::check_contents(const FileWork& work) const {
   }
   if (has_tokenizer() && digest.value() != header_.contents) {  // an index of Megatron-LM has no digest
     fail(ExitCode::data, file_.path(), ": damaged: its contents have digest ", digest.value(), ", expected ",
-         header_.contents);
+         header_.contents, "; run 'hexad prepare' again");
   }
 }
 

@@ -75,7 +75,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const Tokeniz
         std::filesystem::is_directory(std::filesystem::path(path).parent_path() / unfinished_folder_name, error);
     fail(ExitCode::data, path, ": there is no such file; ",
          unfinished ? "`hexad prepare` is still running or was interrupted; start it again with the same options"
-                    : "`hexad prepare` writes a tokenizer into the dataset's folder");
+                    : "to write a tokenizer into the dataset's folder, run `hexad prepare`");
   }
   if (problem == "is a directory") return load_tokenizer(tokenizer_file_in(path), choice);
   std::string bytes = read_file(path, largest_tokenizer_file);

@@ -66,7 +66,12 @@ struct Reader {
       const int64_t next = 256 + static_cast<int64_t>(merges.size());
       const auto is_id = [&](const Json& id) { return id.is_number_unsigned() && id.get<uint64_t>() < uint64_t(next); };
       if (!pair.is_array() || pair.size() != 2 || !is_id(pair[0]) || !is_id(pair[1])) {
-        fail(ExitCode::data, path, ": damaged tokenizer: merge ", merges.size(), " is not a pair of ids below ", next);
+        const std::string found =
+            !pair.is_array()   ? base::json_kind(pair)
+            : pair.size() != 2 ? cat("a list of ", pair.size())
+                               : cat("[", base::number_or_kind(pair[0]), ", ", base::number_or_kind(pair[1]), "]");
+        fail(ExitCode::data, path, ": damaged tokenizer: merge ", merges.size(), " is ", found,
+             ", expected a pair of ids below ", next);
       }
       merges.push_back({pair[0].get<int32_t>(), pair[1].get<int32_t>()});
     }
@@ -141,8 +146,8 @@ TokenizerContents read_tokenizer_file(const std::string& path) {
   }
   if (has_source) contents.source = reader.source(contents.kind);
   if (const std::string digest = reader.text("digest"); digest != contents.digest().to_string()) {
-    fail(ExitCode::data, path, ": damaged tokenizer: its digest is ", digest, " but its contents have ",
-         contents.digest());
+    fail(ExitCode::data, path, ": damaged tokenizer: its digest is ", digest, ", expected ", contents.digest(),
+         ", the digest of its contents");
   }
   return contents;
 }

@@ -91,7 +91,8 @@ class Opener {
     if (dataset->vocab_size() > vocab_size()) {
       fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ",
            tokenizer_ ? cat(tokenizer_file_name, " next to it has ") : cat("model.vocab is "), vocab_size(),
-           tokenizer_ ? "; put the right tokenizer next to it, or run hexad prepare again" : "");
+           tokenizer_ ? std::string("; put the right tokenizer next to it, or run hexad prepare again")
+                      : cat("; set model.vocab to at least ", dataset->vocab_size()));
     }
     if (config_.mlm_probability > 0 && dataset->has_loss_mask()) {
       fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: ", path,
@@ -124,8 +125,8 @@ class Opener {
     if (tokenizer_->mask() < 0)
       fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: the tokenizer in ",
            first_folder_,
-           " is from another program and has no mask id; `hexad prepare --tokenizer bpe` "
-           "makes a tokenizer with a mask id");
+           " is from another program and has no mask id; to make a tokenizer with a mask id, run `hexad prepare "
+           "--tokenizer bpe`");
     return std::make_shared<MaskedSource>(std::move(text), MaskingOptions{.probability = config_.mlm_probability,
                                                                           .mask_id = tokenizer_->mask(),
                                                                           .text_ids = tokenizer_->text_ids(),

@@ -47,11 +47,14 @@ struct TrainingDataOptions {
 };
 
 /// Opens the data of `config`. `sources` contains the sources that data.source may name. Errors that a source throws
-/// are passed on. Throws Error(data) that names the file if a file is missing, damaged, or changed since the
-/// checkpoint. Throws Error(data) also if the number of datasets differs from the checkpoint, or if the tokenizers of a
-/// mixture differ. Throws Error(data) also if a dataset was not made with the tokenizer in its folder, or has more ids
-/// than this tokenizer. Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's, or if the
-/// masked-LM objective is used without a mask token or with a dataset that has a loss mask.
+/// are passed on. Throws Error(data) in these cases:
+/// - A file is missing, damaged, or changed since the checkpoint. The message names the file.
+/// - The number of datasets differs from the checkpoint.
+/// - The tokenizers of a mixture differ.
+/// - A dataset was not made with the tokenizer in its folder, or has more ids than this tokenizer.
+/// Throws Error(usage) in these cases:
+/// - The model's vocabulary is smaller than the tokenizer's vocabulary.
+/// - The masked-LM objective is used without a mask token, or with a dataset that has a loss mask.
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options,
                                 const Sources& sources = {});
 

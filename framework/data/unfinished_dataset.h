@@ -25,8 +25,8 @@ class UnfinishedDataset {
   /// `request`, the request_digest() of the options. Verifies the shards. A damaged shard and all later shards will be
   /// made again (see damage()). Throws:
   /// - Error(usage) if another process is preparing a dataset in the folder, or if the name of the folder is invalid.
-  ///   Also Error(usage) if there are complete shards of another request, unless options.force is true. With
-  ///   options.force, these shards are removed.
+  /// - Error(usage) if there are complete shards of another request, unless options.force is true. With options.force,
+  ///   these shards are removed.
   /// - ReadError if a file exists but cannot be read, unless options.force is true.
   /// - Error(resource) if the folder cannot be created, or if the file system has locks but cannot lock the file
   ///   `lock`.

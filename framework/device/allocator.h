@@ -34,7 +34,7 @@ class Allocator {
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
   /// Describes the blocks in use that occupy the most memory, in at most eight lines, one per size and category.
-  /// Example of a line: " 12 x 1.50 MiB activation". Returns an empty text on a meta device, which never runs out of
+  /// Example of a line: "  12 x 1.50 MiB activation". Returns an empty text on a meta device, which never runs out of
   /// memory.
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Call it once per step.

@@ -48,7 +48,8 @@ class Event {
   /// host's part.
   void keep(std::shared_ptr<const void> owner) const;
   /// Calls `f` once the event is done. If the host's part is done, the calling thread waits for the device's part, if
-  /// any, and calls `f`. If the host's part is not done, the thread that completes it later waits and calls `f`.
+  /// any, and calls `f`. Otherwise, the thread that completes the host's part waits for the device's part and calls
+  /// `f`.
   void then(std::function<void()> f) const;
   /// Blocks the calling thread until the host's part, if any, is done, and rethrows its error. Returns the mark of the
   /// device's part, for which the device's queues can wait; null if the event has no device's part.

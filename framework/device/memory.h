@@ -25,10 +25,12 @@ enum class Category : uint8_t {
 inline constexpr int category_count = 8;
 std::string_view name_of(Category category);
 
-/// Bytes in use and their peaks. `peak_total` is the peak of the sum, which is at most the sum of the peaks. `total`
-/// does not include the offload category, which is outside device memory. `held` is the memory allocated from the
-/// device's driver, used or unused (on a meta device, see MetaAllocator); 0 if it is not measured. Memory that
-/// libraries allocated (Allocator::account) is part of `total` and of `held`.
+/// Bytes in use by category and in total, and their peaks:
+/// - `total`: sum of all categories except offload, which is outside device memory
+/// - `peak_total`: peak of `total`, which is at most the sum of the categories' peaks
+/// - `held`: memory allocated from the device's driver, used or unused (on a meta device, see MetaAllocator); 0 if it
+///   is not measured
+/// Memory that libraries allocated (Allocator::account) is part of `total` and of `held`.
 struct MemoryStats {
   std::array<int64_t, category_count> used{}, peak{};
   int64_t total = 0, peak_total = 0;

@@ -45,8 +45,10 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
     if (block == MAP_FAILED) {
       const int error = errno;
       free_.give(offset, size);
-      base::fail(base::ExitCode::resource, "cannot map ", size, " bytes of the offload file: ", std::strerror(error),
-                 "; raise the limit of mappings (vm.max_map_count) or of addresses (ulimit -v)");
+      base::fail(
+          base::ExitCode::resource, "cannot map ", size, " bytes of the offload file in '", folder_,
+          "': ", std::strerror(error),
+          "; raise the maximum number of mappings (vm.max_map_count) or the limit of the address space (ulimit -v)");
     }
     live_.emplace(block, Block{offset, size});
   }

@@ -17,8 +17,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// Appends host work. If the work throws, later work is skipped, and waits for events that are recorded after it
-  /// rethrow the exception; an inline stream throws it directly. The queue of a device does not accept host work and
+  /// Appends host work. If the work throws, later work is skipped, and waits for events that are recorded later rethrow
+  /// the exception. An inline stream throws the exception directly. The queue of a device does not accept host work and
   /// throws std::logic_error.
   virtual void run(std::function<void()> work) = 0;
   /// Delays all work that is appended after this call until `event` is done. The queue of a device waits for a mark of

@@ -159,7 +159,7 @@ const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
 
 const TensorRecord& Checkpoint::record(std::string_view name, Kind kind) const {
   const TensorRecord* found = find(name, kind);
-  if (!found) fail(ExitCode::data, folder_, ": contains no tensor '", name_of(kind), ":", name, "'");
+  if (!found) fail(ExitCode::data, folder_, ": contains no tensor '", name_of(kind), ":", name, "', expected one");
   return *found;
 }
 

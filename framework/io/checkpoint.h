@@ -16,8 +16,9 @@
 
 namespace hexad::io {
 
-/// Check that is made when a checkpoint is opened. quick: every file exists and has the right length. full: every byte
-/// is correct. With `quick`, damaged bytes are detected later, before they are used.
+/// Check that is made when a checkpoint is opened:
+/// - quick: every file exists and has the right length. Damaged bytes are detected later, before they are used.
+/// - full: every byte is correct.
 enum class Check : uint8_t { quick, full };
 
 /// One of `of` shares of a list of items: the items index, index + of, index + 2 * of, ...
@@ -30,13 +31,13 @@ struct Share {
 class Checkpoint {
  public:
   /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is being deleted, does not pass `check`,
-  /// or refers to files outside of it. Throws Error(resource) if the lock against removal cannot be taken. Progress of
-  /// this and later reads is reported to `work`.
+  /// or refers to files outside the folder. Throws Error(resource) if the lock against removal cannot be taken.
+  /// Progress of this and later reads is reported to `work`.
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
-  /// Opens a checkpoint whose manifest.json contains `text`, which another rank may have read. A shard or page is
-  /// checked only when it is verified or read. Throws Error(data) if the folder has no manifest or is being deleted, or
-  /// if `text` is damaged or inconsistent.
+  /// Opens a checkpoint with `text` as the contents of manifest.json. Another rank may have read `text`. A shard or
+  /// page is checked only when it is verified or read. Throws Error(data) if the folder has no manifest or is being
+  /// deleted, or if `text` is damaged or inconsistent.
   static Checkpoint open_read(const std::string& folder, std::string_view text, FileWork work = {});
   /// Returns the text of the checkpoint's manifest.json. Throws Error(data) if it cannot be read.
   static std::string read_manifest(const std::string& folder);
@@ -57,19 +58,23 @@ class Checkpoint {
   const TensorRecord& record(std::string_view name, Kind kind) const;
 
   /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. `device` must
-  /// be the host. Throws Error(data) that names the tensor, and the file or folder, if the checkpoint does not contain
-  /// the tensor, if the region is not inside the tensor, if a piece is damaged, or if the pieces do not cover the
-  /// region. Throws Error(data) that names the file if a shard or page is missing or has the wrong length.
+  /// be the host. Throws Error(data):
+  /// - if the checkpoint does not contain the tensor, if the region is not inside the tensor, if a piece is damaged, or
+  ///   if the pieces do not cover the region. The error names the tensor, and the file or folder.
+  /// - if a shard or page is missing or has the wrong length. The error names the file.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of the shards and pages in `share`, by default of all shards and pages. Pages that other calls
-  /// have read are not read again. If there are more shares than shards, and no pages, several shares divide the pieces
-  /// of each shard. Bytes of a shard's header on which no reader depends are then not checked, because only the digest
-  /// of the whole file covers them. If there are pages, shares whose index is not below the number of shards check only
-  /// pages. Throws Error(data) that names the damaged file and, if the bytes of a tensor are wrong, the tensor.
+  /// Checks every byte of the shards and pages in `share`; by default, of all shards and pages. Does not read pages
+  /// again that other calls have read. Throws Error(data) that names the damaged file and, if the bytes of a tensor are
+  /// wrong, the tensor.
+  ///
+  /// If there are more shares than shards:
+  /// - Without pages, several shares divide the pieces of each shard. Bytes of a shard's header on which no reader
+  ///   depends are then not checked, because only the digest of the whole file covers them.
+  /// - With pages, shares whose index is at least the number of shards check only pages.
   void verify(Share share = {});
   /// Makes later reads skip the digests of pieces. Call it once other ranks have verified all other shares, so that a
   /// rank reads only the bytes of its regions.

@@ -119,7 +119,8 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
       std::string list;
       for (int64_t step : known) list += cat(list.empty() ? "" : ", ", step);
       fail(ExitCode::data, folder_, ": has no checkpoint of step ", resume.step,
-           list.empty() ? ", nor of any other step" : ", expected one of the steps " + list);
+           list.empty() ? ", nor of any other step; expected a folder with checkpoints"
+                        : ", expected one of the steps " + list);
     }
     Checkpoint checkpoint = open(resume.step, Check::quick);
     verify(checkpoint);
@@ -245,8 +246,8 @@ std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
     try {
       const Checkpoint checkpoint = open(step, Check::quick);
       good.push_back({checkpoint.sequence(), step});
-      // Does not remember a manifest written within the last two seconds, because it could change again without a new
-      // time.
+      // Does not remember a manifest written within the last two seconds, because a further change could leave the time
+      // of the file the same.
       if (std::time(nullptr) - version->seconds > 2)
         known_.insert_or_assign(step, Known{*version, checkpoint.sequence(), checkpoint.files()});
     } catch (const Error& error) {
@@ -276,8 +277,8 @@ void CheckpointStore::clean() const {
   }
 }
 
-// Removes the folder `name` of a replaced checkpoint. If the process was killed between the two renames of a
-// replacement, so that the new checkpoint does not exist, restores the folder.
+// Removes the folder `name` of a replaced checkpoint if the new checkpoint exists. Otherwise, the process was killed
+// between the two renames of the replacement, and the folder gets back its original name.
 void CheckpointStore::clean_replaced(std::string_view name, std::error_code& error) const {
   const std::string original(name.substr(0, name.size() - replaced_suffix.size()));
   const auto step = step_of(original);

@@ -47,11 +47,13 @@ class CheckpointStore {
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
 
   /// Returns the checkpoint from which to continue; nullopt for `none`, and for `auto` if there are no checkpoints.
-  /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it finds, and about the
-  /// selection if a newer checkpoint is bad. It also warns about `latest` if the file is unreadable, does not name an
-  /// existing checkpoint, or is missing although there are checkpoints. Throws Error(data) if the requested checkpoint
-  /// is missing or bad. With `auto`, throws Error(data) if all checkpoints are bad, because only the user may decide to
-  /// start over.
+  /// `auto` selects the newest good checkpoint. Throws Error(data) if the requested checkpoint is missing or bad. With
+  /// `auto`, throws Error(data) if all checkpoints are bad, because only the user may decide to start over. With
+  /// `auto`, warns about:
+  /// - every bad checkpoint that is found;
+  /// - the selection if a newer checkpoint is bad;
+  /// - `latest` if the file is unreadable, does not name an existing checkpoint, or is missing although there are
+  ///   checkpoints.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
   /// Like find(resume, Check::quick), but a checkpoint is also bad if `verify` throws Error(data) for it.
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
@@ -61,9 +63,9 @@ class CheckpointStore {
   /// if the folder of the store cannot be listed.
   std::vector<int64_t> steps() const;
 
-  /// Removes the remains of interrupted saves and removals. If a save was killed while it replaced a checkpoint,
-  /// restores the replaced checkpoint if the new checkpoint does not exist. Call it before the first save. Throws
-  /// Error(resource) if this fails.
+  /// Removes the remains of interrupted saves and removals. If a save was killed while it replaced a checkpoint, and
+  /// the new checkpoint does not exist, restores the old checkpoint. Call this function before the first save. Throws
+  /// Error(resource) if the cleanup fails.
   void clean() const;
   /// Removes all good checkpoints except the newest `keep`, and all bad checkpoints with a lower step than the newest
   /// good checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Warns about each
@@ -92,8 +94,8 @@ class CheckpointStore {
   /// "<folder>/step-00000100.tmp" without a generation. With generations, two jobs never write to or remove the same
   /// folder.
   std::string unfinished_path(int64_t step) const;
-  /// Removes `folder`, which belongs to `step`, unless it does not exist. First renames it to unfinished_path(step),
-  /// replacing an existing folder. No other job uses this name. If a newer job starts during the removal, this job
+  /// Removes `folder`, which belongs to `step`, if it exists. First renames `folder` to unfinished_path(step), in place
+  /// of any folder that has this name. No other job uses this name. If a newer job starts during the removal, this job
   /// therefore cannot remove a folder of the newer job. Throws like require_current(). Sets `error` if the folder
   /// cannot be renamed or removed.
   void remove_folder_of(int64_t step, const std::string& folder, std::error_code& error) const;

@@ -16,8 +16,8 @@
 
 namespace hexad::io {
 
-/// A tensor that this rank writes. If several ranks have the same region, the caller must choose one of them to write
-/// it.
+/// A tensor that this rank writes. If several ranks have the same region, the caller must choose the rank that writes
+/// the region.
 struct ShardItem {
   std::string name;
   Kind kind;
@@ -31,8 +31,9 @@ class CheckpointWriter {
   /// Makes a writer for the checkpoint of step `step`. `store` must outlive the writer.
   CheckpointWriter(const CheckpointStore& store, int64_t step);
 
-  /// Creates the empty folder CheckpointStore::unfinished_path() in place of an existing one. Throws Error(resource) if
-  /// this fails. Like write_shard(), throws Error(usage) if a newer job has started in the run directory.
+  /// Creates the empty folder CheckpointStore::unfinished_path(), in place of any folder that has this name. Throws
+  /// Error(resource) if this fails. Like write_shard(), throws Error(usage) if a newer job has started in the run
+  /// directory.
   void create();
   /// Writes and fsyncs shard `index` of `count`. Returns its description, as text for commit(). Throws Error(resource),
   /// for example if the disk is full.

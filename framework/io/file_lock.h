@@ -13,10 +13,13 @@ class FileLock {
   enum class Mode { shared, exclusive };
 
   /// Opens and locks a file without waiting. With `create`, creates the file if it does not exist. Returns nullopt if
-  /// another holder's lock excludes this lock. Throws Error(data) if the file cannot be opened, but Error(resource) if
-  /// `create` is true, or if file descriptors or memory are exhausted. Throws Error(resource) if the file system has
-  /// locks but cannot lock the file, for example on NFS if the lock is exclusive and the file is not writable. On a
-  /// file system without locks, the call succeeds but excludes no other holder.
+  /// another holder's lock excludes this lock. On a file system without locks, the call succeeds but excludes no other
+  /// holder. Throws:
+  /// - Error(resource) if the file cannot be opened and `create` is true, or if file descriptors or memory are
+  ///   exhausted
+  /// - Error(data) if the file cannot be opened for another reason
+  /// - Error(resource) if the file system has locks but cannot lock the file, for example on NFS if the lock is
+  ///   exclusive and the file is not writable
   static std::optional<FileLock> take(const std::string& path, Mode mode, bool create = false);
 
   FileLock(FileLock&& other) noexcept;

@@ -22,8 +22,8 @@ Json parse_json(std::string_view text, const std::string& where);
 /// integer of at least 0".
 class JsonNode {
  public:
-  /// Refers to `value`. `where` is the name of the file, and `path` is the location of `value` in it. `value` must
-  /// outlive the node.
+  /// Refers to `value`. `where` is the name of the file, and `path` is the location of `value` in the file. `value`
+  /// must outlive the node.
   JsonNode(const Json& value, std::string where, std::string path = "")
       : value_(value), where_(std::move(where)), path_(std::move(path)) {}
 

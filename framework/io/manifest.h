@@ -15,9 +15,11 @@ namespace hexad::io {
 using base::FileWork;
 using base::size_of;
 
-/// Role of a tensor. The pair (name, kind) identifies a tensor in a checkpoint. `main` is a main weight of the
-/// optimizer, or a frozen weight in the dtype of the model. `moment1` and `moment2` are the optimizer's moments of a
-/// weight. `state` is any other saved state, such as the balancing bias.
+/// Role of a tensor. The pair (name, kind) identifies a tensor in a checkpoint.
+/// - parameter: weight of the model. Training saves main weights instead.
+/// - main: main weight of the optimizer, or a frozen weight in the dtype of the model
+/// - moment1, moment2: the optimizer's moments of a weight
+/// - state: any other saved state, such as the balancing bias
 enum class Kind : uint8_t { parameter, main, moment1, moment2, state };
 std::string_view name_of(Kind kind);
 
@@ -84,8 +86,8 @@ inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 /// Returns the text of manifest.json, which contains a digest of its content.
 std::string manifest_to_json(const Manifest& manifest);
 /// Parses manifest.json. Throws Error(data) beginning with `where` if the text is damaged, has a newer version, or is
-/// inconsistent. Examples are a piece outside its tensor, pieces with more or fewer elements than the tensor, and a
-/// shard outside the folder. Does not detect pieces that overlap and leave gaps of the same size.
+/// inconsistent. Examples of inconsistencies are a piece outside its tensor, pieces with more or fewer elements than
+/// the tensor, and a shard outside the folder. Does not detect pieces that overlap and leave gaps of the same size.
 Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// Checks a manifest before it is written. Throws Error(resource) beginning with `where` if a reader would reject
 /// `text` because of its contents or because it has more than `limit` bytes.
@@ -100,9 +102,11 @@ struct ShardPart {
   std::vector<TensorRecord> tensors;  // records that contain only the pieces in this shard
 };
 std::string part_to_json(const ShardPart& part);
-/// Merges the parts of all ranks. Throws std::logic_error if they are not a complete checkpoint: if a shard is missing
-/// or occurs twice, if ranks disagree about the dtype or shape of a tensor, or if the pieces of a tensor overlap or
-/// leave gaps. Reports progress to `work` repeatedly, because there may be thousands of parts.
+/// Merges the parts of all ranks. Reports progress to `work` repeatedly, because there may be thousands of parts.
+/// Throws std::logic_error if the parts are not a complete checkpoint:
+/// - a shard is missing or occurs twice;
+/// - ranks disagree about the dtype or shape of a tensor;
+/// - the pieces of a tensor overlap or leave gaps.
 Manifest merge_parts(const RunState& run, std::span<const std::string> parts, const FileWork& work = {});
 
 }  // namespace hexad::io

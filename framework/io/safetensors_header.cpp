@@ -89,7 +89,7 @@ HeaderEntries parse_entries(std::string_view text, int64_t file_bytes, std::span
   }
   if (expected != file_bytes) {
     fail(ExitCode::data, path, ": ", file_bytes - expected, " bytes follow the last tensor, which ends at byte ",
-         expected);
+         expected, "; expected none");
   }
   return header;
 }

@@ -26,8 +26,8 @@ struct StoredDtype {
   int64_t bytes;
 };
 
-/// Header entry of one tensor. Its dtype may be one that the tensors of this program do not support, so that files of
-/// other programs can be read and written.
+/// Header entry of one tensor. The program's tensors need not support the dtype, so that files of other programs can be
+/// read and written.
 struct HeaderEntry {
   std::string name;
   StoredDtype dtype;

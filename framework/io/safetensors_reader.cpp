@@ -64,7 +64,7 @@ std::string read_header_text(const data::ReadFile& file, const FileWork& work) {
   }
   if (static_cast<int64_t>(length) > file.size() - length_bytes) {
     fail(ExitCode::data, path, ": claims a header of ", length, " bytes but has only ", file.size(),
-         " bytes in all; is it truncated?");
+         " bytes in all, expected at least ", static_cast<int64_t>(length) + length_bytes, "; is it truncated?");
   }
   std::string text(length, '\0');
   file.read_at(length_bytes, text.data(), static_cast<int64_t>(length));
@@ -89,7 +89,8 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, FileWork work) {
 
 const TensorInfo& SafetensorsFile::info(std::string_view name) const {
   const auto found = index_.find(name);
-  if (found == index_.end()) fail(ExitCode::data, path_, ": contains no tensor '", name, "'");
+  if (found == index_.end())
+    fail(ExitCode::data, path_, ": contains no tensor '", name, "', expected one of its ", index_.size(), " tensors");
   return tensors_[found->second];
 }
 

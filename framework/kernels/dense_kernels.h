@@ -195,8 +195,8 @@ struct GroupedSwigluKernels {
 
 /// SwiGLU with clamped operands (gpt-oss). Operands, weights and results are as in SwigluKernels.
 struct ClampedSwigluKernels {
-  /// Computes out = g sigmoid(clamped_swiglu_slope g) (u + 1) weights, with g = min(gate, limit) and u = up, clamped to
-  /// [-limit, limit].
+  /// Computes out = g * sigmoid(clamped_swiglu_slope * g) * (u + 1) * weights. g is min(gate, limit), and u is up
+  /// clamped to [-limit, limit].
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights, double limit)>
       forward;
   /// Computes the gradients like SwigluKernels::backward. The gradient of a gate or up beyond its limit is zero.

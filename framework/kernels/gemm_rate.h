@@ -27,8 +27,8 @@ GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Mul
 
 /// Measures the rate of square products for MFU (model FLOPs utilization). Returns the rate of the fastest size. The
 /// first size is `least`, but at least 256 on a CPU and 1024 on a card. The size doubles while the next product is
-/// expected to take at most 0.1 s, up to 2048 (card: 8192). Each size is repeated for 40 ms, several time slices of the
-/// operating system, because the rate must reflect other processes that use the cores.
+/// expected to take at most 0.1 s, up to 2048 (card: 8192). Each size is repeated for 40 ms. This time covers several
+/// time slices of the operating system, so the rate reflects other processes that use the cores.
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least);
 
 }  // namespace hexad::kernels

@@ -88,7 +88,7 @@ struct SparseMixerKernels {
 };
 
 /// Returns the number of tokens that each of `experts` experts chooses in a scope of `tokens` tokens, each of which has
-/// `slots` slots: min(ceil(factor slots tokens / experts), tokens). See ExpertChoiceKernels.
+/// `slots` slots: min(ceil(factor * slots * tokens / experts), tokens). See ExpertChoiceKernels.
 inline int64_t tokens_of_expert(int64_t tokens, int64_t slots, int64_t experts, double factor) {
   const double mean = static_cast<double>(slots * tokens) / static_cast<double>(experts);
   // Limits the result before the cast, because a huge factor gives a result that exceeds every integer type.
@@ -143,10 +143,10 @@ struct RouterLossKernels {
   /// Sets fractions[S, E] (acc) to counts[S, E] (i64 or acc) divided by their sum in the scope, or to 1/E if this sum
   /// is zero.
   Kernel<void(Stream&, Out<Tensor> fractions, const Tensor& counts)> fractions;
-  /// Computes the loss sum_t c_s <p_t, f_s> over all tokens t that are in a scope s (Shazeer 2017; Fedus 2021, eq. 4).
-  /// p_t is scores[t, :] divided by its sum. A row whose sum is zero contributes nothing. f_s is fractions[s, :]. c_s
-  /// is scale * coefficients[s] (f64; all 1 if undefined). The sum is in double, in an order that depends only on the
-  /// shape.
+  /// Computes the loss sum_t c_s * <p_t, f_s> over all tokens t that are in a scope s (Shazeer 2017; Fedus 2021, eq.
+  /// 4). p_t is scores[t, :] divided by its sum. A row whose sum is zero contributes nothing. f_s is fractions[s, :].
+  /// c_s is scale * coefficients[s] (f64; all 1 if undefined). The sum is in double, in an order that depends only on
+  /// the shape.
   Kernel<void(Stream&, Out<RouterLoss> loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
               const Tensor& coefficients, const LossFactors& factors)>
       balance;
@@ -185,8 +185,8 @@ constexpr auto enum_names(DropRule) {
 }
 
 /// Capacity of experts. In each scope of `scope_tokens` consecutive tokens (the last scope may be shorter), an expert
-/// keeps at most min(ceil(factor K n / E), n) slots (GShard). n is the number of tokens of the scope that have at least
-/// one slot.
+/// keeps at most min(ceil(factor * K * n / E), n) slots (GShard). n is the number of tokens of the scope that have at
+/// least one slot.
 struct Capacity {
   int64_t scope_tokens;  // > 0
   double factor;         // >= 0
@@ -213,11 +213,11 @@ struct SlotKernels {
   ///
   ///   offsets[E + 1]   offsets of the rows of each expert
   ///   rows[T, K]       row of each slot; -1: dropped
-  ///   tokens[T K]      token of each row; -1 for rows from offsets[E] on, which belong to no expert
+  ///   tokens[T * K]    token of each row; -1 for rows from offsets[E] on, which belong to no expert
   Kernel<void(Stream&, Out<Tensor> tokens, Out<Tensor> rows, Out<Tensor> offsets, const Tensor& ids)> sort;
-  /// Computes keys that sort slots first by chunk, then by expert: keys[t, k] (i32) = c experts + ids[t, k] for ids
-  /// [T, K]. c is the chunk of the slot: chunk_of[ids[t, k]] (i32 [experts]) or, if chunk_of is undefined, t chunks / T
-  /// rounded down. An id of -1 gives the key -1. Any other id that is not in [0, experts) becomes chunks * experts,
+  /// Computes keys that sort slots first by chunk, then by expert: keys[t, k] (i32) = c * experts + ids[t, k] for ids
+  /// [T, K]. c is the chunk of the slot: chunk_of[ids[t, k]] (i32 [experts]) or, if chunk_of is undefined, t * chunks /
+  /// T rounded down. An id of -1 gives the key -1. Any other id that is not in [0, experts) becomes chunks * experts,
   /// which must fit in i32. keys may be ids.
   Kernel<void(Stream&, Out<Tensor> keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks)>
       keys;
@@ -266,14 +266,14 @@ struct PermuteKernels {
   /// Computes out[r, :] = x[tokens[r], :]. Rows without a token do not change. `rows`, the inverse of `tokens`, may be
   /// undefined. A backend may use `rows` to read x only once.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& tokens, const Tensor& rows)> gather;
-  /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :] in acc, in the order of the slots. Then adds the
-  /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without weights and addends,
+  /// Computes out[t, :] = sum over k of weights[t, k] * y[rows[t, k], :] in acc, in the order of the slots. Then adds
+  /// the addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without weights and addends,
   /// `combine` is the adjoint of `gather`. The MoE layer passes the outputs of shared experts and the residual as
   /// addends. out may be an addend. On CUDA, at most 4 addends are allowed.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& y, const Tensor& rows, const Tensor& weights,
               std::span<const Tensor> addends)>
       combine;
-  /// Computes dy[rows[t, k], :] = weights[t, k] dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if
+  /// Computes dy[rows[t, k], :] = weights[t, k] * dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if
   /// the slot was dropped). Rows of dy that belong to no slot become zero. `tokens`, the inverse of `rows`, may be
   /// undefined; a backend may use it to find these rows.
   Kernel<void(Stream&, Out<Tensor> dy, Out<Tensor> dweights, const Tensor& dout, const Tensor& y, const Tensor& rows,
@@ -283,7 +283,7 @@ struct PermuteKernels {
   /// `gather` for some of the rows. Other rows of out do not change. In this entry and the two entries below, tensors
   /// may have strided rows.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> scatter;
-  /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; all 1 if undefined).
+  /// Computes out[r, :] = scale[r] * x[index[r], :] with index[R] (i64) and scale[R] (acc; all 1 if undefined).
   /// `combine_backward` computes dy by the same formula, but for all rows. out may be x if index[r] = r for all r.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index, const Tensor& scale)> gather_weighted;
   /// Computes out[r] (acc) = <a[r, :], b[r, :]>. The order of addition depends only on the width.

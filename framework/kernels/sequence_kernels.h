@@ -144,7 +144,7 @@ struct CausalConvGradients {
 /// Causal depthwise convolution (one filter per column), followed by SiLU. x and out are [T, N], and weight is [N, W].
 /// All three tensors have the same dtype.
 struct CausalConvKernels {
-  /// Computes out[t, n] = silu(sum over j < W of weight[n, W - 1 - j] x[t - j, n]). The sum includes only rows of the
+  /// Computes out[t, n] = silu(sum over j < W of weight[n, W - 1 - j] * x[t - j, n]). The sum includes only rows of the
   /// same document, which begins at position first[t] (i32 [T]; undefined: all earlier rows). before[B, W - 1, N]
   /// contains the rows before the first row of each sequence. If `before` is undefined, these rows are zero.
   Kernel<void(Stream&, Out<Tensor> out, const CausalConvOperands& operands, const SequenceRows& rows)> forward;
@@ -217,9 +217,15 @@ struct DeltaRuleGradients {
 };
 
 /// The gated delta rule (Yang et al. 2024, eq. 10). H must be a multiple of G: groups of H / G value heads share a
-/// query and a key head. U is the size of a value head. Each value head of a sequence has a state, a matrix S[C, U],
-/// which a token changes: S = exp(log_decay) S, then S += k^T (strength (v - k S)). The output of the token is q S.
-/// Here, k is k / |k|, and q is q / |q| / sqrt(C), with |x|^2 = sum of x^2 + delta_norm_eps.
+/// query and a key head. U is the size of a value head. Each value head of a sequence has a state, a matrix S[C, U].
+/// Each token changes the state in two steps and then computes its output:
+///
+///     S = exp(log_decay) * S
+///     S += k^T * (strength * (v - k * S))
+///     output = q * S
+///
+/// Before these steps, k is divided by |k|, and q is divided by |q| * sqrt(C). Here, |x|^2 is the sum of x^2 plus
+/// delta_norm_eps.
 struct DeltaRuleKernels {
   /// Computes out[T, H, U] and last_state[B, H, C, U] (acc), the state after the last row of each sequence. `state` is
   /// the state before the first row; zero if undefined. If `first` is defined, the state is reset to zero before a row

@@ -50,7 +50,7 @@ struct PointwiseKernels {
 /// Parameters of a step of AdamW (Loshchilov & Hutter 2019) with decoupled weight decay. Here, m^ and v^ are the
 /// moments after bias correction.
 ///
-///     w -= lr (m^ / (sqrt(v^) + eps) + decay w)
+///     w -= lr * (m^ / (sqrt(v^) + eps) + decay * w)
 struct AdamwStep {
   double lr, beta1, beta2, eps;
   int64_t step;  // number of the step; the first is 1

@@ -59,8 +59,8 @@ void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
         context.compute().wait(event);
 }
 
-// Measured times. Threads that run lanes or complete events write them. These threads share ownership, because they may
-// write after an error has ended execute().
+// Measured times. Threads that run lanes or complete events write them. These threads share ownership of the object,
+// because they may write after an error has ended execute().
 struct Stopwatch {
   explicit Stopwatch(size_t tasks) : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)) {}
   std::vector<TaskTime> on_lane;
@@ -69,9 +69,9 @@ struct Stopwatch {
   std::vector<std::array<Event, 2>> marks;  // begin and end of each task on a device's lanes
 };
 
-// The asynchronous part of a task that its lane will issue. A lane that fails skips its remaining tasks. The
-// asynchronous part of a skipped task fails when the lane destroys the work that would have issued the task. Without
-// this failure, threads would wait for the part forever.
+// Asynchronous part of a task that a lane will issue. A lane that fails skips its remaining tasks. The asynchronous
+// part of a skipped task fails when the lane destroys the work that would have issued the task. Without this failure,
+// threads would wait for the part forever.
 class LatePart {
  public:
   LatePart() = default;
@@ -79,7 +79,8 @@ class LatePart {
   LatePart& operator=(const LatePart&) = delete;
   ~LatePart() {
     if (!issued_)
-      device::complete(state_, std::make_exception_ptr(std::runtime_error("[executor] a task was skipped")));
+      device::complete(state_, std::make_exception_ptr(
+                                   std::runtime_error("[executor] a task was skipped; expected its lane to issue it")));
   }
   Event event() const { return Event(state_); }
   void issue(const Task& task) {
@@ -192,8 +193,8 @@ class Yields {
   }
 
  private:
-  // Marks all direct and indirect predecessors of `task` as awaited. Returns true if one of them communicates and was
-  // not marked before.
+  // Marks all direct and indirect predecessors of `task` as awaited. Returns true if any newly marked predecessor
+  // communicates.
   bool await(size_t task) {
     bool communicates = false;
     std::vector<size_t> open{task};
@@ -209,9 +210,10 @@ class Yields {
     return communicates;
   }
 
-  // Returns the task before which ranks without the copy `task` yield: the next task that is not a copy, if it waits
-  // for this copy. That next task may wait for more communication than the copy. Returns `task` itself in all other
-  // cases.
+  // Returns the task for whose communication the calling thread yields before `task`. This is `task` itself, with one
+  // exception: if `task` is a copy, and the next task that is not a copy waits for this copy, returns the next task.
+  // The next task may wait for more communication than the copy. The thread then yields at the same point as on ranks
+  // whose graphs lack the copy.
   size_t task_of_yield(size_t task) const {
     size_t next = task;
     while (next < tasks_.size() && tasks_[next].spec.kind == TaskKind::copy) ++next;

@@ -23,11 +23,14 @@ struct TaskTime {
 /// the error.
 ///
 /// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication, even
-/// if the communication is already done. It yields before a task for whose predecessors it waits, if the task depends,
-/// directly or through other tasks, on communication for which this thread has not waited yet. It also yields at the
-/// end if such communication remains. If the next task that is not a copy directly depends on a copy, the thread yields
-/// once before this copy, for all communication on which that task depends. Graphs that differ only in such copies
-/// therefore yield at the same points on all ranks.
+/// if the communication is already done. Communication is new if this thread has not waited for it yet. The thread
+/// yields
+///   - before it waits for the predecessors of a task, if the task depends on new communication, directly or through
+///     other tasks;
+///   - at the end of the graph, if there is new communication.
+/// The first rule has an exception for copies. If the next task that is not a copy directly depends on a copy, the
+/// thread yields only once, before the copy. This yield is for all communication on which the next task depends. Graphs
+/// that differ only in such copies therefore yield at the same points on all ranks.
 ///
 /// With `fibers`, lanes with threads issue the issued_late tasks of both graphs at times that differ between ranks.
 /// Such tasks may post collectives only in groups in which no other thread posts any. A lane issues its tasks in the

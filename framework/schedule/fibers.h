@@ -17,10 +17,11 @@ class Fibers {
   Fibers& operator=(const Fibers&) = delete;
 
   /// Runs `first` and `second`, beginning with `first`. `second` has a separate stack. A piece of work that calls
-  /// yield() pauses until the other piece yields or ends. Returns when both have ended. If one piece throws, the other
-  /// piece is abandoned. If the other piece has not begun, it does not begin. Otherwise, the yield() in which it is
-  /// paused throws an exception, which that piece must not catch. run() then rethrows the first error. Throws
-  /// std::logic_error if called inside another run() of this object.
+  /// yield() pauses until the other piece yields or ends. Returns when both have ended.
+  ///
+  /// If one piece throws, the other piece is abandoned, and run() rethrows the first error. An abandoned piece that has
+  /// not begun does not begin. In an abandoned piece that is paused, yield() throws an exception, which this piece must
+  /// not catch. Throws std::logic_error if called inside another run() of this object.
   void run(const Work& first, const Work& second);
   /// Pauses this piece of work and resumes the other. Does nothing outside of run() or if the other piece has ended.
   /// Must not be called while an exception is being handled, because C++ stores the state of exceptions per thread.

@@ -140,9 +140,11 @@ class Run {
     return saved;
   }
 
-  // Processes the jobs that have done their work at time now_. Ends them or their collectives, begins the jobs that can
-  // begin then, and updates the speeds in sets in which a queue has become active or idle. If the average number of
-  // cores that the sets of a node need has changed, also updates the node's other sets.
+  // Processes the jobs that have done their work at time now_:
+  //   - ends these jobs; the jobs of a collective end once all of them have done their work;
+  //   - begins the next jobs of the queues if they can begin;
+  //   - updates the speeds in each set in which a queue has become active or idle;
+  //   - also updates the other sets of a node if the average number of cores that the node's sets need has changed.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();

@@ -11,10 +11,12 @@
 
 namespace hexad::schedule {
 
-/// Time in seconds as a function of size (bytes or FLOPs). It is linear between measured points. Beyond the last point,
-/// it continues the last segment but never falls. If there is only one point, it continues the line through the origin
-/// and that point. Below the first point, it is the time of the first point, which counts as the latency. Size 0 takes
-/// no time.
+/// Time in seconds as a function of size (bytes or FLOPs):
+///   - Size 0 takes no time.
+///   - Other sizes up to the first point take the time of the first point, which is the latency.
+///   - Between two points, the curve is linear.
+///   - Beyond the last point, the curve continues the last segment but never falls. If there is only one point, the
+///     curve continues the line through the origin and this point.
 struct TimeCurve {
   struct Point {
     double size, seconds;
@@ -71,8 +73,8 @@ struct Rates {
   };
   std::optional<OtherLinks> other_links{};
 
-  /// Bursts of links that a traffic shaper limits, in seconds. A link that has rested for the seconds of its burst
-  /// sends at once the bytes that otherwise take this time. 0: the link has no burst.
+  /// Bursts of links that a traffic shaper limits, in seconds. If a link with a burst of b seconds has rested for b
+  /// seconds, it sends at once the bytes that otherwise take b seconds. 0: the link has no burst.
   struct Bursts {
     double between_nodes, within_node;
   };
@@ -97,21 +99,21 @@ struct Rates {
   /// Cores that the ranks of a node share; none: each rank works as fast as during the measurement.
   std::optional<SharedCores> cores{};
 
-  /// Returns the speed of `lane` while the lanes `beside` are active; see Slowdown. Returns the measured value for
-  /// exactly this set of lanes, if there is such a value. Otherwise, estimates alpha: 1/alpha - 1 is the sum of the
-  /// delays 1/alpha - 1 of the single lanes (zero for a lane that was not measured). The result is exact if all lanes
-  /// share one resource equally. In general, it lies between the smallest single alpha (each lane uses a different
-  /// resource) and the product of all single alphas (the slowdowns multiply). `capped` is true if the compute lane,
-  /// which is `lane` or in `beside`, leaves threads to the other lanes. If no such value was measured, uses a
-  /// value that was measured without `capped`.
+  /// Returns the speed of `lane` while the lanes `beside` are active; see Slowdown. Returns the measured value if this
+  /// set of lanes was measured. Otherwise, estimates alpha: 1/alpha - 1 is the sum of the delays 1/alpha - 1 of the
+  /// single lanes (zero for a lane that was not measured). The estimate is exact if all lanes share one resource
+  /// equally. In general, it lies between the smallest single alpha (each lane uses a different resource) and the
+  /// product of all single alphas (the slowdowns multiply). `capped` is true if the compute lane, which is `lane` or in
+  /// `beside`, leaves threads to the other lanes. If no value was measured with `capped`, uses a value that was
+  /// measured without it.
   double alpha(Lane lane, LaneSet beside, bool capped = false) const;
 
   /// Returns the link in `links` with these properties; null if there is no such link.
   const Link* find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const;
-  /// Returns the seconds of a task while no other lane is active. They are the sum of the times of its matrix products,
-  /// of its copied bytes and of its transferred bytes. The products share its FLOPs equally, and run at the speed of
-  /// its share of the threads. Throws base::Error(usage) if a measurement is missing, or if a task that is not
-  /// communication transfers bytes.
+  /// Returns the seconds of a task while no other lane is active: the sum of the times of its matrix products, of its
+  /// copied bytes and of its transferred bytes. The products share the FLOPs of the task equally, and run at the speed
+  /// of the task's share of the threads. Throws base::Error(usage) if a measurement is missing, or if a task that is
+  /// not communication transfers bytes.
   double seconds(const TaskSpec& task) const;
   /// Returns the burst of the task's link, in seconds; 0 if the task transfers no bytes.
   double burst_of(const TaskSpec& task) const;
@@ -135,8 +137,8 @@ struct Rates {
   static Rates defaults();
 };
 
-/// Returns the links over which tasks of `graph` transfer bytes but which are not in Rates::links. Each link is one
-/// text like "all_to_all of ep, 8 ranks, between nodes".
+/// Returns the links that Rates::links lacks, among the links over which tasks of `graph` transfer bytes. Describes
+/// each link by a text like "all_to_all of ep, 8 ranks, between nodes".
 std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates);
 
 }  // namespace hexad::schedule

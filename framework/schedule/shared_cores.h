@@ -21,7 +21,7 @@ constexpr auto enum_names(MeasuredBy) {
 }
 
 /// Cores of a node, and the conditions under which the rates were measured. If the ranks of a node need more cores than
-/// there are, each rank gets the same fraction of the cores that it needs.
+/// the node has, each rank gets the same fraction of the cores that it needs.
 struct SharedCores {
   double cores = 1;        // cores that the ranks of a node may use together
   int ranks = 1;           // number of ranks on a node in the simulated job
@@ -30,8 +30,8 @@ struct SharedCores {
   double waiting = 0;      // cores that a rank needs while it neither computes nor copies, from 0 to 1
   MeasuredBy by = MeasuredBy::all_ranks;
 
-  /// True if ranks that need up to `needed` cores each may need more cores than there are, in the simulated job or
-  /// during the measurement.
+  /// True if the ranks of a node may need more cores than the node has, in the simulated job or during the measurement.
+  /// `needed` is the maximum number of cores that a rank needs.
   bool shared(double needed) const;
   /// Returns the speed of a rank that needs `own` cores, relative to its speed during the measurement, while the ranks
   /// of its node need `mean` cores on average.
@@ -51,8 +51,8 @@ struct CoreNeeds {
 };
 
 /// Returns the sharing of cores for run_jobs(); none if `cores` is empty or SharedCores::shared() is false. `nodes` has
-/// the node of each set, or CoreSharing::no_node. Ranks of a node that have no set are assumed to need as many cores as
-/// the ranks of its sets do on average.
+/// the node of each set, or CoreSharing::no_node. If some ranks of a node have no set, they are assumed to need as many
+/// cores as the node's ranks with sets do on average.
 std::optional<CoreSharing> sharing_of(const std::optional<SharedCores>& cores, std::vector<int> nodes, CoreNeeds needs);
 
 }  // namespace hexad::schedule

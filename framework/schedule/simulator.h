@@ -35,8 +35,9 @@ Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Driv
 /// Group number of each rank, for each kind of group (Cost::group). Ranks with the same number are in the same group.
 /// For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 are one group, and ranks 2 and 3 are another group.
 using RankGroups = std::map<std::string, std::vector<int>>;
-/// Name, in RankGroups, of the groups of the ranks of a node. They have no collectives. Their ranks share cores
-/// (Rates::cores). If RankGroups lacks this name, the ranks of a node are assumed to do the same at the same time.
+/// Key in RankGroups for the nodes: ranks with the same number are on the same node. These groups have no collectives,
+/// but their ranks share cores (Rates::cores). If RankGroups lacks this key, the ranks of a node are assumed to do the
+/// same at the same time.
 inline constexpr const char* node_group = "node";
 
 /// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but the members of a group

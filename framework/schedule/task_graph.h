@@ -38,8 +38,8 @@ using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 /// them.
 struct Cost {
   double flops = 0;
-  // Number of matrix products of each pass. Their weights have the same size, and they share the FLOPs equally. If all
-  // numbers are zero, the FLOPs count as one forward product.
+  // Number of matrix products of each pass. All products have weights of the same size and the same number of FLOPs. If
+  // all numbers are zero, the FLOPs count as one forward product.
   ByGemmPass<int64_t> products{};
   // true: one kernel call for each expert and projection; false: one grouped call for each projection
   bool dense = false;
@@ -67,7 +67,7 @@ struct TaskSpec {
 };
 
 /// Function that starts the work of a task on the stream of its lane. The returned event marks the end of the part that
-/// does not run on the stream, such as a collective. It is a default-constructed event if there is no such part. The
+/// does not run on the stream, such as a collective. The event is default-constructed if there is no such part. The
 /// task is done when both parts are done.
 using TaskWork = std::function<Event(Stream&)>;
 

@@ -96,7 +96,7 @@ AppendFile::~AppendFile() {
 }
 
 void AppendFile::append(std::string_view record) {
-  base::require(fd_ >= 0, "[append file] append() was called on a file that is not open");
+  base::require(fd_ >= 0, "[append file] append() was called on a file that is not open; expected an open file");
   struct stat before {};
   const bool regular = ::fstat(fd_, &before) == 0 && S_ISREG(before.st_mode);
   size_t written = 0;

@@ -33,8 +33,8 @@ struct Past {
   std::optional<uintmax_t> eval;  // offset of the first evaluation of first_step; nullopt if there is none
 };
 
-/// Returns the part of the file to keep if training continues after `first_step`. Lines that cannot be read are kept,
-/// because they are complete: they end in a newline.
+/// Returns the part of the file to keep if training continues after `first_step`. Complete lines, which end in a
+/// newline, are kept even if they cannot be parsed.
 Past past_of(const fs::path& path, int64_t first_step) {
   std::ifstream file(path);
   std::string line;

@@ -22,8 +22,8 @@ Json number(double value) {
 }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
-/// Rounds a fraction to six decimals, which is precise enough and keeps lines short, for example with 60 layers of 256
-/// experts.
+/// Rounds a fraction to six decimals. Six decimals are precise enough and keep lines short, for example with 60 layers
+/// of 256 experts.
 double share(double value) { return std::round(value * 1e6) / 1e6; }
 
 void read(const Json& json, double& out) {

@@ -12,7 +12,7 @@ namespace hexad::telemetry {
 /// Summary of the steps after a given step. NaN means that a value was not measured.
 struct RunSummary {
   int64_t last_step = 0, tokens = 0;
-  double loss = 0, heldout_loss = 0;  // of the last step and of the last evaluation, in nats per token
+  double loss = 0, heldout_loss = 0;  // last step's loss and last evaluation's loss, in nats per token
   int64_t peak_memory_bytes = 0;      // maximum over the steps and ranks; 0 if it was not recorded
 
   // If there is more than one step, the first step is not timed, because it also allocates memory.

@@ -13,9 +13,9 @@ enum class Stuck : uint8_t {
   drop,  // drops output after a second or at a signal; training continues, and the signal is handled
 };
 
-/// Writes text to a file descriptor, which it does not own. Drops all output silently after the first error, for
-/// example if the reader has ended or the device is full, because `| head` must not end a run. A reader that does not
-/// read is no error (see Stuck).
+/// Writes text to a file descriptor, but does not own the descriptor. Drops all output silently after the first error,
+/// for example if the reader has ended or the device is full, because `| head` must not end a run. A reader that does
+/// not read is no error (see Stuck).
 class TextOutput {
  public:
   /// Writes to `fd`, which is 1 or 2, or any descriptor in tests. is_terminal() is true if `fd` is a terminal and TERM

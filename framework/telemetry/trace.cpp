@@ -117,8 +117,11 @@ class TraceFile {
 };
 
 std::string unzipped(const std::filesystem::path& path) {
+  errno = 0;
   gzFile file = gzopen(path.c_str(), "rb");
-  if (!file) base::fail(base::ExitCode::data, path.string(), ": cannot be opened, expected a trace");
+  if (!file)
+    base::fail(base::ExitCode::data, path.string(), ": cannot be opened",
+               errno != 0 ? base::cat(": ", std::strerror(errno)) : std::string(), ", expected a trace");
   std::string text, part(size_t{1} << 16, '\0');
   int count = 0;
   while ((count = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0) text.append(part, 0, count);
@@ -204,9 +207,11 @@ TraceRecords load_trace(const std::filesystem::path& path) try {
   }
   return records;
 } catch (const nlohmann::json::exception& e) {
-  base::fail(base::ExitCode::data, path.string(), ": cannot be read as a trace (", e.what(), ")");
+  base::fail(base::ExitCode::data, path.string(), ": cannot be read as a trace (", e.what(),
+             "), expected a trace of Hexad");
 } catch (const std::out_of_range&) {
-  base::fail(base::ExitCode::data, path.string(), ": cannot be read as a trace, because a row has no name");
+  base::fail(base::ExitCode::data, path.string(),
+             ": cannot be read as a trace, because a row has no name, expected one");
 }
 
 }  // namespace hexad::telemetry

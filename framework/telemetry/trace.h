@@ -35,7 +35,7 @@ struct TraceRecords {
   std::vector<TraceCounter> counters;
 };
 
-/// Moves events that overlap partly to other lanes. A row can show an event inside another event, but not two events
+/// Moves partly overlapping events to other lanes. A row can show an event inside another event, but not two events
 /// that overlap partly. The name of the later event's new lane is the name of its old lane followed by `mark`. A second
 /// new lane of the same old lane also has " 2" at the end, a third " 3", and so on.
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
@@ -50,7 +50,7 @@ struct TraceSource {
   TraceRecords records;
 };
 
-/// Like write_trace(), for several sources in one file. A process is one rank of one source, such as "predicted rank
+/// Writes several sources to one file, like write_trace(). A process is one rank of one source, such as "predicted rank
 /// 0". Processes are sorted by rank, then by source.
 void write_traces(const std::filesystem::path& path, const std::vector<TraceSource>& sources);
 

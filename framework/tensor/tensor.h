@@ -110,7 +110,8 @@ class Tensor {
   }
   void* raw() const {
     if (!storage_->on_host()) [[unlikely]]
-      fail_invariant(cat("[tensor] the host cannot access device memory: ", shape_, " ", dtype_));
+      fail_invariant(cat("[tensor] the host cannot access device memory: ", shape_, " ", dtype_,
+                         "; expected a tensor in host memory"));
     return device_raw();
   }
   /// Returns the address of the first element as a number. Use it only to compare addresses.

@@ -14,8 +14,8 @@ struct AttentionChunks {
   int64_t count = 0;  // number of chunks in all sequences
 };
 
-/// Divides each document into chunks of `size` tokens; its last chunk may be shorter. `first` and `last` are the bounds
-/// of each token's document, for whole sequences of `length` tokens.
+/// Divides each document into chunks of `size` tokens. The last chunk of a document may be shorter. `first` and `last`
+/// are the bounds of each token's document, for whole sequences of `length` tokens.
 inline AttentionChunks attention_chunks(std::span<const int32_t> first, std::span<const int32_t> last, int64_t length,
                                         int64_t size) {
   AttentionChunks chunks;

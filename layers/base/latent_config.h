@@ -10,8 +10,9 @@
 
 namespace hexad::layers {
 
-/// Kind of self-attention. grouped: groups of query heads share a key/value head. latent: keys and values are computed
-/// from a compressed vector of each token (DeepSeek-V2, 2024).
+/// Kind of self-attention.
+///   - grouped: groups of query heads share a key/value head
+///   - latent: keys and values are computed from a compressed vector of each token (DeepSeek-V2, 2024)
 enum class AttentionKind : uint8_t { grouped, latent };
 constexpr auto enum_names(AttentionKind) {
   return std::to_array<std::pair<AttentionKind, std::string_view>>(

@@ -12,11 +12,12 @@ namespace hexad::layers {
 
 using tensor::Tensor;
 
-/// Keys and values of the tokens of one sequence so far. The tensors of each layer are [maximum length, G, C], where G
-/// is the number of key/value heads on this rank and C their size. Latent attention stores rows [maximum length, 1,
-/// rope_size + kv_rank] as `keys`, and no `values`. A delta net has no keys and values: `state` [1, heads on this rank,
-/// key_size, value_size] is its state after the last token, and `recent` are the last rows before the convolutions of
-/// queries, keys and values. Layers of other pipeline ranks have no tensors.
+/// Cached values of one sequence, for all tokens so far. Layers of other pipeline ranks have no tensors.
+///   - Grouped-query attention: `keys` and `values`, both [maximum length, G, C], where G is the number of key/value
+///     heads on this rank and C is the size of a head.
+///   - Latent attention: only `keys`, [maximum length, 1, rope_size + kv_rank].
+///   - Delta net: `state` [1, heads on this rank, key_size, value_size] after the last token, and `recent`, the last
+///     rows before the convolutions of queries, keys and values.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;

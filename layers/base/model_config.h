@@ -39,8 +39,11 @@ constexpr auto enum_names(PositionKind) {
       {{PositionKind::rotary, "rotary"}, {PositionKind::learned, "learned"}});
 }
 
-/// RMSNorm of queries and keys. head: of each head, with one gain for all heads. all_heads: over all heads together
-/// (OLMoE). unit: of each head, without a gain, in blocks with rotary positions (Llama 4).
+/// RMSNorm of queries and keys.
+///   - none: no norm
+///   - head: a norm of each head, with one gain for all heads
+///   - all_heads: a norm over all heads together (OLMoE)
+///   - unit: a norm of each head without a gain, only in blocks with rotary positions (Llama 4)
 enum class QkNorm : uint8_t { none, head, all_heads, unit };
 constexpr auto enum_names(QkNorm) {
   return std::to_array<std::pair<QkNorm, std::string_view>>({{QkNorm::none, "none"},
@@ -136,8 +139,8 @@ struct RotaryScalingConfig {
   }
 };
 
-/// Factor of the queries in blocks without rotary positions. It grows with the position p, counted from 0:
-/// 1 + scale ln(1 + n), where n is (p + 1) / floor, rounded down (Nakanishi 2025, arXiv 2501.19399; Llama 4).
+/// Factor of the queries in blocks without rotary positions: 1 + scale * ln(1 + n). The factor grows with the position
+/// p, counted from 0: n is (p + 1) / floor, rounded down (Nakanishi 2025, arXiv 2501.19399; Llama 4).
 struct TemperatureConfig {
   double scale = 0;  // 0: off
   int64_t floor = 8192;

@@ -30,8 +30,12 @@ constexpr auto enum_names(AuxScope) {
                                                                {AuxScope::global_batch, "global_batch"}});
 }
 
-/// Source of the choice of experts: the model, or an override for experiments. With an override, gradients are computed
-/// for the experts that it chooses.
+/// Source of the choice of experts. All values except `model` are overrides for experiments. With an override,
+/// gradients are computed for the experts that the override chooses.
+///   - model: the model's router
+///   - balanced: all experts in turn
+///   - zipf: random experts with a Zipf distribution
+///   - trace: the experts in a file
 enum class Routing : uint8_t { model, balanced, zipf, trace };
 constexpr auto enum_names(Routing) {
   return std::to_array<std::pair<Routing, std::string_view>>(
@@ -100,8 +104,8 @@ struct MoeConfig {
   bool has_selection_bias() const { return selection_bias.value_or(bias_rate > 0); }
   /// True if experts choose tokens, so that a token has a variable number of experts.
   bool experts_choose() const { return router == "expert_choice"; }
-  /// Returns the mean number of experts of a token, before drops. If experts choose tokens, this is an upper bound,
-  /// because a token keeps at most top_k of its experts.
+  /// Returns the mean number of experts of a token, before drops. If experts choose tokens, the result is an upper
+  /// bound, because a token keeps at most top_k of its experts.
   double experts_of_token() const {
     const auto most = static_cast<double>(top_k);
     return experts_choose() ? most * capacity_factor.value_or(1) : most;

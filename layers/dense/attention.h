@@ -10,16 +10,18 @@
 
 namespace hexad::layers {
 
-/// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
-/// "v" and "output". With attention_gate, it also has "gate". It also has "q_norm" and "k_norm", [C] with qk_norm head,
-/// or [H C] and [G C] with all_heads. Heads are split over tp ranks, tokens over cp ranks. If there are fewer key/value
-/// heads than tp ranks, several ranks hold the same head. With attention_gate, the attention is multiplied by the
-/// sigmoid of the gate. With model.temperature, blocks without rotary positions multiply the queries by the factor of
+/// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Parameters:
+///   - "q", "k", "v" and "output"
+///   - "gate" with attention_gate: the sigmoid of the gate multiplies the attention
+///   - "q_norm" and "k_norm", both [C], with qk_norm head
+///   - "q_norm" [H C] and "k_norm" [G C] with qk_norm all_heads
+/// Heads are split over tp ranks, tokens over cp ranks. If there are fewer key/value heads than tp ranks, several ranks
+/// hold the same head. With model.temperature, blocks without rotary positions multiply the queries by the factor of
 /// TemperatureConfig.
 class Attention : public SelfAttention {
  public:
   /// Makes the layer. `rotary` (null: no rotary positions) and `temperature` (null: no factor of the queries) must
-  /// outlive it.
+  /// outlive the layer.
   Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b,
             const RotaryTable* temperature = nullptr);
 

@@ -10,12 +10,15 @@
 namespace hexad::layers {
 
 /// Linear attention by the gated delta rule. Queries, keys and values are projections of the input after a short causal
-/// convolution and SiLU. Each value head of a sequence has a state, which tokens decay, change and read
-/// (kernels::DeltaRuleKernels). The result of a value head is normalised by an RMSNorm, multiplied by SiLU of a gate,
+/// convolution and SiLU. Each value head of a sequence has a state. Each token changes the state and reads the result
+/// (kernels::DeltaRuleKernels). The output of a value head is normalised by an RMSNorm, multiplied by SiLU of a gate,
 /// and projected back.
 ///
-/// Parameters: "q", "k", "v" and "gate"; "decay" and "write", from which the gates of the rule are computed, with
-/// "log_rate" [heads] and "shift" [heads]; "q_conv", "k_conv" and "v_conv" [outputs, conv_size]; "norm"; "output".
+/// Parameters:
+///   - "q", "k", "v" and "gate"
+///   - "decay" and "write", from which the gates of the rule are computed, with "log_rate" [heads] and "shift" [heads]
+///   - "q_conv", "k_conv" and "v_conv" [outputs, conv_size]
+///   - "norm" and "output"
 /// Heads are divided over tp ranks, and tokens over cp ranks. Each cp rank sends its states to the next cp rank.
 ///
 /// In generation, the cache holds the state and the last rows before the convolutions. Its size does not depend on the

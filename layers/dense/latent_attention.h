@@ -14,9 +14,13 @@ namespace hexad::layers {
 /// A key head is a rotary part, which all heads share, followed by a part computed from the latent. A query head has
 /// the same layout. Value heads may have another size.
 ///
-/// Parameters: "q", or "q_down", "q_norm" and "q_up" if queries are compressed; "kv_down" and "kv_norm" for the latent;
-/// "k_rope" for the shared rotary part; "k_up" and "v_up" for the heads; "output". Heads are divided over tp ranks.
-/// "q_down", "kv_down", "k_rope" and the norms are replicated.
+/// Parameters:
+///   - "q", or "q_down", "q_norm" and "q_up" if queries are compressed
+///   - "kv_down" and "kv_norm" for the latent
+///   - "k_rope" for the shared rotary part
+///   - "k_up" and "v_up" for the heads
+///   - "output"
+/// Heads are divided over tp ranks. "q_down", "kv_down", "k_rope" and the norms are replicated.
 ///
 /// In generation, the cache holds one row for each token: the rotated part of its keys, followed by its latent. A pass
 /// over several tokens of a sequence computes the keys and values of all tokens so far from these rows. A pass over one

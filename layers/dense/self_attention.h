@@ -1,5 +1,5 @@
-// Base class of the self-attention layers. Attends to the whole micro-batch, which may be divided over cp ranks, or to
-// cached keys in generation.
+// Base class of the self-attention layers. They attend to the whole micro-batch, which may be divided over cp ranks, or
+// to cached keys in generation.
 #pragma once
 
 #include "layers/base/model_config.h"

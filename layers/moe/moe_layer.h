@@ -53,8 +53,8 @@ class MoeLayer {
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
   /// Sets the kernels that convert rows to the wire format; null: the kernels of the device.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
-  /// Sets the duel that decides schedule.fused if it is unset (auto); null: the experts are not fused. Has no effect on
-  /// experts that cannot be fused (Experts::can_fuse).
+  /// Sets the duel that decides schedule.fused if schedule.fused is unset (auto). If `duel` is null, unset means off.
+  /// Has no effect on experts that cannot be fused (Experts::can_fuse).
   void fuse_by(kernels::Duel* duel) { settings_.duel = experts_.can_fuse() ? duel : nullptr; }
   /// Replaces the schedule. `order` is the issue order named by s.order. Call this function between steps, with the
   /// same arguments on all ranks.

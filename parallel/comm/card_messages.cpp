@@ -21,8 +21,8 @@ bool only_moves(Kind kind) {
          kind == Kind::receive;
 }
 
-// Returns a tensor like `t` whose elements are in `buffer`. Transports get its address as if it were in host memory,
-// but no host code reads the memory.
+// Returns a tensor like `t` whose elements are in `buffer`. Transports get the address of the buffer as if it were host
+// memory, but no host code reads this memory.
 Tensor in_buffer(const Tensor& t, std::byte* buffer) {
   const auto offset = static_cast<std::byte*>(tensor::device_raw(t)) - tensor::DeviceAccess::begin(*t.storage());
   return t.borrowed_at(buffer - offset, t.device());

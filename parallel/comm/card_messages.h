@@ -6,10 +6,10 @@
 
 namespace hexad::comm {
 
-/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). In operations that only
-/// transfer bytes, tensors are copied through separate buffers on the card. The reason is that transports can share at
-/// most the first page of a tensor's mapped memory with other processes. All other operations go unchanged to the group
-/// passed to the constructor. Sums are an example, because the host computes them.
+/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). For operations that only
+/// transfer bytes, copies tensors through separate buffers on the card, because transports can share at most the first
+/// page of a tensor's mapped memory with other processes. Passes all other operations, such as sums, unchanged to the
+/// constructor's group.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;

@@ -50,11 +50,12 @@ struct DeviceGroupOptions {
   DeviceCollectives collectives = DeviceCollectives::automatic;
   Priorities priorities{};
   double watchdog_seconds = 300;  // seconds without progress until an operation counts as hung; 0: never
-  /// Maximum size of a transfer in bytes. Longer transfers are divided into pieces, between which transfers of other
-  /// classes can run. Exception: NCCL performs all_gather, and reduce_scatter without sum_of, as a whole.
+  /// Maximum size of a transfer in bytes. Longer transfers are divided into pieces, so that transfers of other classes
+  /// can run between the pieces. Under NCCL, all_gather is never divided, and reduce_scatter is divided only with
+  /// sum_of.
   int64_t piece_bytes = 32 << 20;
-  /// True to register buffers with NCCL. Large parameters and gradients that are allocated once nccl::CardRank exists
-  /// then occupy whole blocks. NCCL reads and writes whole blocks without copying if links and algorithms permit
+  /// True to register buffers with NCCL. Large parameters and gradients then occupy whole blocks if they are allocated
+  /// after the nccl::CardRank. NCCL reads and writes whole blocks without copying if links and algorithms permit
   /// (nccl/registered.h).
   bool register_buffers = false;
   /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
@@ -82,10 +83,13 @@ struct DeviceGroupOptions {
 
 /// Makes a group of all ranks of `world` for tensors on the device of `context`. The groups split from this group also
 /// accept these tensors. The group uses NCCL or, if ranks share a card or NCCL is missing, the transport of `world`,
-/// provided that the transport accepts card memory. Returns null on all ranks if neither path is possible, if the
-/// options require host memory, if there is only one rank, or if the device is not a card. Exception: with several
-/// ranks, throws Error if the options require NCCL and NCCL cannot be used. Collective. `world` and `context` must
-/// outlive the groups.
+/// provided that the transport accepts card memory. Returns null on all ranks
+/// - if neither path is possible,
+/// - if the options require host memory,
+/// - if there is only one rank, or
+/// - if the device is not a card.
+/// Throws Error if the options require NCCL, there are several ranks, and NCCL cannot be used. Collective. `world` and
+/// `context` must outlive the groups.
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 

@@ -353,15 +353,15 @@ void CommEngine::rest(bool progress) {
   };
   if (wakes_)
     return sleep_at_most(10ms);  // a short sleep, because the watchdog and `patience_at_end` must check the time
-  // First yields the core, which another rank may share. If the wait exceeds about a millisecond, it is due to
-  // computation on a peer, not to latency.
+  // Yields the core, which another rank may share. A wait of more than about a millisecond is due to computation on a
+  // peer, not to latency.
   constexpr int spins = 1000;
   if (urgent_ > 0 && idle_polls_ < spins) {
     sched_yield();
     return;
   }
-  // Then sleeps. Short sleeps reduce the matrix-product throughput of a busy core by up to a third; long sleeps leave
-  // the link idle.
+  // Sleeps in all other cases. Short sleeps reduce the matrix-product throughput of a busy core by up to a third; long
+  // sleeps leave the link idle.
   sleep_at_most(urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us));
 }
 

@@ -8,8 +8,8 @@ namespace hexad::comm {
 using base::Shape;
 using device::Category;
 
-/// Returns the rows of all ranks in the order of the ranks: `mine` is [n, ...], the result [size n, ...]. `stream`
-/// waits for the result.
+/// Returns the rows of all ranks in the order of the ranks: `mine` is [n, ...], and the result is [size * n, ...].
+/// `stream` waits for the result.
 inline Tensor all_gather_rows(const Tensor& mine, const ProcessGroup& group, Stream& stream,
                               Category category = Category::communication) {
   Shape shape = mine.shape();

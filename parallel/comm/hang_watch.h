@@ -48,8 +48,8 @@ class HangWatch {
   };
   /// Sends and receives notes, and returns what has been found so far. Call it at regular intervals, about ten times a
   /// second. `own` returns this rank's answer to questions of other ranks. A finding of this rank is first announced to
-  /// all other ranks, and returned half a second later. The other ranks return it as FoundByPeer. Exception: if a lower
-  /// rank has its own finding, it returns this finding.
+  /// all other ranks, and returned half a second later. The other ranks return the announced finding as FoundByPeer.
+  /// Exception: a lower rank that has its own finding returns its own finding.
   News listen(const std::function<Standing()>& own);
 
  private:

@@ -61,8 +61,8 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// Returns an event that completes when a thread waits for it. Until then, which is the latest possible time, the
-// operation holds its tensors. Not used for messages between two ranks, which complete immediately, because threads
+// Returns an event that completes when a thread waits for it. The operation holds its tensors until then, because a
+// real operation cannot hold them longer. Not used for messages between two ranks, which complete immediately: threads
 // wait only after they have sent all messages. `mark` is the operation in the log; null: not logged.
 Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
@@ -160,8 +160,8 @@ void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device)
                                         device::Category::connection);
 }
 
-// Connects the ranks for an operation unless they are already connected. Throws std::logic_error if the operation is a
-// message, and routes are connected, but not the route of the message.
+// Connects the ranks for an operation unless they are already connected. Throws std::logic_error for a message on a
+// route that is not connected, if other routes are connected.
 void ImaginedGroup::connect_for(const Operation& op, Device device) const {
   if (!op.is_point_to_point() || routes_.empty()) connect(use_of(op), device);
   if (!op.is_point_to_point() || routes_.empty()) return;

@@ -15,11 +15,14 @@ struct ImaginedCards {
 };
 
 /// Group in which all ranks but one are imagined. Each imagined rank is assumed to do the same as this rank at the same
-/// time, with the same values and the same choice of experts. An all-gather therefore repeats the values of this rank
-/// for each rank. An all-to-all returns this rank's message to itself once for each rank. A sum multiplies this rank's
-/// values by the number of ranks. A maximum, a minimum and a broadcast keep this rank's values. In host memory, a
-/// reduce-scatter and a receive throw std::logic_error. On the meta device, an all-gather copies known values, a
-/// broadcast keeps the values, and all other results are marked as unknown.
+/// time, with the same values and the same choice of experts. In host memory:
+/// - An all-gather repeats the values of this rank for each rank.
+/// - An all-to-all returns this rank's message to itself once for each rank.
+/// - A sum multiplies this rank's values by the number of ranks.
+/// - A maximum, a minimum and a broadcast keep this rank's values.
+/// - A reduce-scatter and a receive throw std::logic_error.
+/// On the meta device, an all-gather copies known values, a broadcast keeps the values, and all other results are
+/// marked as unknown.
 ///
 /// Operations never wait. A collective holds its tensors until a thread waits for the collective. A real collective
 /// cannot hold them longer. Bytes are counted as in real groups (Operation::wire_bytes). The device's allocator also

@@ -103,8 +103,8 @@ Volume IssueQueue::excess(const Candidate& c) const {
   for (const auto& [channel, queue] : queues_) {
     const Request& first = *queue.requests.front();
     // Two kinds of rounds do not count against the window of a lower priority: first rounds to which no rank has
-    // responded yet, and rounds of an even lower priority. Rounds of lower priority may not finish before traffic of
-    // higher priority ends, because peers delay them.
+    // responded yet, and rounds of an even lower priority. Peers may delay rounds of lower priority until traffic of
+    // higher priority ends.
     const bool moves = answered(queue) || queue.rounds_in_flight > 1;
     const bool takes_room =
         first.link == r.link && low(queue) == c.low && (!c.low || (moves && priority_of(first) <= priority_of(r)));

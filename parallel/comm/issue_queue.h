@@ -25,8 +25,8 @@ struct Limits {
   /// effect only between rounds. The value must be the same on all ranks.
   int64_t round_bytes = 128 << 10;
   /// Maximum bytes in flight, per link and direction, for boosted channels and for the classes of the highest priority
-  /// that this rank uses on the link. A channel without a round in flight may start one even if this exceeds the limit.
-  /// The limit must be large enough to keep the link busy until the engine's next poll.
+  /// that this rank uses on the link. A channel without a round in flight may start a round even if this round exceeds
+  /// the limit. The limit must be large enough to keep the link busy until the engine's next poll.
   int64_t window_bytes = 2 << 20;
   /// Maximum bytes in flight, per link and direction, for each class of lower priority. Traffic of higher priority must
   /// wait for these bytes, because they are already in the buffers of sockets and switches.
@@ -77,8 +77,8 @@ struct Request {
   int64_t sent_bytes = 0;
 
   /// True if all ranks are known to have called the operation. The operation then completes without further work of the
-  /// ranks' programs. Always false if this rank exchanges no messages with some ranks, because it cannot detect their
-  /// calls.
+  /// ranks' programs. Always false if this rank exchanges no messages with some ranks, because this rank cannot detect
+  /// the calls of those ranks.
   bool matched() const { return planned && heard.size() == others(); }
   /// Returns the number of ranks that take part in the operation besides this one.
   size_t others() const { return operation.is_point_to_point() ? 1 : members->size() - 1; }
@@ -126,9 +126,9 @@ class IssueQueue {
   /// instead of seconds, so that a process that was stopped for a while does not blame its peers.
   RequestPtr overdue(int limit);
 
-  /// Returns one entry per channel in which a thread waits for an operation. Without Priorities::by_need, any channel
-  /// may delay the operation, so the result then has all channels; it is empty if no thread waits. The entry is the
-  /// channel's first operation, and the channel's number of overdue() calls without progress.
+  /// Returns one entry for each channel in which a thread waits for an operation. If there is such a channel and
+  /// Priorities::by_need is not set, returns entries for all channels, because any channel may delay the operation. An
+  /// entry contains the channel's first operation, and the channel's number of overdue() calls without progress.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Reduces the number of overdue() calls without progress to at most `quiet` in every channel.
   void forgive(int quiet);

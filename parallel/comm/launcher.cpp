@@ -25,8 +25,8 @@ std::string srun_line_of(MpiFamily family) {
 
 // Throws Error(usage) that names the launcher and the library.
 void refuse_launcher(const std::string& launcher, const MpiLibrary& library) {
-  base::fail(base::ExitCode::usage, launcher, " started this program, which uses ", library.name, ": start with ",
-             mpiexec_name(), ", or with ", srun_line_of(library.family));
+  base::fail(base::ExitCode::usage, launcher, " started this program, but the program uses ", library.name,
+             ": start with ", mpiexec_name(), ", or with ", srun_line_of(library.family));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ struct MessagePlan {
 /// has at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round.
 /// Messages of up to BlockSizes::message_bytes are always permitted.
 /// - In reductions, ranks exchange pieces, and each rank sums the pieces that it receives in the order of the ranks.
-///   all_reduce then gathers the sums. In an all_reduce, each rank sends 2 (size - 1) / size times the bytes of the
+///   all_reduce then gathers the sums. In an all_reduce, each rank sends 2 * (size - 1) / size times the bytes of the
 ///   tensor, which is optimal.
 /// - A broadcast scatters pieces and then gathers them. No rank sends more than in an all_reduce of the tensor.
 /// - An all_reduce or broadcast of a small tensor sends the whole tensor to every rank.

@@ -53,10 +53,10 @@ class ProcessGroup {
   /// order of the ranks. The result is bitwise identical on all ranks. If any value is NaN, the result is NaN, even for
   /// max and min. Groups over NCCL guarantee less (nccl/nccl_group.h).
   Event all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where = Where::current()) const;
-  /// Sums in[size() n] over the ranks, and writes this rank's part of the sums to out[n]. `out` may be this rank's part
-  /// of `in`.
+  /// Sums in[size() * n] over the ranks, and writes this rank's part of the sums to out[n]. `out` may be this rank's
+  /// part of `in`.
   Event reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
-  /// Writes in[n] of all ranks, in the order of the ranks, to out[size() n]. `in` may be this rank's part of `out`.
+  /// Writes in[n] of all ranks, in the order of the ranks, to out[size() * n]. `in` may be this rank's part of `out`.
   Event all_gather(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
   /// Sends splits.send[r] rows of `in` [sum of send, ...] to each rank r, in the order of the ranks. Writes the rows
   /// received to `out` [sum of receive, ...] in the order of the ranks.

@@ -32,7 +32,7 @@ Standing parse_standing(std::string_view note) {
   for (int& rank : s.missing) in >> rank;
   if (!in || kind < 0 || kind > 2 || ranks > most_missing || in.get() != '\n')
     base::fail(base::ExitCode::communication, "a rank's report of its activity cannot be read: '", note,
-               "'; do all ranks run the same version of hexad?");
+               "'; expected the same version of hexad on all ranks");
   s.kind = static_cast<Standing::Kind>(kind);
   std::getline(in, s.text);
   return s;

@@ -89,8 +89,8 @@ class TrafficMeter final : public device::WaitObserver {
   TrafficLog log_;
 };
 
-/// Makes exposed_seconds count only while the calling thread, the rank's own, is blocked, because lanes with separate
-/// threads may wait while this thread computes. Must be destroyed on the same thread.
+/// Makes exposed_seconds count only the time during which the calling thread, the rank's own, is blocked. Lanes with
+/// separate threads may wait while this thread computes. Must be destroyed on the same thread.
 class RankThread {
  public:
   /// `meter` must outlive this object.

@@ -31,8 +31,9 @@ class Transport {
   virtual const Topology& topology() const = 0;
   virtual int largest_tag() const = 0;
 
-  /// Condition under which a send is done. copied: the data has been copied and may be overwritten. taken: in addition,
-  /// the receiver has requested the message.
+  /// Condition under which a send is done.
+  /// - copied: the data has been copied and may be overwritten.
+  /// - taken: in addition, the receiver has requested the message.
   enum class SendDone : uint8_t { copied, taken };
   /// Start to send or receive a message. Messages with the same sender, receiver and tag arrive in the order in which
   /// they were started. When the message is done, poll() returns `token`.

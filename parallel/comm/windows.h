@@ -43,8 +43,8 @@ class Windows {
   /// windows on `device`. All ranks must pass the same number, in the same order. Always returns false on a meta
   /// device, where windows are only counted.
   bool hold(int64_t bytes, Device device);
-  /// Enlarges windows if hold() returned false since the last call because they were too small. Collective. Call it
-  /// between steps, because it waits for all exchanges and allocates memory.
+  /// Enlarges the windows if they were too small in a call of hold() since the previous call of grow(). Collective.
+  /// Call it between steps, because it waits for all exchanges and allocates memory.
   void grow();
   /// True on the first call after windows were allocated or enlarged: no exchange has used these windows yet. The
   /// result is the same on all ranks.

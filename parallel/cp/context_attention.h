@@ -51,7 +51,7 @@ void connect_ring(const comm::ProcessGroup& group, device::Device device);
 
 /// True if every rank can have the same number of query heads, together with the key heads that these queries read.
 /// This requires that `heads` is a multiple of `ranks` and of `key_heads`, and that `key_heads` is a multiple or a
-/// divisor of `ranks`. If it is a divisor, each rank has a copy of one key head.
+/// divisor of `ranks`. If `key_heads` is a divisor, each rank has a copy of one key head.
 bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 
 /// Bytes that a rank sends to other ranks in one call of context_attention().

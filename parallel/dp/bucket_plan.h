@@ -16,8 +16,11 @@ using base::FlatRange;
 using device::Device;
 using tensor::Tensor;
 
-/// Level of ZeRO: the data of which each replica stores only a shard (Rajbhandari et al. 2020). Each level includes the
-/// previous ones: nothing; optimizer states; gradients; weights.
+/// Level of ZeRO: the data of which each replica stores only a shard (Rajbhandari et al. 2020).
+/// - nothing: each replica stores all data.
+/// - states: optimizer states.
+/// - gradients: optimizer states and gradients.
+/// - weights: optimizer states, gradients and weights.
 enum class Zero : uint8_t { nothing, states, gradients, weights };
 
 /// Parameters of one dtype whose gradients are summed over the same ranks, all trainable or all frozen. They are stored

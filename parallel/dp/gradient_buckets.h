@@ -13,14 +13,16 @@ using autograd::GradientTarget;
 using base::accumulator_dtype;
 using device::Stream;
 
-/// Position of a contribution to a parameter's gradient within a step: more contributions follow, or it is the last
-/// one.
+/// Position of a contribution to a parameter's gradient within a step.
+/// - more: further contributions follow.
+/// - last: no further contribution follows.
 enum class Contribution : uint8_t { more, last };
 
-/// Dtype in which gradients are stored and summed over ranks. accumulator: the accumulator dtype. rounded: the dtype of
-/// the weights (bf16, which halves memory and traffic). Within a micro-batch, a gradient is always summed in the
-/// accumulator dtype and rounded once. If there is a single contribution, the matrix product that writes it also rounds
-/// it. Several contributions are first summed in separate memory.
+/// Dtype in which gradients are stored and summed over ranks.
+/// - accumulator: the accumulator dtype.
+/// - rounded: the dtype of the weights. With bf16, memory and traffic are half as large. Within a micro-batch, a
+///   gradient is still summed in the accumulator dtype and rounded once. If there is a single contribution, the matrix
+///   product that writes the contribution also rounds it. Several contributions are first summed in separate memory.
 enum class Sums : uint8_t { accumulator, rounded };
 
 /// Owner of the memory of the gradients of a plan. Frozen parameters have no gradients. All ranks reduce the buckets in
@@ -30,9 +32,9 @@ enum class Sums : uint8_t { accumulator, rounded };
 /// - Zero::states: reduce-scatters each bucket once per step; each owner gets its piece of the sum.
 /// - Zero::gradients, Zero::weights: a bucket has memory from the first contribution of a round (a micro-batch) until
 ///   its reduction. A reduction waits for the previous reduction, so that one bucket is filled while another is sent.
-///   Exception: the reduction of a two-stage bucket waits for no other reduction, and no other reduction waits for this
-///   one. The owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over
-///   micro-batches. With several micro-batches, rounding thus differs from the other levels.
+///   Exception: the reduction of a two-stage bucket waits for no other reduction, and no other reduction waits for it.
+///   The owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over
+///   micro-batches. With several micro-batches, sums are thus rounded differently than at the other levels.
 class GradientBuckets final : public autograd::ParameterStorage {
  public:
   /// Makes the parameters of `plan` store their gradients in these buckets from now on. The plan must outlive the
@@ -47,9 +49,9 @@ class GradientBuckets final : public autograd::ParameterStorage {
   /// Reports that a micro-batch's contribution to a parameter is complete. Starts the reductions of the buckets that
   /// are next in order, up to the first incomplete bucket.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
-  /// Makes `stream` wait for all reductions, after which the owned gradients are complete, and prepares for the next
-  /// step. First reduces the remaining buckets, for example those of parameters that were not used in this step.
-  /// Gradients without contributions are zero, but all ranks must take part.
+  /// Reduces the remaining buckets, for example buckets of parameters that were not used in this step. Makes `stream`
+  /// wait for all reductions, after which the owned gradients are complete. Prepares for the next step. Gradients
+  /// without contributions are zero, but all ranks must take part.
   void finish(Stream& stream);
   size_t count() const { return states_.size(); }
 

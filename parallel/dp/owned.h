@@ -12,8 +12,8 @@ using autograd::Parameter;
 /// be several groups, because tp ranks with copies of a parameter each have the whole gradient.
 bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh);
 
-/// True if this rank is the first of the ranks that own the same elements of the parameter. It writes them to
-/// checkpoints.
+/// True if this rank is the first of the ranks that own the same elements of the parameter. The first rank writes the
+/// elements to checkpoints.
 bool is_first_holder(const Parameter& parameter, const mesh::Mesh& mesh);
 
 }  // namespace hexad::dp

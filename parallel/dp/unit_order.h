@@ -7,11 +7,11 @@
 namespace hexad::dp {
 
 /// Order in which units of parameters were used, in the current step and the step before. Steps usually use units in
-/// the same order, but an evaluation or the number of micro-batches may interrupt it.
+/// the same order, but an evaluation or the number of micro-batches may interrupt this order.
 ///
 /// The last two units do not determine the next unit. With recomputation, for example, the uses of a layer's attention
 /// and experts precede the next layer in forward, but the same layer's attention in backward. Therefore the class finds
-/// the earlier place whose preceding uses agree longest with the latest uses, and expects the use after this place. As
+/// the longest earlier sequence of uses that is equal to the latest uses, and expects the use after this sequence. As
 /// long as the expected units are used, no search is necessary. Generation and evaluation do not end steps. Therefore,
 /// if a step has more than `most` uses, the older uses are forgotten.
 class UnitOrder {
@@ -30,8 +30,8 @@ class UnitOrder {
  private:
   void append(size_t unit);
   void forget(size_t count);  // the oldest `count` uses
-  /// Finds the longest earlier occurrence of the units with which history_ ends, and returns the index after it. If
-  /// several are equally long, returns the index after the last one. Returns `none` if the last unit occurs only once.
+  /// Finds the longest earlier sequence of units that is equal to the end of history_, and returns the index after this
+  /// sequence. Among sequences of equal length, chooses the latest. Returns `none` if the last unit occurs only once.
   size_t find_place() const;
 
   std::vector<size_t> history_{none};  // units of the step before and of this step, each after a `none`

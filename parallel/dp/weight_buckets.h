@@ -13,8 +13,9 @@ namespace hexad::dp {
 using autograd::GatheredWeights;
 using device::Stream;
 
-/// Point from which work on a stream may read the weights that an update gathers. now: when the update has returned.
-/// at_use: HeldWeight::on() or WeightBuckets::complete() makes the stream wait.
+/// Point from which work on a stream may read the weights that an update gathers.
+/// - now: when the update has returned.
+/// - at_use: after HeldWeight::on() or WeightBuckets::complete(), which make the stream wait.
 enum class Arrival : uint8_t { now, at_use };
 
 /// Owner of the memory of all weights of which this rank updates only a shard:
@@ -23,12 +24,12 @@ enum class Arrival : uint8_t { now, at_use };
 ///   are gathered into the buckets, in the order in which a forward uses them. With Arrival::at_use, a use waits only
 ///   for the bucket of its parameter, so that the gathers of later layers overlap the computation of earlier layers.
 /// - Zero::weights: this rank stores only its piece of each bucket.
-///   - A use of a parameter gathers the buckets of its unit, begins to gather the next unit, and frees all buckets of
-///     other units that are not held. Thus two units and all held buckets are in memory at a time. The next unit is
-///     predicted from the order of uses in the step before (UnitOrder).
+///   - A use of a parameter gathers the buckets of its unit and begins to gather the next unit. It frees the buckets of
+///     all other units, except held buckets. Thus two units and all held buckets are in memory at a time. The next unit
+///     is predicted from the order of uses in the step before (UnitOrder).
 ///   - The units to gather depend only on the order of uses. Therefore the ranks of a group must use and hold
-///     parameters in the same order, and release them between the same uses. Code that reads weights depending on
-///     tokens, for example only those of experts that have rows, must hold the weights.
+///     parameters in the same order, and release them between the same uses. Code whose reads of weights depend on
+///     tokens must hold the weights, for example code that reads only the weights of experts that have rows.
 ///   - The next layers wait for weights, while gradients are not needed before the end of the step. Therefore these
 ///     weights have a separate communicator, which has priority over the communicator of the same ranks' gradients.
 class WeightBuckets final : public autograd::ParameterStorage {

@@ -65,9 +65,10 @@ struct HotRule {
   int64_t least_rows = 1;  // in rows
 };
 
-/// Returns the experts that have the minimum load. The number of hot experts is at most the number of a rank's own
-/// experts, so that shadows need no more memory than the rank's own weights. If more experts have the minimum load, the
-/// experts with the highest loads are hot. Among experts with equal loads, the experts with the lowest ids are hot.
+/// Returns the hot experts: the experts whose load is at least the minimum load of `rule`. There are at most as many
+/// hot experts as a rank has experts of its own, so that shadows need no more memory than the rank's own weights. If
+/// too many experts have the minimum load, the experts with the highest loads are hot. Among experts with equal loads,
+/// the experts with the lowest ids are hot.
 HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule& rule);
 
 /// Returns the hot experts of the slots that all ranks of `sources` send. ids [T, K] (i32, on the host; -1: dropped)

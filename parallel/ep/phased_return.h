@@ -10,19 +10,19 @@
 
 namespace hexad::ep {
 
-/// Order in which rows return. Rank p fan + j of the all-to-all is rank p of an ep group with `ep` ranks, and rank j of
-/// the `fan` ranks that each return an addend of the same rows. The distance from the rank of a token to the rank of an
-/// expert is (d, i): d in the ring of the ep ranks, i in the ring of the `fan` ranks. Only this distance determines the
-/// phase of a row. Therefore, in each phase, all ranks send to the same number of ranks, and receive from the same
+/// Order in which rows return. Rank p * fan + j of the all-to-all is rank p of an ep group with `ep` ranks, and rank j
+/// of the `fan` ranks that each return an addend of the same rows. The distance from the rank of a token to the rank of
+/// an expert is (d, i): d in the ring of the ep ranks, i in the ring of the `fan` ranks. Only this distance determines
+/// the phase of a row. Therefore, in each phase, all ranks send to the same number of ranks, and receive from the same
 /// number of ranks. With n phases, the phase is:
-///   n <= ep      d mod n, so that every phase has about the same number of rows for other nodes
-///   n = ep fan   d fan + i: one rank in each phase (Parm, Fig. 5)
-/// A set contains the rows with the same phase or, if n = ep fan, with the same d. All addends of a set return in one
+///   n <= ep        d mod n, so that every phase has about the same number of rows for other nodes
+///   n = ep * fan   d * fan + i: one rank in each phase (Parm, Fig. 5)
+/// A set contains the rows with the same phase or, if n = ep * fan, with the same d. All addends of a set return in one
 /// phase, or in `fan` consecutive phases.
 class ReturnOrder {
  public:
   /// Makes the order with `phases` phases, or with the next lower legal number of phases. Legal numbers are 1 to `ep`,
-  /// and `ep` x `fan`. If `ep` is 1, all rows return in one phase.
+  /// and ep * fan. If `ep` is 1, all rows return in one phase.
   ReturnOrder(int ep, int fan, int phases);
 
   int phases() const { return phases_; }

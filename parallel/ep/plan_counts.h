@@ -15,8 +15,8 @@
 namespace hexad::ep {
 
 /// Process groups of the experts of a layer. The ranks of `ep` divide the experts. The ranks of `etp` divide the width
-/// of each expert. `experts` contains the ranks of both groups: rank p etp + j of `experts` is rank p of `ep` and rank
-/// j of `etp`.
+/// of each expert. `experts` contains the ranks of both groups: rank p * etp + j of `experts` is rank p of `ep` and
+/// rank j of `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
   /// Two levels of `ep` and of `experts`. Null if all ranks of the group are on one node, if each node has only one
@@ -37,8 +37,8 @@ struct ExpertGroups {
 struct ChunkCounts : MovedRows {
   int64_t slots_begin = 0, slots_end = 0;  // range of the slot rows that return in the chunk
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send
-  /// Rows that return in the chunk, in the direction of dispatch. Set only if rows are joined; otherwise, the rows that
-  /// are sent in the chunk return in it.
+  /// Rows that return in the chunk, in the direction of dispatch. Set only if rows are joined; otherwise, rows
+  /// return in the chunk in which they are sent.
   std::optional<MovedRows> returned{};
   int64_t arrived_begin = 0;   // joined rows: number of rows that have arrived in earlier chunks
   int64_t computed_begin = 0;  // joined rows: number of rows that are computed in earlier chunks
@@ -84,7 +84,7 @@ struct PlanCounts {
   HotExperts hot{};           // H experts of which every ep rank has a shadow
   std::vector<ChunkCounts> chunks;
   /// Windows in which all chunks are exchanged; null: rows are sent. Null also if the windows are too small for the
-  /// rows of any rank. The next call of comm::Windows::grow() then enlarges them.
+  /// rows that some rank receives. The next call of comm::Windows::grow() then enlarges them.
   comm::Windows* windows = nullptr;
   /// Phases in which the rows of the only chunk return; empty if they return in one all-to-all.
   PhasedReturn phased;

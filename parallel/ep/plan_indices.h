@@ -29,7 +29,7 @@ struct ChunkIndices {
 struct PlanIndices {
   // [T, K] i64: slot row of each slot; -1: dropped, or the row of an earlier slot of the token represents it.
   Tensor rows;
-  Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order, then -1; undefined in local plans
+  Tensor row_slots;    // [S, M] i64: slots t * K + k of each slot row, in order, then -1; undefined in local plans
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send
   // [S, etp], or [S, 1] without EspExchange::direct, i64: rows that return for each slot row, as indices within the

@@ -11,7 +11,7 @@ namespace hexad::ep {
 
 using tensor::Tensor;
 
-/// Checks the gathered expert ids [P n, K] (i32) of the P ranks of `group`: each must be in [0, experts), or -1 for a
+/// Checks the gathered expert ids [P * n, K] (i32) of the P ranks of `group`: each must be in [0, experts), or -1 for a
 /// dropped slot. Throws Error(communication), which names the rank, the slot and the id, if an id is wrong.
 void check_gathered_ids(const Tensor& ids, int64_t experts, const comm::ProcessGroup& group);
 
@@ -43,8 +43,9 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
                        const comm::ProcessGroup& group);
 
 /// Checks that rank `rank` of `group` lists as many joined rows in each chunk as it has counted. `listed` and `counted`
-/// are numbers of rows by chunk: of rows that return in the chunk if `returning` is true, otherwise of rows that are
-/// sent in the chunk. Throws Error(communication), which names the rank and the chunk, if a number is wrong.
+/// contain one number per chunk. If `returning` is true, the number counts the rows that return in the chunk;
+/// otherwise, it counts the rows that are sent in the chunk. Throws Error(communication), which names the rank and the
+/// chunk, if a number is wrong.
 void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t> counted, bool returning, int rank,
                        const comm::ProcessGroup& group);
 

@@ -47,9 +47,9 @@ struct ReceivedCounts {
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-/// Exchanges the full matrix of counts, by expert, in tensors on `device`, which must be a host. Returns the numbers of
-/// slots that this rank receives, and of rows that every rank sends. Collective over ExpertGroups::sources(). Throws
-/// Error(communication) if another rank sent wrong counts.
+/// Exchanges the full matrix of counts, by expert, in tensors on `device`, which must be a host device. Returns the
+/// numbers of slots that this rank receives, and of rows that every rank sends. Collective over
+/// ExpertGroups::sources(). Throws Error(communication) if another rank sent wrong counts.
 ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
                                device::Device device);
 

@@ -27,7 +27,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
                               Stream& stream);
 
 /// Makes the plan of a rank that has all experts, with one chunk of rows that belong to slots. The plan is computed on
-/// the device of the ids, and the host reads nothing. The plan has T K slot rows. The rows of dropped slots come last
+/// the device of the ids, and the host reads nothing. The plan has T * K slot rows. The rows of dropped slots come last
 /// and belong to no expert.
 RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream);
 

@@ -50,7 +50,7 @@ void check_distinct(const Tensor& known) {
 
 // Sorted slots of several ranks, on the device of their ids.
 struct SortedSlots {
-  std::vector<Tensor> tokens;  // one [T K] i64 per rank: token of each row, padded with -1
+  std::vector<Tensor> tokens;  // one [T * K] i64 per rank: token of each row, padded with -1
   std::vector<Tensor> rows;    // one [T, K] i64 per rank: row of each slot
   Tensor offsets;  // [ranks, chunks E + 2] i64: offsets of the rows of each chunk and expert, then of rows whose ids
                    // are no experts

@@ -63,7 +63,7 @@ struct SlotOrder {
   Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or the row of an earlier slot of the token represents it
   // `row_slots` is defined only if rows belong to tokens or if there is padding, `row_experts` only if rows belong to
   // tokens. M is the maximum number of slots of a row: min(K, experts / ranks) if rows belong to tokens, otherwise 1.
-  Tensor row_slots;    // [S, M] i64: slots t K + k of each row, in order, padded with -1
+  Tensor row_slots;    // [S, M] i64: slots t * K + k of each row, in order, padded with -1
   Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, by index on their rank
   // The members below are set only if rows are joined.
   bool joined = false;

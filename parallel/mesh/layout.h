@@ -49,12 +49,15 @@ struct ExpertPlace {
   int pp = 0, edp = 0, ep = 0, etp = 0;
 };
 
-/// The two views of the ranks: dense layers use pp x dp x cp x tp, experts use pp x edp x ep x etp. Within a stage, tp
-/// cp dp = etp ep edp.
+/// The two views of the ranks: dense layers use pp x dp x cp x tp, experts use pp x edp x ep x etp. Within a stage,
+/// tp * cp * dp = etp * ep * edp.
 ///
-/// Without an order: dp = inner x outer, rank = t + tp (i + inner (c + cp (p + pp o))), and a dp coordinate is i +
-/// inner o. Horizontal expansion: inner tp = etp ep, or inner = 1 if etp ep divides tp. Vertical expansion: inner = 1.
-/// Among the ranks of a stage, etp varies fastest, then ep, then edp.
+/// Without an order:
+/// - dp = inner * outer
+/// - rank = t + tp * (i + inner * (c + cp * (p + pp * o))), where i + inner * o is the coordinate along dp
+/// - horizontal expansion: inner * tp = etp * ep, or inner = 1 if etp * ep divides tp
+/// - vertical expansion: inner = 1
+/// - Among the ranks of a stage, etp varies fastest, then ep, then edp.
 ///
 /// With an order, as in Megatron-Core: the rank is the mixed-radix number of its coordinates along the axes of a view,
 /// in the given order. The view of dense layers has no ep. The view of experts has no cp, and has etp and edp in place
@@ -83,17 +86,17 @@ class Layout {
   /// Returns the ranks, including `rank`, that differ from `rank` only in their coordinate along `axis` (in its view),
   /// ordered by this coordinate.
   std::vector<int> members(Axis axis, int rank) const;
-  /// Returns the tp x cp ranks that work on the same micro-batch in the same stage, ordered by t + tp c.
+  /// Returns the tp x cp ranks that work on the same micro-batch in the same stage, ordered by t + tp * c.
   std::vector<int> token_sharers(int rank) const;
-  /// Returns the ep x etp ranks, including `rank`, that together have all experts of a layer, ordered by j + etp p (ep
-  /// coordinate p, etp coordinate j).
+  /// Returns the ep x etp ranks, including `rank`, that together have all experts of a layer, ordered by j + etp * p
+  /// (ep coordinate p, etp coordinate j).
   std::vector<int> expert_sharers(int rank) const;
   /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. For dense layers, their
   /// coordinates differ along dp and cp; for experts, along edp. Ranks with the same piece also differ along the axes
   /// on which the placement declares the gradient partial.
   std::vector<int> reducers(const Placement& placement, int rank) const;
-  /// Returns the ranks of the stage that have the same piece, in ascending order, even if they are not in reducers().
-  /// For a tied piece, also includes ranks of the other stage.
+  /// Returns the ranks of `rank`'s stage that have the same piece as `rank`, in ascending order, even if they are not
+  /// in reducers(). For a tied piece, also includes ranks of the other stage.
   std::vector<int> holders(const Placement& placement, int rank) const;
   /// True if reducers() returns the same ranks for both placements. Does not compute the lists of ranks.
   bool same_reducers(const Placement& a, const Placement& b, int rank) const;

@@ -9,7 +9,7 @@
 namespace hexad::pp {
 
 /// A tensor that one virtual stage sends to another: the input of a forward, or the gradient of the output for a
-/// backward. It is identified by its destination.
+/// backward. The destination identifies the message.
 struct Message {
   bool forward;
   int stage;  // virtual stage that needs the tensor
@@ -17,8 +17,8 @@ struct Message {
   auto operator<=>(const Message&) const = default;
 };
 
-/// Returns the message that `action` of `rank` needs from another virtual stage; nullopt if it needs none: at the ends
-/// of the model, and for weight gradients.
+/// Returns the message that `action` of `rank` needs from another virtual stage; nullopt if the action needs none: at
+/// the ends of the model, and for weight gradients.
 std::optional<Message> needed(const StageMap& stages, int rank, const Action& action);
 /// Returns the message that `action` of `rank` produces for another virtual stage; nullopt if there is none.
 std::optional<Message> made(const StageMap& stages, int rank, const Action& action);

@@ -10,8 +10,9 @@
 namespace hexad::pp {
 namespace {
 
-// Numbers of micro-batches of each chunk whose tensors are saved: for the whole backward, and for delayed weight
-// gradients.
+// Numbers of micro-batches whose tensors are saved, by chunk.
+// - whole: saved for the whole backward
+// - weights: saved for delayed weight gradients
 struct Saved {
   explicit Saved(int chunks) : whole(static_cast<size_t>(chunks)), weights(static_cast<size_t>(chunks)) {}
 

@@ -36,8 +36,8 @@ class ParameterCalls {
   ParameterCalls& operator=(const ParameterCalls&) = delete;
 
   /// Records ParameterStorage::gather_weights() and, when the result's `stay` is destroyed, the end of the use. This
-  /// object must outlive `stay`. The result has an event even if the weights have arrived, so that the part contains
-  /// the waits for it: in a repetition, the weights may be in flight.
+  /// object must outlive `stay`. The result has an event even if the weights have arrived, so that the recorded part
+  /// contains the waits for the event. In a repetition, the weights may be in flight.
   GatheredWeights use(ParameterStorage& weights, Parameter& p, Stream& stream);
   /// Record ParameterStorage::allocate_gradient() and only_contribution() of `gradients`.
   void allocate_gradient(ParameterStorage& gradients, Parameter& p);
@@ -52,9 +52,9 @@ class ParameterCalls {
   /// Function that returns the parameter of a repetition for a parameter of the part. Empty: they are the same.
   using Counterpart = std::function<Parameter&(Parameter&)>;
   /// Compares, for each gradient to which the part contributes, the present state with the state when the part was
-  /// recorded. Returns the first parameter whose gradient has contributions of earlier parts now but had none then, or
-  /// vice versa. The part's kernels would replace the contents of such a gradient instead of adding to them, or vice
-  /// versa. Returns null if there is no such parameter.
+  /// recorded. Returns the first parameter whose gradient has contributions of earlier parts in only one of the two
+  /// states. For such a gradient, the part's kernels would replace the contents where they must add to them, or the
+  /// reverse. Returns null if there is no such parameter.
   const Parameter* other_gradient(const Counterpart& counterpart = {}) const;
   /// Makes call `number` of a repetition and returns the event for which the part may wait. Calls go to `recorder`,
   /// which records them if the repetition belongs to another part. `report` is called for each contribution, in place

@@ -13,9 +13,12 @@
 namespace hexad::pp {
 
 /// Kind of pipeline schedule.
-/// gpipe: Huang et al. 2019. one_f_one_b: Narayanan et al. 2019. interleaved: Narayanan et al. 2021.
-/// zb_h1, zb_v: Qi et al. 2023; weight gradients fill the bubble. zb_v has two virtual stages per rank, placed in a V.
-/// dualpipe_v: DeepSeek 2025; like zb_v, but each forward of the steady state is merged with a backward.
+/// - gpipe: Huang et al. 2019.
+/// - one_f_one_b: Narayanan et al. 2019.
+/// - interleaved: Narayanan et al. 2021.
+/// - zb_h1: Qi et al. 2023. Weight gradients fill the bubble.
+/// - zb_v: Qi et al. 2023. Weight gradients fill the bubble. Each rank has two virtual stages, placed in a V.
+/// - dualpipe_v: DeepSeek 2025. Like zb_v, but each forward of the steady state is merged with a backward.
 enum class PipelineKind : uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe_v };
 constexpr auto enum_names(PipelineKind) {
   return std::to_array<std::pair<PipelineKind, std::string_view>>({{PipelineKind::gpipe, "gpipe"},
@@ -27,14 +30,16 @@ constexpr auto enum_names(PipelineKind) {
 }
 constexpr std::string_view name_of(PipelineKind kind) { return base::enum_name(kind); }
 
-/// Assignment of virtual stages to ranks. loop: chunk v of rank p is virtual stage v pp + p. vee (a V): rank p has two
-/// chunks, virtual stages p and 2 pp - 1 - p. The first rank thus has both ends of the model, and the last rank has the
-/// middle.
+/// Assignment of virtual stages to ranks.
+/// - loop: chunk v of rank p is virtual stage v * pp + p.
+/// - vee (a V): rank p has two chunks, virtual stages p and 2 * pp - 1 - p. The first rank thus has both ends of the
+///   model, and the last rank has the middle.
 enum class Placing : uint8_t { loop, vee };
 
-/// Overlap of actions. none: the actions of a rank run one after the other. micro_batches: a forward alternates with
-/// the backward of an earlier micro-batch. One of the two computes while the rows of the other are in flight to experts
-/// (DeepSeek-V3, section 3.2.1).
+/// Overlap of actions.
+/// - none: the actions of a rank run one after the other.
+/// - micro_batches: a forward alternates with the backward of an earlier micro-batch. One of the two computes while the
+///   rows of the other are in flight to experts (DeepSeek-V3, section 3.2.1).
 enum class Overlap : uint8_t { none, micro_batches };
 constexpr auto enum_names(Overlap) {
   return std::to_array<std::pair<Overlap, std::string_view>>(

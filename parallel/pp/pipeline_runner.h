@@ -14,9 +14,9 @@ using base::Shape;
 using tensor::Tensor;
 
 /// Computation of a rank's chunks. All tensors between virtual stages are contiguous, with the shape and dtype of
-/// boundary(micro). Implementations must not overwrite them, because they may still be in flight to another rank, but
-/// may drop their handles. run() frees an input when its action ends. It frees a sent result when the action ends, or
-/// after the peer has posted the receive (transfers.h).
+/// boundary(micro). Implementations may drop their handles of these tensors. They must not overwrite the tensors, which
+/// may still be in flight to another rank. run() frees an input when its action ends. It frees a sent result when the
+/// action ends, or after the peer has posted the receive (transfers.h).
 class StageWork {
  public:
   struct Boundary {
@@ -43,7 +43,8 @@ void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Devic
 /// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. Receives are posted in the order
 /// in which the peer sends, most of them one action before they are needed (transfers.h). Sends do not block the rank.
 /// Between two chunks on the same rank, no message is sent: the tensor is passed on. Later work on the compute lane
-/// waits until all messages of this rank have been sent. The calling thread waits for this only if host threads send.
+/// waits until all messages of this rank have been sent. If host threads send, the calling thread also waits until
+/// then.
 ///
 /// If `fibers` is not null, the two actions of a merged pair alternate, and a pair begins when both inputs have
 /// arrived. If `fibers` is null, all actions run one after the other. `fibers` must be null exactly if `schedule.merge`

@@ -47,15 +47,17 @@ Price price(const Schedule& schedule, const StageTimes& times, const PriceOption
 /// Returns the idle seconds of a rank in a step; nullopt if no formula applies. Assumes that every virtual stage takes
 /// `times`, and that messages take no time. F, I and W are the times of forward, input gradient and weight gradient of
 /// a virtual stage. There are p ranks and m micro-batches.
-///   kind                idle seconds                       valid for
-///   gpipe, 1f1b         (p - 1) (F + I + W)                any m; also for merged pairs
-///   interleaved         (p - 1) (F + I + W)                m a multiple of p
-///   zb_h1               (p - 1) max(F + max(I - W, 0), I)  m >= p
-///   zb_v                (p - 1) I                          F <= I, W <= I <= 2 W, m >= 2 p
-///   dualpipe_v          (p - 1) (F + max(I - W, 0))        I <= F <= I + W, m >= 2 p
-///   dualpipe_v, merged  (p - 1) (F + 2 I - W)              W <= I = F, m >= 2 p
-/// Sources: Narayanan et al. 2021, sections 2.2.1 and 2.2.2 (1f1b, interleaved); Qi et al. 2023, table 2, which has F +
-/// I - W for W <= I <= F + W (zb_h1); DeepSeek 2025, F&B + B - 3 W with F&B = F + B (dualpipe_v).
+///   kind                idle seconds                         valid for
+///   gpipe, 1f1b         (p - 1) * (F + I + W)                any m; also for merged pairs
+///   interleaved         (p - 1) * (F + I + W)                m a multiple of p
+///   zb_h1               (p - 1) * max(F + max(I - W, 0), I)  m >= p
+///   zb_v                (p - 1) * I                          F <= I, W <= I <= 2 * W, m >= 2 * p
+///   dualpipe_v          (p - 1) * (F + max(I - W, 0))        I <= F <= I + W, m >= 2 * p
+///   dualpipe_v, merged  (p - 1) * (F + 2 * I - W)            W <= I = F, m >= 2 * p
+/// Sources:
+/// - 1f1b, interleaved: Narayanan et al. 2021, sections 2.2.1 and 2.2.2
+/// - zb_h1: Qi et al. 2023, table 2, with F + I - W for W <= I <= F + W
+/// - dualpipe_v: DeepSeek 2025, with F&B + B - 3 * W, where F&B = F + B
 std::optional<double> bubble_seconds(const Schedule& schedule, const StageTimes& times, bool merge = false);
 
 }  // namespace hexad::pp

@@ -72,7 +72,7 @@ void check_split(const StageMap& stages, const std::vector<int64_t>& split, int6
   if (sum == layers) return;
   const int64_t last = split.back() + layers - sum;
   fail(ExitCode::usage, "schedule.pipeline.split: ", join(split, " + "), " = ", sum, ", but model.layers is ", layers,
-       last > 0 ? cat("; nearest: ", last, " as the last number") : "");
+       last > 0 ? cat("; nearest: ", last, " as the last number") : "; expected smaller numbers");
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ class Devices {
 
   Transfers free_at_once() const { return {.ranks = posted_, .at_once = true}; }
 
-  // Returns transfers that free each sent tensor late: before the sender's first piece that is known to begin after the
-  // receiver has ended all actions that precede its post.
+  // Returns transfers that free each sent tensor late. The tensor is freed before the first piece of the sender that is
+  // known to begin after the receiver has ended all actions that precede the post of the receive.
   Transfers free_once_posted() const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);
@@ -127,8 +127,8 @@ class Devices {
         if (!message || sender(schedule_.stages, *message) == rank) continue;
         const auto it = number_.find(*message);
         if (it == number_.end())
-          base::fail_invariant(
-              cat("[pp] no rank sends the tensor that ", to_string(actions[i]), " of rank ", rank, " needs"));
+          base::fail_invariant(cat("[pp] no rank sends the tensor that ", to_string(actions[i]), " of rank ", rank,
+                                   " needs; expected one"));
         if (i < piece.end) piece.needs.push_back(it->second);
         std::vector<int> fresh;
         for (int m = it->second; m >= 0 && sent_[m].posted < 0; m = sent_[m].before) fresh.push_back(m);

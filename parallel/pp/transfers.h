@@ -1,5 +1,5 @@
-// Points of a schedule at which ranks post receives and free the tensors that they send. Every rank can derive them
-// from the schedule.
+// Points of a schedule at which ranks post receives and free the tensors that they send. Every rank can derive these
+// points from the schedule.
 #pragma once
 
 #include <vector>
@@ -32,10 +32,10 @@ struct Transfers {
 /// merged pair, it is posted immediately before the action or pair. Receives from one sender are posted in the order of
 /// its messages.
 ///
-/// Sent tensors are freed immediately if this cannot cause a deadlock. Otherwise, a sent tensor is freed when inputs
-/// have arrived that depend on all work of the peer before it posts the receive. If there are no such inputs, the
-/// tensor is freed at the end. By then, the rank's stream has waited for everything on which the message depends, so
-/// reusing the memory cannot close a cycle of waits.
+/// Sent tensors are freed immediately if this cannot cause a deadlock. Otherwise, a sent tensor is freed at the first
+/// action whose inputs depend on all work that the peer does before it posts the receive. The tensor is freed once
+/// these inputs have arrived. If there is no such action, the tensor is freed at the end. By then, the rank's stream
+/// has waited for everything on which the message depends, so reusing the memory cannot close a cycle of waits.
 ///
 /// If each forward's message is answered by the message of its backward, the number of tensors kept does not depend on
 /// the number of micro-batches.

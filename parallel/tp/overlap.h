@@ -18,8 +18,8 @@ using tensor::Tensor;
 class RowGather {
  public:
   RowGather() = default;
-  /// Starts to send `mine` [n, D] to all ranks. `mine` must not change until it has been sent. On a device, work on a
-  /// stream after a call of all() for this stream may change `mine`. On the host, the sends own `mine`.
+  /// Starts to send `mine` [n, D] to all ranks. `mine` must not change until it has been sent. On a device, call
+  /// all(stream) before work on `stream` changes `mine`. On the host, the sends own `mine`.
   RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream);
 
   /// Calls visit(rows, begin, end) for the rows [begin, end) of each rank, after making `stream` wait for these rows.
@@ -27,8 +27,8 @@ class RowGather {
   /// to `stream`.
   void for_each_part(Stream& stream,
                      const std::function<void(const Tensor& rows, int64_t begin, int64_t end)>& visit) const;
-  /// Returns all rows [size n, D], in the order of the ranks. Later work on `stream` waits until all rows have arrived
-  /// and, on a device, until this rank's rows have been sent.
+  /// Returns all rows [size * n, D], in the order of the ranks. Later work on `stream` waits until all rows have
+  /// arrived and, on a device, until this rank's rows have been sent.
   const Tensor& all(Stream& stream) const;
 
  private:

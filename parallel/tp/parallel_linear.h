@@ -19,15 +19,16 @@ using autograd::Value;
 
 struct Projection {
   Parameter* weight;  // [N of this rank, D], divided by outputs; or a stack of k weights, [k, N of this rank, D], with
-                      // k N outputs
+                      // k * N outputs
   Parameter* bias = nullptr;
 };
 
 /// Returns y_i[R, N_i] = x w_i^T + b_i for several products of the same x.
-/// Without sequence parallelism, x is [R, D] and the same on all ranks. Backward sums the gradients of x over the
-/// ranks, piece by piece, while it computes them. With sequence parallelism, x [n, D] has this rank's rows, and the
-/// rows of all ranks are multiplied as they arrive. Only x is saved. Backward gathers the rows again for the weight
-/// gradients, and sends the rows of the gradient to their ranks as it computes them.
+/// - Without sequence parallelism, x is [R, D] and the same on all ranks. Backward computes the gradient of x piece by
+///   piece, and sums each piece over the ranks while it computes the next piece.
+/// - With sequence parallelism, x [n, D] has this rank's rows, and the rows of all ranks are multiplied as they arrive.
+///   Only x is saved. Backward gathers the rows again for the weight gradients. It sends the rows of the gradient of x
+///   to their ranks as soon as these rows are computed.
 std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Projection> projections,
                                  const TensorParallel& tp);
 

@@ -120,9 +120,9 @@ void check_loss(const Value& x, const Parameter& w, const Tensor& targets, const
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape(), "; expected [T, D], [V, D] and [T]");
   const Parameter* const bias = options.bias;
   require(!bias || (bias->shape() == Shape{w.shape()[0]} && bias->dtype() == accumulator_dtype(x.data.dtype())),
-          "[vocab_cross_entropy] the bias is ", bias ? bias->shape() : Shape{}, ", expected [", w.shape()[0],
-          "] in the accumulator type");
-  require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows,
+          "[vocab_cross_entropy] the bias is ", bias ? bias->shape() : Shape{}, " ",
+          bias ? bias->dtype() : x.data.dtype(), ", expected [", w.shape()[0], "] ", accumulator_dtype(x.data.dtype()));
+  require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", options.chunk_rows.value_or(1),
           ", expected at least 1");
   if (!targets.device().on_host()) return;  // framework/data has already checked the targets of a batch
   const int64_t vocabulary = w.global_shape()[0];

@@ -158,7 +158,8 @@ TEST_F(TapeTest, GradientForAReplayedOpThrows) {
         message_of([&] {
           backward(t, y, lab.randn({3, 4}));
         }),
-        "[tape] an op gives a gradient to its input 1, which comes from an op that backward has already replayed");
+        "[tape] an op gives a gradient to its input 1, which comes from an op that backward has already replayed; "
+        "expected an op that is replayed later");
   }
 }
 

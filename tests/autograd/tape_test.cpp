@@ -44,7 +44,7 @@ TEST_F(TapeTest, OpWithoutAPullbackThrowsWhenReached) {
   const Value x = tape.leaf(lab.randn({4}));
   const Value y = tape.record("rounding", copy_of(x.data), {x}, {}, {});
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] a gradient reaches the op rounding, which has no pullback");
+            "[tape] a gradient reaches the op rounding, which has no pullback; expected one");
 }
 
 TEST_F(TapeTest, OpWithoutAPullbackMayBeOffThePath) {
@@ -87,7 +87,7 @@ TEST_F(TapeTest, BackwardThrowsOnAGradientForAMissingInput) {
   const Value y = tape.record("wrong", copy_of(x.data), {x}, {},
                               [&](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(1, dout); });
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] a pullback gives a gradient to input 1, but its op has 1 inputs");
+            "[tape] a pullback gives a gradient to input 1; expected an input below 1, the number of inputs of its op");
 }
 
 TEST_F(TapeTest, ReadingAnotherNumberOfSavedTensorsThrows) {

@@ -156,7 +156,7 @@ test_another_or_missing_dataset_is_named() {
 }
 
 test_dataset_without_a_held_out_part_causes_a_warning() {
-  local text="warning: data/heldout.hxd: no such file, so this dataset has no held-out loss; \`hexad prepare --heldout 0.02\`"
+  local text="warning: data/heldout.hxd: no such file, so this dataset has no held-out loss; to make the file, run \`hexad prepare --heldout 0.02\`"
   texts
   expect 0 prepare 0 bytes
   expect 0 train train.steps=2 train.eval_every=1

@@ -59,7 +59,7 @@ test_the_launcher_of_another_library_is_refused_by_name() {
     expect_text err "Open MPI's mpirun (OMPI_COMM_WORLD_SIZE is '2') started this program"
     ;;
   esac
-  expect_text err "which uses $library: start with "
+  expect_text err "the program uses $library: start with "
 }
 
 run_tests "$@"

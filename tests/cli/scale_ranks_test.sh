@@ -214,7 +214,7 @@ test_foreign_and_half_written_folders_are_refused_by_name() {
   expect 2 "$HEXAD" scale e.yaml --dry-run --compare results/scale.csv
   expect_text err '--compare is given with --dry-run'
   expect 2 "$HEXAD" scale e.yaml --dry-run --report
-  expect_text err 'several of --dry-run'
+  expect_text err '--dry-run and --report are given; expected at most one of them'
 }
 
 test_a_failed_point_is_named() {

@@ -18,7 +18,7 @@ test_one_step_is_recorded_for_all_ranks() {
     expect_count 1 run/log/rank-0000.log "schedule of step 3, 8 passes $kind: predicted"
   done
   expect_count 1 run/log/rank-0000.log \
-    "schedule.profile is not set (\`hexad profile\` writes a profile); unmeasured links: all_to_all of ep, 2 ranks"
+    "schedule.profile is not set; set it to a file that \`hexad profile\` wrote; unmeasured links: all_to_all of ep, 2 ranks"
 }
 
 test_no_pass_is_recorded_by_default() {

@@ -13,8 +13,8 @@ constexpr CommunicatorShape on_a_node{.ranks = 8, .ranks_here = 8, .channels = 1
 constexpr CommunicatorShape on_two_nodes{.ranks = 16, .ranks_here = 8, .channels = 8};
 
 TEST(ConnectionBytes, GrowWithPeersAndChannelsOfAnExchange) {
-  // Per peer and channel, receiving takes 9,637,888 bytes and sending 4,096 bytes. Pages of 2 MiB make this 10 MiB and
-  // 2 MiB.
+  // For each peer and channel, NCCL needs 9,637,888 bytes to receive and 4,096 bytes to send. It allocates whole pages
+  // of 2 MiB: 10 MiB and 2 MiB.
   EXPECT_EQ(connection_bytes(on_a_node, Use::exchanges), 16 * 7 * 12 * mib);
   CommunicatorShape fewer = on_a_node;
   fewer.channels = 8;

@@ -12,8 +12,8 @@
 
 using namespace hexad;
 
-// Prints that MPI_Abort was called. Then waits, because MPICH's launcher ends at the call and drops output that it has
-// not read.
+// Prints that MPI_Abort was called, waits, and aborts. Without the wait, MPICH's launcher would lose this output,
+// because the launcher ends at MPI_Abort and does not read the remaining output.
 extern "C" int MPI_Abort(MPI_Comm communicator, int code) {
   std::fprintf(stderr, "MPI_Abort is called\n");
   usleep(200'000);

@@ -8,7 +8,7 @@
 namespace hexad::comm {
 
 /// Returns the plan of a collective with a planted mistake: some rounds do not wait for the last round that they depend
-/// on. If `sums` is true, these rounds sum received data and overwrite slots that are still in use. If it is false,
+/// on. If `sums` is true, these rounds sum received data and overwrite slots that are still in use. If `sums` is false,
 /// these rounds pass on data that has not arrived.
 template <Operation::Kind kind, bool sums>
 MessagePlan hasty_plan(const Operation& op, int rank, int size, int64_t round_bytes) {

@@ -79,15 +79,15 @@ TEST_F(Launcher, OfAnotherLibraryIsRefusedByName) {
   mpirun("4", "1");
   EXPECT_NO_THROW(require_interface(open_mpi));
   expect_refused(mpich,
-                 "Open MPI's mpirun (OMPI_COMM_WORLD_SIZE is '4') started this program, which uses MPICH 4.0.2: start "
-                 "with ");
+                 "Open MPI's mpirun (OMPI_COMM_WORLD_SIZE is '4') started this program, but the program uses MPICH "
+                 "4.0.2: start with ");
   for (const char* name : variables) unsetenv(name);
   hydra("4", "1");
   EXPECT_NO_THROW(require_interface(mpich));
   expect_refused(
       open_mpi,
-      "the mpiexec of MPICH or Intel MPI (PMI_SIZE is '4', MPI_LOCALRANKID is '1') started this program, which "
-      "uses Open MPI 4.1.4: start with ");
+      "the mpiexec of MPICH or Intel MPI (PMI_SIZE is '4', MPI_LOCALRANKID is '1') started this program, but "
+      "the program uses Open MPI 4.1.4: start with ");
 }
 
 TEST_F(Launcher, WithTheProgramsLibraryMayRunInsideThatOfAnotherLibrary) {

@@ -1,5 +1,5 @@
-// Behaviour of NCCL on which groups rely, and which the NCCL test double must therefore have. Also tests mistakes that
-// only this double reports.
+// Tests that the NCCL test double behaves like NCCL, as far as process groups rely on NCCL's behaviour. Also tests
+// mistakes that only the double reports.
 #include "tests/support/cuda_double/nccl.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// NcclGroup on the CUDA test double and the NCCL test double: properties of all groups, and properties of NcclGroup
-// alone.
+// Tests NcclGroup on the CUDA test double and the NCCL test double: properties that every ProcessGroup must have, and
+// properties of NcclGroup alone.
 #include "parallel/comm/nccl/nccl_group.h"
 
 #include <gtest/gtest.h>
@@ -155,8 +155,9 @@ TEST(NcclGroup, BlocksStreamsAndNotTheHost) {
   });
 }
 
-// The stream of the memory's next owner waits until the operation has read the memory. The event does not keep the
-// memory: otherwise, a pipeline would keep all tensors that it sends in a step.
+// A rank frees the input of a running operation. The stream of the memory's next owner waits until the operation has
+// read the memory. The operation's event does not own the memory, because the events of a pipeline would then keep all
+// tensors that the pipeline sends in a step.
 TEST(NcclGroup, ReadsMemoryFreedInFlight) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor out = Tensor::empty({2 * n}, Dtype::f32, w.context);

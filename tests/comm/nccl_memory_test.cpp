@@ -1,5 +1,6 @@
-// Device memory that NCCL takes to connect ranks: its estimate, its accounting, twin groups that share it, and failures
-// for lack of it. The NCCL test double takes memory for each connection.
+// Tests of the device memory that NCCL takes to connect ranks: the estimate and the accounting of this memory, twin
+// groups that share the memory, and failures if a device has too little. The NCCL test double takes memory for each
+// connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -198,8 +199,9 @@ TEST_F(FullCard, IsReportedWithTheGroupAndTheBytes) {
           text.starts_with("[nccl] the card is out of memory: to connect the ranks of group ep, NCCL needs about "
                            "192 MiB, but "))
           << text;
-      for (const char* part : {" are available; distributed.device_collectives: host needs no card memory (",
-                               "unhandled cuda error", "in use:\n", "  connection "})
+      for (const char* part :
+           {" are available (", "; set distributed.device_collectives: host, which needs no card memory; in use:\n",
+            "unhandled cuda error", "  connection "})
         EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
     }
     meet(w);

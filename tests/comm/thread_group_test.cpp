@@ -292,8 +292,8 @@ TEST(ThreadGroup, SumsOfBf16AreRoundedOnceAndTheSameOnAllRanks) {
   with_ranks(4, [](const ProcessGroup& world) {
     DeviceContext context;
     InlineStream stream;
-    // 256 + 1 + 1 + 1 is 256 if each sum is rounded to bf16, which has 8 significant bits. It is 260 (259 rounded to
-    // even) if only the last sum is rounded.
+    // bf16 has 8 significant bits. 256 + 1 + 1 + 1 is 256 if each sum is rounded to bf16. The result is 260 (259
+    // rounded to even) if only the last sum is rounded.
     const Tensor x = Tensor::empty({1}, Dtype::bf16, context);
     *x.data<bf16>() = bf16(world.rank() ? 1.f : 256.f);
     world.all_reduce(x, Reduce::sum, stream).wait();

@@ -52,9 +52,10 @@ using Fault33 = Files;
 using Include = Files;
 
 TEST(Fault31, DuplicateKeysAreRefused) {
-  EXPECT_EQ(refused_text("a: 1\nb:\n  c: 1\n  c: 2\n"), "r.yaml:4: `c` is written twice in one section");
-  EXPECT_EQ(refused_text("a: 1\n\"a\": 2\n"), "r.yaml:2: `a` is written twice in one section");
-  EXPECT_EQ(refused_text("a: {b: 1, b: 1}"), "r.yaml:1: `b` is written twice in one section");
+  EXPECT_EQ(refused_text("a: 1\nb:\n  c: 1\n  c: 2\n"),
+            "r.yaml:4: `c` is written twice in one section; remove one of the two");
+  EXPECT_EQ(refused_text("a: 1\n\"a\": 2\n"), "r.yaml:2: `a` is written twice in one section; remove one of the two");
+  EXPECT_EQ(refused_text("a: {b: 1, b: 1}"), "r.yaml:1: `b` is written twice in one section; remove one of the two");
 }
 
 TEST(Fault31, SecondDocumentIsRefused) {
@@ -65,11 +66,11 @@ TEST(Fault31, SecondDocumentIsRefused) {
 }
 
 TEST(Fault31, NonUtf8BytesAndControlCharactersAreRefused) {
-  EXPECT_EQ(refused_text("a: 1\nb: \xff\n"), "r.yaml:2: not UTF-8: byte 0xff");
-  EXPECT_EQ(refused_text("a: \xc0\xaf"), "r.yaml:1: not UTF-8: byte 0xc0");      // overlong '/'
-  EXPECT_EQ(refused_text("a: \xed\xa0\x80"), "r.yaml:1: not UTF-8: byte 0xed");  // surrogate
-  EXPECT_EQ(refused_text("a: \xf4\x90\x80\x80"), "r.yaml:1: not UTF-8: byte 0xf4");
-  EXPECT_EQ(refused_text("a: \xe2\x82"), "r.yaml:1: not UTF-8: byte 0xe2");  // truncated
+  EXPECT_EQ(refused_text("a: 1\nb: \xff\n"), "r.yaml:2: not UTF-8: byte 0xff; expected UTF-8 text");
+  EXPECT_EQ(refused_text("a: \xc0\xaf"), "r.yaml:1: not UTF-8: byte 0xc0; expected UTF-8 text");      // overlong '/'
+  EXPECT_EQ(refused_text("a: \xed\xa0\x80"), "r.yaml:1: not UTF-8: byte 0xed; expected UTF-8 text");  // surrogate
+  EXPECT_EQ(refused_text("a: \xf4\x90\x80\x80"), "r.yaml:1: not UTF-8: byte 0xf4; expected UTF-8 text");
+  EXPECT_EQ(refused_text("a: \xe2\x82"), "r.yaml:1: not UTF-8: byte 0xe2; expected UTF-8 text");  // truncated
   EXPECT_EQ(refused_text(std::string_view("a\0:\0 \0", 6)), "r.yaml:1: control character 0x00; expected plain text");
   EXPECT_EQ(refused_text("a: 1\n\x04"
                          "b: 2"),
@@ -89,8 +90,10 @@ TEST(Fault31, AnchorsTagsAndMergeKeysAreRefused) {
             "r.yaml:1: anchors (&name) are not allowed; remove the anchor, or quote a text that begins with &");
   EXPECT_EQ(refused_text("&x a: 1"),
             "r.yaml:1: anchors (&name) are not allowed; remove the anchor, or quote a text that begins with &");
-  EXPECT_EQ(refused_text("a: 1\nb: !!int 1"), "r.yaml:2: tags (!type) are not allowed");
-  EXPECT_EQ(refused_text("a: !x {}"), "r.yaml:1: tags (!type) are not allowed");
+  EXPECT_EQ(refused_text("a: 1\nb: !!int 1"),
+            "r.yaml:2: the tag `tag:yaml.org,2002:int` is not allowed; remove it, or quote a text that begins with !");
+  EXPECT_EQ(refused_text("a: !x {}"),
+            "r.yaml:1: the tag `!x` is not allowed; remove it, or quote a text that begins with !");
   EXPECT_EQ(refused_text("a: 1\n<<: {b: 1}"),
             "r.yaml:2: merge keys (<<) are not allowed; use include: other.yaml at the top level");
 }
@@ -107,7 +110,7 @@ TEST(Fault31, AliasBombIsRefused) {
 }
 
 TEST(Fault31, TwentyThousandBracketsAreRefused) {
-  const std::string deep = "r.yaml:1: nested deeper than 32 levels";
+  const std::string deep = "r.yaml:1: nested deeper than 32 levels, the maximum";
   EXPECT_EQ(refused_text("a: " + std::string(20000, '[') + std::string(20000, ']')), deep);
   const std::string open = "r.yaml:1: a key must be a word, not a list or map; is a bracket left open?";
   EXPECT_EQ(refused_text("a: " + std::string(20000, '[')), open);
@@ -121,7 +124,7 @@ TEST(Fault31, TwentyThousandBracketsAreRefused) {
 TEST(Fault31, MoreThanThirtyTwoLevelsAreRefused) {
   const auto nested = [](size_t n) { return "a: " + std::string(n, '[') + std::string(n, ']'); };
   EXPECT_EQ(refused_text(nested(31)), "accepted");
-  EXPECT_EQ(refused_text(nested(32)), "r.yaml:1: nested deeper than 32 levels");
+  EXPECT_EQ(refused_text(nested(32)), "r.yaml:1: nested deeper than 32 levels, the maximum");
 }
 
 TEST(Fault31, SyntaxErrorsNameTheLine) {
@@ -137,8 +140,8 @@ TEST(Fault31, SyntaxErrorsNameTheLine) {
   EXPECT_EQ(refused_text("a:\n  b: 2\n c: 3\n"), "r.yaml:3: not valid YAML: end of map not found" + column);
   EXPECT_EQ(refused_text("a: 1\n? [b]\n: 1"),
             "r.yaml:2: a key must be a word, not a list or map; is a bracket left open?");
-  EXPECT_EQ(refused_text("a: 1\n: 1"), "r.yaml:2: a key is missing before ':'");
-  EXPECT_EQ(refused_text("\"\": 1"), "r.yaml:1: a key is empty");
+  EXPECT_EQ(refused_text("a: 1\n: 1"), "r.yaml:2: a key is missing before ':'; expected `key: value`");
+  EXPECT_EQ(refused_text("\"\": 1"), "r.yaml:1: a key is empty; expected `key: value`");
 }
 
 TEST_F(Fault32, FilesThatAreNotRecipesAreRefused) {
@@ -186,8 +189,10 @@ TEST_F(Fault33, CyclesAreRefused) {
   put("c.yaml", "include: ./in/../a.yaml\n");
   put("self.yaml", "include: self.yaml\n");
   EXPECT_EQ(refused("a.yaml"),
-            "c.yaml:1: include ./in/../a.yaml: includes itself: a.yaml -> b.yaml -> c.yaml -> a.yaml");
-  EXPECT_EQ(refused("self.yaml"), "self.yaml:1: include self.yaml: includes itself: self.yaml -> self.yaml");
+            "c.yaml:1: include ./in/../a.yaml: includes itself: a.yaml -> b.yaml -> c.yaml -> a.yaml; remove one of "
+            "these includes");
+  EXPECT_EQ(refused("self.yaml"),
+            "self.yaml:1: include self.yaml: includes itself: self.yaml -> self.yaml; remove one of these includes");
 }
 
 TEST_F(Fault33, IncludesOutsideTheRecipesFolderAreRefused) {
@@ -224,9 +229,12 @@ TEST_F(Fault33, MissingAndMalformedIncludesAreRefused) {
   put("a.yaml", "include: in\n");
   EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include in: is a directory; expected a YAML file");
   put("a.yaml", "include: {x: y}\n");
-  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include expects a file name or a list of file names");
+  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include is a section; expected a file name or a list of file names");
   put("a.yaml", "include:\n");
-  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include expects a file name or a list of file names");
+  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include has an empty value; expected a file name or a list of file names");
+  put("a.yaml", "include: [[b.yaml]]\n");
+  EXPECT_EQ(refused("a.yaml"),
+            "a.yaml:1: include has a list in its list; expected a file name or a list of file names");
 }
 
 TEST_F(Fault33, DoublingIncludesAreRefused) {
@@ -329,7 +337,8 @@ TEST(Override, TextIsTakenLiterallyUnlessQuotedOrInBrackets) {
       refusal_of(minimal, {"betas=[0.5, 0.6] # mine"}),
       "command line: betas=[0.5, 0.6] # mine: begins with a bracket but does not end with the closing bracket; close "
       "it, or quote the text");
-  EXPECT_EQ(refusal_of(minimal, {"name=\xff"}), "command line: name=\xef\xbf\xbd: not UTF-8: byte 0xff");
+  EXPECT_EQ(refusal_of(minimal, {"name=\xff"}),
+            "command line: name=\xef\xbf\xbd: not UTF-8: byte 0xff; expected UTF-8 text");
   EXPECT_EQ(refusal_of(minimal, {"model.layers=3 # three"}),
             "command line: model.layers=3 # three: model.layers (3 # three) must be an integer");
 }

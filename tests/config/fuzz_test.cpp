@@ -32,8 +32,8 @@ sources:
   - {path: 'b.bin', weight: 2}
 )";
 
-/// Reads `text`. If it is accepted, writing and reading the recipe must not change it. Otherwise, the error must be an
-/// Error(usage) whose message begins with the name of the file.
+/// Reads `text`. If the text is accepted, writing and reading the recipe must not change the recipe. If the text is
+/// refused, the error must be an Error(usage) whose message begins with the name of the file.
 void survive(const std::string& text, uint64_t seed) {
   try {
     const Recipe recipe = read_text(text);

@@ -68,8 +68,8 @@ TEST(Nearest, ValuesOfTheFilePrecedeDefaults) {
 }
 
 TEST(Nearest, ValuesBreakNoOtherRule) {
-  // tp 5 divides the 30 heads, but not the 12 ranks. tp 3 and 6 divide both. They leave dp 4 and 2, which divide the
-  // batch of 8.
+  // tp 5 divides the 30 heads, but not the 12 ranks. tp 3 and tp 6 divide both numbers. tp 3 leaves dp 4, and tp 6
+  // leaves dp 2. Both values of dp divide the batch of 8.
   EXPECT_EQ(suggested("{heads: 30, batch: 8}", {"parallel.tp=5"}),
             "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
             "parallel.tp 3, 6");
@@ -102,8 +102,8 @@ TEST(Nearest, TriesDistantValuesDerivedFromNumbersInTheMessage) {
 }
 
 TEST(Nearest, NamesTheOtherKeyThatMustChangeToo) {
-  // tp 6 would make heads illegal, and tp 8 would make parallel illegal. 4, 2 and 1 make only the batch illegal; 4 is
-  // the nearest of them.
+  // tp 6 would make heads illegal, and tp 8 would make parallel illegal. tp 4, 2 and 1 make only the batch illegal, and
+  // tp 4 is the nearest of these values.
   EXPECT_EQ(suggested("{heads: 8, batch: 10}", {"parallel.tp=5"}),
             "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
             "parallel.tp 4, with another batch\n"

@@ -1,5 +1,5 @@
-// Compares context attention with full attention like context_attention_test.cpp, but under mpirun, over the
-// communication engine.
+// Compares context attention with full attention under mpirun, over the communication engine.
+// context_attention_test.cpp makes the same comparison with ranks that are threads.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/world.h"

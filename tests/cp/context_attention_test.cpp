@@ -128,8 +128,9 @@ TEST(ContextAttention, CountsEverySinkOnceInOutputsAndGradients) {
     }
 }
 
-// Kernels of the CPU do not read the elements of values and gradients that must be zero. Here these elements are not
-// zero, so the results show whether each kind passes the size to the kernels.
+// In values and their gradients, the elements beyond the size of values are normally zero, and the CPU kernels do not
+// read these elements. Here they are not zero. Therefore, the results show whether each kind of context attention
+// passes the size of values to the kernels.
 TEST(ContextAttention, TellsTheKernelsTheSizeOfValues) {
   constexpr int64_t value_size = 3;
   for (ContextKind kind : context_kinds)

@@ -28,8 +28,8 @@ struct Case {
   int ranks;
   int64_t sequences, length, heads, groups, size;
   bool causal;
-  /// Lengths of the packed documents; empty: no documents. Sequence s takes its documents from entry s on, cyclically.
-  /// The end of a sequence cuts its last document.
+  /// Lengths of the packed documents. An empty list means that there are no documents. Sequence s takes its documents
+  /// from entry s on, cyclically. The end of a sequence cuts its last document.
   std::vector<int64_t> documents = {};
   int64_t padding = 0;  // number of last tokens of every sequence that attend to nothing
   Dtype dtype = Dtype::f64;

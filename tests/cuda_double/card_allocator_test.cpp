@@ -154,8 +154,8 @@ class RoutedStep {
   static constexpr int layer_count = 12;
   static constexpr int64_t tokens = 16384, experts_each = 4, width = 2048, inner = 1024;
 
-  // Draws the number of rows of this rank, which has an eighth of the 64 experts on average. Its experts and their
-  // loads are random.
+  // Draws the number of rows of this rank. On average, the rank has an eighth of the 64 experts. Its experts and the
+  // loads of all experts are random.
   int64_t draw_rows() {
     double mine = 0, all = 0;
     for (int e = 0; e < 64; ++e) {

@@ -1,5 +1,5 @@
-// Marks in a queue, for which other queues can wait. record() returns the previous mark if no work was appended since,
-// unless a thread has a handle of the queue.
+// Tests marks in a queue. Other queues can wait for a mark. If no work was appended since the previous mark, record()
+// returns this mark again, unless a thread has a handle of the queue.
 #include "framework/device/cuda/queue.h"
 
 #include <gtest/gtest.h>

@@ -31,8 +31,8 @@ int64_t peak_since(const device::MemoryStats& before, device::DeviceContext& con
   return context.allocator()->stats().peak_total - before.total;
 }
 
-// Stages that send tensors of equal elements, and add up all inputs of a rank. Each action allocates a tensor of the
-// size of a message, as a model does.
+// Pipeline stages of a rank. Each action adds its input to the sum of the rank's inputs. Like a model, it then
+// allocates a tensor of the size of a message. All elements of this tensor are equal.
 class OneValue final : public pp::StageWork {
  public:
   explicit OneValue(Device device)

@@ -83,7 +83,7 @@ TEST(ChatTemplate, ThatIsMissingOrDamagedIsRefused) {
   folder.write("tokenizer_config.json", R"({"chat_template": 1})");
   expect_contains(message(folder.path()), "'chat_template' is a number, expected a string");
   folder.write("tokenizer_config.json", "[]");
-  expect_contains(message(folder.path()), "tokenizer_config.json: is not a JSON object");
+  expect_contains(message(folder.path()), "tokenizer_config.json: is an array, expected a JSON object");
   folder.write("tokenizer_config.json", "{}");
   folder.write("chat_template.jinja", "caf\xe9 {{ messages }}");
   expect_contains(message(folder.path()), "chat_template.jinja: is not text: byte 3 is 0xe9, which is not UTF-8");

@@ -61,7 +61,7 @@ TEST(EndIds, DamagedFilesAreIgnoredWithAWarning) {
   const EndIds found = end_ids(*tokenizer_of_a_model(), folder.path());
   EXPECT_EQ(found.ids, (Ids{258, 259}));
   ASSERT_EQ(found.warnings.size(), 1u);
-  EXPECT_EQ(found.warnings[0], "eos_token_id is not known: " + path + ": is not a JSON object");
+  EXPECT_EQ(found.warnings[0], "eos_token_id is not known: " + path + ": is not JSON, expected a JSON object");
 }
 
 }  // namespace

@@ -117,8 +117,8 @@ TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0], f.folder / "text/c.txt" +
-                             ": taken as text, but the first line is JSON with the key \"text\"; if the "
-                             "file were named .jsonl, each line would be a document");
+                             ": taken as text, but the first line is JSON with the key \"text\"; to make "
+                             "each line a document, rename the file to end in .jsonl");
 }
 
 TEST(Prepare, WarnsOfListsOfObjectsWithoutTheTextKey) {
@@ -132,7 +132,8 @@ TEST(Prepare, WarnsOfListsOfObjectsWithoutTheTextKey) {
   EXPECT_EQ(warnings[0],
             f.folder / "text/c.json" +
                 ": taken as text, with brackets and quotes, because this list of objects has no key "
-                "\"text\"; keys with strings: content; with --text-key KEY, each object would be a document");
+                "\"text\"; keys with strings: content; to make each object a document, name its key of text with "
+                "--text-key");
 }
 
 TEST(Prepare, JsonWithoutTheTextKeyThatTheUserNamesIsAnError) {
@@ -168,7 +169,7 @@ TEST(Prepare, WarnsOfJsonThatIsTruncated) {
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0], f.folder / "text/c.json" +
                              ": taken as text, because it is not JSON, but it begins like JSON and has the key "
-                             "\"text\"; truncated or damaged?");
+                             "\"text\"; if it is truncated or damaged, restore the file");
 }
 
 TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {

@@ -255,19 +255,23 @@ TEST(TokenizerFile, DamageIsNamed) {
                   "kind is 'unigram', expected 'bytes', 'bpe', 'huggingface', ");
   expect_contains(damaged([](auto& j) { j["kind"] = "bytes"; }), "a byte tokenizer has 42 merges");
   expect_contains(damaged([](auto& j) { j.erase("merges"); }), "no 'merges'");
-  expect_contains(damaged([](auto& j) { j["merges"][5] = {1, 261}; }), "merge 5 is not a pair of ids below 261");
-  expect_contains(damaged([](auto& j) { j["merges"][5] = {1, -1}; }), "merge 5 is not a pair");
-  expect_contains(damaged([](auto& j) { j["merges"][5] = {1, 2, 3}; }), "merge 5 is not a pair");
-  expect_contains(damaged([](auto& j) { j["merges"][5] = {1.5, 2}; }), "merge 5 is not a pair");
+  expect_contains(damaged([](auto& j) {
+                    j["merges"][5] = {1, 261};
+                  }),
+                  "merge 5 is [1, 261], expected a pair of ids below 261");
+  expect_contains(damaged([](auto& j) { j["merges"][5] = {1, -1}; }), "merge 5 is [1, -1], expected a pair");
+  expect_contains(damaged([](auto& j) { j["merges"][5] = {1, 2, 3}; }), "merge 5 is a list of 3, expected a pair");
+  expect_contains(damaged([](auto& j) { j["merges"][5] = {1.5, 2}; }), "merge 5 is [1.5, 2], expected a pair");
   expect_contains(damaged([](auto& j) { j["merges"][5] = {1, 2}; }), "its digest is");
-  expect_contains(damaged([](auto& j) { j["digest"] = "0"; }), "its digest is 0 but its contents have");
+  expect_contains(damaged([](auto& j) { j["digest"] = "0"; }), "its digest is 0, expected ");
 }
 
 TEST(TokenizerFile, TruncatedEmptyMissingAndOtherFilesAreNamed) {
   const ScratchFolder folder;
   const std::string path = folder / "tokenizer.json";
   const auto load = [&] { load_tokenizer(path); };
-  expect_contains(message_of(ExitCode::data, load), path + ": there is no such file; `hexad prepare` writes");
+  expect_contains(message_of(ExitCode::data, load),
+                  path + ": there is no such file; to write a tokenizer into the dataset's folder, run");
   std::filesystem::create_directory(folder / "unfinished");
   expect_contains(message_of(ExitCode::data, load), "; `hexad prepare` is still running or was interrupted; start it");
   trained(300)->save(path);

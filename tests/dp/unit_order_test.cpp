@@ -22,7 +22,7 @@ int expected_uses(UnitOrder& order, const Units& units) {
 }
 
 // Returns the units of a step with `layers` layers, recomputation and `micro_batches` micro-batches. Layer l has the
-// units 2 l (attention) and 2 l + 1 (experts).
+// units 2 * l (attention) and 2 * l + 1 (experts).
 Units recomputed_step(size_t layers, int micro_batches) {
   Units units;
   for (int m = 0; m < micro_batches; ++m) {

@@ -107,13 +107,16 @@ struct Heads {
   int64_t queries, keys, size;
 };
 
-// Returns the yardstick for the errors of attention's gradients. Products of bf16 matrices need probabilities P and
-// their gradients dS in bf16, too. Therefore, every addend P dO, dS K, dS Q of a gradient is rounded, by 2^-9.2 of
-// itself in the root mean square. Each head's part may be rounded again if several heads share the result. These errors
-// are as independent as the addends. The root sum of squares of the addends is the root mean square of the row, because
-// the elements of a row share P and dS. Therefore, the deviation is 2^-8.7 of that value, and the tolerance of 2^-6 is
-// 6.5 deviations for rows of any size. In units of the whole tensor, the tolerance would be less than one deviation for
-// the first key of a causal sequence.
+// Returns the yardstick for the errors of attention's gradients. The reasons for Yardstick::row in bf16:
+// - Products of bf16 matrices need the probabilities P and their gradients dS in bf16. Therefore, each addend of a
+//   gradient (P * dO, dS * K or dS * Q) has a rounding error of 2^-9.2 of the addend, in the root mean square.
+// - If several heads share the result, the part of each head may be rounded again.
+// - The rounding errors are as independent as the addends. The root sum of squares of the addends is the root mean
+//   square of the row, because the elements of a row share P and dS.
+// - Therefore, the standard deviation of an element is 2^-8.7 of the row's root mean square. The tolerance of 2^-6 is
+//   6.5 standard deviations, for rows of any size.
+// - With Yardstick::tensor, the tolerance would be less than one standard deviation for the first key of a causal
+//   sequence.
 Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row : Yardstick::tensor; }
 
 // With `counted`, the kernels receive the number of documents.

@@ -5,8 +5,8 @@
 
 namespace hexad::tests {
 
-/// Returns the context of the GPU. Tests share it, because libraries make handles and plans once per context. New
-/// memory is filled with NaN.
+/// Returns the context of the GPU. All tests share this context, because libraries make handles and plans once per
+/// context. New memory is filled with NaN.
 device::DeviceContext& card();
 
 }  // namespace hexad::tests

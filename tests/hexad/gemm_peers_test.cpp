@@ -15,8 +15,8 @@ namespace {
 
 using namespace tensor;
 
-/// Checks x[rows, inputs] w[outputs, inputs]^T. The elements are small integers, so that sums are exact until the
-/// result is rounded to T.
+/// Checks the product x[rows, inputs] * w[outputs, inputs]^T. The elements are small integers, so that sums are exact
+/// until the result is rounded to T.
 template <class T>
 void expect_product(const kernels::Multiply& multiply, int64_t rows, int64_t outputs, int64_t inputs,
                     device::DeviceContext& context) {

@@ -371,7 +371,7 @@ TEST(ReadConfig, PatternsOfLlama4ThatHexadLacksAreRefusedByKey) {
   };
   refused_with("no_rope_layers", {1, 0, 0, 1}, "no_rope_layers marks blocks that are not every n-th block");
   refused_with("no_rope_layers", {0, 0, 0, 0}, "no_rope_layers is 0 for all blocks");
-  refused_with("no_rope_layers", {1, 2, 1, 0}, "no_rope_layers has 2, expected 0 (no rotary positions) or 1");
+  refused_with("no_rope_layers", {1, 2, 1, 0}, "no_rope_layers[1] is 2, expected 0 (no rotary positions) or 1");
   refused_with("layer_types", {"chunked_attention"}, "expected an array of 4 entries");
   refused_with("moe_layers", {7}, "moe_layers is [7], expected a list of numbers from 0 to 3");
   refused_with("num_experts_per_tok", 2, "num_experts_per_tok is 2, expected 1");

@@ -1,5 +1,5 @@
-// Damaged and dangerous folders are refused with the name of the tensor, key or file, and nothing is written. Two tests
-// check the target folder of an import.
+// Tests that an import refuses damaged and dangerous folders, names the tensor, key or file in its message, and writes
+// nothing. Two tests check the target folder of an import.
 #include <gtest/gtest.h>
 
 #include <cstring>

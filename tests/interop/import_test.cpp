@@ -48,8 +48,8 @@ void change_type(RawTensors& tensors, Element type) {
   }
 }
 
-/// Replaces the expert tensors of each block with fused tensors, and renames them and the router as Transformers 5 does
-/// in memory.
+/// Replaces the expert tensors of each block with fused tensors. The fused tensors and the router get the names that
+/// Transformers 5 uses in memory.
 void fuse_mixtral(RawTensors& tensors) {
   for (int layer = 0; layer < 2; ++layer) {
     const std::string old_prefix = cat("model.layers.", layer, ".block_sparse_moe.");

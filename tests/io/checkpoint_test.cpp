@@ -287,7 +287,7 @@ TEST_F(Checkpoints, LargeManifestsAreDividedIntoPages) {
   options.page_pieces = 5;
   const CheckpointStore paged(folder / "paged", options);
   save(paged, 1, 4, device);
-  // Of the seven tensors, the first five are divided into four pieces each. The pages have 4, 4, 4, 4, 5 and 1 pieces.
+  // The first five of the seven tensors are divided into four pieces each. The pages have 4, 4, 4, 4, 5 and 1 pieces.
   EXPECT_EQ(pages_of(paged.path(1)).size(), 6u);
   expect_holds(*paged.find(automatic, Check::full), 1, device);
   EXPECT_TRUE(warnings.empty());

@@ -207,7 +207,7 @@ TEST_F(CheckpointFaults, ShardsInvisibleToRankZeroStopTheCommit) {
   writer.create();
   const std::string part = writer.write_shard(0, 1, items_of(model_of(100, device), 0, 1));
   fs::remove(store.path(100) + ".tmp/shard-00000-of-00001.safetensors");
-  expect_error(ExitCode::resource, {"here it is missing; do all ranks share this folder?"},
+  expect_error(ExitCode::resource, {"here it is missing; expected a folder that all ranks share"},
                [&] { writer.commit(state_of(100), std::vector<std::string>{part}); });
   writer.discard();
 }

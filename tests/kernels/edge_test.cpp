@@ -70,8 +70,8 @@ TEST_P(Edge, CombineSumsInSlotOrderForAnyOrderOfRows) {
   EXPECT_EQ(moved.to_vector<float>(), out.to_vector<float>());
 }
 
-// combine is linear in rows and in weights, so <dout, combine> = <dy, y> = <dweights, weights>. All sums of whole
-// numbers are exact.
+// `combine` is linear in rows and in weights, so <dout, combine> = <dy, y> = <dweights, weights>. All sums are exact,
+// because they are sums of whole numbers.
 TEST_P(Edge, CombineBackwardIsTheGradientOfCombine) {
   const Tensor y = tensor<float>({1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}),
                rows = tensor<int64_t>({3, 1, 0, -1, -1, 2}, {3, 2});

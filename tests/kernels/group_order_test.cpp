@@ -48,9 +48,8 @@ TEST(GroupOrder, KeepsTheOrderOfPassesWhoseTilesAreEquallyLong) {
     EXPECT_EQ(listed(pass, {1, 5, 0, 3}), (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
-/// Returns the time of the busiest cluster, relative to the time of every cluster if tiles were distributed evenly.
-/// CUTLASS's static scheduler deals tiles to clusters in turn. The time of a tile is proportional to the rows of its
-/// group.
+/// Returns the time of the busiest cluster, divided by the mean time of all clusters. CUTLASS's static scheduler deals
+/// tiles to clusters in turn. The time of a tile is proportional to the rows of its group.
 double makespan(const std::vector<int64_t>& rows, const std::vector<int64_t>& list, int tiles_per_group, int clusters) {
   std::vector<int64_t> busy(clusters);
   size_t next = 0;

@@ -51,8 +51,9 @@ struct Numbers {
   }
 };
 
-// Expects that m and v equal the moments after a step of `halving` from `before`, rounded by the random bits of `place`
-// and of the key `of_slice`.
+// Expects that m and v equal the moments after the step `halving`, which starts with the moments and gradients in
+// `before`. The new moments are rounded by random bits, which depend on the key `of_slice` and on the indices in
+// `place`.
 void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, const GlobalIndex& place,
                     uint32_t of_slice) {
   const auto got_m = m.to_vector<bf16>(), got_v = v.to_vector<bf16>();
@@ -66,8 +67,8 @@ void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, con
   }
 }
 
-// Tests runs of a cut parameter that end inside vectors, and slices that begin at an odd element. Also tests more
-// elements than the 16384 of a block on a card.
+// Tests runs of a cut parameter that end inside vectors, and slices that begin at an odd element. One size exceeds the
+// 16384 elements that a block processes on a card.
 TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
   const GlobalIndex whole{}, later{.begin = 5}, cut{.begin = 5, .first = 11, .run = 13, .stride = 40},
       far{.first = (int64_t{1} << 32) - 100};

@@ -104,8 +104,8 @@ Tensor golden_tensor(const TensorMap& all, const Parameter& p) {
   return stack_of(entries, stack.dim);
 }
 
-// Run whose initial weights are the golden weights, rounded to the model's dtype. The optimizer is created after they
-// are set.
+// Run whose initial weights are the golden weights, rounded to the model's dtype. The optimizer is created after the
+// weights are set.
 struct GoldenRun {
   GoldenRun(Golden& g, const Recipe& r) : recipe(r), instance(recipe, Registry(), self) {
     const TensorMap weights = g.all("weights/");
@@ -152,8 +152,8 @@ void expect_gradients(Golden& g, GoldenRun& run, double allowed) {
     const std::string& name = p->name();
     const Tensor& gradient = p->gradient();
     SCOPED_TRACE(name);
-    // A bias of keys adds the same value to all scores of a query. Therefore, without rotary positions, its gradient is
-    // zero up to rounding.
+    // Without rotary positions, a bias of keys adds the same value to all scores of a query. Therefore, the gradient of
+    // the bias is zero up to rounding.
     if (name.ends_with("k.bias")) {
       for (double x : values_of(gradient)) EXPECT_LE(std::abs(x), allowed);
       continue;
@@ -212,8 +212,8 @@ TEST(GoldenDecoder, FirstStepMatchesPyTorchUpToF32Rounding) {
   expect_gradients(g, run, allowed);
 }
 
-// In bf16, a token near a tie may choose another expert than in f64, which is also correct. Therefore, whole tensors
-// cannot be compared, only losses and norm.
+// A token near a tie may choose another expert in bf16 than in f64. Both choices are correct. Therefore, the test
+// compares only losses and the norm, and no whole tensors.
 TEST(GoldenDecoder, FirstStepLossesMatchPyTorchUpToBf16Rounding) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {"train.precision=bf16"}));

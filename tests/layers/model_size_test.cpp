@@ -123,7 +123,7 @@ TEST(ModelSize, FlopsOfAPredictionBlockEqualTheHandCount) {
         .flops_per_token;
   };
   // A prediction block has a layer as in M1_FlopsOfATokenOfASmallModelEqualTheHandCount, and a projection of 16 x 32
-  // weights. It uses the head once more.
+  // weights. Each prediction block also computes logits with the head, 16 x 31 weights.
   const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
   EXPECT_DOUBLE_EQ(flops("2") - flops("0"), 2 * (6 * (layer + 16 * 32 + 16 * 31) + 12 * 16 * 4.0));
 }
@@ -136,9 +136,15 @@ TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
 // The published count is 80 billion, rounded. The count of active parameters includes the embedding and the head.
 TEST(ModelSize, ParametersOfQwen3NextEqualTheHandCount) {
   const ModelSize s = size_of_recipe("models/qwen3-next-80b-a3b.yaml");
-  // In a delta net, q and k have 2048 columns each. v, gate and output have 4096 columns each. Decay and write have 32
-  // columns each. There are also filters of 4 taps, two numbers per head, and a norm. In attention, q, gate and output
-  // have 4096 columns each, and k and v have 512. There are also two norms.
+  // A delta net has
+  // - q and k, 2048 columns each
+  // - v, gate and output, 4096 columns each
+  // - decay and write, 32 columns each
+  // - filters of 4 taps for 8192 columns, two numbers for each of 32 heads, and a norm of 128 elements
+  // Attention has
+  // - q, gate and output, 4096 columns each
+  // - k and v, 512 columns each
+  // - two norms of 256 elements
   const int64_t d = 2048, delta = 2 * d * 2048 + 3 * d * 4096 + 2 * d * 32 + 8192 * 4 + 2 * 32 + 128,
                 attention = 3 * d * 4096 + 2 * d * 512 + 2 * 256, experts = 513 * 3 * d * 512 + 512 * d + d;
   EXPECT_EQ(s.parameters, 2 * 151'936 * d + 36 * delta + 12 * attention + 48 * (experts + 2 * d) + d);
@@ -155,15 +161,19 @@ TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // The head is 4096 x 32000. The embedding takes no operations, because it is a table lookup.
   const double layer = 2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 4096.0 * 8 + 2 * 3.0 * 4096 * 14336;
   const double products = 32 * layer + 4096.0 * 32000;
-  // Causal attention: scores and values take 2 operations each for 4096 elements and half of 32768 keys. Forward does
-  // this once, backward twice.
+  // In causal attention, a token sees half of the 32768 keys on average. For each element (4096) and key, the scores
+  // take 2 operations, and the sum of values takes 2 operations. Forward has these operations once, backward twice.
   const double attention = 32 * 3 * 2 * 2 * 4096.0 * 16384;
   EXPECT_DOUBLE_EQ(size_of_recipe("models/mixtral-8x7b.yaml").flops_per_token, 6 * products + attention);
 }
 
 TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
-  // Hidden is 16, and there are 4 heads of 4 and 2 heads of keys. Therefore, q and output have 256 weights each, and k
-  // and v have 128 each. The router has 64 weights, and the 2 experts have 3 x 16 x 12 each.
+  // The hidden size is 16. There are 4 query heads and 2 key heads, of 4 elements each. In a layer, a token is
+  // multiplied by
+  // - q and output, 256 weights each
+  // - k and v, 128 weights each
+  // - the router, 64 weights
+  // - 2 experts, 3 x 16 x 12 weights each
   const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
   const double expected = 6 * (2 * layer + 16 * 31) + 2 * 12 * 16 * 4.0;
   EXPECT_DOUBLE_EQ(model_size(small_recipe().model, Registry()).flops_per_token, expected);

@@ -26,8 +26,8 @@ ModelConfig model() {
       .model;
 }
 
-// A layer with the name of prediction block 0. Two such layers have equal initial values in parameters with equal
-// names.
+// Layer of type L with the name of prediction block 0, and its inputs. In two cases with different types L, parameters
+// with equal names have equal initial values.
 template <class L>
 struct Case {
   Lab lab;

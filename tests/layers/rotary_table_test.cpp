@@ -110,14 +110,14 @@ TEST(RotaryTable, YarnOfFactorOneHasNoEffect) {
 }
 
 // Peng et al. 2023: fast dimensions keep their frequency, slow dimensions are interpolated, and a ramp lies between
-// them. The table is multiplied by 0.1 ln(factor) + 1.
+// them. The table is multiplied by 0.1 * ln(factor) + 1.
 TEST(RotaryTable, YarnInterpolatesOnlySlowDimensions) {
   YarnConfig yarn;
   yarn.factor = 4, yarn.original_context = 4096, yarn.beta_fast = 32, yarn.beta_slow = 1;
   const RotaryTable t = table(yarn), plain = plain_table();
-  // Over 4096 positions, dimension 0 makes 652 turns, and each further dimension makes fewer turns by a factor of 3.16.
-  // The number of turns falls to 32 between dimensions 2 and 3, and to 1 between dimensions 5 and 6. Therefore, the
-  // ramp runs from 2 to 6.
+  // Over 4096 positions, dimension 0 makes 652 turns. Each further dimension makes 1 / 3.16 times the turns of the
+  // previous dimension. The number of turns falls to 32 between dimensions 2 and 3, and to 1 between dimensions 5 and
+  // 6. Therefore, the ramp runs from 2 to 6.
   const double ramp[] = {0, 0, 0, 0.25, 0.5, 0.75, 1, 1};
   for (int64_t i = 0; i < half; ++i) {
     const double f = entry(plain, i).frequency;

@@ -220,8 +220,8 @@ TEST(MoePass, GathersReturnedRowsOfAllRanksByChunk) {
   });
 }
 
-// Four ranks on two nodes. Each of them sends one row to each of the ranks 0, 1 and 2, and three rows to rank 3. The
-// experts return the rows that they receive.
+// Pass of four ranks on two nodes. Each rank sends one row to each of the ranks 0, 1 and 2, and three rows to rank 3.
+// The experts return the rows that they receive.
 struct EchoInTwoSteps {
   MoeLab lab;
   comm::SelfGroup self;

@@ -1,6 +1,7 @@
-// Every listed schedule gives the plain schedule's results, under random delays. Outputs and input gradients are
-// bitwise identical, unless a schedule computes sums in another order. In this case, they agree up to rounding. The
-// gradients of weights agree up to rounding, because they are sums of the same numbers, added by chunk.
+// Tests that every listed schedule gives the results of the plain schedule, under random delays.
+// - Outputs and input gradients are bitwise identical. If a schedule computes sums in another order, its outputs and
+//   input gradients agree up to rounding.
+// - The gradients of weights agree up to rounding, because they are sums of the same numbers, added by chunk.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -140,7 +141,7 @@ TEST(Schedules, WithPaddingEqualThoseWithout) {
   }
 }
 
-// Parm, equation 1: with the capacity factor f, y = f k B L M N_ESP elements are exchanged.
+// Parm, equation 1: with the capacity factor f, y = f * k * B * L * M * N_ESP elements are exchanged.
 TEST(Schedules, WithPaddingSendTheCapacityFactorTimesAsManyBytes) {
   const auto sent = [](const Words& more) {
     double bytes = 0;

@@ -121,9 +121,10 @@ TEST(Addends, AreAddedOnceToEachTokenUnderManySchedules) {
     }
 }
 
-// Schedules sum at different times: for the share of a rank, for the tokens of a chunk, or for all tokens after the
-// pass. The bits of an expert's result do not depend on the rows that are computed with it
-// (kernels/cpu/products/gemm.h). A token's slots and addends are summed in one order, in f32.
+// Schedules sum a token's results at different times: with its rank's share of the tokens, with its chunk, or with all
+// tokens after the pass. The bits are equal for two reasons:
+// - an expert's result does not depend on the rows that are computed with it (framework/kernels/cpu/products/gemm.h)
+// - a token's slots and addends are always summed in the same order, in f32
 TEST(Addends, GiveTheSameBitsInBf16UnderFourSchedules) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     const auto under = [&](const std::string& choice) {

@@ -60,7 +60,7 @@ struct Way {
   bool merged() const { return overlap != Overlap::sequential && return_phases == 1; }
 };
 
-// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Rank p * etp + j has rank p in the ep
+// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 * j. Rank p * etp + j has rank p in the ep
 // group.
 class FactorPass {
  public:
@@ -269,16 +269,16 @@ TEST(TokenRowsGraph, EightShuffledExecutionOrdersGiveTheSameResult) {
       });
 }
 
-// EPS-MoE, section 4.2: P is the size of the activations of the tokens of all D devices. Each token visits g devices.
-// All devices are equally likely. A device sends g P (D - 1) / D^2. Without LocalReduce, k replaces g. Both formulas
-// also hold for experts in groups.
+// EPS-MoE, section 4.2: P is the number of bytes of the activations of all tokens on D devices. Each token visits g
+// devices. All devices are equally likely. A device sends g * P * (D - 1) / D^2 bytes. Without LocalReduce, k replaces
+// g. Both formulas also hold for experts in groups.
 TEST(TokenRowsGraph, SendsTheVolumeOfEpsMoesFormula) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
     for (const auto& [row_of, groups] :
          {std::pair(RowOf::token, 1), {RowOf::slot, 1}, {RowOf::token, 2}, {RowOf::slot, 2}}) {
       FactorPass t(world, 1, EspExchange::gather, {"Whole"}, {.name = "Uniform", .tokens = tokens, .top_k = k}, row_of);
-      // Token t visits both experts of the devices t and t + 1.
+      // Token t visits both experts of the devices t and t + 1, modulo the number of devices.
       change<int32_t>(t.ids, [k = k](std::span<int32_t> ids) {
         for (int64_t i = 0; i < std::ssize(ids); ++i)
           ids[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);

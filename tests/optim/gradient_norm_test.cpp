@@ -39,8 +39,9 @@ Placement expert(const mesh::Mesh& mesh) {
   return {MeshView::expert, {{Axis::ep, 0, mesh.size(Axis::ep), mesh.coordinate(Axis::ep)}}};
 }
 
-// Returns the norm of the gradients of dense and expert weights. Dense: 16 elements of 0.5, sum of squares 4. Experts:
-// elements 1, 2, 3, 4 (one in each shard if ep = 4), sum of squares 30.
+// Returns the norm of the gradients of dense and expert weights.
+// - The dense gradients are 16 elements of 0.5. Their sum of squares is 4.
+// - The expert gradients are 1, 2, 3 and 4, one in each shard if ep is 4. Their sum of squares is 30.
 double norm_under(const comm::ProcessGroup& world, int ep) {
   device::DeviceContext context(tests::on_test_device({.poison = true}));
   const mesh::Mesh mesh(world, {.dp = world.size(), .ep = ep});

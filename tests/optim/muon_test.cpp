@@ -144,8 +144,8 @@ TEST_P(MuonEquals, ItsTwinForWideTallAndStackedMatrices) {
 INSTANTIATE_TEST_SUITE_P(, MuonEquals, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
-// Up to signs, the singular values of a diagonal matrix are its elements. Each follows the polynomial independently of
-// the others.
+// Up to signs, the singular values of a diagonal matrix are its diagonal elements. The polynomial maps each singular
+// value independently of the other singular values.
 TEST(Orthogonalised, MapsEverySingularValueByThePolynomial) {
   Lab lab;
   const std::vector<double> diagonal{3, 1, -0.5};

@@ -109,9 +109,9 @@ TEST(Advisers, ParmChoosesByTheGatheredVolume) {
 }
 
 TEST(Advisers, ParmCountsACapacityAboveOneOnlyWithPadding) {
-  // Both collectives send 1 GB/s. A is the time of the all-to-all of a rank's rows, and G = 2/3 A is the time of the
-  // gather of its tokens. For f = 1 (no padding), S1 takes 2 A + G, and S2 takes A + 2 G + A/4. For f = 2, all of these
-  // times are doubled, except for S1's G.
+  // Both collectives send 1 GB/s. A is the time of the all-to-all of a rank's rows, and G = 2/3 * A is the time of the
+  // gather of the rank's tokens. For f = 1 (no padding), S1 takes 2 * A + G, and S2 takes A + 2 * G + A / 4. For f = 2,
+  // all of these times double, except the time G of S1.
   AdvisedLayer l = layer();
   l.capacity_factor = 2;
   const Rates even = rates(sampled(1e-6, 1e9), sampled(1e-6, 1e9));

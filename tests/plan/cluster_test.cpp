@@ -237,8 +237,8 @@ TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time is proportional to the time of the measured
-  // 10 x 50 weights.
+  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Products with 10 x 50 weights were measured. The time
+  // for 10 x 40 weights is 40 / 50 of the measured time.
   const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);
@@ -301,11 +301,12 @@ TEST(Rates, NameTheMissingMeasurement) {
   };
   const Cluster cluster = load_text(text);
   EXPECT_EQ(complaint(cluster, {.groups = {{"ep", 8, 2}}}),
-            "the cluster has no measured all_gather for group ep of 8 ranks on 2 nodes; hexad profile measures it on "
-            "such ranks");
+            "the cluster has no measured all_gather for group ep of 8 ranks on 2 nodes; to measure it, run hexad "
+            "profile on such ranks");
   EXPECT_EQ(complaint(cluster, {.groups = {}, .copy = CopyKind::gather}),
-            "the cluster has no measured gather; hexad profile measures it");
-  EXPECT_EQ(complaint({}, {.groups = {}}), "the cluster has no measured products of f32; hexad profile measures them");
+            "the cluster has no measured gather; to measure it, run hexad profile");
+  EXPECT_EQ(complaint({}, {.groups = {}}),
+            "the cluster has no measured products of f32; to measure them, run hexad profile");
 }
 
 TEST(DefaultCluster, GivesTheDefaultRates) {

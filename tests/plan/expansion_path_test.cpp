@@ -6,8 +6,8 @@
 namespace hexad::plan {
 namespace {
 
-// Fake searches of a model with one layout. Each rank has 10 bytes of memory, and the layout needs (100 + context /
-// 1000) / ranks bytes of each rank.
+// Fake searches of a model with one layout. Each rank has 10 bytes of memory. The layout needs
+// (100 + context / 1000) / ranks bytes on each rank.
 class Searches {
  public:
   PlanAt plan_at() {

@@ -83,7 +83,7 @@ TEST(FewLayers, AreExtrapolatedToDistantLengths) {
   }
 }
 
-// Either the ranks of a node share the experts, or each rank of a node belongs to another one of eight stages. Further
+// Either the ranks of a node share the experts, or the eight ranks of a node belong to eight different stages. Further
 // stages are on other nodes.
 TEST(FewLayers, HaveSmallerGroupsWithMoreStages) {
   constexpr int64_t world = 1024;

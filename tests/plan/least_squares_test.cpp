@@ -144,8 +144,8 @@ TEST(FitAlphaBeta, NamesTheWorstSample) {
 }
 
 TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
-  // Times of a link with 50 us and 1 GB/s. The largest message takes twice the time of this link, like a message in
-  // shared memory that exceeds the cache.
+  // Times of a link with a latency of 50 us and a bandwidth of 1 GB/s. The largest message takes twice the time of this
+  // link, like a message in shared memory that exceeds the cache.
   Points samples;
   for (double x = 4096; x <= 1 << 24; x *= 4) samples.push_back({x, 5e-5 + x / 1e9});
   samples.back().y *= 2;

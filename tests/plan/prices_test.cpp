@@ -374,12 +374,11 @@ TEST(Prices, NameTheMissingRate) {
   EXPECT_EQ(complaint([&] { prices.copy(CopyKind::offload, 1); }),
             "the cluster has no measured offload copies and no section machine; measure with hexad profile, or add a "
             "section machine");
-  EXPECT_EQ(
-      complaint([&] {
-        prices.collective(Collective::all_reduce, {2, 1, 2}, 1);
-      }),
-      "the cluster has no measured all_reduce for a group of 2 ranks on 1 node; hexad profile measures it on such "
-      "ranks");
+  EXPECT_EQ(complaint([&] {
+              prices.collective(Collective::all_reduce, {2, 1, 2}, 1);
+            }),
+            "the cluster has no measured all_reduce for a group of 2 ranks on 1 node; to measure it, run hexad profile "
+            "on such ranks");
   Cluster h100 = shipped("one-h100");
   h100.machine->peak.f64.reset();
   EXPECT_EQ(complaint([&] { Prices(h100).product({.dtype = Dtype::f64, .rows = 1, .inputs = 1, .outputs = 1}); }),

@@ -213,9 +213,9 @@ TEST(Timer, MeasuresASizeAgainThatIsSlowerForEachByte) {
   comm::with_ranks(1, [](const ProcessGroup& world) {
     device::DeviceContext context;
     const Timer timer(world, context);
-    // The first measurement of the second size has four runs, because one run exceeds the time of a measurement: one
-    // to estimate the time, and three that count. All other runs take no time, so that the result does not depend on
-    // the load of the machine.
+    // The first measurement of the second size has one run that estimates the time, and three runs that count. It has
+    // no further runs, because a single run already exceeds the time of a measurement. All other runs take no time, so
+    // that the result does not depend on the load of the machine.
     static constexpr double disturbance = 0.04;  // seconds
     int runs = 0;
     const auto prepare = [&](int64_t size) -> Timer::Work {

@@ -1,5 +1,6 @@
-// Steps that run one of several equal layers and repeat it, compared with steps that run all layers. Records are equal
-// (equal_records.h). The peaks of memory are also equal: of each category, of all together, and of whole blocks.
+// Compares steps that run one of several equal layers and repeat this layer with steps that run all layers. The records
+// of both steps are equal (equal_records.h). The peaks of memory are also equal: the peak of each category, of all
+// categories together, and of whole blocks.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -59,8 +60,8 @@ StepRecord run_all(const Recipe& r, const mesh::Layout& layout, int rank, std::i
   return record_step(run, recorded, rank);
 }
 
-// Returns the record of a step that repeats layers and, if `passes`, also passes. A rank with many layers records
-// passes that contain repeated layers.
+// Returns the record of a step that repeats layers. If `passes` is true, the step also repeats passes. A rank with many
+// layers then records passes that contain repeated layers.
 StepRecord run_few(const Recipe& r, const mesh::Layout& layout, int rank, bool passes) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, layout, rank, RoutingLoad::even, RunOnMeta::Record::issues);

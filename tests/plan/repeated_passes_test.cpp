@@ -1,5 +1,5 @@
-// Records of steps that run the first micro-batch and repeat all others, compared with records of steps that run all
-// micro-batches. Records are equal if they have the same operations (sizes, lanes, dependencies and order), groups and
+// Compares steps that run the first micro-batch and repeat all other micro-batches with steps that run all
+// micro-batches. The records of both steps have the same operations (sizes, lanes, dependencies and order), groups and
 // spans.
 #include <gtest/gtest.h>
 
@@ -25,9 +25,9 @@ Recipe recipe_with(const std::vector<std::string>& overrides) {
   return small_recipe(all);
 }
 
-// Returns the record of a step that runs all micro-batches. Runs two steps before it: one of one micro-batch, and one
-// like the recorded step. Under ZeRO-1 and 2, the recorded step hides the gathers of weights of the previous step.
-// Under ZeRO-3, the previous step determines which weights are gathered ahead.
+// Returns the record of a step that runs all micro-batches. Two steps run before the recorded step: a step of one
+// micro-batch, and a step like the recorded step. Under ZeRO-1 and 2, the recorded step hides the gathers of weights
+// of the previous step. Under ZeRO-3, the previous step determines which weights are gathered ahead.
 StepRecord run_all(const Recipe& r, int world, int rank, const RoutingLoad& load) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, mesh::Layout(r.parallel.sizes(), world), rank, load, RunOnMeta::Record::issues);

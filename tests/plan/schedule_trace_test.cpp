@@ -211,8 +211,8 @@ TEST(ScheduleTrace, ProfileWithoutLinksOfAGroupIsRefused) {
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::ExitCode::usage);
     EXPECT_STREQ(error.what(),
-                 "the cluster has no measured all_to_all for group ep of 2 ranks on 1 node; hexad profile "
-                 "measures it on such ranks");
+                 "the cluster has no measured all_to_all for group ep of 2 ranks on 1 node; to measure it, "
+                 "run hexad profile on such ranks");
   }
 }
 

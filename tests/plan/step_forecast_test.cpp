@@ -47,8 +47,9 @@ INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
-// The last stage reduces the embedding's gradient first, and the first stage reduces it last. The backward of the last
-// stage waits for the stage's other reductions. These must not wait for the embedding's reduction.
+// The last stage reduces the embedding's gradient first, and the first stage reduces this gradient last. The backward
+// of the last stage waits for the stage's other reductions. The other reductions must not wait for the reduction of
+// the embedding's gradient.
 TEST(StepForecast, StagesThatShareTheEmbeddingDoNotWaitForEachOther) {
   for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}) {
     SCOPED_TRACE(zero);

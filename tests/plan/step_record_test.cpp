@@ -112,8 +112,8 @@ TEST(StepRecord, IncludesAdditionsInNormsAndCombines) {
   for (const char* shared : {"after", "beside"})
     EXPECT_EQ(additions_of({"model.moe.shared_experts=1", std::string("schedule.moe.shared=") + shared}), 0) << shared;
   EXPECT_EQ(additions_of({"model.moe.dense_residual=true", "model.mlp_hidden=20"}), 0);
-  // Each block has one separate addition after a dense MLP, or before a LayerNorm, which has no kernel that includes an
-  // addition.
+  // Each of the two blocks has one separate addition, either after a dense MLP or before a LayerNorm. No kernel of
+  // LayerNorm includes an addition.
   EXPECT_EQ(additions_of({"model.moe.experts=0", "model.mlp_hidden=96"}), 2);
   EXPECT_EQ(additions_of({"model.norm=layer_norm"}), 2);
 }

@@ -107,7 +107,8 @@ TEST(StageSplit, RefusesMismatchedLists) {
       "numbers");
   EXPECT_EQ(refusal({3, 1, Placing::loop}, {2, 3, 4}, 8),
             "schedule.pipeline.split: 2 + 3 + 4 = 9, but model.layers is 8; nearest: 3 as the last number");
-  EXPECT_EQ(refusal({2, 1, Placing::loop}, {9, 3}, 8), "schedule.pipeline.split: 9 + 3 = 12, but model.layers is 8");
+  EXPECT_EQ(refusal({2, 1, Placing::loop}, {9, 3}, 8),
+            "schedule.pipeline.split: 9 + 3 = 12, but model.layers is 8; expected smaller numbers");
   EXPECT_EQ(refusal({2, 1, Placing::loop}, {8, 0}, 8), "schedule.pipeline.split[1] (0) must be at least 1");
 }
 

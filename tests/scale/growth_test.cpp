@@ -68,8 +68,8 @@ TEST(Growth, GroupsOf16384RanksNeedLessThan50Megabytes) {
 TEST(Growth, AgreementsDoNotSendALongMessageToEveryRank) {
   for (const int world : {1024, 65536}) {
     const std::vector<GrowthRow> rows = growth_rows(world);
-    // Sums of floating-point numbers are gathered: 8 bytes of each rank, sent and received, four times. Rank 0 also
-    // receives the times of each rank, 16 bytes.
+    // To sum floating-point numbers, the ranks gather them and then add them up. In each of four sums, rank 0 sends and
+    // receives 8 bytes per rank. Rank 0 also receives 16 bytes per rank with the times of the ranks.
     EXPECT_LE(row_of(rows, "control of a step").message_bytes, (4 * 2 * 8 + 16) * int64_t{world} + 16 * kib);
     EXPECT_LE(row_of(rows, "mesh and groups").message_bytes, 8 * kib);
   }

@@ -77,7 +77,7 @@ TEST(ScaleCsv, HalfWrittenAndForeignTablesAreRefusedByName) {
             "a.csv:3: the line does not end with a newline; the file is incomplete");
   EXPECT_EQ(refusal("point,step_seconds\na,1\nb"), "a.csv:3: the line has 1 cells; expected 2; the file is incomplete");
   EXPECT_EQ(refusal("point,step_seconds\n"),
-            "a.csv:1: there is no line after the names of the columns; the file is incomplete");
+            "a.csv:1: there is no line after the names of the columns, expected at least one; the file is incomplete");
   EXPECT_EQ(refusal("point,step_seconds\na,1e999\n"), "a.csv:2: step_seconds (1e999) must be a number above 0");
   EXPECT_EQ(refusal("point,step_seconds\r\na,1\r\n"), "accepted");
   EXPECT_EQ(refusal("point,step_seconds\na,x\n"), "a.csv:2: step_seconds (x) must be a number above 0");

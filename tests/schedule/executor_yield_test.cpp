@@ -73,8 +73,8 @@ TEST_P(Executor, DoesNotYieldWithoutCollectives) {
   EXPECT_EQ(log, "ab");
 }
 
-// Returns the graph of a pass in two chunks. The second chunk waits for more than its rows: for the return of the first
-// chunk and for another exchange. With `copies`, rows are also copied to their positions and fetched. Exchanges write
+// Returns the graph of a pass in two chunks. The second chunk waits for its rows, for the return of the first chunk,
+// and for the exchange "other". With `copies`, rows are also copied to their positions and fetched. Exchanges write
 // their names to `log` when they are issued.
 TaskGraph pass_in_chunks(bool copies, std::string& log) {
   TaskGraph g;

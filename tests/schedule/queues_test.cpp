@@ -70,8 +70,8 @@ TEST(Queues, SetsOfANodeSlowEachOtherWhileTheyWork) {
   EXPECT_THROW(run_jobs(jobs, {.sets = 4, .sharing = sharing}), std::logic_error);
 }
 
-// The burst is 3 s, and no job takes less than 1 s. The last job saves 2 of its 4 s, because the queue has rested for 2
-// s.
+// The burst is 3 s, and no job takes less than 1 s. The last job takes 2 s instead of 4 s, because the queue has rested
+// for 2 s.
 TEST(Queues, RestedQueueSavesItsBurstOnce) {
   const Burst burst{.full = 3, .least = 1};
   const std::vector<Job> jobs{{0, 3, {}, Job::alone, burst},  // saves 2 s of 3 s

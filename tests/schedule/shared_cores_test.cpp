@@ -164,7 +164,7 @@ std::vector<TaskGraph> random_graphs(uint64_t seed, int ranks) {
   return graphs;
 }
 
-// A simulation without event queues, which examines all tasks of all ranks at each moment. Task i of a rank meets
+// Simulation that examines all tasks of all ranks at each moment, instead of using event queues. Task i of a rank meets
 // task i of the ranks in the same group.
 class Naive {
  public:

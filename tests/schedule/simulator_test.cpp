@@ -152,8 +152,8 @@ TEST(Simulate, FollowsTheClosedFormOfThePipelineOfMicroBatches) {
 TEST(Simulate, PaysLatencyForEveryChunk) {
   Rates rates = unit_rates();
   rates.links = {{TaskKind::all_to_all, "ep", 2, false, TimeCurve::linear(0.5, 1)}};
-  // 8 bytes are sent each way, and the experts take 8 seconds, in n chunks. With several chunks, the link is
-  // always busy and pays 2 n latencies.
+  // Each of n chunks sends 8 / n bytes each way, and its experts take 8 / n seconds. With several chunks, the link
+  // is always busy and pays 2 * n latencies.
   for (int n : {1, 2, 4, 8}) {
     const double expected = n == 1 ? 2 * 8.5 + 8 : 2 * (8 + 0.5 * n);
     EXPECT_NEAR(simulate(pipeline(n, 8 / n, 8 / n), rates).total(), expected, rounding(expected)) << n;

@@ -11,6 +11,7 @@ Timeline::Span span(Lane lane, const char* name, TaskKind kind, double begin, do
   return {{lane, name, {.wire_bytes = bytes}, kind}, begin, end};
 }
 
+// Tasks of each lane by time in seconds:
 //          0  1  2  3  4  5  6  7  8  9  10
 // inter    D0 D0 D0    D1 D1 D1 D1
 // intra       G  G  G                 G1

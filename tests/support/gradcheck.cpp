@@ -14,10 +14,10 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Step h of the five-point formula (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h. The truncation error is about h^4 / 30
-// times the fifth derivative. The rounding error is about u M / h, where u is the unit roundoff of f64 and M is
-// Loss::magnitude. The constant `truncation`, without 1 / 30, allows for a fifth derivative of 1e5 times the slope,
-// which a few layers may have.
+// Step h of the five-point formula (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h). The truncation error is
+// about h^4 / 30 times the fifth derivative. The rounding error is about u * M / h, where u is the unit roundoff of f64
+// and M is Loss::magnitude. The constant `truncation` omits the factor 1 / 30. It allows for a fifth derivative of 1e5
+// times the slope, which can occur in a function of a few layers.
 constexpr double step = 3e-4;
 constexpr double truncation = 1e5 * step * step * step * step;
 constexpr int64_t elementwise_limit = 200;
@@ -130,8 +130,8 @@ class Gradcheck {
     return outs;
   }
 
-  // Returns the gradient of output `o`. It depends only on the output's number and shape, so every pass gets the same
-  // gradient.
+  // Returns the gradient of output `o`. The gradient depends only on the number and the shape of the output, so every
+  // pass gets the same gradient.
   Tensor direction(size_t o, const Tensor& out) {
     const Philox random(Lab::default_seed, Purpose::sample, "output", o);
     std::vector<double> values(out.numel());

@@ -1,5 +1,5 @@
-// Regions in which ranks hold equal values or parts of them, and their gradients. Values are whole numbers, so sums are
-// exact.
+// Tests of regions in which ranks hold either equal values or different parts of the values, and tests of the gradients
+// of these regions. Values are whole numbers, so sums are exact.
 #include "parallel/tp/regions.h"
 
 #include "tests/tp/tp_lab.h"

@@ -24,8 +24,8 @@ struct Heads {
       : x(lab.randn({rows, heads * of_head})), gain(&lab.parameter({heads * of_head})), pieces(heads) {}
 
   int64_t parts(const ProcessGroup& group) const { return std::min<int64_t>(pieces, group.size()); }
-  /// Returns a new parameter: this rank's piece of the gain. Several ranks hold it if there are fewer pieces than
-  /// ranks.
+  /// Returns a new parameter: this rank's piece of the gain. If there are fewer pieces than ranks, several ranks hold
+  /// the same piece.
   Parameter& own_gain(TpLab& lab) const {
     const auto count = static_cast<int>(parts(lab.group));
     Parameter& own = lab.parameters.add(

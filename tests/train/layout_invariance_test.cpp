@@ -1,6 +1,6 @@
 // Layout invariance: a recipe gives the same training run under every layout. In f64, layouts on 2 and 4 ranks equal
 // one rank up to 1e-10. Most tests compare losses, gradient norm, router statistics and every gradient of three steps,
-// and the weights and states after them. `hexad verify` tests many more layouts.
+// and the weights and states after these steps. `hexad verify` tests many more layouts.
 #include <gtest/gtest.h>
 
 #include <cmath>

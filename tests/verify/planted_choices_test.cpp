@@ -1,5 +1,5 @@
 // Bugs in single choices of the schedule, of the order of axes, of routers, layers and optimizers, planted one by one.
-// Each bug exists only under its choice. verify finds it, and the search for a minimal failure keeps the choice.
+// Each bug exists only under one choice. verify finds the bug, and the search for a minimal failure keeps the choice.
 #include <gtest/gtest.h>
 
 #include <algorithm>

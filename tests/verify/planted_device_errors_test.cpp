@@ -48,8 +48,8 @@ class NotWaitedFor final : public Sabotage {
   Wrong wrong_;
 };
 
-// Reports one all-to-all of each pass of a layer as done too early: the first (the dispatch) or the second (the
-// combine).
+// Returns a fault: one all-to-all of each pass of a layer is reported as done too early. `which` is 0 for the dispatch
+// and 1 for the combine.
 Wrong all_to_all_not_waited_for(int which) {
   return [which, count = 0](const comm::ProcessGroup& right, const Operation& op,
                             Stream& stream) mutable -> std::optional<Event> {

@@ -26,8 +26,8 @@ struct Work {
 /// copy rate. The copy rate counts bytes read and written, and is measured first.
 class CudaTimer {
  public:
-  /// Makes a timer. `only` is a regular expression that selects lines by name. `json_file` (may be empty) gets one
-  /// object per line.
+  /// Makes a timer. `only` is a regular expression that selects lines by name. Writes a JSON object for each printed
+  /// line to `json_file`, unless this name is empty.
   CudaTimer(device::DeviceContext& card, const std::string& only, const std::string& json_file);
 
   /// Calls measure() one or more times. Only the last measurement counts.

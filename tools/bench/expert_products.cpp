@@ -6,7 +6,7 @@
 //
 // There are two loads, even and uneven. In the uneven load, every run draws the number of rows of each expert between
 // half of --rows and one and a half times --rows. Both kinds of calls alternate on the same rows. Seconds are medians
-// of --runs. "gain" is the median over the runs of the ratio of grouped to dense seconds. If it is above 1, dense
+// of --runs. "gain" is the median over the runs of the ratio of grouped to dense seconds. If the gain is above 1, dense
 // products are faster.
 //
 // --parts: instead compares two divisions of the grouped forward products in f32 into N parts, under the even load

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -131,7 +133,8 @@ class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "hexad-growth-XXXXXX").string()) {
     if (!::mkdtemp(path_.data()))
-      fail(ExitCode::resource, path_, ": cannot be created; set TMPDIR to a writable folder");
+      fail(ExitCode::resource, path_, ": cannot be created: ", std::strerror(errno),
+           "; set TMPDIR to a writable folder");
   }
   ~TemporaryFolder() {
     std::error_code ignored;

@@ -22,11 +22,13 @@ struct GrowthRow {
 /// of at least 64.
 mesh::Sizes growth_layout(int world);
 
-/// Builds the objects of rank 0 in a job of `world` ranks, eight on each node, and returns the costs: "nodes", "mesh
-/// and groups", "cores of a node", "groups of parameters", "control of a step", "control of a window", "comparison of
-/// replicas", "sum over all ranks", "all-to-all of all ranks". "control of a step" includes the objects that compare
-/// the times of the ranks. "control of a window" covers the other 15 steps of a window, at whose end slow ranks
-/// are searched for. In the last two rows, the operation is only planned, not executed.
+/// Builds the objects of rank 0 in a job of `world` ranks, eight on each node, and returns the costs of these
+/// activities:
+/// - "nodes", "mesh and groups", "cores of a node", "groups of parameters"
+/// - "control of a step", including the objects that compare the times of the ranks
+/// - "control of a window": the other 15 steps of a window, and the search for slow ranks at its end
+/// - "comparison of replicas"
+/// - "sum over all ranks", "all-to-all of all ranks": planned, but not executed
 std::vector<GrowthRow> growth_rows(int world);
 /// Returns the costs of a checkpoint of `world` ranks with four pieces each: "merging of a manifest" and "files of a
 /// manifest" on rank 0, and "opening of a checkpoint" on a rank that looks up four tensors. Messages are not measured;

@@ -64,8 +64,8 @@ class LayerContestant final : public schedule::GraphRunner {
 
   /// Runs forward and, unless it is left out, backward. Collective.
   void step();
-  /// Predicts the graphs of the last step, from the graphs of all ranks. If `predictor` is null, only sends this rank's
-  /// graphs. Collective.
+  /// Predicts the timelines of the last step from the task graphs of all ranks. If `predictor` is null, only sends this
+  /// rank's graphs. Collective.
   void predict(const plan::Predictor* predictor);
 
   /// Returns a picture of the last pass on this rank.
@@ -102,7 +102,7 @@ class LayerContestant final : public schedule::GraphRunner {
   layers::ModelStatistics statistics_;
   layers::MicroBatch batch_;
   tensor::Tensor x_, dy_;
-  std::vector<PassResult> results_;  // of the passes, then of the parts
+  std::vector<PassResult> results_;  // results of the passes, then those of the parts
   // Graphs and timelines of forward and backward; pass_ selects one of them.
   size_t pass_ = 0;
   std::array<schedule::TaskGraph, 2> graphs_;

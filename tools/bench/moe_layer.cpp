@@ -14,8 +14,8 @@
 // --exchange: also measures two parts of forward, as further passes: dispatch (the task graph until the first expert
 // computes) and combine (from the end of the last expert). Requires that only the experts compute in the graph.
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
-// model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone; with shared: beside, they
-// include the dense MLP, which is then a task of the layer.
+// model.moe.dense_residual, the dense MLP. Predictions still cover only the layer. With shared: beside, they include
+// the dense MLP, which is then a task of the layer.
 // --profile: cluster file for predictions. If it states bursts of links, all links are idle before each pass until
 // they can send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with
 // "predicted", layer, schedule, pass, and the two predicted numbers below.
@@ -30,7 +30,7 @@
 //   seconds with communication, and seconds with computation, each on the rank that has the most
 //   predicted seconds of the graph: simulated, before the first round, from the graphs of all ranks and the rates of
 //   --profile; "-" without it
-//   predicted seconds in which tensor-parallel ranks gather outside the graph, by the bytes; "-" without --profile
+//   predicted seconds in which tensor-parallel ranks gather outside the graph; "-" without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
 //   peak bytes of activations, temporaries and communication in the pass, of the rank that needs the most
 // A part of forward has its seconds twice, no gathering outside the graph, the bytes of its tasks, and no peak (0).

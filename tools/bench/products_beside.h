@@ -7,11 +7,11 @@
 namespace hexad::bench {
 
 /// Measures dense and grouped matrix products beside 0, 1, 2, 4, 8 or 16 spinning blocks (CTAs), and prints a line for
-/// each. Beside n > 0 blocks, each product is measured three times: with 0, n and 2 n multiprocessors left unused.
+/// each. Beside n > 0 blocks, each product is measured three times: with 0, n and 2 * n multiprocessors left unused.
 ///
 /// Products that use all multiprocessors divide their tiles among them in advance, so an occupied multiprocessor can
-/// double their time. 2 n is measured because the products' blocks are launched in pairs (clusters) within one GPC, so
-/// a spinning block also makes a second multiprocessor unusable.
+/// double the time of a product. The reason for 2 * n: the blocks of a product are launched in pairs (clusters) within
+/// one GPC, so a spinning block also makes a second multiprocessor unusable.
 void products_beside_blocks(CudaTimer& b, const kernels::KernelTable& k, const device::cuda::Card& card);
 
 }  // namespace hexad::bench

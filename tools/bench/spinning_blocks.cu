@@ -118,8 +118,8 @@ void SpinningBlocks::run_beside(int blocks, const std::function<void()>& work) {
   }
   for (int b = 0; b < blocks; ++b)
     if (flags_->expired[b] != 0)
-      fail(ExitCode::resource,
-           "[spinning blocks] a block ended before the concurrent work; expected work of less than two seconds");
+      fail(ExitCode::resource, "[spinning blocks] block ", b, " of ", blocks,
+           " ended before the concurrent work; expected work of less than two seconds");
 }
 
 }  // namespace hexad::bench

@@ -138,7 +138,7 @@ std::string shared_part(train::Recipe recipe) {
 
 /// Times of this rank's passes in one step, in seconds.
 struct PassTimes {
-  double forward = 0, forward_exchange = 0;  // of one layer: means over layers and micro-batches
+  double forward = 0, forward_exchange = 0;  // seconds of one layer: means over layers and micro-batches
   double all = 0, all_to_all = 0, exchange = 0, exposed = 0;
 };
 

@@ -7,8 +7,8 @@
 
 namespace hexad::check_cluster {
 
-/// Returns the state of the GPU with the identifier `id` (RankFacts::card_id). Values are unknown if NVML does not
-/// report them, if it does not find the GPU, or if it cannot be loaded. `library` is the file to load.
+/// Returns the state of the GPU with the identifier `id` (RankFacts::card_id). Values are unknown if NVML cannot be
+/// loaded, does not find the GPU, or does not report these values. `library` is the file name of NVML.
 CardState read_card_state(const std::string& id, const std::string& library = "libnvidia-ml.so.1");
 
 }  // namespace hexad::check_cluster

@@ -8,7 +8,8 @@ namespace hexad::check_cluster {
 
 /// Measures, in about `seconds`, collectives of three kinds of groups:
 /// - intra: the ranks of each node; omitted if every node has one rank
-/// - inter: the ranks with the same index on all nodes; omitted on a single node, and if numbers of ranks differ
+/// - inter: the ranks with the same index on all nodes; omitted on a single node, and if nodes have different numbers
+///   of ranks
 /// - all: all ranks; omitted on a single node, and if every node has one rank
 ///
 /// Adds `collectives` to `report`. Collective over `world`.

@@ -15,7 +15,7 @@ struct CardState {
   std::optional<int64_t> uncorrected_errors{};  // uncorrected ECC errors since the driver was loaded
   std::optional<int64_t> throttle_reasons{};    // bits of NVML
   std::optional<int> temperature{};             // degrees Celsius
-  std::optional<int> clock{}, highest_clock{};  // of the multiprocessors, in MHz: the current and the highest one
+  std::optional<int> clock{}, highest_clock{};  // clock rates of the multiprocessors in MHz: current, highest
 };
 
 /// Facts about a rank's process and machine, collected without communication.

@@ -38,11 +38,13 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
       continue;
     }
     if (const auto missing = without_own_error(f.missing, ranks); !missing.empty())
-      add(ExitCode::resource, fmt::format("{} never sees the new file of {}: the folder is not shared by their nodes",
-                                          name, names_of(missing)));
+      add(ExitCode::resource,
+          fmt::format("{} never sees the new file of {}: the folder is not shared by their nodes; choose one that is",
+                      name, names_of(missing)));
     if (const auto stale = without_own_error(f.stale, ranks); !stale.empty())
       add(ExitCode::resource,
-          fmt::format("{} still sees the old contents of a replaced file of {}", name, names_of(stale)));
+          fmt::format("{} still sees the old contents of a replaced file of {}, expected the new ones", name,
+                      names_of(stale)));
     if (const auto torn = without_own_error(f.torn, ranks); !torn.empty())
       add(ExitCode::resource,
           fmt::format("{} sees neither the old nor the new contents of a replaced file of {}: rename is not atomic",

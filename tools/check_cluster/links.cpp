@@ -47,8 +47,8 @@ class Pair {
   }
 
   /// Returns the time until this rank knows that the peer has received the large message. The result is the median of
-  /// `times` messages, or the time of the first message if this message was slow. The peer also sends its messages:
-  /// after this rank if this rank has the lower number, otherwise before it.
+  /// `times` messages, or the time of the first message if this message was slow. Both ranks send their messages, the
+  /// rank with the lower number first.
   double round_trip(int times) const {
     if (!goes_first()) answer();
     const double median = timed(times);

@@ -13,7 +13,7 @@ namespace hexad::check_cluster {
 void measure_rates(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds);
 
 /// Measures bf16 products on the GPUs of all ranks at the same time, which takes a fraction of a second. Sets
-/// `card_product_rate`, unless the rank has no GPU. If the GPU fails, records this in `facts` as if there were no GPU.
+/// `card_product_rate` if the rank has a GPU. If the GPU fails, sets `facts` as if the rank had no GPU.
 /// `options` choose the GPU; `host` is a CPU device. Collective over `world`.
 void measure_card_rate(RankReport& report, const comm::ProcessGroup& world, device::Device host,
                        const device::ContextOptions& options);

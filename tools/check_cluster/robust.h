@@ -25,8 +25,8 @@ struct Slow {
 /// - It exceeds this median by at least `rule.least_excess`.
 /// - It exceeds this median by more than 4 x 1.4826 times the median absolute deviation of all values.
 ///
-/// All medians are lower medians. The median absolute deviation of two values is then 0, so the third condition does
-/// not prevent the larger of them from being slow.
+/// All medians are lower medians. Therefore, the median absolute deviation of two values is 0, and the larger value
+/// always meets the third condition.
 std::vector<Slow> slow_values(std::span<const double> durations, const Rule& rule);
 
 }  // namespace hexad::check_cluster

@@ -96,7 +96,7 @@ class FolderCheck {
       while (!fs::is_directory(folder_, error)) {
         if (now() - began > patience_)
           base::fail(base::ExitCode::resource, folder_.string(), ": was created by rank 0, but is not visible after ",
-                     patience_, " s");
+                     patience_, " s; expected a folder that all nodes share");
         std::this_thread::sleep_for(poll_pause);
       }
       figure_.free_bytes = static_cast<int64_t>(fs::space(folder_).available);
@@ -143,7 +143,7 @@ class FolderCheck {
       for (size_t i = 0; i < peers.size(); ++i) {
         if (seen[i] == Seen::nothing)
           base::fail(base::ExitCode::resource, file_of(peers[i]).string(), ": still cannot be read ", patience_,
-                     " s after rank ", peers[i], " replaced it");
+                     " s after rank ", peers[i], " replaced it; expected its new contents");
         if (seen[i] == Seen::old)
           figure_.stale.push_back(peers[i]);
         else if (seen[i] == Seen::torn)

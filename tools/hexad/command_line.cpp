@@ -73,7 +73,7 @@ struct ValueOf<std::optional<T>> {
 };
 
 // Returns the problem with `text` as a decimal integer of type T; empty if there is none. CLI11 would read "010" as
-// eight, "-1" as the largest unsigned number, and a number that exceeds 64 bits as the largest one.
+// eight, "-1" as the largest unsigned number, and a number that exceeds 64 bits as the largest number.
 template <class T>
 std::string integer_problem(const std::string& text) {
   const auto value = base::parsed_number<T>(text);

@@ -28,7 +28,7 @@ struct Legal {
 };
 
 /// Pointer to the variable that receives the value of an option. The variable's initial value is the default. The help
-/// shows it, except for lists, optional values and required options.
+/// shows the default, except for lists, optional values and required options.
 using Target = std::variant<std::string*, int*, int64_t*, uint64_t*, double*, std::optional<double>*,
                             std::optional<uint64_t>*, std::vector<std::string>*>;
 
@@ -38,8 +38,8 @@ class Option {
 
   Option& required();
   Option& legal(Legal values);
-  /// Marks the value as the path of a file or folder, which must not be empty. Replaces a leading ~ by the home folder,
-  /// because shells do not do this after --name=.
+  /// Marks the value as the path of a file or folder. The path must not be empty. Replaces a leading ~ with the home
+  /// folder, because shells do not replace ~ in --name=~/path.
   Option& path();
   /// Makes each occurrence of a list option take one value. Otherwise, an occurrence takes all values that follow it.
   Option& one_at_a_time();

@@ -69,8 +69,8 @@ constexpr std::string_view synonyms[] = {
     "bench benchmark",
 };
 
-// Returns the names with the same meaning as `word`. If there are none, returns names that begin with `word`, or with
-// which `word` begins.
+// Returns the names with the same meaning as `word`. If there are none, returns the names that begin with `word` and
+// the names that are a prefix of `word`.
 std::vector<std::string> related(std::string_view word, const std::vector<std::string>& names) {
   const auto bare = [](std::string_view text) {
     return text.substr(std::min(text.find_first_not_of('-'), text.size()));

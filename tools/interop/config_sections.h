@@ -1,5 +1,5 @@
-// Config keys inside sections, such as attn_config of DBRX. The tables name them "attn_config.clip_qkv". Import and
-// export work on a flat config, in which such a key is at the top level.
+// Config keys inside sections, such as attn_config of DBRX. The tables write such a key as SECTION.KEY, for example
+// "attn_config.clip_qkv". Import and export work on a flat config, in which such a key is at the top level.
 #pragma once
 
 #include <string>

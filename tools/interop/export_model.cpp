@@ -140,7 +140,7 @@ class TensorReader {
 
   /// Checks the shapes of all parameters. Also checks that the family has a tensor for each parameter of the
   /// checkpoint. Called before a file is written.
-  void check() const {
+  void check(const Family& family) const {
     for (const OwnTensor& own : map_.own) {
       const Shape& stored = checkpoint_.record(own.name, own.kind).shape;
       if (!(stored == own.shape))
@@ -151,8 +151,8 @@ class TensorReader {
       if (record.kind != io::Kind::main) continue;
       const auto same = [&](const OwnTensor& own) { return own.name == record.name; };
       if (std::ranges::none_of(map_.own, same))
-        fail(ExitCode::data, checkpoint_.folder(), ": the model family has no tensor for the parameter ", record.name,
-             "; choose another family (--family)");
+        fail(ExitCode::data, checkpoint_.folder(), ": the model family ", family.model_type,
+             " has no tensor for the parameter ", record.name, "; choose another family (--family)");
     }
   }
 
@@ -315,7 +315,7 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   const Sizes sizes(keys, *plan.family, plan.keeps_config() ? plan.origin->experts : ExpertLayout::separate);
   const TensorMap map = map_tensors(*plan.family, sizes);
   TensorReader reader(checkpoint, map, sizes);
-  reader.check();
+  reader.check(*plan.family);
 
   ExportReport report;
   if (plan.origin) report.files = companion_files(plan.origin->folder);

@@ -71,7 +71,7 @@ enum class Rearrangement : uint8_t {
 };
 
 /// A part of a Hexad parameter. `at` lists the leading indices of the part: numbers, or E for the number of the expert.
-/// An index * means one part for each expert, in their order.
+/// The index * stands for one part for each expert, in the order of the experts.
 struct Target {
   std::string_view name;
   std::string_view at{};

@@ -17,8 +17,8 @@ using FileStamps = std::map<std::string, FileStamp>;  // by file name
 
 /// Returns the stamps of files in a folder. Omits files that do not exist.
 FileStamps stamps_of(const std::string& folder, std::span<const std::string> names);
-/// Returns the name of a file in `folder` whose stamp differs from the one in `before`, or that no longer exists. Empty
-/// if there is no such file.
+/// Returns the name of a file whose stamp in `folder` differs from its stamp in `before`, or that no longer exists.
+/// Returns an empty name if there is no such file.
 std::string changed_file(const std::string& folder, const FileStamps& before);
 
 }  // namespace hexad::interop

@@ -274,7 +274,9 @@ void ForeignModel::check_scales(const Link& link) const {
   const SourceTensor* scales = source_.find(name);
   if (link.shape.rank() != 2)
     fail(ExitCode::data, where(link), " is fp8 and has shape ", link.shape, ", expected a matrix");
-  if (!scales) fail(ExitCode::data, where(link), " is fp8, but the tensor of its scales, '", name, "', is missing");
+  if (!scales)
+    fail(ExitCode::data, where(link), " is fp8, but the tensor of its scales, '", name,
+         "', is missing; expected it in the same model");
   const Shape expected = shape_of_scales(link.shape);
   if (!element_of(scales->dtype) || !(scales->shape == expected))
     fail(ExitCode::data, folder(), "/", scales->file, ": tensor '", name, "' is ", scales->dtype, " ", scales->shape,

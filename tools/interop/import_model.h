@@ -20,7 +20,7 @@ struct ImportOptions {
 
 struct ImportReport {
   std::string model_type{};
-  int64_t tensors = 0, parameters = 0, bytes = 0;  // of the foreign weights that were read
+  int64_t tensors = 0, parameters = 0, bytes = 0;  // sums over the foreign weights that were read
   std::vector<std::string> files{};                // copied tokenizer and generation files
   std::vector<std::string> notes{};                // facts that the user should know
 };

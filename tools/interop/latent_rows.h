@@ -21,8 +21,8 @@ struct LatentRows {
   std::vector<int64_t> queries() const;
   /// Order of kv_a_proj_with_mqa: the latent, then the rotary part of the keys.
   std::vector<int64_t> down() const;
-  /// Order of kv_b_proj. A foreign head has its keys before its values. Hexad has the keys of all heads, then all
-  /// values.
+  /// Returns the order of the rows of kv_b_proj. Each foreign head has its keys before its values. In Hexad, the keys
+  /// of all heads come before the values of all heads.
   std::vector<int64_t> up() const;
 };
 

@@ -49,7 +49,8 @@ std::vector<bool> blocks_without_rotary(const Json& config, int64_t layers, cons
   for (int64_t l = 0; l < layers; ++l) {
     const Json& entry = list[l];
     if (entry != 0 && entry != 1)
-      fail(ExitCode::data, where, ": no_rope_layers has ", entry.dump(), ", expected 0 (no rotary positions) or 1");
+      fail(ExitCode::data, where, ": no_rope_layers[", l, "] is ", entry.dump(),
+           ", expected 0 (no rotary positions) or 1");
     marks.push_back(entry == 0);
   }
   return marks;

@@ -152,8 +152,8 @@ std::string_view article_and_name(Type type) {
   return "";
 }
 
-/// Returns the value of a recipe's text: null for `auto` and `none` unless the type is text, nullopt if the text does
-/// not have this type.
+/// Returns the value of a recipe's text as JSON. Returns null for `auto` and `none`, unless the type is text. Returns
+/// nullopt if the text does not have the type.
 std::optional<Json> parsed_value(const std::string& text, Type type) {
   if (type == Type::text) return Json(text);
   if (text == "auto" || text == "none") return Json();

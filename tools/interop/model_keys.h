@@ -15,8 +15,8 @@ namespace hexad::interop {
 using base::cat;
 using io::Json;
 
-/// Values of those keys of a recipe's section `model` that a checkpoint of another program can express. Every key has a
-/// value: keys that are missing in a recipe have the recipe's defaults.
+/// Values of recipe keys. Contains the keys of the section `model` that a checkpoint of another program can express.
+/// Every key has a value: a key that is missing in a recipe has the recipe's default.
 class ModelKeys {
  public:
   ModelKeys();

@@ -7,7 +7,7 @@
 namespace hexad::interop::mxfp4 {
 
 /// Number of elements that share a scale, and number of bytes that hold these elements. A byte holds two elements, the
-/// first one in the lower 4 bits.
+/// first element in the lower 4 bits.
 inline constexpr int64_t block = 32, block_bytes = block / 2;
 
 /// Returns the value of an element: one bit of sign, two of exponent, one of fraction (E2M1). Ignores the upper 4 bits.

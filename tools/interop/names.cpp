@@ -7,11 +7,14 @@ namespace {
 
 using enum Rearrangement;
 
-// Letters in shapes: V vocabulary, P positions, H hidden size, G heads, Q heads * C, K kv_heads * C, B = Q + 2K, C head
-// size, D width of a dense MLP, E experts, I width of an expert, S width of the shared experts. In latent attention: A
-// rank of queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W
-// heads * value size, U = N + W. In delta nets: F size of a key head, J key heads * F, O value heads, Z size of a value
-// head, M = O * Z, X = 2 J + M, x = X + M, Y taps of the convolutions.
+// Letters in shapes:
+// - All models: V vocabulary, P positions, H hidden size, D width of a dense MLP.
+// - Attention: G heads, C head size, Q = heads * C, K = kv_heads * C, B = Q + 2 * K.
+// - Experts: E experts, I width of an expert, S width of the shared experts.
+// - Latent attention: A rank of queries, L rank of keys and values, R size of the rotary part, T = L + R,
+//   N = heads * size of the other part, W = heads * value size, U = N + W.
+// - Delta nets: F size of a key head, J = key heads * F, O value heads, Z size of a value head, M = O * Z,
+//   X = 2 * J + M, x = X + M, Y taps of the convolutions.
 constexpr OwnRow own_table[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},

@@ -13,9 +13,9 @@ namespace hexad::interop {
 /// folder and its contents unless commit() has renamed it.
 class NewFolder {
  public:
-  /// Creates the temporary folder. Reports files that are written to `work`. Throws:
-  /// - Error(usage) if `target` exists and is not an empty folder, if it cannot be replaced because it is the working
-  ///   directory or a mount point, or if its name is too long
+  /// Creates the temporary folder. Reports each written file to `work`. Throws:
+  /// - Error(usage) if `target` exists and is not an empty folder, if `target` is the working directory or a mount
+  ///   point, or if its name is too long
   /// - Error(resource) if the folder cannot be created for another reason
   explicit NewFolder(const std::string& target, base::FileWork work = {});
   ~NewFolder();
@@ -32,8 +32,8 @@ class NewFolder {
   /// `to_folder`, under the same name.
   void copy_file(const std::string& from_folder, const std::string& name, const std::string& to_folder = "") const;
   /// Renames the folder to its target. Throws Error(resource) if this fails. If only the new name cannot be flushed to
-  /// disk, the target is complete, as the message of the error says. If `reached` is not empty, calls it with "folder
-  /// renamed"; a test may throw from it.
+  /// disk, the target is complete, as the message of the error says. If `reached` is not empty, calls it with the
+  /// text "folder renamed". A test may throw an exception from this call.
   void commit(const std::function<void(std::string_view point)>& reached = {});
 
  private:

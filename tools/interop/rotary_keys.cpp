@@ -63,10 +63,12 @@ double required(const Json& all, const char* key, std::string_view kind, const s
 void require_only(const Json& all, std::vector<std::string_view> known, std::string_view kind,
                   const std::string& where) {
   known.insert(known.end(), {"rope_type", "type", "rope_theta", "partial_rotary_factor"});
+  std::string names;
+  for (const std::string_view name : known) names += cat(names.empty() ? "" : ", ", name);
   for (const auto& [key, value] : all.items())
     if (std::ranges::find(known, key) == known.end() && !value.is_null())
       fail(ExitCode::data, where, ": the rotary parameter ", key, " (", value.dump(),
-           ") may change the model, and Hexad does not support it for rope_type '", kind, "'");
+           ") may change the model, and Hexad does not support it for rope_type '", kind, "'; supported: ", names);
 }
 
 int64_t original_context(const Json& all, const Json& config, const ModelKeys& keys, const std::string& where) {

@@ -21,8 +21,9 @@ std::vector<std::string_view> rotary_config_keys();
 void read_rotary(const Json& config, const Family& family, ModelKeys& keys, const std::string& where);
 /// True if rope_type is `dynamic`. Such a model has no scaling up to max_position_embeddings positions.
 bool has_dynamic_rotary(const Json& config);
-/// True if the rotary scaling of a model depends on its training context, and `config` does not state this context.
-/// max_position_embeddings then determines it. `keys` are the recipe keys that were read from `config`.
+/// True if the rotary scaling of a model depends on its training context, and `config` does not state this context. In
+/// this case, max_position_embeddings determines the training context. `keys` are the recipe keys that were read from
+/// `config`.
 bool implies_original_context(const OrderedJson& config, const ModelKeys& keys);
 /// Returns keys of the same model without NTK scaling, which config.json cannot express. A larger rotary_theta replaces
 /// the scaling. `rotary` is the number of dimensions of a head that rotate.

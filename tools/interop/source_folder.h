@@ -30,8 +30,10 @@ struct SourceTensor {
   void read(int64_t offset, std::byte* out, int64_t count) const { shard->read_at(begin + offset, out, count); }
 };
 
-/// Returns the path of a file in a folder. Throws Error(data) if the name contains a folder or begins with a dot, or if
-/// the file is missing, is not a regular file, or is a link that leads out of the folder.
+/// Returns the path of a file in a folder. Throws Error(data) in these cases:
+/// - the name contains a folder or begins with a dot
+/// - the file is missing or is not a regular file
+/// - the file is a link that leads out of the folder
 std::string checked_path(const std::string& folder, const std::string& name);
 
 /// The tensors of a folder.

@@ -102,7 +102,7 @@ class Mapper {
     const std::string name = own_name(target.name, layer);
     const auto found = index_.find(name);
     require(found != index_.end(), "[interop] the tables of ", family_.model_type, " name the parameter ", name,
-            ", which the model does not have");
+            ", which the model does not have; expected one that it has");
     const Shape& shape = map_.own[found->second].shape;
     Link::Part part{found->second, io::whole(shape), 0};
     int dim = 0;

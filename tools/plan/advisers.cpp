@@ -24,8 +24,8 @@ using schedule::TimeCurve;
 
 // Bounds of EPS-MoE's two conditions in the paper's test: relative extra time of communication and of products.
 constexpr double eps_e0 = 0.32, eps_e1 = 0.03;
-// Largest number of chunks that MoNTA and MPMoE may advise. It is also the largest that `auto` tries, except with
-// chunk_by: experts.
+// Largest number of chunks that MoNTA and MPMoE may advise. It is also the largest number that `auto` tries, except
+// with chunk_by: experts.
 constexpr int64_t most_advised = *std::rbegin(moe::chunks_tried);
 
 // Answer of a paper's algorithm: a schedule, or the reason why there is none.
@@ -58,8 +58,8 @@ std::string unmeasured(TaskKind kind, const AdvisedGroup& group) {
 // Returns the bytes that a rank holds in a collective of `ranks` ranks, divided by the bytes that it sends.
 double held_per_sent(int ranks) { return static_cast<double>(ranks) / static_cast<double>(ranks - 1); }
 
-// Returns a link that takes the times of `curve`. Its efficiency is a function of the bytes that a rank holds, which
-// are `per_sent` times the bytes that it sends.
+// Returns a link with the times of `curve`. Its efficiency is a function of the bytes that a rank holds. A rank holds
+// `per_sent` times the bytes that it sends.
 Link link_of(const TimeCurve& curve, double per_sent) {
   double bandwidth = 0;
   for (const auto& [size, seconds] : curve.points) bandwidth = std::max(bandwidth, size / seconds);

@@ -126,8 +126,8 @@ std::string WriteTime::text() const {
 }
 
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder) {
-  // A save flushes one after another: the shard, the manifest, the pointer to the newest checkpoint, and a folder four
-  // times.
+  // A save flushes seven times, one after another: the shard, the manifest, the pointer to the newest checkpoint, and
+  // four times a folder.
   constexpr int syncs = 7;
   constexpr double margin = 2;
   const auto [sync, a_byte] = speed;

@@ -211,7 +211,7 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
     if (p.element == query.element && (!best || better(p, *best))) best = &p;
   if (!best)
     base::fail(base::ExitCode::usage, "the cluster has no measured products of ", enum_name(query.element),
-               "; hexad profile measures them");
+               "; to measure them, run hexad profile");
   schedule::ByGemmPass<schedule::TimeCurve> curves;
   curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // default for passes that were not measured
   for (const MeasuredProduct& p : cluster.products)
@@ -369,7 +369,7 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
                                  [&](const MeasuredCopy& c) { return c.kind == query.copy; });
   if (copy == cluster.copies.end())
     base::fail(base::ExitCode::usage, "the cluster has no measured ", enum_name(query.copy),
-               "; hexad profile measures it");
+               "; to measure it, run hexad profile");
   rates.copy = curve_of(copy->points);
   for (const GroupShape& group : query.groups) {
     if (group.ranks < 2) continue;  // a group of one rank sends nothing
@@ -378,7 +378,7 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
       if (!link)
         base::fail(base::ExitCode::usage, "the cluster has no measured ", name, " for group ", group.name, " of ",
                    base::counted(group.ranks, "rank"), " on ", base::counted(group.nodes, "node"),
-                   "; hexad profile measures it on such ranks");
+                   "; to measure it, run hexad profile on such ranks");
       rates.links.push_back(
           {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, steady_curve(link->points)});
     }

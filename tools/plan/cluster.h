@@ -338,8 +338,9 @@ schedule::TimeCurve steady_curve(const Curve& points);
 /// `ranks_per_node` has the same meaning as in RatesQuery.
 std::optional<schedule::SharedCores> shared_cores(const Origin& measured, int64_t ranks_per_node = 0);
 
-/// Returns the speeds of products on 1, 2, ... of `threads` threads, relative to all of them (Rates::speed_of_threads).
-/// A speed is linear between the measured numbers of threads; it is proportional to the threads if none was measured.
+/// Returns the speeds of products on 1, 2, ... of `threads` threads, relative to the speed on all threads
+/// (Rates::speed_of_threads). The speed is linear between the measured numbers of threads. If no smaller number was
+/// measured, the speed is proportional to the number of threads.
 std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredThreads> fewer);
 
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product

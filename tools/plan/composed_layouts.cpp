@@ -23,7 +23,7 @@ using layers::Recompute;
 constexpr double composed_error = 1.15;
 // If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is also
 // excluded. Less recomputation keeps more tensors. It saves only the memory of the part that is recomputed at the same
-// time, which is small compared with this margin.
+// time. That memory is small compared with this margin.
 constexpr double error_of_less_recomputation = 1.25;
 // A layout certainly fits if this multiple of its composed estimate does.
 constexpr double certainly_fits = 1.25;
@@ -74,8 +74,8 @@ class WantedMemory {
   std::multiset<double> least_;
 };
 
-// Returns the approximate bytes of activations that a rank keeps without recomputation (Korthikanti et al. 2022, with
-// sequence parallelism; a full pipeline keeps pp micro-batches of layers / pp layers).
+// Returns the approximate bytes of activations that a rank keeps without recomputation. The formula is by Korthikanti
+// et al. 2022, with sequence parallelism. Assumes a full pipeline, which keeps pp micro-batches of layers / pp layers.
 double rough_activations(const train::Recipe& r) {
   const double tokens = number(r.batch.micro * r.model.context) / number(r.parallel.tp * r.parallel.cp);
   return 34 * tokens * number(r.model.hidden) * number(r.model.layers);

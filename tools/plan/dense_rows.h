@@ -13,7 +13,7 @@ namespace hexad::plan {
 /// Threshold for schedule.moe.dense_rows if dense GEMMs are slower at every measured load.
 inline constexpr int64_t never_dense = int64_t{1} << 40;
 
-/// Returns the smallest measured number of rows per expert from which on dense GEMMs are faster: at this number and at
+/// Returns the smallest measured number of rows per expert from which on dense GEMMs are faster. At this number and at
 /// all larger measured numbers, one call for each expert is at least 2% faster than one call for all experts. Compares
 /// forward products. Uses the measured shape whose weight is nearest to `inputs` x `outputs`, as a ratio. Returns
 /// `never_dense` if there is no such number, and none if the cluster has no dense and grouped measurements of the same

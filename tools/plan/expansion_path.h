@@ -47,8 +47,8 @@ struct Shortfall {
 Shortfall shortfall(const PlanAt& plan_at, int64_t context, int64_t ranks, double memory);
 
 /// Doubles the number of ranks of `lack` up to six times, at most to most_planned_ranks, and returns the first layout
-/// that fits; none if no layout fits. Skips rank counts for which the memory of `lack.least` would not fit even if it
-/// were spread evenly over all ranks.
+/// that fits; none if no layout fits. Skips rank counts for which the memory of `lack.least` would not fit even if this
+/// memory were spread evenly over all ranks.
 std::optional<FittingLayout> with_more_ranks(const PlanAt& plan_at, const Shortfall& lack);
 /// Halves the sequence length of `lack` while it is even, down to 1024 tokens. Returns a layout for the first length
 /// with which a layout fits on the same number of ranks; none if no layout fits.

@@ -78,8 +78,8 @@ struct Extend {
   }
 };
 
-// Multiplies the bytes that an update of the weights moves by `times`. The products of Muon do not change, because a
-// rank orthogonalises each matrix of which it has a part.
+// Multiplies the bytes of weight updates by the factor `times`. The products of Muon do not change, because a rank
+// orthogonalises each matrix of which the rank has a part.
 struct Enlarge {
   int64_t times;
 
@@ -89,8 +89,9 @@ struct Enlarge {
   void operator()(W&) const {}
 };
 
-// Removes ranks from groups in which the recorded rank sends no messages: keeps that rank and, if there is one, a rank
-// on another node. The simulation of a single rank depends on no other ranks, and groups may have thousands of ranks.
+// Removes ranks from groups in which the recorded rank sends no messages. Keeps the recorded rank and, if there is one,
+// a rank on another node. The simulation of a single rank depends on no other ranks, and groups may have thousands of
+// ranks.
 void keep_few_ranks(StepRecord& record, const std::vector<int>& node_of_rank) {
   std::vector<char> has_messages(record.groups.size());
   for (const device::Issue& issue : record.issues)
@@ -108,10 +109,10 @@ void keep_few_ranks(StepRecord& record, const std::vector<int>& node_of_rank) {
   }
 }
 
-// Returns a rank's memory for the loss that tp ranks share, as a multiple of its memory for one block without tp.
+// Returns a rank's memory for the loss that tp ranks share, as a multiple of the memory for one block without tp.
 // tp::vocab_cross_entropy() has the logits of two blocks, because it computes the logits of a block while statistics of
-// the previous block are in flight. It has the gradient of one block, in the model's dtype. If this is the
-// accumulator's dtype, the gradient uses the memory of the logits.
+// the previous block are in flight. The function has the gradient of one block, in the model's dtype. If the model's
+// dtype is the accumulator's dtype, the gradient uses the memory of the logits.
 double blocks_of_shared_loss(const Recipe& r) {
   const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
   const double logits = number(base::size_of(acc)), gradient = acc == weights ? 0 : number(base::size_of(weights));

@@ -21,8 +21,8 @@ struct FewLayersMemory {
 /// Times of one rank's step with two micro-batches, in seconds.
 struct FewLayersTimes {
   double micro_batch = 0;  // from the start of the first micro-batch to the start of the second
-  // The step without its micro-batches: optimizer, exposed reductions and, under ZeRO-1 and 2, all gathers of weights,
-  // which a whole step hides in part (see record_step()).
+  // The step without its micro-batches: optimizer and exposed reductions. Under ZeRO-1 and 2, also all gathers of
+  // weights, although a whole step hides a part of these gathers (see record_step()).
   double rest = 0;
   double dp_traffic = 0;  // communication of weights and gradients in a micro-batch, hidden or not
 };
@@ -67,7 +67,7 @@ class FewLayers {
 
  private:
   // A record whose operations are resized for each priced step. Its address must not change, because `priced` refers to
-  // it.
+  // `record`.
   struct Recorded {
     StepRecord record{};
     std::optional<RecordPrices> priced{};
@@ -108,6 +108,7 @@ std::optional<double> micro_batch_of_few_layers(train::Recipe recipe, const trai
 /// of `tokens` tokens. A GPU computes the loss in blocks of rows. With tp, two blocks have logits at the same time, but
 /// only one block has a gradient. The result is then the number of tokens whose logits and gradients take the same
 /// memory.
+///
 /// Returns none if `recorded_tokens` tokens already have several blocks, as on a CPU. Temporary memory recorded for
 /// this number of tokens then does not grow by logits.
 std::optional<double> tokens_of_loss_block(const train::Recipe& recipe, int64_t recorded_tokens, double tokens);

@@ -19,8 +19,8 @@ FewestRanks fewest_ranks(const config::Document& document, const train::Recipe& 
     Plan plan = search_plan(document, recipe, extensions, cluster, request);
     const bool fits = !plan.best.empty();
     if (!fits) fewest.refused.push_back({ranks, plan.legal, plan.least_memory});
-    // Keeps the last plan with legal layouts, because it shows the missing memory. A later plan without legal layouts
-    // is dropped.
+    // Keeps the last plan with legal layouts, because this plan shows the missing memory. A later plan without legal
+    // layouts is dropped.
     if (plan.legal > 0 || fewest.plan.legal == 0) fewest.ranks = ranks, fewest.plan = std::move(plan);
     if (fits) break;
   }

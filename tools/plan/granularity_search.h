@@ -24,7 +24,7 @@ struct Trial {
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
 /// Median of samples, and the median absolute deviation from this median. If there are two middle values, the larger
-/// one counts. A few slow steps of a shared machine do not affect these numbers.
+/// value counts. A few slow steps of a shared machine do not affect these numbers.
 struct SampleSummary {
   double median = 0, deviation = 0;
 };
@@ -39,9 +39,10 @@ bool indistinct(const SampleSummary& a, const SampleSummary& b);
 /// same n. A B inside a known range needs no measurement. For any other B, the search is limited to the n of the
 /// neighbouring ranges. Use one object for each restore strategy and schedule.
 ///
-/// The algorithm differs from the printed one in three corrections. The smallest n is 1, as in the paper's text, unless
-/// `fewest` is larger. A B inside a known range gets that range's n. Line 22 widens the range of n itself, not the
-/// range of a neighbour.
+/// This class corrects the printed algorithm in three points:
+/// - The smallest n is 1, as in the paper's text, unless `fewest` is larger.
+/// - A B inside a known range gets the n of that range.
+/// - Line 22 widens the range of n itself, not the range of a neighbour.
 ///
 /// Either give `best` a function that measures, or drive the search step by step:
 ///
@@ -65,8 +66,8 @@ class GranularitySearch {
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // returns seconds
 
-  /// Makes a search over the n in `numbers`, which must be ascending and at least 1. An n counts once it has `samples`
-  /// times. Later times of this n are ignored.
+  /// Makes a search over the n in `numbers`, which must be ascending and at least 1. An n counts once `samples` times
+  /// of n are recorded. Later times of this n are ignored.
   GranularitySearch(std::vector<int64_t> numbers, int64_t samples, State state = {});
   /// Makes a search over every n from `fewest` to `most` with one time for each. Requires 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});

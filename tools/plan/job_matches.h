@@ -29,9 +29,9 @@ class JobMatches {
   };
 
   static void require_alike(const device::IssuedGroup& group, const Member& a, const Member& b);
-  // Sets the ends of receives from a rank that is not simulated. Receive k ends with the k-th message that this rank
-  // sends in the mirrored direction. The receive takes no time if the numbers of receives and of such messages differ,
-  // or if this rank waits for the receive before it sends that message.
+  // Sets the ends of receives on a simulated rank from a peer that is not simulated. Receive k ends with the k-th
+  // message that the simulated rank sends in the mirrored direction. The receive takes no time if the numbers of
+  // receives and of such messages differ, or if the simulated rank waits for the receive before it sends that message.
   void receive_alone(const Member& received, const std::optional<Member>& sent);
 
   void join(const std::vector<Member>& members);

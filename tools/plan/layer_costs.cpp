@@ -50,8 +50,9 @@ LayerCosts::Linear linear(const std::array<Costs, 2>& few, double Costs::*value,
   return {one - (first + periods) * layer, layer};
 }
 
-// Returns the share of the costs of embedding plus head that a stage with one of them has. Usually, they are on
-// different stages. With tied embeddings or prediction blocks, the last stage has the weights of both.
+// Returns the share of the costs of embedding plus head that a stage with the embedding or the head has. Usually,
+// embedding and head are on different stages. With tied embeddings or prediction blocks, the last stage has the weights
+// of both.
 double share_of_ends(const Recipe& r) { return r.parallel.pp > 1 && !r.model.embeds_at_the_end() ? 0.5 : 1; }
 
 }  // namespace
@@ -182,8 +183,7 @@ double LayerCosts::seconds(const PlanCandidate& candidate) {
                dp_traffic = linear(few, &FewLayersTimes::dp_traffic, r);
   const int chunks = train::pipeline_of(r).chunks_a_rank();
   const double ends = share_of_ends(r);
-  // A micro-batch takes at least the time of its dp communication. This limit does not show in the short recorded
-  // steps.
+  // A micro-batch takes at least the time of its dp communication. The short recorded steps do not show this limit.
   const double steady = std::max(slowest_stage(micro_batch, r), ends * dp_traffic.ends + layers * dp_traffic.layer);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   const auto micro_batches = static_cast<double>(micro_batches_of(r, layout));

@@ -20,9 +20,9 @@ struct ComposedStep {
   double memory = 0;  // bytes of the rank that needs the most
 };
 
-/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp and its kind, ep, etp, recomputation,
-/// ZeRO and placement. For each combination of these settings, models of one and two periods of layers are recorded on
-/// the meta device, and priced with the candidate's tokens (FewLayers).
+/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp, cp_kind, ep, etp,
+/// recomputation, ZeRO and placement. For each combination of these settings, models of one and two periods of layers
+/// are recorded on the meta device, and priced with the candidate's tokens (FewLayers).
 ///
 /// Time and memory of a step are linear in the numbers of layers and micro-batches. The bubble of the pipeline is
 /// added. Stages have the layers that balance their FLOPs with the head. If the candidate has more stages than the

@@ -124,8 +124,10 @@ std::vector<Recipe> other_buckets(const Recipe& r, const PlanSite& site) {
   return all;
 }
 
-// Returns three numbers for each kind of group of rank 0: the number of its nodes, the number of its ranks outside rank
-// 0's domain of the fast link, and the span of its nodes.
+// Returns three numbers for each kind of group of rank 0:
+// - the number of nodes of the group
+// - the number of ranks of the group outside rank 0's domain of the fast link
+// - the span of the group's nodes
 std::vector<int64_t> spread_of(const mesh::Layout& layout, const StepPrices& prices) {
   std::vector<int64_t> spread;
   const auto add = [&](const std::vector<int>& ranks) {

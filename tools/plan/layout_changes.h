@@ -41,7 +41,8 @@ struct ChangesOfKey {
 /// - parallel.order: orders that spread at least one kind of group less widely (PlanRequest::orders). An order is
 ///   omitted if another order spreads no kind of group more widely. No orders under Objective::memory
 /// - distributed.bucket_bytes: four times and a quarter
-/// - schedule.moe: rows; duplicates; overlap, with the recipe's chunks, or with two if it has none; esp_exchange; order
+/// - other choices of schedule.moe: rows, duplicates, overlap (with the recipe's chunks, or with two chunks if the
+///   recipe has none), esp_exchange, order
 std::span<const ChangesOfKey> changes_by_key();
 
 /// Returns copies of the recipe with more data offloaded: the optimizer's state, activations, or both.

@@ -1,5 +1,5 @@
-// A description of a cluster that was not measured: its sizes, the peak rates of its data sheets, and the share of
-// these peaks that kernels and links reach (docs/planning.md). The section `machine` of a cluster file contains it.
+// A description of a cluster that was not measured (docs/planning.md): its sizes, the peak rates of its data sheets,
+// and the share of the peaks that kernels and links reach. The section `machine` of a cluster file contains it.
 #pragma once
 
 #include <optional>

@@ -8,8 +8,8 @@
 namespace hexad::plan {
 
 /// Returns the efficiency at `volume`. `shares` gives the efficiency as a function of the volume. Its first volume is
-/// above 0. Between two points, the time, volume / efficiency, is linear in the volume. This is exact for a link with a
-/// latency and a rate. Above the last point, the efficiency is constant.
+/// above 0. Between two points, the time, volume / efficiency, is linear in the volume. This rule is exact for a link
+/// with a latency and a rate. Above the last point, the efficiency is constant.
 double efficiency(const config::Curve& shares, double volume);
 
 /// Returns the speed at `volume`. `speeds` gives bytes or FLOPs per second as a function of bytes or FLOPs. The speed

@@ -71,7 +71,7 @@ double MeasuredPrices::collective(Collective operation, const GroupPlace& place,
   if (!link)
     fail_cluster("the cluster has no measured ", base::enum_name(operation), " for a group of ", place.ranks,
                  " ranks on ", place.nodes, place.nodes == 1 ? " node" : " nodes",
-                 "; hexad profile measures it on such ranks");
+                 "; to measure it, run hexad profile on such ranks");
   return links_[link - cluster_.links.data()].seconds(bytes);
 }
 

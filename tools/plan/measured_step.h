@@ -30,9 +30,12 @@ struct MeasuredStep {
 MeasuredStep measured_step(const std::filesystem::path& run);
 
 /// Throws Error(usage) if a step of `recipe` on `ranks` ranks differs from the measured steps. Compares the number of
-/// ranks, and the keys that affect the work of a step: most keys of the sections model, batch, parallel, schedule and
-/// offload, the device, recompute, the precision, and some keys of optim and distributed. The error names each
-/// different key with both values.
+/// ranks, and the keys that affect the work of a step:
+/// - most keys of the sections model, batch, parallel, schedule and offload
+/// - the device, recompute and the precision
+/// - some keys of optim and distributed
+///
+/// The error names each different key with both values.
 void require_same_step(const MeasuredStep& measured, const train::Recipe& recipe, int64_t ranks);
 
 }  // namespace hexad::plan

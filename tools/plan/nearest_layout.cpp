@@ -51,9 +51,12 @@ Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
   return {sum, tp, pp, cp, s.plain ? 1.0 : 0.0, ratio(etp, own_etp), ratio(s.ep, p.ep)};
 }
 
-// Returns the sizes to try on more than `fewest` and at most `most` ranks. Omits sizes that break one of these rules:
-// tp divides the heads, pp is at most the number of layers, cp divides half of the context, dp divides the number of
-// micro-batches, ep divides the experts, and ep x etp divides the ranks of a stage.
+// Returns the sizes to try on more than `fewest` and at most `most` ranks. The sizes satisfy these rules:
+// - tp divides the heads.
+// - pp is at most the number of layers.
+// - cp divides half of the context.
+// - dp divides the number of micro-batches.
+// - ep divides the experts, and ep x etp divides the ranks of a stage.
 std::vector<Sizes> sizes_to_try(const Recipe& recipe, int64_t fewest, int64_t most) {
   const int64_t experts = std::max<int64_t>(1, recipe.model.moe.experts);
   std::vector<int64_t> etps{recipe.parallel.etp.value_or(0)};

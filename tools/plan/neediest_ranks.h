@@ -17,11 +17,12 @@ struct SharedByRuns;
 ///
 /// Stages with equal layers differ only in the tensors that they hold at each action of the pipeline:
 /// - A stage is left out if an earlier stage of the result covers it (pp::HeldTensors).
-/// - ZB-H1 with at least twice as many micro-batches as stages: From one stage to the next, at the same moments, one
-///   more micro-batch waits for its weight gradients, and one fewer for its whole backward. The memory at a moment is
-///   thus linear in the number of the stage, and the maximum over moments is convex. The second stage lacks one of
-///   these moments, but it needs at least as much memory, because it keeps one micro-batch more, and a kept micro-batch
-///   includes its input. The first and the last of these stages are in the result.
+/// - Under ZB-H1 with at least twice as many micro-batches as stages, only the first and the last of these stages are
+///   in the result. Compared with the previous stage at the same moment, one more micro-batch waits for its weight
+///   gradients, and one fewer micro-batch waits for its whole backward. The memory at a moment is thus linear in the
+///   number of the stage, and the maximum over moments is convex. The second stage lacks one of these moments, but it
+///   needs at least as much memory at other moments. The reason is that this stage keeps one more micro-batch, and a
+///   kept micro-batch includes its input.
 ///
 /// This requires all of the following:
 /// - All micro-batches have equal passes (has_equal_passes()), and are run in full (runs_whole_micro_batches()).

@@ -16,9 +16,15 @@ struct ParameterBytes {
 /// also weights (Rajbhandari et al. 2020). Weights and gradients that are gathered or sent at the moment are not
 /// counted.
 ///
-/// In bf16 with AdamW and f32 gradients, `whole` is 2 + 4 + 12 = 18 bytes. ZeRO-1 keeps 6 + 12/d bytes, ZeRO-2 2 +
-/// 16/d, and ZeRO-3 18/d. The 12 becomes 8 with moments in bf16, 10 if main weights are stored as only the 16 bits that
-/// the bf16 weights lack, and 6 with both.
+/// In bf16 with AdamW and f32 gradients, `whole` is 2 + 4 + 12 = 18 bytes. A rank keeps:
+/// - ZeRO-1: 6 + 12/d bytes
+/// - ZeRO-2: 2 + 16/d bytes
+/// - ZeRO-3: 18/d bytes
+///
+/// Other formats of the optimizer's states replace the 12 bytes:
+/// - moments in bf16: 8 bytes
+/// - main weights stored as only the 16 bits that the bf16 weights lack: 10 bytes
+/// - both: 6 bytes
 ParameterBytes kept_bytes(const ParameterBytes& whole, int64_t zero, double replicas);
 
 }  // namespace hexad::plan

@@ -21,11 +21,11 @@ struct PicturedPlan {
 /// - Nodes are boxes with a cell for each rank. The colour of a cell is the rank's pipeline stage. If there are more
 ///   than eight nodes, one node of each kind is drawn, with the number of nodes of that kind. Nodes of one kind have
 ///   the same stages in the same positions.
-/// - Below the nodes, each kind of group in `traffic` has a row with the ranks of its first group, the bytes that a
-///   rank sends in a step, and the links that carry the bytes.
+/// - Below the nodes, each kind of group in `traffic` has a row. The row shows the ranks of the kind's first group, the
+///   bytes that a rank sends in a step, and the links that carry the bytes.
 ///
-/// If there are too many kinds of nodes, ranks of a node, or ranks of a group, the picture shows the first ones and the
-/// number of those left out.
+/// If there are too many kinds of nodes, ranks of a node, or ranks of a group, the picture shows only the first items
+/// and the number of omitted items.
 std::string plan_picture(const PicturedPlan& plan);
 
 }  // namespace hexad::plan

@@ -76,8 +76,8 @@ std::optional<double> PlanRefinement::micro_batch(const Recipe& r) {
   return at->second;
 }
 
-// False if a change inside layers does not shorten a micro-batch of few layers. Always true if micro-batches overlap,
-// because a single micro-batch then does not show the gain of a change, and under Objective::memory.
+// False if a change inside layers does not shorten a micro-batch of few layers. Always true under Objective::memory,
+// and if micro-batches overlap, because a single micro-batch then does not show the gain of a change.
 bool PlanRefinement::may_be_faster(const PlannedLayout& best, const Recipe& changed) {
   const Recipe& before = best.candidate.recipe;
   if (site_.request.objective == Objective::memory || before.schedule.pipeline.overlap != pp::Overlap::none)

@@ -37,8 +37,8 @@ class PlanRefinement {
   /// Tries the changes of with_more_offloaded(). Returns the first changed layout that fits and can be simulated; none
   /// if there is no such layout.
   std::optional<PlannedLayout> made_to_fit(PlannedLayout layout);
-  /// Estimates the six layouts with the least composed memory, and refines the three of them with the least estimated
-  /// memory. Returns the layouts among these six that then fit and can be simulated. Requires a site with
+  /// Estimates the six layouts with the least composed memory. Refines three of these six layouts: the layouts with the
+  /// least estimated memory. Returns each of the six layouts that then fits and can be simulated. Requires a site with
   /// Objective::memory.
   std::vector<PlannedLayout> smallest_that_fit(std::vector<PlannedLayout> layouts);
 

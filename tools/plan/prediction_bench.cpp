@@ -63,7 +63,7 @@ void print_predictions(const Candidates& candidates) {
 /// Errors of predictions. An error is the ratio of predicted to measured time, minus one.
 struct Findings {
   std::vector<double> errors;                        // error of each candidate, in the order of the candidates
-  double median_error = 0, percentile_95_error = 0;  // of the absolute values of `errors`
+  double median_error = 0, percentile_95_error = 0;  // statistics of the absolute values of `errors`
   const ScheduleCandidate* fastest = nullptr;
   const ScheduleCandidate* predicted_fastest = nullptr;
   double excess = 0;  // ratio of the measured time of predicted_fastest to that of fastest, minus one

@@ -1,5 +1,5 @@
-// Benchmark of the simulator. It writes the predictions for the legal schedules of a recipe that fit its memory limit
-// before any measurement, and then measures these schedules.
+// Benchmark of the simulator. It predicts the legal schedules of a recipe that fit the recipe's memory limit, and
+// writes the predictions. Then it measures these schedules.
 #pragma once
 
 #include <string>

@@ -43,9 +43,11 @@ class Prices {
   /// the cluster has no rate for the element type.
   ///
   /// Described clusters: the longest of three times, plus the time of extra_bytes and the launch.
-  ///   - FLOPs (2 rows inputs outputs) at the rate peak x sustained x efficiency (ProductEfficiency, of rows / groups).
-  ///   - The same FLOPs with the greatest efficiency, but only on as many SMs as the result has tiles of 128 x 128, if
-  ///     this is less than all SMs (NVIDIA, "Matrix Multiplication Background User's Guide": tile quantization).
+  ///   - FLOPs (2 x rows x inputs x outputs) at the rate peak x sustained x efficiency (ProductEfficiency, of rows /
+  ///     groups).
+  ///   - The same FLOPs with the greatest efficiency. If the result has fewer tiles of 128 x 128 than there are SMs,
+  ///     only as many SMs as tiles compute (NVIDIA, "Matrix Multiplication Background User's Guide": tile
+  ///     quantization).
   ///   - Bytes of operands and result divided by the memory bandwidth (the roofline: Williams et al., CACM 2009).
   ///
   /// Below the first point of its curve, a group takes the time of that point.
@@ -65,11 +67,12 @@ class Prices {
   /// Returns the seconds of a fused attention kernel; 0 without FLOPs. Throws Error(usage) like product().
   ///
   /// Described clusters: FLOPs at the rate peak x sustained x efficiency(sequence) x d/(d + half_head) x (128 +
-  /// half_head)/128, plus a launch. The efficiency is linear between points and constant beyond them. The product of
-  /// the factors after `sustained` counts as at most 1.
+  /// half_head)/128, plus a launch. d is the head size. The efficiency is linear between points and constant beyond
+  /// them. The product of the factors after `sustained` counts as at most 1.
   ///
-  /// Measured clusters: KernelCurves::attention(). If attention was not measured: half the best rate of the largest
-  /// measured product of this element type, in its forward pass for forward and in its input gradient for backward.
+  /// Measured clusters: KernelCurves::attention(). If attention was not measured, the rate is half the best rate of the
+  /// largest measured product of this element type: the product's forward pass for forward, its input gradient for
+  /// backward.
   double attention(const Attention& attention) const;
 
   /// Returns the seconds of kernels that mainly read and write memory: pointwise kernels, norms, optimizers, gathers by
@@ -81,7 +84,8 @@ class Prices {
   double memory_bound(double bytes, double kernels = 1) const;
 
   /// Returns the seconds of one kernel of a class; 0 without bytes. `dtype` is the dtype of the kernel's first result.
-  /// Uses KernelCurves::kernel() on measured clusters. If it has no result, and on other clusters, uses memory_bound().
+  /// On measured clusters, uses KernelCurves::kernel(). If that function returns none, and on other clusters, uses
+  /// memory_bound().
   double kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   /// Returns the host's seconds for each operation in addition to its kernel; 0 if not measured. On measured clusters,
@@ -92,13 +96,13 @@ class Prices {
   double handoff() const;
 
   /// Returns the seconds of a copy of `bytes`: the measured time if this kind was measured. Otherwise, copy and gather
-  /// take memory_bound(2 bytes), and offload and restore take the host link's latency plus bytes over its bandwidth.
+  /// take memory_bound(2 x bytes), and offload and restore take the host link's latency plus bytes over its bandwidth.
   /// Throws Error(usage) if neither a measurement nor a description prices the copy.
   double copy(CopyKind kind, double bytes) const;
 
-  /// Returns the seconds of a collective in which each rank sends `bytes` to other ranks (for an all-reduce, twice (n -
-  /// 1)/n of the tensor); 0 for one rank or without bytes. Throws Error(usage) if the cluster has no link for the
-  /// group.
+  /// Returns the seconds of a collective in which each rank sends `bytes` to other ranks; 0 for one rank or without
+  /// bytes. In an all-reduce, a rank sends 2 x (n - 1)/n of the tensor. Throws Error(usage) if the cluster has no link
+  /// for the group.
   ///
   /// Described clusters. A domain is the set of ranks that the fast link connects. A group of n ranks has k ranks in
   /// each of D domains. If b ranks of a node use the network at the same time, a rank has min(1, rails / b) of an
@@ -106,11 +110,12 @@ class Prices {
   ///   - all_to_all: bytes are divided in proportion to the numbers of peers inside and outside the domain. The two
   ///     parts overlap, and the longer part counts. Each step has eight peers (NCCL, src/include/device.h:
   ///     NCCL_MAX_DEV_WORK_P2P_PER_BATCH) and costs one latency.
-  ///   - all_gather, reduce_scatter: rings. The time is the longer of two: all bytes over the fast link, or bytes / k
-  ///     over each adapter, because k rings leave a domain by k adapters. Latencies: n - D steps inside and D - 1
-  ///     outside (NCCL, src/graph/tuning.cc). With one rank in each domain: log2 n steps outside (PAT, NCCL 2.23).
+  ///   - all_gather, reduce_scatter: rings. The fast link carries all bytes. Each adapter carries bytes / k, because k
+  ///     rings leave a domain by k adapters. The longer of the two times counts. Latencies: n - D steps inside and
+  ///     D - 1 outside (NCCL, src/graph/tuning.cc). With one rank in each domain: log2(n) steps outside (PAT, NCCL
+  ///     2.23).
   ///   - all_reduce: a reduce_scatter and an all_gather of half the bytes each. Latencies: the sum of the latencies of
-  ///     both, or 2 (k - 1) inside and 2 log2 D outside if this is less (trees, NCCL 2.4).
+  ///     both, or 2 x (k - 1) inside and 2 x log2(D) outside if this is less (trees, NCCL 2.4).
   ///   - send: bytes over the link of the group, and one latency.
   ///
   /// Every collective starts with collective_start. Its efficiency depends on the bytes that a rank sends over the
@@ -130,7 +135,7 @@ class Prices {
   double speed_of_share(double share, base::Dtype dtype) const;
 
   /// Returns the cores that the ranks of a node share if `ranks` of them are in the job; none if the cluster does not
-  /// state them.
+  /// state the cores of a node.
   std::optional<schedule::SharedCores> cores(int64_t ranks) const;
 
   /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate; 0 if

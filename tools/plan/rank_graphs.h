@@ -18,8 +18,10 @@ struct Meeting {
   const comm::ProcessGroup* group;  // a group of the mesh
   std::vector<int> ranks;           // members of `group` as ranks of the world, in the order of the group
 };
-/// Returns the meeting of this rank. Its group is the first of these groups that applies: the ep x etp group, if it
-/// contains the tp groups of its members; the tp group, if it contains the ep x etp groups of its members; the world.
+/// Returns the meeting of this rank. Its group is the first group of this list that applies:
+/// - the ep x etp group, if it contains the tp groups of its members
+/// - the tp group, if it contains the ep x etp groups of its members
+/// - the world
 Meeting meeting_of(const mesh::Mesh& mesh);
 
 /// Returns, for each kind of group that tasks of an MoE layer name, the number of every rank's group. `node_of_rank` is

@@ -23,9 +23,9 @@ inline bool is_message(const device::Issue& issue) { return issue.name == "send"
 inline bool is_lane(int queue) { return queue < device::lane_count; }
 
 /// Numbers the queues of a rank, identically on all ranks: first its lanes, then the queues of communication. On each
-/// network, a class of traffic has one queue for collectives and one for each direction of messages. It has additional
-/// queues for the messages to and from each simulated peer, because messages of different peers can overtake each
-/// other.
+/// network, a class of traffic has one queue for collectives and one for each direction of messages. The class has
+/// additional queues for the messages to and from each simulated peer, because messages of different peers can overtake
+/// each other.
 class Queues {
  public:
   struct Traffic {

@@ -15,9 +15,10 @@ struct RoutedMemory {
   Load p99, worst;  // memory under RoutingLoad::p99 and one_rank; bytes == even if no load can exceed an even share
 };
 
-/// Returns the memory under each routing model. `even` is the memory with evenly loaded experts. The other loads equal
-/// `even` without expert parallelism, if the recipe defines the routing, or if experts choose tokens. Otherwise, each
-/// load that exceeds an even share is estimated. `shared` is as in estimate_memory().
+/// Returns the memory under each routing model. `even` is the memory with evenly loaded experts. The memory under the
+/// other models is also `even` without expert parallelism, if the recipe defines the routing, or if experts choose
+/// tokens. Otherwise, estimates the memory of each model whose load exceeds an even share. `shared` is as in
+/// estimate_memory().
 RoutedMemory routed_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world, double even,
                            const std::shared_ptr<SharedByRuns>& shared = nullptr);
 

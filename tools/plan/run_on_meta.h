@@ -49,9 +49,9 @@ class RunOnMeta {
   /// nothing: no log. issues: all operations. parts: only parts that repeat_layers() repeats, without operations.
   enum class Record : uint8_t { nothing, issues, parts };
 
-  /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node, except for NCCL's
-  /// connections (imagined_cards()). With Record::issues, issues() returns the recorded operations of the steps.
-  /// `shared` holds results of other runs; this run uses them and adds its results. Null: nothing is shared.
+  /// Makes the run. `node_of_rank` is as in ProcessGroup. If `node_of_rank` is empty, all ranks are on one node, except
+  /// for NCCL's connections (imagined_cards()). With Record::issues, issues() returns the recorded operations of the
+  /// steps. `shared` holds results of other runs; this run uses them and adds its results. Null: nothing is shared.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
             const RoutingLoad& load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {},
             std::shared_ptr<SharedByRuns> shared = nullptr);
@@ -63,14 +63,14 @@ class RunOnMeta {
   const device::IssueLog& issues() const { return *run_->issues(); }
   /// Labels each later recorded operation with the span that is open at that time.
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
-  /// Runs a step that records passes. In later steps, these passes are repeated instead of being run for all
-  /// micro-batches except the first (pp::RepeatedPasses). Must be called before the first step, after follow_spans().
-  /// Requires Record::issues and a recipe whose passes can be repeated (can_repeat_passes()). Later steps do not have
-  /// the same memory as steps of the recipe.
+  /// Runs a step that records passes. Later steps run only the passes of their first micro-batch. For the other
+  /// micro-batches, they repeat the recorded passes (pp::RepeatedPasses). Must be called before step(), after
+  /// follow_spans(). Requires Record::issues and a recipe whose passes can be repeated (can_repeat_passes()). Later
+  /// steps do not have the same memory as steps of the recipe.
   void repeat_passes();
   /// Makes later steps record equal layers and repeat them instead of running them (train::RepeatedLayers). Must be
-  /// called before the first step, and before repeat_passes(). Requires Record::issues or Record::parts, and a recipe
-  /// whose layers can be repeated (can_repeat_layers()). With Record::parts, steps have the same memory as steps of the
+  /// called before step() and before repeat_passes(). Requires Record::issues or Record::parts, and a recipe whose
+  /// layers can be repeated (can_repeat_layers()). With Record::parts, steps have the same memory as steps of the
   /// recipe.
   void repeat_layers();
   /// True if the steps so far are invalid, because a layer that cannot be repeated was repeated

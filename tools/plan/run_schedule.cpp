@@ -93,8 +93,8 @@ void RunSchedule::choose() {
   if (!leader()) return;
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
-        "schedule.moe: the choice is based on predictions for a default machine, because schedule.profile is not set "
-        "(`hexad profile` writes a profile)");
+        "schedule.moe: the choice is based on predictions for a default machine, because schedule.profile is not set; "
+        "set it to a file that `hexad profile` wrote");
   if (resumed && choice_->made())
     return run_.log.info("schedule.moe: keeps the earlier choice: {}", ScheduleChoice::to_string(choice_->current()));
   if (resumed)
@@ -186,8 +186,8 @@ void RunSchedule::trace(telemetry::StepMetrics& metrics) {
   const std::string links = fmt::format("{}", fmt::join(trace->assumed_links, "; "));
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
-        cat("schedule.trace: predicted for a default machine, because schedule.profile is not set (`hexad profile` "
-            "writes a profile)",
+        cat("schedule.trace: predicted for a default machine, because schedule.profile is not set; set it to a "
+            "file that `hexad profile` wrote",
             links.empty() ? "" : "; unmeasured links: ", links));
   else if (!links.empty())
     run_.log.warn(cat("schedule.trace: ", run_.recipe.schedule.profile,

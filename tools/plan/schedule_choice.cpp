@@ -216,8 +216,8 @@ std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& befo
 }
 
 // Begins Algorithm 1 for `like`. Also begins it for the fastest predicted sibling of each other strategy of
-// memory_reuse, if every search gets at least two trials. `repeats` is the number of trials of each schedule so far; 0
-// if there were none.
+// memory_reuse, as long as every search gets at least two trials. `repeats` is the number of trials of each schedule so
+// far; 0 if there were none.
 void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   const int64_t trials = turns_ - turn_;
   std::vector<MoeSchedule> starts{like};

@@ -20,16 +20,16 @@ namespace hexad::plan {
 
 class ScheduleChoice {
  public:
-  /// Predicts the allowed schedules of the recipe and sets the fastest one in the model. This constructor and all
+  /// Predicts the allowed schedules of the recipe and sets the fastest schedule in the model. This constructor and all
   /// functions that change the choice are collective. All arguments except `predictor` must outlive the object.
   ScheduleChoice(const train::Recipe& recipe, train::ModelInstance& instance, Predictor predictor,
                  const comm::ProcessGroup& world);
 
-  /// Continues from a saved run. `chosen` is the text of that run's schedule, or empty if it had not chosen one.
-  /// `state` is the result of that run's state(). If the micro-batch size has changed, searches only the number of
-  /// chunks again, starting from the results for the old size. Returns false if the recipe no longer allows the chosen
-  /// schedule, or if no schedule was chosen and the saved trials cannot be continued. The object then makes a new
-  /// choice.
+  /// Continues from a saved run. `chosen` is the text of that run's schedule, or empty if that run had not chosen a
+  /// schedule. `state` is the result of that run's state(). If the micro-batch size has changed, searches only the
+  /// number of chunks again, starting from the results for the old size. Returns false if the recipe no longer allows
+  /// the chosen schedule, or if no schedule was chosen and the saved trials cannot be continued. The object then makes
+  /// a new choice.
   bool resume(const std::string& chosen, const std::string& state);
   /// Returns the results so far, as text for a checkpoint.
   std::string state() const;
@@ -62,12 +62,12 @@ class ScheduleChoice {
     bool switched = false;   // true if rank 0 predicts a gain above 5%, so that its `fastest` was set on all ranks
     bool same_bits = false;  // true if `from` and the new schedule give bitwise identical results
   };
-  /// Predicts all allowed schedules for the load of the experts in this step. Sets the fastest one if it is more than
-  /// 5% faster than the current schedule. `loads` has a row for each MoE layer. The layer with the median imbalance is
-  /// predicted. Predictions are scaled by the errors that trials have shown. Requires that the choice has been made.
-  /// Returns none if there is nothing to compare. The result depends only on the step's load, on the trials and on
-  /// earlier switches, which state() contains. Therefore, a resumed run makes the same decisions. All ranks follow rank
-  /// 0. Collective.
+  /// Predicts all allowed schedules for the load of the experts in this step. Sets the fastest schedule if it is more
+  /// than 5% faster than the current schedule. `loads` has a row for each MoE layer. The layer with the median
+  /// imbalance is predicted. Predictions are scaled by the errors that trials have shown. Requires that the choice has
+  /// been made. Returns none if there is nothing to compare. The result depends only on the step's load, on the trials
+  /// and on earlier switches, which state() contains. Therefore, a resumed run makes the same decisions. All ranks
+  /// follow rank 0. Collective.
   std::optional<Redecision> redecide(int64_t step, const ExpertShares& loads);
 
   /// Returns a text such as "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".

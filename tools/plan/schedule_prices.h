@@ -12,7 +12,7 @@
 namespace hexad::plan {
 
 /// Returns the numbers of chunks to try in `s`, in ascending order. The number of chunks of `s` must be open. With
-/// memory_reuse: auto, the first number is the smallest one that the memory limit permits.
+/// memory_reuse: auto, the first number is the smallest number that the memory limit permits.
 std::vector<int64_t> chunk_numbers(const train::Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
                                    const moe::MoeSchedule& s);
 
@@ -45,8 +45,8 @@ std::vector<ScheduleCandidate> predicted_each(const train::Recipe& recipe, const
 /// Predicts the `allowed` schedules. Up to 200 schedules are all predicted, in their order. If there are more, first
 /// predicts the schedules with the usual value of every late choice (moe::ChoiceFacts::late), such as rows,
 /// esp_exchange, order and gemms. Then predicts the eight fastest of these schedules with all other values of the late
-/// choices. If several schedules have the same graphs and no open number of chunks, returns only one: the recipe's own,
-/// or else the first.
+/// choices. If several schedules have the same graphs and no open number of chunks, returns only one of them: the
+/// recipe's own schedule, or else the first.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed,

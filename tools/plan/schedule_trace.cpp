@@ -159,8 +159,8 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
     trace.kinds[pass.name.substr(pass.name.find(' ') + 1)].add(
         sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
-    // A predicted pass begins when the measured pass begins, or later when the previous prediction of its row ends,
-    // because passes in one row must not overlap.
+    // A predicted pass begins when the measured pass begins. If the previous prediction of its row ends later, the pass
+    // begins at that end, because passes in one row must not overlap.
     const double begin = pass.begin() - zero;
     Rows& rows = begin < usual.measured_end ? other : usual;
     const double delay = std::max(0.0, rows.predicted_end - begin);

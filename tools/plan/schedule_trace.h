@@ -50,12 +50,12 @@ struct ScheduleTrace {
   std::vector<std::string> assumed_links;
   std::vector<std::string> pictures;  // SVG: forward and backward of the first MoE layer of rank 0
 
-  /// Returns "forward: predicted 1.20 ms, measured 1.00 ms (+20.0%), exposed communication 0.30 ms: R 0.10 ms, S 0.25
-  /// ms".
+  /// Returns a text such as "forward: predicted 1.20 ms, measured 1.00 ms (+20.0%), exposed communication 0.30 ms: R
+  /// 0.10 ms, S 0.25 ms".
   static std::string line(const Kind& kind);
 };
 
-/// Gathers the trace on rank 0. Predicts each pass together with the passes of all ranks of Predictor::meeting: the
+/// Gathers the trace on rank 0. Predicts each pass together with the passes of all ranks of Predictor::meeting. The
 /// k-th pass of a name is paired with the k-th pass of the same name on the other ranks. Returns none on ranks other
 /// than 0. Collective.
 std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Recording>& passes,

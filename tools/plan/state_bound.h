@@ -20,8 +20,8 @@ double tensor_memory(const Cluster& cluster, const train::Recipe& recipe);
 double offload_memory(const Cluster& cluster);
 
 /// Lower bounds of the memory of a rank's state: weights, gradients, and the optimizer's main weights and states. The
-/// optimizer's part counts only if it must be in the rank's memory: the recipe does not offload it, and the cluster
-/// rules out offload. If any parameters are frozen (optim.freeze), only weights count.
+/// optimizer's part counts only if it must be in the rank's memory, because the recipe does not offload the optimizer
+/// and the cluster rules out offload. If any parameters are frozen (optim.freeze), only weights count.
 class StateBound {
  public:
   StateBound(const train::Recipe& recipe, const layers::ModelSize& size, const Cluster& cluster);

@@ -29,7 +29,7 @@ struct StepForecast {
   std::vector<Stage> stages;
 
   /// The simulated step and its operations. If a step has many micro-batches, only some of them are simulated, and the
-  /// members above are extrapolated. This is possible because the pipeline's list of actions repeats.
+  /// members above are extrapolated. Extrapolation is possible because the pipeline's list of actions repeats.
   int64_t micro_batches = 0, simulated_micro_batches = 0;
   std::vector<StepRecord> records;
   SimulatedStep simulated;
@@ -73,8 +73,8 @@ Throughput throughput(double step_seconds, const train::Recipe& recipe, const tr
                       const Prices& prices, int64_t ranks);
 
 /// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Assumes that all ranks
-/// of a pipeline stage do the same work at the same time. If loads of experts are given, simulates ranks that are the
-/// busiest ones in every layer (with_stragglers()), because the other ranks wait for them. `shared` is as in
+/// of a pipeline stage do the same work at the same time. If loads of experts are given, simulates the ranks that are
+/// the busiest in every layer (with_stragglers()), because the other ranks wait for them. `shared` is as in
 /// record_for_forecast(). Throws the errors of record_for_forecast() and simulate_recorded().
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even,

@@ -25,8 +25,8 @@ using comm::TrafficClass;
 using device::Category;
 
 // Steps of a run whose memory and traffic are measured. Under ZeRO-3, weights are gathered in the order in which the
-// previous step used them. Therefore, an equal step runs before each step that has another number of micro-batches than
-// the previous one.
+// previous step used them. Therefore, if a measured step has another number of micro-batches than the previous step, an
+// equal step runs before the measured step.
 class MeasuredSteps {
  public:
   MeasuredSteps(RunOnMeta& run, int zero) : run_(run), needs_equal_step_(zero == 3) {}
@@ -180,8 +180,8 @@ FewMicroBatches few_micro_batches(const Recipe& r, const mesh::Layout& layout, i
   return {fewer, fewer + unit + all % unit};
 }
 
-// First runs a step of at most `first` micro-batches, which is not measured. Then runs the measured steps and returns
-// their result.
+// Runs the measured steps and returns their result. Before them, runs a step of at most `first` micro-batches that is
+// not measured.
 StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const mesh::Layout& layout, int rank,
                      const RoutingLoad& load, Wanted wanted) {
   const int64_t all = micro_batches_of(recipe, layout);
@@ -220,8 +220,8 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
     const StepOnMeta step = run_steps(run, 2, recipe, layout, rank, load, wanted);
     if (!run.failed()) return step;
   }
-  // The first step creates buffers. If all passes are equal, one micro-batch creates them. Under ZeRO-3, the first step
-  // also records the order in which the same number of micro-batches uses the weights.
+  // The first step creates buffers. If all passes are equal, one micro-batch creates all buffers. Under ZeRO-3, the
+  // first step also records the order in which the same number of micro-batches uses the weights.
   const int64_t first = recipe.parallel.zero == 3        ? few_micro_batches(recipe, layout, rank, load).few
                         : has_equal_passes(recipe, load) ? 1
                                                          : repeated_unit(recipe);

@@ -25,11 +25,12 @@ struct StepOnMeta {
 };
 
 /// Runs two steps of rank `rank` and returns the memory and the traffic of the second step. The first step creates
-/// buffers and records the order in which weights are used. It has one micro-batch if all passes are equal
-/// (has_equal_passes()), or two if layers are repeated. Each sequence has two documents.
+/// buffers. Under ZeRO-3, the first step has as many micro-batches as the second step, because it also records the
+/// order in which weights are used. Otherwise, it has few micro-batches: two if layers are repeated, or one if all
+/// passes are equal (has_equal_passes()). Each sequence has two documents.
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
-///   the pipeline has the same number of micro-batches in flight with few as with all. The memory of the other
-///   micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()), two more
+///   the pipeline has as many micro-batches in flight in a step with few micro-batches as in the whole step. The memory
+///   of the other micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()), two more
 ///   micro-batches are run than are in flight on the rank. Traffic is extrapolated from this step and a step with fewer
 ///   micro-batches.
 /// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
@@ -45,9 +46,10 @@ StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& ex
 
 /// True if step_on_meta() runs micro-batches of the recipe's size. Otherwise, it extrapolates from two smaller sizes.
 bool runs_whole_micro_batches(const train::Recipe& recipe);
-/// Returns a number of micro-batches for which each rank of the layout has the memory that step_on_meta() returns,
-/// apart from the memory of tokens. Returns none under gpipe, where each rank is extrapolated from other numbers. Ranks
-/// of 1F1B and ZB-H1 with equal passes may run fewer micro-batches, with the same memory.
+/// Returns a number of micro-batches with which a step has the memory that step_on_meta() returns, on every rank of the
+/// layout and apart from the memory of tokens. Under 1F1B and ZB-H1 with equal passes, step_on_meta() may run fewer
+/// micro-batches on some ranks, because these ranks reach the same memory with fewer. Returns none under gpipe, because
+/// step_on_meta() then extrapolates the memory, and the numbers of micro-batches that it runs may differ between ranks.
 std::optional<int64_t> micro_batches_in_memory(const train::Recipe& recipe, const mesh::Layout& layout,
                                                const RoutingLoad& load);
 
@@ -57,9 +59,12 @@ device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train:
                                        const mesh::Layout& layout, int rank);
 
 /// Returns, for each pipeline stage, the ranks that may need the most memory. If data are split unevenly over tp or
-/// etp, the last of the sharing ranks has the most. Apart from that, the ranks of a stage have equal memory. In two
-/// cases, any ep coordinate may have the most loaded experts: if loads of experts are given, or if the recipe defines
-/// the routing and no other load is requested. In these cases, returns one rank for each ep coordinate.
+/// etp, the last rank that shares the data needs the most memory. Apart from that, the ranks of a stage have equal
+/// memory.
+///
+/// Returns one rank for each ep coordinate in two cases, because any ep coordinate may have the most loaded experts:
+/// - The loads of experts are given.
+/// - The recipe defines the routing, and no other load is requested.
 std::vector<std::vector<int>> distinct_ranks(const train::Recipe& recipe, const mesh::Layout& layout, RoutingLoad load);
 
 }  // namespace hexad::plan

@@ -19,7 +19,7 @@ using schedule::Lane;
 constexpr double recomputed_scores = 1.25;
 
 // Returns the share of the FLOPs that remain if the padding of values is not computed. Forward has one product with
-// keys and one with values, backward three and two.
+// keys and one with values. Backward has three products with keys and two with values.
 double share_without_padding(const device::AttentionWork& w) {
   const double keys = w.backward ? 0.6 : 0.5;
   return keys + (1 - keys) * static_cast<double>(w.value_size) / static_cast<double>(w.head_size);

@@ -52,7 +52,7 @@ class RecordPrices {
 
   /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the
   /// host's time for an operation. The time of an operation on a lane other than compute includes the handoff to that
-  /// lane. Throws Error(usage) naming the rate if the cluster lacks it.
+  /// lane. Throws Error(usage) that names the missing rate if the cluster lacks a rate.
   double seconds(const device::Issue& issue) const;
   /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.
   double sent_over_network(const device::Issue& issue) const;
@@ -63,7 +63,7 @@ class RecordPrices {
 
   const StepPrices& prices_;
   const StepRecord& record_;
-  std::vector<std::optional<GroupPlace>> places_;  // of groups that communicate as a whole
+  std::vector<std::optional<GroupPlace>> places_;  // for each group: its place if it communicates as a whole
 };
 
 }  // namespace hexad::plan

@@ -12,16 +12,16 @@
 namespace hexad::plan {
 namespace {
 
-// True if steps are recorded after an equal step. Under ZeRO-3, the order in which weights are used depends on the
-// number of micro-batches. Under ZeRO-1 and 2, a step hides the gathers of the previous step, and begin_with_gathers()
-// finds them by their distance from the step's end. If the host runs ahead, this distance depends on the number of
-// micro-batches, because each step ends with copies of the next step's micro-batches.
+// True if an equal step must run before each recorded step. Under ZeRO-3, the order in which weights are used depends
+// on the number of micro-batches. Under ZeRO-1 and 2, a step hides the gathers of the previous step, and
+// begin_with_gathers() finds them by their distance from the step's end. If the host runs ahead, this distance depends
+// on the number of micro-batches, because each step ends with copies of the next step's micro-batches.
 bool needs_equal_step_before(const train::Recipe& r) {
   return r.parallel.zero == 3 || (r.parallel.zero > 0 && r.device != device::DeviceKind::cpu);
 }
 
 // True if repeating passes reduces the number of micro-batches that run. With repeated passes, only the micro-batches
-// of the recording step and the first one of each later step run.
+// of the recording step and the first micro-batch of each later step run.
 bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
   const bool twice = needs_equal_step_before(r);
   int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
@@ -61,8 +61,8 @@ size_t StepRecord::first_in(std::string_view span) const {
 
 namespace {
 
-// True if the operation may gather weights after their update (ZeRO-1 and 2). An optimizer may have gathers of its own,
-// which end before the update does.
+// True if the operation may gather updated weights (ZeRO-1 and 2). An optimizer may also gather other tensors, but
+// these gathers end before the update ends.
 bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
   return issue.communicates() && issue.name == "all_gather" && record.is_in(issue, "optimizer");
 }

@@ -43,9 +43,12 @@ struct StepRecord {
 class RunOnMeta;
 struct SharedByRuns;
 
-/// True if the passes of all micro-batches of a step, except the first and the last, are known to issue the same
-/// operations and to need the same memory. False for ZeRO-2 and ZeRO-3, for overlapping micro-batches, for routing that
-/// the recipe defines and `load` does not replace, and for feed-forward layers and routers that a program adds.
+/// True if the passes of all micro-batches of a step, except the first and the last, certainly issue the same
+/// operations and need the same memory. False in these cases:
+/// - ZeRO-2 and ZeRO-3
+/// - overlapping micro-batches
+/// - routing that the recipe defines, unless `load` replaces it
+/// - feed-forward layers and routers that a program adds
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// True if passes can be recorded once and repeated (RunOnMeta::repeat_passes()). Under ZeRO-0 and ZeRO-1, this
@@ -62,8 +65,9 @@ bool can_repeat_layers(const train::Recipe& recipe, const RoutingLoad& load);
 /// Runs a step and records it. Under ZeRO-1 and 2, gathers of updated weights are still in flight when the next step
 /// begins. If the run's previous step ended with the same operations, the record therefore begins with the gathers of
 /// that step, and leaves out the gathers at its own end. On a host that does not run ahead, all steps end with the same
-/// operations. On other hosts, only steps with the same number of micro-batches do. In a first step, the gathers are at
-/// the end. Spans are recorded if the run follows them (RunOnMeta::follow_spans).
+/// operations. On a host that runs ahead, only steps with the same number of micro-batches end with the same
+/// operations. In the record of a first step, the gathers are at the end. Spans are recorded if the run follows them
+/// (RunOnMeta::follow_spans).
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 
 /// Returns the number of micro-batches after which the list of a pipeline's actions repeats.
@@ -76,11 +80,13 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 ///
 /// If repeating is faster and can_repeat_passes() is true, a first step of two or three micro-batches records the
 /// passes of its last micro-batch. All later steps repeat these passes. Equal layers are repeated if
-/// can_repeat_layers() is true: a first step records them. If this shows that they cannot be repeated, all steps begin
-/// again without repeated layers. In every case, the records equal the records of steps without repetitions.
-/// `node_of_rank` has the node of each rank; if it is empty, all ranks are on one node. `shared` holds results of other
-/// runs; this run uses them and adds its results. Null: nothing is shared. Takes the time and memory of steps on the
-/// meta device: a millisecond for each layer and micro-batch that is not repeated.
+/// can_repeat_layers() is true: a first step records these layers. If the recording shows that layers cannot be
+/// repeated, all steps begin again without repeated layers. In every case, the records equal the records of steps
+/// without repetitions.
+///
+/// `node_of_rank` has the node of each rank. If `node_of_rank` is empty, all ranks are on one node. `shared` holds
+/// results of other runs; this run uses them and adds its own results. If `shared` is null, runs share no results. The
+/// steps run on the meta device and take a millisecond for each layer and micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {},

@@ -46,8 +46,10 @@ double speed_of_queue(int queue, uint64_t others, const Queues& queues, const St
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
 
-// Returns the cores that a rank needs for `jobs`: one for each thread while kernels run, and one while the copy lane
-// runs; SharedCores::waiting while no lane runs.
+// Returns the cores that a rank needs for `jobs`:
+// - one for each thread while kernels run
+// - additionally, one while the copy lane runs
+// - SharedCores::waiting while no lane runs
 schedule::CoreNeeds needs_of(std::span<const Job> jobs, const schedule::SharedCores& cores) {
   constexpr uint64_t copies = uint64_t{1} << static_cast<int>(device::Lane::copy);
   constexpr uint64_t kernels = ((uint64_t{1} << device::lane_count) - 1) & ~copies;
@@ -140,7 +142,9 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
         if (std::ranges::find(times.stuck, r.job_of(i)) != times.stuck.end() && count++ < named)
           where += base::cat(where.empty() ? "" : ", ", "rank ", r.record().rank, " at ", r.record().issues[i].family,
                              ".", r.record().issues[i].name, " in ", r.record().where(r.record().issues[i]));
-    base::fail_invariant(base::cat("[plan] ranks of the simulated step wait for each other forever: ", where));
+    base::fail_invariant(base::cat("[plan] ranks of the simulated step wait for each other forever: ", where,
+                                   count > named ? base::cat(" and ", count - named, " more") : "",
+                                   "; expected a step that ends"));
   }
 
   SimulatedStep step;

@@ -21,15 +21,15 @@ using PriceOfIssue = std::function<double(const StepRecord&, const device::Issue
 /// Slowdown of queues that run at the same time.
 struct StepContention {
   /// Relative speed of kernels while other work is in flight: communication inside nodes, communication between nodes,
-  /// or a copy on the copy lane. Above 0, at most 1.
+  /// or a copy on the copy lane. Each speed is above 0 and at most 1.
   double compute_beside_intra = 1, compute_beside_inter = 1, compute_beside_copy = 1;
   /// Relative speed of communication while kernels run.
   double intra_beside_compute = 1, inter_beside_compute = 1;
   /// Priority of each class of traffic. On its network, a class yields to classes with smaller values. Classes with the
   /// same value share the network evenly.
   std::array<int, comm::traffic_class_count> priority{};
-  /// Cores that the ranks of a node share; none: ranks do not slow each other's kernels and copies. Ranks of the node
-  /// that are not simulated are assumed to need as many cores as the simulated ranks need on average.
+  /// Cores that the ranks of a node share. Without a value, ranks do not slow each other's kernels and copies. Ranks of
+  /// the node that are not simulated are assumed to need as many cores as the simulated ranks need on average.
   std::optional<schedule::SharedCores> cores{};
 };
 
@@ -59,8 +59,8 @@ struct SimulatedStep {
 ///   `records`, its collective does not wait. The other members are assumed to do the same at the same time.
 /// - A message begins when its sender issues it. A receive ends with its message, if the sender is in `records`.
 /// - If the sender is not in `records`, the receive ends with the message that the receiver sends in the mirrored
-///   direction, because peers are assumed to do the same. The receive takes no time if the receiver sends no such
-///   message, or sends it only after the receive.
+///   direction, because the sender is assumed to behave like the receiver. The receive takes no time if the receiver
+///   sends no such message, or sends it only after the receive.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
 

@@ -101,8 +101,8 @@ void add_innermost(std::vector<const TraceEvent*> row, std::vector<Span>& spans)
   close_until(std::numeric_limits<double>::infinity());
 }
 
-// Parses a row name such as "dp (inter) at once". Returns the class of traffic, and true if it crosses nodes; none for
-// other rows.
+// Parses a row name such as "dp (inter) at once". Returns the class of traffic, and true if the traffic crosses nodes.
+// Returns none for rows without traffic.
 std::optional<std::pair<std::string_view, bool>> traffic_of(std::string_view lane) {
   for (const bool crosses : {false, true})
     if (const size_t at = lane.find(crosses ? " (inter)" : " (intra)"); at != lane.npos)

@@ -1,5 +1,5 @@
-// Predicted and measured timelines of a whole step on one rank, for telemetry::timeline_svg(). The lane compute has the
-// parts of the model in which the rank computes. The lanes intra and inter have communication, named by its class and
+// Predicted and measured timelines of a whole step on one rank, for telemetry::timeline_svg(). The lane compute shows
+// the parts of the model that the rank computes. The lanes intra and inter show communication, named by class and
 // operation. Very short neighbouring spans are merged, because a picture cannot show them.
 #pragma once
 

@@ -59,7 +59,8 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
   const std::vector<std::string> header = take_line(text, complete);
   const size_t point = column_of(header, "point", path), seconds = column_of(header, "step_seconds", path);
   if (text.empty() && complete)
-    fail(ExitCode::usage, path, ":1: there is no line after the names of the columns; the file is incomplete");
+    fail(ExitCode::usage, path,
+         ":1: there is no line after the names of the columns, expected at least one; the file is incomplete");
   StepSecondsByPoint out;
   for (int64_t line = 2; !text.empty() || !complete; ++line) {
     if (!complete)

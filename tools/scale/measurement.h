@@ -28,14 +28,14 @@ struct PointMeasurement {
   double p10 = 0, p90 = 0;      // quantiles over all steps
   double tokens_per_second = 0;
   double work = 0;               // FLOPs of the model in a step, without recomputation
-  double peak_memory_bytes = 0;  // of the rank that needs the most
+  double peak_memory_bytes = 0;  // peak of the rank that needs the most
   double loss = 0;               // in the last step of the first run; NaN: the step has none
   StepParts parts{};             // means over all steps, scaled so that they add up to step_seconds
 };
 
 /// Divides a step into parts. Like the waiting times of the metrics, the parts are means over ranks. The imbalance is
-/// the difference between the longest and the mean own work of a rank. It is limited to the time for which ranks
-/// waited.
+/// the difference between the longest and the mean own work of a rank. The imbalance is limited to the time
+/// for which ranks waited.
 StepParts parts_of(const telemetry::StepMetrics& step);
 
 /// Summarizes the steps after the first `warmup_steps` of the runs of a point. Requires at least one run, each with

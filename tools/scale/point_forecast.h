@@ -31,15 +31,15 @@ class Clusters {
 
   /// Returns the cluster of the point; nullptr if the point has no cluster file, or if the file could not be read.
   const plan::Cluster* of(const Point& point) const;
-  /// Sets Point::most_ranks and Point::ranks_per_node of each point. Takes the experiment's numbers or, if a number is
-  /// 0, the number of the point's cluster.
+  /// Sets Point::most_ranks and Point::ranks_per_node of each point to the experiment's numbers. If a number of the
+  /// experiment is 0, uses the number of the point's cluster.
   void set_ranks(const ExperimentConfig& config, std::vector<Point>& points) const;
 
  private:
   std::map<std::string, plan::Cluster> clusters_;
 };
 
-/// Predicts a point. A point whose step cannot be predicted has only `trouble`, and its memory if that is known. The
+/// Predicts a point. A point whose step cannot be predicted has only `trouble` and, if known, the memory. The
 /// memory estimate needs no cluster file, so `cluster` may be nullptr.
 PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* cluster,
                              const train::Extensions& extensions);
@@ -55,10 +55,14 @@ int64_t nodes_of(const Point& point);
 /// end of a run.
 std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
                                            const Point& point);
-/// Returns the time limit, in whole minutes, of a job that executes one run. The limit is the key minutes, plus 30 s
-/// for the end of a run that takes too long, a minute for the start, and the two minutes before the limit in which
-/// Slurm may already send its signal. A run that takes too long therefore fails before Slurm's signal. The signal would
-/// preempt and requeue the run again and again.
+/// Returns the time limit, in whole minutes, of a job that executes one run. The limit is the sum of:
+/// - the key minutes
+/// - 30 s for the end of a run that takes too long
+/// - a minute for the start
+/// - the two minutes before the limit, in which Slurm may already send its signal
+///
+/// A run that takes too long therefore fails before Slurm's signal. The signal would preempt and requeue the run again
+/// and again.
 int64_t most_minutes_of_run(const ExperimentConfig& config);
 /// Returns the limit, in node-hours, of a job that executes one run of the point.
 double most_node_hours_of_run(const ExperimentConfig& config, const Point& point);

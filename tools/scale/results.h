@@ -11,8 +11,8 @@
 
 namespace hexad::scale {
 
-/// Seconds by which a step takes longer than in the ideal case, by reason. The ideal time is based on the point with
-/// the fewest ranks. Its step time is divided by the growth of the ranks and multiplied by the growth of the work.
+/// Seconds by which a step takes longer than in the ideal case, by reason. The ideal time is the step time of the
+/// point with the fewest ranks, divided by the growth of the ranks and multiplied by the growth of the work.
 /// `ideal` and the losses add up to the step. A loss is negative if the point is better than the ideal in this respect.
 struct Losses {
   double ideal = 0;
@@ -31,7 +31,7 @@ struct ResultRow {
   int64_t beside = 0;        // largest number of other runs that executed at the same time as a run of this point
   int64_t shared_cores = 0;  // number of cores that the ranks of a run shared; 0: each had its own, or unknown
   int64_t failed = 0;        // number of failed runs
-  std::string reason{};      // of the last failed run
+  std::string reason{};      // reason of the last failure
   std::optional<PointMeasurement> measured{};  // none: no run is finished
   // Relative to the row with the same values and the fewest ranks; none if that row or this row is not measured.
   std::optional<double> speedup{}, efficiency{};

@@ -110,9 +110,9 @@ std::string lack_of_memory(const ExperimentConfig& config, const std::vector<Loa
              " together, but this machine has ", base::human_bytes(static_cast<double>(memory_bytes)), " available");
 }
 
-// Returns the words of the default launcher. Open MPI would otherwise bind each rank to one core if there are at most
-// two ranks, so the threads of a rank would share this core. It would also bind the first ranks of simultaneous runs to
-// the same cores. Ranks of Hydra are not bound.
+// Returns the words of the default launcher, without binding to cores. If there are at most two ranks, Open MPI
+// by default binds each rank to one core, so the threads of a rank would share this core. Open MPI also binds the first
+// ranks of simultaneous runs to the same cores. MPICH's launcher (Hydra) does not bind ranks.
 std::vector<std::string> unbound_launcher(int64_t ranks) {
   std::vector<std::string> words = words_of(train::launcher(ranks));
   if (!train::in_slurm_allocation() && comm::mpi_library().family == comm::MpiFamily::open_mpi)

@@ -54,7 +54,7 @@ std::string slurm_script(const SlurmArray& array, const Experiment& experiment, 
   if (array.threads > 0) resources += fmt::format("#SBATCH --cpus-per-task={}\n", array.threads);
   if (array.gpus_per_node > 0) resources += fmt::format("#SBATCH --gpus-per-node={}\n", array.gpus_per_node);
   // The signal lets a run end with exit code 75 before the time limit, so that the job is requeued. A run saves
-  // nothing, so a short time suffices. Slurm sends the signal up to a minute earlier.
+  // nothing, so a short time suffices. Slurm may send the signal up to a minute too early.
   return fmt::format(
       "#!/bin/bash\n"
       "# Repeat {} of the points of {} that need {}. Submit this script with sbatch.\n"

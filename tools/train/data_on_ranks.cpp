@@ -27,7 +27,7 @@ std::string rank_has(const comm::ProcessGroup& world) { return cat("rank ", worl
 
 // Compares the datasets of this rank, and its number of held-out sequences, with rank 0. Collective.
 Failure difference(const data::TrainingData& data, const comm::ProcessGroup& world) {
-  constexpr size_t digest_length = 32;  // of Digest::to_string()
+  constexpr size_t digest_length = 32;  // length of the text of Digest::to_string()
   constexpr std::string_view remedy = "; copy the same files to all nodes";
   const int64_t heldout = data.heldout ? data.heldout->size() : 0;
   std::string mine;

@@ -17,18 +17,18 @@ class ExpertDuel {
   /// set.
   static bool wanted(const Recipe& recipe);
 
-  /// Takes the decision `saved` of a checkpoint (Progress::fused), if it is for this device. Otherwise runs `prove` on
-  /// every rank. If `prove` is empty, or returns a reason on any rank, the plain kernels win. Construct the object
-  /// before this rank opens its device, because the other process needs free GPU memory. Construct it before NCCL
-  /// connects ranks, because a hang of the other process must not block a GPU for which other ranks wait. Requires
-  /// wanted(). Collective.
+  /// Uses the decision `saved` of a checkpoint (Progress::fused) if this decision is for this device. Otherwise runs
+  /// `prove` on every rank; each call starts a process. If `prove` is empty, or returns a reason on any rank, the plain
+  /// kernels win. Construct the object before this rank opens its device, because the process of `prove` needs free GPU
+  /// memory. Construct the object before NCCL connects ranks, because a hang of this process must not block a GPU for
+  /// which other ranks wait. Requires wanted(). Collective.
   ExpertDuel(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory,
              const ProveFused& prove, const std::string& saved);
   ExpertDuel(const ExpertDuel&) = delete;
   ExpertDuel& operator=(const ExpertDuel&) = delete;
 
-  /// Makes the model's MoE layers compute as this object decides. This object must outlive the passes of these layers.
-  /// If the decision is already taken, stores it in the progress.
+  /// Lets this object choose the kernels of the model's MoE layers. This object must outlive the passes of these
+  /// layers. If the decision is already taken, stores the decision in the progress.
   void enter(TrainingState& state);
   /// Decides after the first step, stores the decision in the progress, and logs it. Call it after each step. The
   /// candidate wins if it was right on all ranks, and at least 1% faster than the plain kernels, each on its slowest

@@ -14,9 +14,9 @@ namespace hexad::train {
 struct FusedShape {
   device::DeviceKind device;
   int place;                             // index of the rank on its node; chooses one of the node's GPUs
-  base::Dtype dtype;                     // of rows and weights
+  base::Dtype dtype;                     // type of rows and weights
   int64_t rows, hidden, width, experts;  // rows R, features D, columns F of an expert, experts E
-  int64_t threads = 1;                   // of kernels on a CPU
+  int64_t threads = 1;                   // threads of kernels on a CPU
 };
 
 /// Returns the shape for a rank of the recipe. `rows` is the mean number of rows that a rank computes in a micro-batch,
@@ -28,7 +28,7 @@ FusedShape fused_shape(const Recipe& recipe, int place);
 kernels::DuelScore try_fused(const FusedShape& shape);
 
 /// Runs try_fused() in another process, which gets SIGTERM after `limit_seconds`. Returns the reason why the candidate
-/// must not be used; empty if it was right. Must not throw.
+/// must not be used, or an empty text if the candidate computed correct results. Must not throw.
 using ProveFused = std::function<std::string(const FusedShape& shape, double limit_seconds)>;
 
 }  // namespace hexad::train

@@ -43,8 +43,8 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
                                     const TrainingDirectory& directory, TrainingState& state);
 
 /// Writes recipe.yaml, and opens metrics.jsonl, tensorboard/ and the progress line. Only rank 0 calls it. Throws
-/// Error(usage) and changes nothing if another job has started in the directory since. Each later write to
-/// metrics.jsonl and tensorboard/ checks this again.
+/// Error(usage) and changes nothing if a newer job has started in the directory. Each later write to metrics.jsonl
+/// and tensorboard/ repeats this check.
 telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory);
 
 }  // namespace hexad::train

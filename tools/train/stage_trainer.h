@@ -38,7 +38,7 @@ struct SharedRun {
 
 class StageTrainer {
  public:
-  /// Opens the data and the model of the stage that trains the step after `checkpoint`; without a checkpoint, of the
+  /// Opens the data and the model of the stage that trains the step after `checkpoint` or, without a checkpoint, of the
   /// first stage. Loads the weights. Throws Error if a path of the recipe cannot be used, so such errors occur before
   /// the stage's first step. Collective.
   StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> checkpoint);

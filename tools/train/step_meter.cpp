@@ -58,7 +58,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   if (reported_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * reported_peak_)
     warn_(fmt::format(
         "the measured peak of the ranks is {}, but was {} before: the MFU shown up to step {} was {:.2f} times too "
-        "high; train.peak_flops sets the peak of a rank",
+        "high; to fix the peak of a rank, set train.peak_flops",
         human_quantity(m.peak_flops_per_second, "FLOP/s"), human_quantity(reported_peak_, "FLOP/s"), m.step - 1,
         m.peak_flops_per_second / reported_peak_));
   reported_peak_ = m.peak_flops_per_second;
@@ -112,8 +112,9 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
   m.shadowed_experts = passes > 0 ? static_cast<double>(shadowed) / static_cast<double>(passes) : 0;
 }
 
-// True if the metrics of `step` contain the experts' loads: every train.router_every steps (0: never). Also includes
-// the first step that this meter measures and the last step of the run, so that every report can show loads.
+// True if the metrics of `step` contain the experts' loads. False for all steps if train.router_every is 0. Otherwise,
+// true every train.router_every steps, in the first step that this meter measures, and in the last step of the run, so
+// that every report can show loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);

@@ -19,8 +19,8 @@ class Trainer {
   Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser = {},
           ProveFused prove_fused = {});
 
-  /// Trains to the last step, stage by stage. A stage begins by loading the checkpoint with which the previous stage
-  /// ended, so its layout may differ. Returns and throws like StageTrainer::run().
+  /// Trains to the last step, stage by stage. A stage loads the checkpoint that the previous stage saved at its end,
+  /// so the two stages may have different layouts. Returns and throws like StageTrainer::run().
   ExitCode run();
 
   /// Sets the estimated seconds of a save. The run then warns if mpirun leaves less time between SIGTERM and SIGKILL

@@ -75,8 +75,8 @@ class Cover {
         states_(features_.count() * features_.count(), State::none),
         together_(states_.size(), Together::unknown) {}
 
-  /// Collects the legal meshes and the pairs to cover. Also tests for every pair of values that are not plain whether
-  /// they are legal together, on the first mesh that allows both values.
+  /// Collects the legal meshes and the pairs to cover. Also tests every pair of values that are not plain: determines
+  /// whether the two values are legal together, on the first mesh that allows both values.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));

@@ -30,8 +30,8 @@ Overrides for_rounding(const OwnSubject& own) {
   Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
   // Drops by position instead of by score. The runs get the choices of experts from the oracle.
   if (has_experts(own.recipe) && !own.recipe.model.moe.experts_choose()) out.emplace_back("model.moe.drop=position");
-  // Muon makes all singular values of an update equal, so rounding would decide the directions of the smallest ones.
-  // AdamW replaces it.
+  // Muon makes all singular values of an update equal, so rounding would decide the directions of the smallest
+  // singular values. AdamW replaces Muon.
   if (own.recipe.optim.name == "muon")
     out.insert(out.end(),
                {"optim.name=adamw", "optim.muon_momentum=0.95", "optim.muon_iterations=5", "optim.muon_except=[]"});

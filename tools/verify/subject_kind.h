@@ -1,5 +1,5 @@
-// Variations of the recipe that are verified in addition to the recipe itself. Each one has a feature that layouts may
-// compute wrongly and that the recipe may lack. Each kind of subject has its own oracle.
+// Variations of the recipe that are verified in addition to the recipe itself. Each variation has a feature that
+// layouts may compute wrongly and that the recipe may lack. Each kind of subject has its own oracle.
 #pragma once
 
 #include <span>
@@ -40,11 +40,15 @@ struct SubjectKind {
 /// Returns all kinds of subject:
 /// - own: the recipe
 /// - tied: tied embeddings
-/// - forms: less common forms, where the recipe permits them: norms of queries and keys over all heads (in each head,
-///   if norms are zero-centred), biases, sinks and a gate of attention, windows, rotary positions on a part of each
-///   head, scaled rotary frequencies, a limit of SwiGLU; with experts, also shared experts with a gate, biases of
-///   experts and router, a dense MLP besides the experts, a selection bias, a floor of normalised routing weights, and
-///   groups of experts ranked by their best score (by their two best, if the recipe ranks them by the best one)
+/// - forms: less common forms, where the recipe permits them:
+///   - norms of queries and keys over all heads (in each head, if norms are zero-centred)
+///   - biases, sinks and a gate of attention; windows
+///   - rotary positions on a part of each head; scaled rotary frequencies
+///   - a limit of SwiGLU
+///   - with experts: shared experts with a gate, biases of experts and router, a dense MLP besides the experts, a
+///     selection bias, and a floor of normalised routing weights
+///   - with experts: groups of experts, ranked by their best score (if the recipe ranks groups by the best score, by
+///     their two best scores)
 /// - latent: latent attention, with sizes that ranks cannot divide evenly
 /// - sparse_mixer: the router of Phi-3.5-MoE
 /// - expert_choice: an encoder whose experts choose tokens
@@ -75,8 +79,8 @@ std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject&
 
 /// Writes a file for model.moe.trace, with lines for two global batches. The tokens of each half of a batch visit only
 /// one block of experts: a quarter of the experts, or top_k experts if these are more.
-/// - First batch: the halves visit different blocks, which overlap only if 2 top_k exceeds the number of experts. Ranks
-///   of an ep group that sees only one half may get no rows, while replicas of their experts get rows.
+/// - First batch: the halves visit different blocks, which overlap only if 2 * top_k exceeds the number of experts.
+///   Ranks of an ep group that sees only one half may get no rows, while replicas of their experts get rows.
 /// - Second batch: both halves visit the first block.
 ///
 /// In the second batch, each ep group has a rank without rows if a rank has at most experts - top_k experts and at most

@@ -251,8 +251,8 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
       if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));
     }
   }
-  // Sorts in the order of computation, because the first mismatch may cause the later ones. Routers are sorted from the
-  // first layer to the last. Gradients, and values computed from gradients, are sorted from the last layer to the
+  // Sorts in the order of computation, because the first mismatch may cause later mismatches. Routers are sorted from
+  // the first layer to the last. Gradients, and values computed from gradients, are sorted from the last layer to the
   // first.
   std::stable_sort(out.mismatches.begin(), out.mismatches.end(), [](const Finding& a, const Finding& b) {
     const auto size = [](const Finding& f) { return f.what.starts_with("router") ? 0 : -f.relative; };

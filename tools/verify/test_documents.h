@@ -24,8 +24,8 @@ class FixedSource final : public data::Source {
 
 /// Returns random sequences cut into documents of 1 to `context` tokens. Tokens attend only to their own document. The
 /// last token of a document has no target. Every fifth sequence, from the second on, has no targets at all. If
-/// vocab >= 2 context, sequences 2i and 2i + 1 together contain no id twice. Equal tokens would have equal scores, and
-/// rounding would decide which of them a full expert drops.
+/// vocab >= 2 * context, sequences 2 * i and 2 * i + 1 together contain no id twice. Equal tokens would have equal
+/// scores, and rounding would decide which of them a full expert drops.
 FixedSource documents(int64_t sequences, int64_t context, int64_t vocab, uint64_t seed = 5);
 /// Returns documents() of the recipe's context and vocabulary, enough for three global batches.
 FixedSource documents_of(const Recipe& recipe);

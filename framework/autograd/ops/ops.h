@@ -25,8 +25,8 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr
 
 // --- norms (rms_norm.cpp, layer_norm.cpp)
 
-/// Returns the RMS norm of x over the last dimension. The gain is `base` + the weights of `gain`, rounded to their
-/// dtype.
+/// Returns the RMS norm of x over the last dimension. The gains are `base` + the weights of `gain`, rounded to the
+/// dtype of the weights.
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps, double base = 0);
 struct SumAndNorm {
   Value sum, normed;
@@ -107,8 +107,8 @@ Value reshape(Tape& tape, const Value& x, const Shape& shape);
 Value embedding(Tape& tape, Parameter& table, const Tensor& ids);
 
 struct CrossEntropyOptions {
-  /// Gradient of the returned loss, which backward must receive. For the mean over tokens, this is 1 / (number of valid
-  /// tokens of all ranks). It is needed before backward, because the forward pass computes the gradients of x, w and
+  /// Gradient that backward must receive for the returned loss. For the mean over tokens, the gradient is 1 / (number
+  /// of valid tokens of all ranks). The forward pass needs this value, because it computes the gradients of x, w and
   /// bias.
   double gradient_scale = 1;
   /// Maximum number of tokens whose logits are in memory at a time; if empty, the device's preferred number.
@@ -120,7 +120,8 @@ struct CrossEntropyOptions {
 /// Shapes: x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product
 /// with w and the softmax for one chunk of tokens at a time and, if the tape records, all gradients. This is the method
 /// of Liger Kernel (Hsu et al. 2024). If `row_losses` is not null, it receives the losses [T]. If the host can read the
-/// gradient that backward receives, backward throws std::logic_error unless it is `options.gradient_scale`.
+/// gradient that backward receives, backward throws std::logic_error unless this gradient equals
+/// `options.gradient_scale`.
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
@@ -150,15 +151,15 @@ struct LossUse {
   Tensor total{};
 };
 /// Returns the load-balancing loss (Shazeer 2017; Fedus 2021, eq. 4), the mean over S scopes, as a scalar [1] in the
-/// accumulator dtype. `use` scales it. The loss of one scope is E sum_e f_e P_e. f_e is the fraction of assignments
-/// that go to expert e, a constant from `fractions`. P_e is the mean score of expert e over the valid tokens of the
-/// scope. The scores of each token are first normalised so that they sum to one.
+/// accumulator dtype. `use` scales it. The loss of one scope is E * sum_e(f_e * P_e). f_e is the fraction of
+/// assignments that go to expert e, a constant from `fractions`. P_e is the mean score of expert e over the valid
+/// tokens of the scope. The scores of each token are first normalised so that they sum to one.
 ///
 /// segment[T] (i32) is the scope of each token; -1: the token is not valid. If `segment` is undefined, all tokens are
 /// in scope 0. fractions[S, E] is in the accumulator dtype. tokens_in_scope[S] is the number of valid tokens of all
-/// ranks in each scope. It is required if several ranks hold tokens of the same scope. The loss is then the sum of the
-/// ranks' results. If tokens_in_scope is empty, the host counts this rank's valid tokens; `segment`, if defined, must
-/// then be in host memory.
+/// ranks in each scope. It is required if several ranks hold tokens of the same scope. In this case, the loss is the
+/// sum of the ranks' results. If tokens_in_scope is empty, the host counts this rank's valid tokens; `segment`, if
+/// defined, must then be in host memory.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {}, const LossUse& use = {});
 /// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), a scalar [1] in the accumulator

@@ -42,7 +42,7 @@ struct Coefficients {
   Tensor of_scopes{};
 };
 
-// Returns E / (S n) for each of S scopes, where n is the scope's number of tokens; 0 if n is 0. The division by S n
+// Returns E / (S * n) for each of S scopes, where n is the scope's number of tokens; 0 if n is 0. The division by S * n
 // converts sums over tokens to means over tokens and scopes.
 Coefficients coefficients(const std::vector<int64_t>& tokens_in_scope, int64_t experts, Device device) {
   const auto scopes = static_cast<int64_t>(tokens_in_scope.size());

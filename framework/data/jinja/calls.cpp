@@ -176,7 +176,9 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
     } else if (name == "separators") {
       const List* both = value.list();
       if (!is_none && (both == nullptr || both->items.size() != 2))
-        site.refuse("'separators' of 'tojson' is ", kind_of(value), ", expected none or a list of two texts");
+        site.refuse("'separators' of 'tojson' is ",
+                    both == nullptr ? kind_of(value) : cat("a list of ", both->items.size()),
+                    ", expected none or a list of two texts");
       if (is_none) continue;
       style.item_separator = separator_of(both->items[0], site);
       style.key_separator = separator_of(both->items[1], site);
@@ -264,7 +266,8 @@ Value call_function(std::string_view name, const Arguments& arguments, const Sit
 }
 
 void require_no_cycle(const Value& value, const Site& site) {
-  if (value.object() != nullptr && value.mapping() == nullptr) site.refuse("a namespace cannot hold ", kind_of(value));
+  if (value.object() != nullptr && value.mapping() == nullptr)
+    site.refuse("a namespace cannot hold ", kind_of(value), ", expected a text, a number, a list or a message");
 }
 
 Value call_method(const Value& object, std::string_view name, const Arguments& arguments, const Site& site) {

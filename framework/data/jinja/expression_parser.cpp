@@ -141,7 +141,9 @@ class ExpressionParser {
     }
     if (cursor_.skip_symbol("(")) return parenthesized(token.line);
     if (cursor_.skip_symbol("[")) return make(Kind::list, token.line, items("]"));
-    if (cursor_.is_symbol("{")) refuse_at(cursor_.path(), token.line, "dictionaries {...} are not supported");
+    if (cursor_.is_symbol("{"))
+      refuse_at(cursor_.path(), token.line,
+                "dictionaries {...} are not supported, expected a list [...] or a namespace(...)");
     const std::string name = cursor_.take_name("an expression");
     if (name == "true" || name == "True") return literal(token.line, boolean(true));
     if (name == "false" || name == "False") return literal(token.line, boolean(false));
@@ -190,7 +192,7 @@ class ExpressionParser {
     if (cursor_.is_symbol("]")) cursor_.refuse_token("a key or an index");
     while (!cursor_.skip_symbol("]")) {
       if (cursor_.skip_symbol(":")) {
-        if (++colons > 2) refuse_at(cursor_.path(), line, "a slice has more than two ':'");
+        if (++colons > 2) refuse_at(cursor_.path(), line, "a slice has more than two ':', expected [BEGIN:END:STEP]");
         continue;
       }
       bounds[colons] = expression();

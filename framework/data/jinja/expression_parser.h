@@ -6,8 +6,8 @@
 
 namespace hexad::data::jinja {
 
-/// Parses an expression at the cursor and moves past it. Throws Error(data) with path and line if a part of it is not
-/// supported.
+/// Parses an expression at the cursor and moves the cursor past the expression. Throws Error(data) with path and line
+/// if a part of the expression is not supported.
 Expression parse_expression(TokenCursor& cursor);
 /// Like parse_expression(), but without `a if b else c`.
 Expression parse_condition(TokenCursor& cursor);

@@ -185,7 +185,7 @@ class Lexer {
         text += source_[at++];
       }
     }
-    if (at >= source_.size()) refuse_at(path_, line, "a text in ", quote, " is not closed");
+    if (at >= source_.size()) refuse_at(path_, line, "a text in ", quote, " is not closed, expected ", quote);
     move_to(at + 1);
     tokens_.push_back({TokenKind::text_literal, std::move(text), line});
   }

@@ -35,8 +35,8 @@ struct Site {
   [[noreturn]] void refuse(const Parts&... parts) const {
     refuse_at(path, line, parts...);
   }
-  /// Counts `steps` more steps. Callers count about one for each statement, expression, list element, and 256 bytes of
-  /// text. Throws Error(data) if a rendering takes more than most_steps.
+  /// Counts `steps` more steps. Callers count about one step for each statement, expression and list element, and for
+  /// each 256 bytes of text. Throws Error(data) if a rendering takes more than most_steps.
   void spend(int64_t steps) const {
     steps_left -= steps;
     if (steps_left < 0)

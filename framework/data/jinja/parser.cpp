@@ -64,7 +64,8 @@ class Parser {
     if (cursor_.skip_word("macro")) return macro(line);
     if (cursor_.skip_word("generation")) return generation(line);
     if (name.text.starts_with("end") || name.text == "else" || name.text == "elif")
-      refuse_at(cursor_.path(), line, "{% ", config::shown(name.text), " %} closes no open tag");
+      refuse_at(cursor_.path(), line, "{% ", config::shown(name.text),
+                " %} closes no open tag, expected its opening tag before it");
     refuse_at(cursor_.path(), line, "the tag {% ", config::shown(name.text),
               " %} is not supported; supported tags: if, elif, else, for, set, macro, generation");
   }
@@ -93,7 +94,8 @@ class Parser {
     if (!cursor_.skip_word("in")) cursor_.refuse_token("in");
     statement.expressions.push_back(parse_condition(cursor_));
     if (cursor_.skip_word("if")) statement.expressions.push_back(parse_expression(cursor_));
-    if (cursor_.is_word("recursive")) refuse_at(cursor_.path(), line, "recursive loops are not supported");
+    if (cursor_.is_word("recursive"))
+      refuse_at(cursor_.path(), line, "recursive loops are not supported, expected {% for NAME in VALUE %}");
     end_tag();
     statement.bodies.push_back(body(inner, line, "for"));
     cursor_.take();  // the {% of the next tag
@@ -106,8 +108,9 @@ class Parser {
     statement.targets.push_back(cursor_.take_name("a variable"));
     if (cursor_.skip_symbol(".")) statement.targets.push_back(cursor_.take_name("a member of the namespace"));
     if (!cursor_.skip_symbol("="))
-      refuse_at(cursor_.path(), line, "{% set %} of blocks and of several variables is not supported, expected {% set ",
-                config::shown(statement.targets.front()), " = ... %}");
+      refuse_at(cursor_.path(), line,
+                "{% set %} of blocks and of several variables is not supported, expected '=' after {% set ",
+                config::shown(statement.targets.front()));
     statement.expressions.push_back(parse_expression(cursor_));
     end_tag();
     return statement;

@@ -104,7 +104,9 @@ class Renderer {
     if (targets.size() == 1) return scopes_.set(targets.front(), item);
     const List* parts = item.list();
     if (parts == nullptr || parts->items.size() != targets.size())
-      here.refuse("an item of the loop is ", kind_of(item), ", expected a list of ", targets.size());
+      here.refuse("an item of the loop is ",
+                  parts == nullptr ? kind_of(item) : base::cat("a list of ", parts->items.size()),
+                  ", expected a list of ", targets.size(), ", one for each variable");
     for (size_t i = 0; i < targets.size(); ++i) scopes_.set(targets[i], parts->items[i]);
   }
   void repeat(const Statement& statement, const Site& here) {

@@ -93,7 +93,8 @@ std::vector<AddedToken> read_added(const JsonField& json, Vocabulary& vocabulary
 std::unique_ptr<Tokenizer> make_hugging_face(TokenizerRequest request) {
   const Json file = Json::parse(request.source.bytes, nullptr, /*allow_exceptions=*/false);
   const JsonField json(request.path, file);
-  if (!file.is_object()) json.fail(" is not a JSON object");
+  if (!file.is_object())
+    json.fail(" is ", file.is_discarded() ? "not JSON" : base::json_kind(file), ", expected a JSON object");
   PipelineParts parts;
   if (const auto field = json.find("normalizer")) parts.normalizers = read_normalizers(*field);
   if (const auto field = json.find("pre_tokenizer")) parts.pre_tokenizers = read_pre_tokenizers(*field);

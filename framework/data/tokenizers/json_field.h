@@ -69,8 +69,7 @@ class JsonField {
   void require_depth(int depth) const {
     constexpr int most_nested = 8;
     if (depth > most_nested)
-      base::fail(base::ExitCode::data, place(), " is nested more than ", most_nested,
-                 " levels deep, which is not supported");
+      base::fail(base::ExitCode::data, place(), " is nested more than ", most_nested, " levels deep, the maximum");
   }
 
   const std::string& text() const {

@@ -13,8 +13,8 @@ namespace hexad::data {
 
 class PieceCache {
  public:
-  /// Appends the ids of `piece` to `ids`. If the cache does not contain the piece, calls `encode`, which must append
-  /// its ids, and may call append() of this cache for other pieces.
+  /// Appends the ids of `piece` to `ids`. If the cache does not contain the piece, calls `encode`. `encode` must append
+  /// the piece's ids, and may call append() of this cache for other pieces.
   template <class Encode>
   void append(std::string_view piece, std::vector<int32_t>& ids, Encode&& encode) {
     if (piece.size() > longest) return encode();

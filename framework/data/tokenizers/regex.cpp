@@ -83,7 +83,7 @@ Regex::Regex(std::string_view pattern, std::string where, RegexDialect dialect)
   const std::string& place = compiled_->where;
   if (pattern.size() > longest_pattern)
     fail(ExitCode::data, place, ": the pattern has ", pattern.size(), " bytes, expected at most ", longest_pattern);
-  if (valid_utf8(pattern) != pattern) fail(ExitCode::data, place, ": the pattern is not UTF-8");
+  if (valid_utf8(pattern) != pattern) fail(ExitCode::data, place, ": the pattern is not UTF-8, expected UTF-8 text");
   const std::string translated = pcre_pattern(pattern, place, dialect);
   compiled_->pattern = pattern;
   int error = 0;

@@ -14,7 +14,7 @@ namespace hexad::data {
 /// A compiled expression. Thread-safe.
 class Regex {
  public:
-  /// Compiles `pattern`, written in `dialect`. `where` names its file and key in messages.
+  /// Compiles `pattern`, written in `dialect`. `where` names the pattern's file and key in messages.
   /// Throws Error(data) if the pattern is invalid, too long, or uses a construct that has a different meaning in PCRE2.
   Regex(std::string_view pattern, std::string where, RegexDialect dialect);
   ~Regex();

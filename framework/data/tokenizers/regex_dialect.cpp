@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view white_space =
     R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}\p{Zl}\p{Zp})";
-// Alphabetic characters (letters, letter numbers, letters in circles and squares), marks, decimal digits, connecting
-// punctuation.
+// Word characters: alphabetic characters (letters, letter numbers, letters in circles and squares), marks, decimal
+// digits, connecting punctuation.
 constexpr std::string_view word_class =
     R"(\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
 constexpr std::string_view joiners = R"(\x{200C}\x{200D})";  // word characters in Rust
@@ -42,8 +42,9 @@ class Translation {
   }
 
  private:
-  [[noreturn]] void refuse(std::string_view what) const {
-    base::fail(base::ExitCode::data, where_, ": the pattern \"", pattern_, "\" has ", what, ", which is not supported");
+  [[noreturn]] void refuse(std::string_view what, std::string_view expected = "a pattern without it") const {
+    base::fail(base::ExitCode::data, where_, ": the pattern \"", pattern_, "\" has ", what,
+               ", which is not supported; expected ", expected);
   }
   // Translates the escape of pattern_[i]. Returns the index of its last character.
   size_t escape(size_t i) {
@@ -60,7 +61,7 @@ class Translation {
     } else if ((c == 'S' || c == 'W') && !in_class_) {
       out_.append("[^").append(c == 'S' ? white_space : word_).append("]");
     } else if (c == 'S' || c == 'W') {
-      refuse("\\S or \\W in a class");
+      refuse(base::cat("\\", c, " in a class"), base::cat("\\", c, " outside of classes"));
     } else if ((c == 'b' || c == 'B') && !in_class_) {
       word_boundary(c == 'b');
     } else if (c == 'v') {
@@ -139,7 +140,9 @@ class Translation {
   size_t count(size_t i) {
     size_t end = pattern_.find_first_not_of("0123456789,", i + 1);
     const bool counts = end != pattern_.npos && pattern_[end] == '}' && end > i + 1;
-    if (counts && pattern_[i + 1] == ',') refuse("a count without a minimum");
+    if (counts && pattern_[i + 1] == ',')
+      refuse(base::cat("the count ", pattern_.substr(i, end + 1 - i), " without a minimum"),
+             base::cat("{0", pattern_.substr(i + 1, end - i)));
     if (!counts) {
       item_ = out_.size();
       out_ += '{';
@@ -184,13 +187,15 @@ class Translation {
       return;
     }
     first_ = false;
-    if (c == '[' && next != ':') refuse("a class in a class");
+    if (c == '[' && next != ':') refuse(base::cat("a class in a class at byte ", i));
     if (c == '[') return posix_class(i);
-    if (c == next && (c == '&' || c == '~' || c == '-')) refuse("a set operation in a class");
+    if (c == next && (c == '&' || c == '~' || c == '-')) refuse(base::cat("the set operation ", c, c, " in a class"));
   }
   // Refuses a class such as [:alpha:], because its end would be read as the end of the enclosing class.
   void posix_class(size_t i) const {
-    if (pattern_.find(":]", i) != pattern_.npos) refuse("a named class such as [:alpha:]");
+    const size_t end = pattern_.find(":]", i);
+    if (end != pattern_.npos)
+      refuse(base::cat("the named class ", pattern_.substr(i, end + 2 - i)), "characters and ranges, such as a-zA-Z");
   }
 
   std::string_view pattern_, where_;

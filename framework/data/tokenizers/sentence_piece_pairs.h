@@ -12,17 +12,18 @@
 
 namespace hexad::data {
 
-/// The pairs of neighbouring characters inside the tokens of a model. BPE only merges characters into tokens, so no
-/// token of a text contains two neighbours that are not such a pair.
+/// The pairs of neighbouring characters inside the tokens of a model. BPE only merges characters into tokens. Therefore
+/// any two neighbours in a token of a text are such a pair.
 class CharacterPairs {
  public:
-  /// Reads the pairs from the contents of a SentencePiece file for which words_are_independent(). Returns nullopt if
-  /// parts are not known to be independent. This is the case if the model has no byte_fallback, because several unknown
-  /// characters then become one token. It is also the case if a token contains `separator` or is not UTF-8.
+  /// Reads the pairs from the contents of a SentencePiece file for which words_are_independent() is true. Returns
+  /// nullopt if parts may depend on each other:
+  /// - The model has no byte_fallback. Several unknown characters then become one token.
+  /// - A token contains `separator` or is not UTF-8.
   static std::optional<CharacterPairs> of_model(std::string_view model);
 
-  /// Character that is written between the space that the library inserts and a part. No token contains it, so the part
-  /// is encoded as if nothing preceded it.
+  /// Character that is written before a part, because the library inserts a space before each text. No token contains
+  /// this character, so the part is encoded as if nothing preceded it.
   static constexpr std::string_view separator = "\x01";
 
   /// Calls f(part, is_first) for consecutive parts of `word`, which together are the word.
@@ -51,8 +52,8 @@ class CharacterPairs {
   /// UTF-8.
   bool may_be_joined(std::string_view first, std::string_view second) const;
 
-  // A pair sets the element at its hash. Another pair with the same hash then counts as a pair, too, which costs time
-  // but does not change the ids.
+  // Each pair sets the element at its hash. Two other characters with the same hash then count as a pair, too. This
+  // costs time but does not change the ids.
   static constexpr int slot_bits = 20;
   static constexpr size_t slots = size_t{1} << slot_bits;
   static size_t slot_of(std::string_view first, std::string_view second);

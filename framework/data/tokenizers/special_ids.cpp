@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "framework/base/json_kind.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/file.h"
 #include "framework/data/tokenizers/json_field.h"
@@ -29,7 +30,9 @@ struct Config {
       : path((std::filesystem::path(tokenizer).parent_path() / name).string()) {
     if (file_problem(path) == "no such file") return;
     json = Json::parse(read_file(path, largest_config), nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) fail(ExitCode::data, path, ": is not a JSON object");
+    if (!json.is_object())
+      fail(ExitCode::data, path, ": is ", json.is_discarded() ? "not JSON" : base::json_kind(json),
+           ", expected a JSON object");
   }
   // Returns the id of the token that `key` names. The value of `key` is the token's text, or an object that has the
   // text as "content".
@@ -39,7 +42,7 @@ struct Config {
     if (!field) return std::nullopt;
     const std::string& name = field->json().is_object() ? (*field)["content"].text() : field->text();
     const auto id = id_of(name);
-    if (!id) field->fail(" is '", name, "', which the tokenizer does not have");
+    if (!id) field->fail(" is '", name, "', which the tokenizer does not have, expected one of its tokens");
     return id;
   }
 };

@@ -24,10 +24,10 @@ using IdByName = std::function<std::optional<int32_t>(std::string_view)>;
 /// - the token that the user has named;
 /// - eos_token of tokenizer_config.json next to the file;
 /// - eos_token_id of generation_config.json next to the file;
-/// - the hint;
+/// - `hints.end`;
 /// - a token with a usual name such as <|endoftext|>.
 /// If tokenizer_config.json contains add_bos_token, the beginning of a document is bos_token (true) or nothing (false).
-/// Otherwise it is the hint.
+/// Otherwise, the beginning of a document is `hints.beginning`.
 /// Throws Error(usage) if the token that the user has named does not exist. Throws Error(data) if no token ends
 /// documents, if an id is not below `vocab_size`, or if a configuration file is damaged or names a token that does not
 /// exist.

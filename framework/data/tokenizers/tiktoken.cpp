@@ -65,7 +65,8 @@ void add_special(const TiktokenPattern& pattern, int64_t shift, PipelineParts& p
       const auto id = static_cast<size_t>(range.first_id + i + shift);
       if (parts.names.size() <= id) parts.names.resize(id + 1), parts.bytes.resize(id + 1);
       if (!parts.bytes[id].empty())
-        fail(ExitCode::data, path, ": damaged tokenizer: rank ", id, " is the id of the special token ", name);
+        fail(ExitCode::data, path, ": damaged tokenizer: rank ", id, " is the id of the special token ", name,
+             ", expected distinct ids");
       parts.names[id] = name;
       parts.added.push_back({.id = static_cast<int32_t>(id),
                              .text = name,

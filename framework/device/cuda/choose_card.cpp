@@ -26,7 +26,7 @@ int count_devices() {
   request_connections();
   int driver = 0, runtime = 0;
   check(cudaDriverGetVersion(&driver), "querying the driver's version");
-  if (driver == 0) refuse_card("no NVIDIA driver is loaded (there is no libcuda.so.1)");
+  if (driver == 0) refuse_card("libcuda.so.1, the library of the NVIDIA driver, was not found");
   check(cudaRuntimeGetVersion(&runtime), "querying CUDA's version");
   int devices = 0;
   const cudaError_t result = cudaGetDeviceCount(&devices);

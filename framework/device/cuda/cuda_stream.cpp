@@ -13,7 +13,7 @@ void Card::reserve(int multiprocessors) {
   const int all = this->multiprocessors(), most = all - 2;
   if (multiprocessors < 0 || multiprocessors > most)
     base::fail(base::ExitCode::usage, "distributed.reserve_multiprocessors (", multiprocessors, ") must be from 0 to ",
-               most, ", because the ", properties_.name, " has ", all, " multiprocessors and products need two");
+               most, ", because the ", properties_.name, " has ", all, " multiprocessors, and GEMMs need at least two");
   reserved_ = multiprocessors == 0 ? 0 : all - (all - multiprocessors) / 2 * 2;
 }
 

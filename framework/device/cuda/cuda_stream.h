@@ -27,9 +27,9 @@ class Card {
   size_t shared_memory() const { return properties_.sharedMemPerBlockOptin; }
   /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }
-  /// Reserves at least `multiprocessors`; 0 reserves none. If some are reserved, an even number remains for matrix
-  /// products, which use multiprocessors in pairs. Throws Error(usage) if `multiprocessors` is negative, or if fewer
-  /// than two multiprocessors would remain.
+  /// Reserves at least `multiprocessors` multiprocessors for communication; 0 reserves none. If any are reserved, the
+  /// number left for matrix products is even, because products use multiprocessors in pairs. Throws Error(usage) if
+  /// `multiprocessors` is negative, or if fewer than two multiprocessors would remain.
   void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.

@@ -17,8 +17,8 @@ namespace hexad::device::cuda {
 /// not exhaust the card. Not thread-safe.
 class Segment {
  public:
-  /// `addresses`, the size of the range, and `page` are in bytes. `addresses` is a multiple of `page`, and `page` is a
-  /// multiple of the driver's page size.
+  /// `addresses` is the size of the address range and a multiple of `page`. `page` is a multiple of the driver's page
+  /// size. Both are in bytes.
   Segment(const Driver& driver, int64_t addresses, int64_t page);
   /// Waits for the last users of the freed memory, and returns all pages and addresses to the driver. All blocks must
   /// have been freed before.

@@ -6,8 +6,7 @@
 
 namespace hexad::device::emulated {
 
-/// Allocates blocks from a heap. Several allocators may share the heap: one for device memory and one for offloaded
-/// data.
+/// Allocates blocks from a heap. The allocators of device memory and of offload memory may share a heap.
 class EmulatedAllocator final : public Allocator {
  public:
   /// `limit` is the maximum of MemoryStats::total in bytes; 0 means no limit.

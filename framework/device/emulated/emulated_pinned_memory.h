@@ -9,8 +9,8 @@
 
 namespace hexad::device::emulated {
 
-/// Allocates pinned buffers. A copy in flight keeps its buffers alive through holder_of(). Must be owned by a
-/// shared_ptr, because the buffers share its ownership. Thread-safe.
+/// Allocates pinned buffers. A copy in flight keeps its buffers alive through holder_of(). A shared_ptr must own the
+/// PinnedMemory, because each buffer shares this ownership. Thread-safe.
 class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
   /// `limit` is the maximum total size of the buffers in bytes; 0 means no limit.

@@ -22,8 +22,8 @@ class Heap;
 /// for later marks throw its error.
 class Queue {
  public:
-  /// Starts the thread of the queue. About a quarter of the launched operations start after a random delay below 300
-  /// microseconds if a seed is given.
+  /// Starts the thread of the queue. If `jitter_seed` is set, about a quarter of the launched operations start after a
+  /// random delay below 300 microseconds.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
   /// Runs the remaining work before it returns. Must not be called on the queue's own thread.
   ~Queue();
@@ -37,8 +37,8 @@ class Queue {
   void launch(std::function<void()> work);
   /// Returns a mark at the current end of the queue.
   std::shared_ptr<const DeviceMark> record();
-  /// Makes this queue wait for an event's mark in another queue. Blocks the caller for the host's part of the event, if
-  /// it has one.
+  /// Makes this queue wait for an event's mark in another queue. Blocks the caller until the host's part of the event,
+  /// if any, is done.
   void wait(const Event& event);
 
  private:

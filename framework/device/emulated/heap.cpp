@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t alignment = 512;  // bytes, as on a card
 
-// Returns `bytes` rounded up to a multiple of 1/8 of the largest power of two below `bytes`, or of `alignment` if that
-// is larger.
+// Returns `bytes` rounded up to a multiple of a step. The step is 1/8 of the largest power of two below `bytes`, but at
+// least `alignment`.
 int64_t rounded(int64_t bytes) {
   if (bytes <= alignment) return alignment;
   const int64_t eighth = (int64_t{1} << (std::bit_width(static_cast<uint64_t>(bytes - 1)) - 1)) >> 3;

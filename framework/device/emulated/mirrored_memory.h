@@ -6,10 +6,10 @@
 
 namespace hexad::device::emulated {
 
-/// A range of addresses whose pages are allocated at first use. The host gets addresses in a mapping without access
-/// rights. An access by the host therefore crashes, like an access to a card's address. The device adds a constant
-/// offset to reach the second mapping. (A single mapping with changing access rights would not work, because all ranks
-/// that are threads of the process share these rights.)
+/// A range of memory that is mapped twice. Its pages are allocated at first use. The host gets addresses in the first
+/// mapping, which has no access rights. An access by the host therefore crashes, like an access to a card's address.
+/// The device adds a constant offset to reach the second mapping. A single mapping with changing access rights would
+/// not work, because all ranks that are threads of the process share these rights.
 class MirroredMemory {
  public:
   /// Maps a range of `bytes` bytes. Throws Error(resource) if the system cannot provide a range of this size.

@@ -11,7 +11,7 @@ namespace hexad::device {
 namespace {
 
 // Sorts `waits` and removes redundant operations: duplicates and, for each lane, all non-communication operations
-// except the last. They are redundant because the non-communication operations of a lane end in order.
+// except the last. The last operation suffices, because the non-communication operations of a lane end in order.
 void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues) {
   std::ranges::sort(waits, std::greater{});
   waits.erase(std::ranges::unique(waits).begin(), waits.end());
@@ -27,7 +27,9 @@ void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue
 void IssueMark::wait() const { log_.wait_on_host(*this); }
 
 double IssueMark::passed_at() const {
-  base::fail_invariant("[meta device] passed_at() was called, but a mark has no time, because nothing runs");
+  base::fail_invariant(
+      "[meta device] passed_at() was called, but a mark has no time, because nothing runs; expected "
+      "no call");
 }
 
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
@@ -44,8 +46,8 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   keep_last_of_each_lane(from.waits, issues_);
   Issue issue{family, name, queue(lane), std::move(work), innermost(), from.waits};
   if (has_thread(lane)) {
-    // The issuing thread appends this operation after its earlier operations and waits. The operation therefore also
-    // waits for them.
+    // The issuing thread appends this operation once its own earlier operations and waits have ended. This operation
+    // must therefore also follow them.
     const Queue& issuer = lanes_[base::ordinal(Lane::compute)];
     issue.after.insert(issue.after.end(), issuer.waits.begin(), issuer.waits.end());
     issue.after.insert(issue.after.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(issuer.host_waits),
@@ -88,8 +90,8 @@ std::shared_ptr<const IssueMark> IssueLog::mark(int32_t issue) {
   return new_mark({issue});
 }
 
-// While a part is recorded, makes a mark even if no operation precedes it, so that the part contains the waits for the
-// mark. In a repetition of the part, operations may precede the mark.
+// While a part is recorded, returns a mark even if no operation precedes the mark. The part must contain the waits for
+// the mark, because operations may precede the mark in a repetition of the part.
 std::shared_ptr<const IssueMark> IssueLog::mark_of(Lane lane) {
   if (part_) record_mark(lane);
   std::vector<int32_t> issues = before_mark(lane);

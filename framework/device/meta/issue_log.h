@@ -43,9 +43,9 @@ struct ProductWork {
   }
 };
 
-/// Attention over `keys` positions of each sequence, with heads of `head_size` elements, of which the first
-/// `value_size` can differ from zero in values. `flops` is the number of floating-point operations in all products of
-/// the call, including products with zeros. `heads` is the number of heads of all sequences together.
+/// Attention over `keys` positions of each sequence. A head has `head_size` elements. In the values, only the first
+/// `value_size` elements of a head can differ from zero. `flops` is the number of floating-point operations in all
+/// products of the call, including products with zeros. `heads` is the number of heads of all sequences together.
 struct AttentionWork {
   base::Dtype dtype;
   bool backward;
@@ -64,8 +64,10 @@ struct MemoryWork {
   bool operator==(const MemoryWork&) const = default;
 };
 
-/// Copy of `bytes` bytes. `device`: within device memory (on a CPU, host memory). `to_host`, `from_host`: between a
-/// device and its host. `offload`, `restore`: to offload memory and back.
+/// Copy of `bytes` bytes. The kinds are:
+/// - `device`: within device memory (on a CPU, within host memory)
+/// - `to_host`, `from_host`: between a device and its host
+/// - `offload`, `restore`: to offload memory and back
 struct CopyWork {
   enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
   int64_t bytes;
@@ -132,8 +134,8 @@ class IssueMark final : public DeviceMark {
   const std::vector<int32_t> issues_;
 };
 
-/// Beginning of the names of a part's spans, such as "layers.3", and its replacement in a repetition. Names that do
-/// not begin with `from` and a dot or a space are kept.
+/// Renaming of a part's spans in a repetition. In names that begin with `from` (such as "layers.3") and a dot or a
+/// space, `to` replaces `from`. Other names are kept.
 struct RenamedSpans {
   std::string from{}, to{};
 };
@@ -141,9 +143,10 @@ struct RenamedSpans {
 /// Log of the operations that a rank issues. Not thread-safe.
 class IssueLog {
  public:
-  /// Place where kernels run. computes: kernels run on the issuing thread, as on a CPU. The thread is blocked until
-  /// they end. computes_beside_lanes: only the kernels of Lane::compute run on the issuing thread; each other lane has
-  /// a separate thread. launches: kernels run in queues of a device.
+  /// Place where kernels run:
+  /// - computes: on the issuing thread, as on a CPU. The thread is blocked until they end.
+  /// - computes_beside_lanes: on the issuing thread for Lane::compute, and on a separate thread for each other lane.
+  /// - launches: in queues of a device.
   enum class Host : uint8_t { computes, computes_beside_lanes, launches };
 
   explicit IssueLog(Host host) : host_(host) {}
@@ -186,11 +189,11 @@ class IssueLog {
   std::shared_ptr<const IssueMark> mark_of_nothing() { return new_mark({}); }
   /// Function that makes call `number` of the program again and returns the event of this call.
   using CallProgram = std::function<Event(size_t number)>;
-  /// Makes the calls of `part` again, with new operations, spans and marks. If another part is being recorded, the new
-  /// calls are recorded in it. If `part` waited for a mark of another part, waits for the corresponding mark of that
-  /// part's repetition in `earlier`. Makes the program's calls (InnerCall) through `program`, which may be empty if
-  /// `part` has none. Changes of the memory in use are counted again. Requires that IssuePart::repeatable_after() is
-  /// true.
+  /// Makes the calls of `part` again, with new operations, spans and marks. If another part is being recorded, that
+  /// part records the new calls. If `part` waited for a mark of another part, waits for the corresponding mark of that
+  /// part's repetition in `earlier`. Makes calls of the program (InnerCall) through `program`, which may be empty if
+  /// `part` has no such calls. Counts changes of the memory in use again. Requires that IssuePart::repeatable_after()
+  /// is true.
   RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {},
                       const RenamedSpans& renamed = {});
 

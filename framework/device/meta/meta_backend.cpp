@@ -41,8 +41,8 @@ class MetaBackend final : public Backend {
     return std::make_unique<MetaStream>(lane, run_->issues(), run_->lanes_have_threads() && lane != Lane::compute);
   }
 
-  // If any byte of the source is unknown, a copy to the host writes zeros, and a copy to the device makes all its bytes
-  // unknown. A null source is host memory with unknown bytes.
+  // If any byte of the source is unknown, a copy to the host writes zeros, and a copy to the device makes all bytes of
+  // the destination unknown. A null source is host memory with unknown bytes.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     if (IssueLog* log = run_->issues()) {

@@ -28,9 +28,9 @@ class MetaRun {
   /// Function that writes the experts of `ids.size() / top_k` tokens, token after token.
   using Choose = std::function<void(std::span<int32_t> ids, const Choice& choice)>;
 
-  /// `stands_for` is the kind of device to imitate. Queries about properties of the device, such as asynchronous
-  /// launches, return the properties of that kind. `routing` becomes `choose`. Runs on the same thread may share
-  /// `results`.
+  /// Makes a run that imitates a device of kind `stands_for`. Queries about properties of the device, such as
+  /// asynchronous launches, return the properties of this kind. `routing` initialises the member `choose`. Runs on the
+  /// same thread may share `results`.
   explicit MetaRun(DeviceKind stands_for, Choose routing = {},
                    std::shared_ptr<KnownResults> results = std::make_shared<KnownResults>())
       : choose(std::move(routing)), stands_for_(stands_for), results_(std::move(results)) {}

@@ -65,8 +65,8 @@ double multiply_adds(const AttentionProblem& p, int64_t sequences) {
          (p.window > 0 ? std::min(seen, 2.0 * static_cast<double>(p.window)) : seen);
 }
 
-/// Runs the work of each sequence and key head, split into pieces of at most `piece` queries. Each thread takes the
-/// next task when it has finished its current task.
+/// Runs one task for each sequence, key head and piece of at most `piece` queries. A thread that has finished a task
+/// takes the next task.
 template <class Run>
 void for_each_task(const AttentionProblem& p, int64_t sequences, int64_t piece, int64_t scratch_bytes, const Run& run) {
   std::vector<AttentionTask> tasks;

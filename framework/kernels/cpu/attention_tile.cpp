@@ -17,8 +17,8 @@ static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/// Number of elements of a head that are computed, this number rounded up to whole panels, and number of parts of at
-/// most 256 elements. The products of the parts are added.
+/// Sizes of a head: the number of elements that are computed, this number rounded up to whole panels, and the number of
+/// parts of at most 256 elements. The products of the parts are added.
 struct HeadSize {
   int64_t elements, padded, parts;
 };

@@ -2,9 +2,9 @@
 // are in the accumulator type A.
 //
 // Within a chunk, G_t is the sum of the log decays of its tokens up to t, E_ts = exp(G_t - G_s), and S is the state
-// before the chunk. The vectors d_t that tokens write satisfy (1 + diag(strength) B) d = diag(strength) e, with
-// B_ts = (k_t k_s) E_ts for s < t and e_t = v_t - exp(G_t) k_t S. The output is exp(G_t) q_t S + sum of P_ts d_s over
-// s <= t, with P_ts = (q_t k_s) E_ts.
+// before the chunk. The vectors d_t that tokens write satisfy (1 + diag(strength) B) d = diag(strength) e, with B_ts =
+// <k_t, k_s> * E_ts for s < t and e_t = v_t - exp(G_t) * k_t S. The output is exp(G_t) * q_t S + sum of P_ts * d_s over
+// s <= t, with P_ts = <q_t, k_s> * E_ts.
 #pragma once
 
 #include <algorithm>

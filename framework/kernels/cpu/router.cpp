@@ -159,11 +159,11 @@ void weigh(Stream& stream, const Tensor& weights, const Tensor& ids, const Tenso
 // Computes the gradient of the logits in two steps. dx[E] holds ds between the steps.
 //
 // Step 1: ds = dscores. For the chosen experts, adds the gradient through the weights:
-// - if the rule does not normalise weights: scale dw
-// - if the sum of the chosen scores is below the floor: scale dw / floor
-// - otherwise: scale (dw - <dw, s> / sum) / sum
+// - if the rule does not normalise weights: scale * dw
+// - if the sum of the chosen scores is below the floor: scale * dw / floor
+// - otherwise: scale * (dw - <dw, s> / sum) / sum
 //
-// Step 2: dx = s (ds - <s, ds>) for softmax, and dx = s (1 - s) ds for sigmoid.
+// Step 2: dx = s * (ds - <s, ds>) for softmax, and dx = s * (1 - s) * ds for sigmoid.
 template <class A>
 void backward_token(A* dx, const A* dw, const A* dscores, const A* s, const int32_t* ids, int64_t experts,
                     const RouterRule& rule) {

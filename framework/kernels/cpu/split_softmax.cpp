@@ -49,8 +49,8 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
         for (int64_t t = begin; t < end; ++t) {
           A* row = x + t * columns.count;
           out[Split::at_target * rows + t] = columns.hold(target[t]) ? row[target[t] - columns.first] : A(0);
-          // m is finite even if every logit is -inf, so that such logits become 0 and not NaN. The maximum ignores NaN,
-          // but the sum becomes NaN.
+          // m is finite even if every logit is -inf, so that the exponentials of such logits become 0 and not NaN. The
+          // maximum ignores NaN, but the sum becomes NaN.
           const A m =
               fold(row, columns.count, std::numeric_limits<A>::lowest(), [](A a, A b) { return b > a ? b : a; });
           for (int64_t v = 0; v < columns.count; ++v) row[v] -= m;

@@ -213,8 +213,8 @@ __device__ __forceinline__ A block_sum(A x, A* scratch) {
   return x;
 }
 
-/// Returns the maximum over all threads of the block, on every thread. Synchronises the block like block_sum(). x must
-/// not be NaN: callers leave NaN out of the maximum and detect it by a sum.
+/// Returns the maximum over all threads of the block, on every thread. Synchronises the block. The number of threads
+/// and `scratch` are as in block_sum(). x must not be NaN: callers leave NaN out of the maximum and detect it by a sum.
 template <class A>
 __device__ __forceinline__ A block_max(A x, A* scratch) {
   x = warp_max(x);

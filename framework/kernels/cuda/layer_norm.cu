@@ -95,8 +95,8 @@ struct InputGradient {
   int64_t rows, width;
 };
 
-/// Computes dx = r (g dy - mean(g dy) - n mean(g dy n)) with n = (x - mean) r. r is the inverse standard deviation, and
-/// g is the gain.
+/// Computes dx = r * (g * dy - mean(g * dy) - n * mean(g * dy * n)) with n = (x - mean) * r. r is the inverse standard
+/// deviation, and g is the gain.
 template <class D>
 __global__ void __launch_bounds__(most_threads) input_gradient_rows(InputGradient<D> o, int lanes) {
   using A = sum_t<D>;

@@ -39,7 +39,7 @@ __device__ __forceinline__ Packed<D, N>* vectors(const Rows<D>& matrix, int64_t 
   return reinterpret_cast<Packed<D, N>*>(matrix.data + r * matrix.stride[0]);
 }
 
-/// Calls f(first) for first = lane, lane + 32 B, ... while first < count. Each call is for B vectors of this lane:
+/// Calls f(first) for first = lane, lane + 32 * B, ... while first < count. Each call is for B vectors of this lane:
 /// vectors first, first + 32, first + 64, ...
 template <int B, class F>
 __device__ __forceinline__ void for_batches(int64_t count, const F& f) {

@@ -16,8 +16,8 @@ struct SortedIds {
   Tensor ids, places;  // [n] i32
 };
 
-/// Sorts stably: ids below `limit` first, then -1 and `limit` itself. `ids` must be contiguous i32 with fewer than 2^31
-/// elements.
+/// Sorts ids stably. The ids below `limit` come first, in ascending order. The ids `limit` and -1 come last and may be
+/// mixed. `ids` must be contiguous i32 with fewer than 2^31 elements.
 SortedIds sort_ids(std::string_view op, Stream& stream, const Tensor& ids, int64_t limit);
 
 }  // namespace hexad::kernels::cuda

@@ -226,11 +226,11 @@ __global__ void __launch_bounds__(threads)
 // Computes the gradient of the logits in two steps.
 //
 // Step 1: ds = dscores. For the chosen experts, adds the gradient through the weights:
-// - if the rule does not normalise weights: scale dw
-// - if the sum of the chosen scores is below the floor: scale dw / floor
-// - otherwise: scale (dw - <dw, s> / sum) / sum
+// - if the rule does not normalise weights: scale * dw
+// - if the sum of the chosen scores is below the floor: scale * dw / floor
+// - otherwise: scale * (dw - <dw, s> / sum) / sum
 //
-// Step 2: dx = s (ds - <s, ds>) for softmax, and dx = s (1 - s) ds for sigmoid.
+// Step 2: dx = s * (ds - <s, ds>) for softmax, and dx = s * (1 - s) * ds for sigmoid.
 template <class A, int N>
 __global__ void __launch_bounds__(threads, resident<N>)
     backward_kernel(A* __restrict__ dlogits, const A* __restrict__ dweights, const A* __restrict__ dscores,

@@ -24,8 +24,8 @@ __device__ int64_t warp_count() { return int64_t{gridDim.x} * warps; }
 /// Returns the scope of token t; -1 if the token has no scope.
 __device__ int scope_of(const int32_t* segment, int64_t t) { return segment ? segment[t] : 0; }
 
-/// Counts slots by bin. A bin is a pair of a scope and an expert or, if `counts` is null, an expert. If all `bins` fit
-/// into shared memory (`shared`), counts there first.
+/// Counts slots by bin. A bin is a pair of a scope and an expert or, if `counts` is null, an expert. If `shared` is
+/// true, the `bins` bins fit into shared memory, and each block counts there first.
 __global__ void __launch_bounds__(threads)
     count_kernel(int64_t* counts, int64_t* totals, const int32_t* ids, const int32_t* segment, int64_t slots, int top_k,
                  int experts, int bins, bool shared) {

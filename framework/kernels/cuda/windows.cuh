@@ -34,8 +34,8 @@ constexpr int window_warps = 8, window_threads = window_warps * warp_size;
 /// Direction of a copy, seen from this rank's rows.
 enum class Towards : uint8_t { windows, rows };
 
-/// Copies `count` rows of `width` words. Row r is rows[index[r]], or rows[r] if `index` is null. Rows are `pitch` words
-/// apart.
+/// Copies `count` rows of `width` words between this rank's rows and their places in the windows. Row r is
+/// rows[index[r]], or rows[r] if `index` is null. Rows are `pitch` words apart.
 template <Towards towards, class Word>
 __global__ void __launch_bounds__(window_threads)
     window_kernel(WindowPlaces places, Word* rows, const int64_t* index, int64_t count, int64_t width, int64_t pitch) {

@@ -119,9 +119,9 @@ __device__ float scale_of(float largest) {
   return largest > 0 ? fmaxf(largest / base::e4m3::largest, FLT_MIN) : 0;
 }
 
-/// Computes x / divisor for many x, from the rounded reciprocal of the divisor. The exact remainder corrects the
-/// quotient twice, which removes an error of a few units in the last place (Markstein 1990). The result equals the
-/// result of a division, except if the result is so small that its code is zero.
+/// Computes x / divisor for many x, from the rounded reciprocal of the divisor. Two corrections by the exact remainder
+/// remove an error of a few units in the last place of the quotient (Markstein 1990). The result equals the result of a
+/// division, except if the result is so small that its code is zero.
 struct Divider {
   float divisor, reciprocal;
   bool exact;  // true if no relevant remainder is a subnormal float

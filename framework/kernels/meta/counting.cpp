@@ -1,4 +1,4 @@
-// Kernels of the meta device whose work is not the number of bytes of their operands. Products, attention and the delta
+// Kernels of the meta device whose work is not given by the bytes of their operands. Products, attention and the delta
 // rule count operations.
 #include <algorithm>
 
@@ -201,7 +201,7 @@ void attention_backward(Stream& stream, const AttentionGradients& gradients, con
 
 namespace {
 
-// Counts the three products of the recurrence in each token and value head: k S, k^T (strength (v - k S)) and q S.
+// Counts the three products of the recurrence in each token and value head: k S, k^T (strength * (v - k S)) and q S.
 // `times` is the number of operations relative to forward.
 template <auto Entry>
 void log_rule(const Tensor& result, Stream& stream, GemmPass pass, const DeltaRuleOperands& o, int64_t times) {

@@ -65,8 +65,8 @@ void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, con
   choose_on_meta_device(ids, rule, logits.dim(1), false);
 }
 
-// The scores are not known. The experts choose tokens in turn, so that all experts get similar numbers of tokens, and
-// all tokens similar numbers of experts. A factor above 1 counts as 1, because a token keeps at most K choices.
+// The scores are not known, so the experts choose tokens in turn. All experts then get similar numbers of tokens, and
+// all tokens get similar numbers of experts. A factor above 1 counts as 1, because a token keeps at most K choices.
 void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
                    double factor) {
   log_issue<&KernelTable::expert_choice, &ExpertChoiceKernels::choose>(

@@ -93,8 +93,11 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
   });
 }
 
-// Computes P from the saved log-sum-exp, then dV = P^T dO; dS = P (dO V^T - <dO, O>); dQ = scale dS K; dK = scale dS^T
-// Q.
+// Computes P from the saved log-sum-exp, then:
+// - dV = P^T dO
+// - dS = P * (dO V^T - <dO, O>)
+// - dQ = scale * dS K
+// - dK = scale * dS^T Q
 void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout,
                         const AttentionSaved& saved, const AttentionShape& shape) {
   stream.run([=] {

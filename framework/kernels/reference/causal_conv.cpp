@@ -23,8 +23,8 @@ struct Filter {
         rows(X.rows / r.sequences),
         taps(W.columns) {}
 
-  // Calls f(j, row, of_before) for each tap j whose row counts for row i of sequence b. `row` is a row of X or, if
-  // of_before is true, of `before`.
+  // Calls f(j, row, of_before) for each tap j that contributes to row i of sequence b. `row` is the row that the tap
+  // multiplies: a row of X or, if of_before is true, of `before`.
   template <class F>
   void for_each_tap(int64_t b, int64_t i, const F& f) const {
     for (int64_t j = 0; j < taps; ++j) {

@@ -23,8 +23,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& stats, const Tenso
   });
 }
 
-// Computes dx = r (g dy - mean(g dy) - n mean(g dy n)) with n = (x - mean) r. r is the inverse standard deviation, and
-// g is the gain.
+// Computes dx = r * (g * dy - mean(g * dy) - n * mean(g * dy * n)) with n = (x - mean) * r. r is the inverse standard
+// deviation, and g is the gain.
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& gain,
                     const Tensor& stats) {
   stream.run([=] {

@@ -126,11 +126,12 @@ ExpertActivations ExpertWeights::plain_activations(Stream& s, const Tensor& rows
 
 ExpertActivations ExpertWeights::fused_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
                                                    const Tensor& weights) const {
-  base::require(
-      kind_ == ExpertKind::swiglu && !swiglu_limit_ && !gate_up_.bias.defined() && !groups.dense &&
-          !groups.has_shadows(),
-      "[experts] one kernel call for the first product and the activation needs SwiGLU experts without biases "
-      "and limits, grouped products, and no shadows");
+  base::require(kind_ == ExpertKind::swiglu && !swiglu_limit_ && !gate_up_.bias.defined() && !groups.dense &&
+                    !groups.has_shadows(),
+                "[experts] one kernel call for the first product and the activation got experts of kind ",
+                static_cast<int>(kind_), swiglu_limit_ ? ", a limit" : "", gate_up_.bias.defined() ? ", biases" : "",
+                groups.dense ? ", dense products" : "", groups.has_shadows() ? ", shadows" : "",
+                "; expected SwiGLU experts without biases and limits, grouped products, and no shadows");
   const Tensor w = gate_up_.matrices(s);
   const ExpertActivations m{empty_rows(rows, w.dim(1)), empty_rows(rows, w.dim(1) / 2), weights};
   table(rows).grouped_swiglu.forward(s, m.gate_up, m.activated, rows, w, groups.rows, weights);

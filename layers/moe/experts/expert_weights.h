@@ -24,8 +24,8 @@ struct RowGroups {
   kernels::GroupOffsets shadows{};  // offsets of each shadow's rows, from the first row of a shadow; no groups: none
 
   // Choice for the experts' first product and their activation. true: one kernel call (GroupedSwigluKernels), which
-  // requires Experts::can_fuse(), no shadows, and `dense` to be false. In an open duel, both choices compute the
-  // results.
+  // requires Experts::can_fuse(), no shadows, and `dense` to be false. false: separate calls. If `duel` is not null,
+  // `fused` is ignored: Duel::contest() returns the results of separate calls, and may also run the single call.
   bool fused = false;
   kernels::Duel* duel = nullptr;
 
@@ -78,9 +78,11 @@ class ExpertWeights {
   /// gradient to `dweights` [R] acc, and recomputes `activated`. Otherwise, `dweights` must be undefined.
   ExpertGradients input_gradients(Stream& s, ExpertActivations& activations, const Tensor& doutput,
                                   const RowGroups& groups, const Tensor& dweights) const;
-  /// The three steps of input_gradients() for activations without weights. activated_gradient() returns the gradient of
-  /// ExpertActivations::activated, [R, F]. gate_up_gradient() writes the gradients of gate and up to `dgate_up`, which
-  /// may overwrite gate and up. row_gradient() returns the gradient of the rows, [R, D].
+  /// The three steps of input_gradients() for activations without weights:
+  ///   - activated_gradient() returns the gradient of ExpertActivations::activated, [R, F].
+  ///   - gate_up_gradient() writes the gradient of ExpertActivations::gate_up to `dgate_up`. `dgate_up` may be the
+  ///     tensor gate_up itself.
+  ///   - row_gradient() returns the gradient of the rows, [R, D].
   Tensor activated_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
   void gate_up_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dactivated,
                         const ExpertActivations& activations) const;

@@ -26,11 +26,12 @@ struct ExpertShape {
 
 /// Experts of one rank: E / P SwiGLU or GELU MLPs (E experts, P ep ranks). The parameters are "gate_up" [E, 2, F, D],
 /// which is read by a single matrix product, and "down" [E, D, F]. GELU experts have "up" [E, F, D] instead of
-/// "gate_up". Each has ".weight", and ".bias" if configured. Parameters are sharded over ep ranks in dimension 0 and,
-/// except the bias of "down", over etp ranks in F. With etp > 1, the results of each etp rank are therefore addends of
-/// the complete results. Forward and backward are plain functions of tensors: the schedule decides which tensors are
-/// kept, moved and recomputed. Functions that read weights are members of ExpertWeights. Functions that add to the
-/// gradients of parameters are members of this class.
+/// "gate_up". Each of these names stands for a weight with the suffix ".weight" and, if configured, a bias with the
+/// suffix ".bias". Parameters are sharded over ep ranks in dimension 0 and, except the bias of "down", over etp ranks
+/// in F. With etp > 1, the results of each etp rank are therefore addends of the complete results. Forward and backward
+/// are plain functions of tensors: the schedule decides which tensors are kept, moved and recomputed. Functions that
+/// read weights are members of ExpertWeights. Functions that add to the gradients of parameters are members of this
+/// class.
 class Experts {
  public:
   struct Config {
@@ -61,11 +62,11 @@ class Experts {
     Tensor rows;     // gradient of the rows, [R, D]
     Tensor weights;  // gradient of the routing weights, [R]; only an addend of it if etp > 1
   };
-  /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. In addition
-  /// to the arguments and the result, needs memory for one tensor [R, F] and for one block of rows of another such
-  /// tensor. `doutput` is the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator
-  /// dtype. `activations` is overwritten; its `activated` is not read. If `groups` has shadows and `shadows` is not
-  /// null, adds the gradients of the shadows' weights to `shadows`.
+  /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. `doutput`
+  /// is the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator dtype.
+  /// `activations` is overwritten; its `activated` is not read. If `groups` has shadows and `shadows` is not null, adds
+  /// the gradients of the shadows' weights to `shadows`. Needs memory for one tensor [R, F] and for one block of rows
+  /// of another such tensor, in addition to the arguments and the result.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups,
                              ShadowGradients* shadows = nullptr) const;
@@ -83,7 +84,7 @@ class Experts {
   /// Returns the number of elements per row of the result of before_activation().
   int64_t activation_width() const;
   /// Returns the number of matrix products per expert in forward: 3 with gates, otherwise 2. Cost estimates assume
-  /// products with D F weights each. Gate and up therefore count as two products, although one call computes both.
+  /// products with D * F weights each. Gate and up therefore count as two products, although one call computes both.
   int64_t products() const;
   /// Returns the bytes of one expert's weights on this rank.
   int64_t weight_bytes() const;

@@ -100,8 +100,8 @@ void Dispatch::add_all_to_all(size_t chunk) {
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_inside_node(at, rows, *nodes, s);
             });
-  // Before the intermediate rank forwards the rows, it sorts them by destination node (NodeSteps::between), which needs
-  // another copy.
+  // Before the intermediate rank forwards the rows, it sorts them by destination node (NodeSteps::between). The sort
+  // needs another copy.
   Cost across = g_.exchange(*g_.nodes->across, "_across", counts.steps->across, format_);
   across.copy_bytes = PassGraph::passing_bytes(counts, format_);
   add_level(Lane::inter, "a2a", std::move(across),

@@ -42,9 +42,9 @@ class Dispatch {
   /// the rows to send. Also adds dispatch.place if chunks are computed together.
   void add(size_t chunk, TaskId after, std::function<RowSource(Stream&)> rows);
   /// Returns the grouped rows of the chunk, or of all chunks that are computed together. Adds dispatch.place if it is
-  /// needed and add() did not. Call this function in the step that computes the chunk: a lane runs its tasks in the
-  /// order in which they were added. If add() had already added dispatch.place of the next chunk, this chunk's experts
-  /// would wait for that task on the compute lane.
+  /// needed and add() has not added it. Call this function in the step that computes the chunk: a lane runs its tasks
+  /// in the order in which they were added. If add() had already added dispatch.place of the next chunk, this chunk's
+  /// experts would wait for that task on the compute lane.
   Arrived add_arrival(size_t chunk);
   /// Returns the received weights [R, M] of the slots of token rows; undefined unless Options::keeps_weights is set. If
   /// rows are joined, R includes the rows of all chunks.

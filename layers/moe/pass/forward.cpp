@@ -30,8 +30,8 @@ struct Times {
 };
 
 // Adds the tasks that combine and gather results. Used if each tensor-parallel rank sends a share of the tokens, but
-// needs the results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`. In a bounded pass, it
-// is not called, because other tasks have written these results to `own`. Returns the results of all tokens.
+// needs the results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`. A bounded pass does
+// not call `sum_own_slots`, because other tasks have written these results to `own`. Returns the results of all tokens.
 Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, const Handoff<Tensor>& own,
                               const std::function<void(Stream&, const Tensor&)>& sum_own_slots) {
   Handoff<Tensor> all;

@@ -85,7 +85,7 @@ struct GradientRows {
   // writes the gradients of the routing weights.
   std::function<RowSource(Stream&, size_t chunk)> to_send;
   // Multiplies the arrived gradients in place by the routing weights. They are then the gradients of the experts'
-  // `results`. Returns the gradients of the routing weights, which are sent back with the rows.
+  // `results`. Returns the gradients of the routing weights. These gradients are sent back with the rows.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
   // Writes the gradients of the routing weights, from the slot rows or from values that the experts computed. Called
   // once all rows have returned.
@@ -111,8 +111,8 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
 }
 
 // Returns rows of tokens. The gradients of tokens are sent unchanged, together with the weights of their slots. The
-// rank of each expert multiplies the gradients by the weights. It also computes the gradients of the weights, which
-// return with the rows.
+// rank of each expert multiplies the gradients by the weights. It also computes the gradients of the weights. These
+// gradients return with the rows.
 GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& dtokens, const Tensor& weights,
                             const Tensor& dweights) {
   return {.row_weights = 1,

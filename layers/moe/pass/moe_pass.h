@@ -16,7 +16,7 @@ struct PassResult {
   int64_t hot_experts;  // number of hot experts, of which each ep rank had a shadow
 };
 
-/// Computes the output: out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots, plus row t of each
+/// Computes the output: out[t] = sum_k weights[t, k] * expert_{ids[t, k]}(x[t]) over the kept slots, plus row t of each
 /// of `addends`. x[T, D], weights[T, K] in the accumulator dtype, ids[T, K] i32 (-1: dropped). `held` describes how the
 /// tp ranks hold x, weights and ids. If `held` is Held::share, `out` has the rows of all ranks. The addends have the
 /// shape and dtype of `out`. Collective over the groups of `settings`. schedule.moe.memory_reuse decides which tensors

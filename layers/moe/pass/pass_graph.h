@@ -92,8 +92,8 @@ class PassGraph {
   void note_computed(size_t chunk, TaskId task);
   /// Records the last task of a chunk's return. Call it once per chunk.
   void note_returned(size_t chunk, TaskId task);
-  /// Records a task that completes the return of a set of rows (ReturnSet). If rows return in phases, there is only one
-  /// chunk. Call this function for all such tasks of each of its sets, instead of note_returned().
+  /// Records a task that completes the return of a set of rows (ReturnSet), if rows return in phases. Call this
+  /// function for all such tasks of every set, instead of note_returned(). Such a pass has only one chunk.
   void note_set_returned(TaskId task) { sets_returned_by_.push_back(task); }
   /// Returns the tasks recorded by note_returned() or, if rows return in phases, by note_set_returned(). When all of
   /// these tasks are done, all rows have returned.

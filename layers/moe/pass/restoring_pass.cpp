@@ -126,7 +126,8 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
 Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
                      const std::vector<Value>& addends, const SharedWork& shared) {
   const Routes& routes = *call.routes;
-  require(!routes.gatherers, "[moe] cannot restore activations of tokens that ranks gather before dispatch");
+  require(!routes.gatherers,
+          "[moe] cannot restore activations of tokens that ranks gather before dispatch; expected no gathering");
   std::vector<ChunkTokens> tokens = routes.chunk_tokens(tape.stream);
   const size_t chunks = tokens.size();
   const auto restoring = std::make_shared<RestoringCall>(RestoringCall{

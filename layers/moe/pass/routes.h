@@ -90,8 +90,8 @@ struct Routes {
   const comm::ProcessGroup* gatherers = nullptr;
   int64_t gathered_begin() const { return gatherers ? gatherers->rank() * (end - begin) : 0; }
   /// Tensor-parallel ranks that each send a share of the tokens to the experts, and then gather the results of all
-  /// tokens. Null with Held::apart, and if ranks that hold the same tokens do not divide them (MoeSchedule::divides()):
-  /// the result then has only tokens [begin, end).
+  /// tokens. Null with Held::apart. Also null if ranks that hold the same tokens do not divide them
+  /// (MoeSchedule::divides()). If null, the result has only tokens [begin, end).
   const comm::ProcessGroup* sharers = nullptr;
   /// True if each sharer holds the inputs of all tokens. The sharers then also gather the gradients of the inputs.
   bool inputs_alike = false;
@@ -105,10 +105,10 @@ struct Routes {
   /// multiply the results by these weights.
   bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
-  // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, all tokens of
-  // the result and of the plan are its own. The next three functions then return all rows.
+  // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, they are all
+  // tokens of the result and of the plan. The next three functions then return all rows.
   /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the result, or
-  /// only one per own token. If it has one row per own token, returns `rows` unchanged.
+  /// one row per own token. In the second case, returns `rows` unchanged.
   Tensor own_of_result(const Tensor& rows) const {
     return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end);
   }

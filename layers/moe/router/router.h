@@ -90,8 +90,10 @@ struct RouterOutput {
 /// Chooses top_k experts for every token. The choice must depend only on the token (its activations, its id, its global
 /// index), not on the rest of the micro-batch or on the rank. The choice is then the same under every layout. The layer
 /// handles capacity, padding and losses. The router makes its parameters by Gate, or with the placement
-/// Builder::partial(). The router expert_choice is an exception. A token may have fewer experts. The choice depends on
-/// the scores of all tokens of a sequence or micro-batch, and the router gathers these scores from the ranks. The layer
+/// Builder::partial().
+///
+/// The router expert_choice is an exception. A token may get fewer experts from this router. The choice depends on the
+/// scores of all tokens of a sequence or micro-batch, and the router gathers these scores from the ranks. The layer
 /// then drops nothing, because the choice respects the capacity.
 class Router {
  public:
@@ -115,11 +117,12 @@ class Gate {
   Parameter *weight_, *bias_;  // bias_: null if there is none
 };
 
-/// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate. The keys of
-/// model.moe set the score function, groups, normalisation and scale (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
-/// sparse_mixer chooses the experts with the highest logits, and computes the weight of each expert from logits near
-/// its own (Phi-3.5-MoE). The method's sampling and its estimated gradient are not implemented. expert_choice lets each
-/// expert choose the tokens with the highest scores (Zhou et al. 2022; choose_tokens()).
+/// Returns the built-in routers.
+///   - top_k: chooses the experts with the highest scores of a linear gate. The keys of model.moe set the score
+///     function, groups, normalisation and scale (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
+///   - sparse_mixer: chooses the experts with the highest logits, and computes the weight of each expert from logits
+///     near its own (Phi-3.5-MoE). The method's sampling and its estimated gradient are not implemented.
+///   - expert_choice: lets each expert choose the tokens with the highest scores (Zhou et al. 2022; choose_tokens()).
 std::map<std::string, RouterDeclaration> built_in_routers();
 
 }  // namespace hexad::moe

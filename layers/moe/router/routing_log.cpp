@@ -25,7 +25,8 @@ Tensor RoutingLog::choose(const ForwardContext& pass, int64_t layer, int64_t beg
   std::vector<int32_t> padding(top_k_), chosen;
   std::iota(padding.begin(), padding.end(), 0);
   const auto noted = experts_.find({layer, pass.step});
-  require(noted != experts_.end(), "[routing log] MoE layer ", layer, " has no choices of step ", pass.step);
+  require(noted != experts_.end(), "[routing log] MoE layer ", layer, " has no choices of step ", pass.step,
+          "; expected recorded choices");
   for (int64_t r = begin; r < begin + count; ++r) {
     const int64_t token = pass.batch.token(r);
     const auto found = noted->second.find(pass.batch.first_token + token);

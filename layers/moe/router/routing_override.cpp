@@ -28,17 +28,19 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
       if (id < 0 || id >= c.experts)
         fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is not in 0 .. ", c.experts - 1);
       if (std::find(ids.begin() + static_cast<ptrdiff_t>(begin), ids.end(), id) != ids.end())
-        fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is named twice");
+        fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is named twice, expected different experts");
       ids.push_back(static_cast<int32_t>(id));
     }
     const size_t found = ids.size() - begin;
     if (!words.eof())
-      fail(ExitCode::data, c.trace, ":", number, ": word ", found + 1, " of '", line, "' is not an expert number");
+      fail(ExitCode::data, c.trace, ":", number, ": word ", found + 1, " of '", line,
+           "' is not an expert number, expected 0 .. ", c.experts - 1);
     if (static_cast<int64_t>(found) != c.top_k)
       fail(ExitCode::data, c.trace, ":", number, ": the line has ", found, " expert numbers, expected ", c.top_k,
            " (model.moe.top_k)");
   }
-  if (ids.empty()) fail(ExitCode::data, "model.moe.trace: '", c.trace, "' is empty");
+  if (ids.empty())
+    fail(ExitCode::data, "model.moe.trace: '", c.trace, "' is empty, expected a line of expert numbers for each token");
   return ids;
 }
 

@@ -1,5 +1,6 @@
-// List of the choices of the recipe's section `schedule.moe` with keys, papers and rules. The recipe, its reference and
-// checks, the names of schedules, `auto` and `hexad verify` use it. moe_schedule.h declares the values and defaults.
+// List of the choices of the recipe's section `schedule.moe` with keys, papers and rules. The list is used by recipes,
+// their reference and checks, the names of schedules, `auto` and `hexad verify`. moe_schedule.h declares the values and
+// defaults.
 #pragma once
 
 #include <string_view>
@@ -110,8 +111,9 @@ inline constexpr std::tuple moe_choices{
                  "own copy");
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },
-      // Tries only direct, and only with a direct all-to-all. The reason is that the group of the all-to-all depends on
-      // esp_exchange, and the layer checks the two levels of only one group.
+      // Tries only the value direct (besides the unset value), and only together with all_to_all: direct. The reason is
+      // that the group of the all-to-all depends on esp_exchange, and the layer checks the two levels of only one
+      // group.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) {
         return s.esp_exchange && !(*s.esp_exchange == ep::EspExchange::direct && s.divides() &&
                                    s.all_to_all == ep::AllToAll::direct);
@@ -225,8 +227,8 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "kernel calls for the matrix products (GEMMs) of several experts",
       .automatic = "grouped or by_load, chosen in the first steps, if schedule.profile shows that dense GEMMs of this "
                    "size can be faster, or if dense_rows is set; else grouped",
-      // Skips dense, because by_load is dense wherever this is faster. Skips by_load without a threshold, because then
-      // no prediction and no paper favours it.
+      // Skips dense, because by_load chooses dense calls wherever they are faster. Skips by_load without a threshold,
+      // because then no prediction and no paper favours it.
       .left_out = [](const ScheduleSite& at, const MoeSchedule& s) {
         return s.gemms == Gemms::dense || (s.gemms == Gemms::by_load && !at.has_dense_rows);
       },

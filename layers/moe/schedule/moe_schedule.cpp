@@ -80,8 +80,10 @@ void settle(T& choice, const T& said) {
   choice = said;
 }
 
-// Sets a choice of a recipe to `chosen` if it is unset. There are three overloads: for a choice that may be left to the
-// program, for a choice that schedules may also leave unset, and for a choice that is always set.
+// Sets an unset choice of a recipe to `chosen`. There are three overloads:
+//   - for choices that only recipes may leave unset
+//   - for choices that schedules may also leave unset
+//   - for choices that are always set, which do not change
 template <class T>
 void take(std::optional<T>& said, const T& chosen) {
   if (!said) said = chosen;

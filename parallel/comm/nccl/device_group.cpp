@@ -50,8 +50,8 @@ ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, Dev
   return id;
 }
 
-// Returns the library if all ranks can load it. Otherwise, returns null on all ranks, because ranks with the library
-// would wait for ranks without it, and writes the reason to `why`.
+// Returns the library if all ranks can load it. Otherwise, writes the reason to `why` and returns null on all ranks,
+// because ranks with the library would wait for ranks without it.
 const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& context, std::string& why) {
   const nccl::Library* library = nullptr;
   try {
@@ -82,7 +82,8 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     if (options.say && world.rank() == 0) options.say(text);
   };
   const auto without = [&](const std::string& why) -> std::unique_ptr<ProcessGroup> {
-    if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl is not available: ", why);
+    if (demanded)
+      fail(ExitCode::resource, "distributed.device_collectives: nccl is not available: ", why, "; use auto or host");
     auto messages = make_card_messages(world, context);
     say(cat("card tensors are sent between ranks ",
             messages ? "by MPI directly from card memory, and through host memory for sums"

@@ -55,8 +55,8 @@ struct Exchange {
 };
 
 // Exchanges the parts of all pairs of ranks. Launch l contains piece l of every pair that has this piece. The first
-// launch contains all pairs, even pairs without elements. If a rank wrongly omits the call because it has no rows, this
-// error is therefore always detected.
+// launch contains all pairs, even pairs without elements. A rank that wrongly omits the call because it has no rows is
+// therefore always detected.
 void exchange(const Library& nccl, const Communicator& communicator, cudaStream_t stream, int rank, const Exchange& e,
               int64_t most) {
   const size_t ranks = e.send.size(), me = static_cast<size_t>(rank);

@@ -17,8 +17,8 @@ namespace hexad::comm::nccl {
 ///
 /// NCCL requires that each buffer is in a single allocation of card memory, at the same offset on all ranks. In an
 /// operation, the buffers of all ranks or of no rank must be registered. Buffers must be deregistered before their
-/// pages are freed. Whole blocks (device/cuda/whole_blocks.h) meet these requirements: each is one allocation, and has
-/// the size of a bucket, which is the same on all ranks.
+/// pages are freed. Whole blocks (framework/device/cuda/whole_blocks.h) meet these requirements: each is one
+/// allocation, and has the size of a bucket, which is the same on all ranks.
 ///
 /// The first operation that uses a block registers the block. The block remains registered until it is freed or the
 /// communicator ends. Thread-safe, because any thread may free blocks.

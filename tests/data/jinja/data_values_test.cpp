@@ -130,7 +130,7 @@ TEST(ChatTemplateData, WrongUsesAreRefused) {
   expect_contains(problem("{{ data | tojson(indent=17) }}"),
                   "'indent' of 'tojson' is 17, expected none or a number from 0 to 16");
   expect_contains(problem("{{ data | tojson(separators=[',']) }}"),
-                  "'separators' of 'tojson' is a list, expected none or a list of two texts");
+                  "'separators' of 'tojson' is a list of 1, expected none or a list of two texts");
   expect_contains(problem("{{ data | tojson(separators=(data.name, ':')) }}"),
                   "'separators' of 'tojson' are text of a message, expected text of the template");
   expect_contains(problem("{{ data.list[1] + 1 }}"), "'+' is given a decimal number and a number");

@@ -50,7 +50,7 @@ TEST(ChatTemplateRefusal, NamesTagLineAndWhatIsSupported) {
       {"{% include 'a' %}", "the tag {% include %} is not supported"},
       {"{% for m in messages recursive %}{% endfor %}", "recursive loops are not supported"},
       {"{% set a, b = 1, 2 %}",
-       "{% set %} of blocks and of several variables is not supported, expected {% set a = ... %}"},
+       "{% set %} of blocks and of several variables is not supported, expected '=' after {% set a"},
       {"{% set a %}b{% endset %}", "{% set %} of blocks and of several variables is not supported"},
       {"{{ {'a': 1} }}", "dictionaries {...} are not supported"},
       {"{{ 1.5 }}", "found the number '1.5', expected a whole number"},

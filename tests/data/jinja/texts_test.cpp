@@ -1,4 +1,5 @@
-// Texts of chat templates. The expected texts are the output of Jinja 3.1 with the settings of `transformers`.
+// Texts that chat templates render: white space, literals, operators, loops, filters and macros. The expected texts are
+// the output of Jinja 3.1 with the settings of `transformers`.
 #include "framework/data/jinja/template.h"
 
 #include <gtest/gtest.h>

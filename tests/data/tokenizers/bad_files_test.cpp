@@ -201,8 +201,8 @@ TEST(BadTokenizerJson, MissingByteIsRefusedWhereTheUnknownIdWouldDiffer) {
           j["model"]["unk_token"] = "ab";
           j["model"][key] = true;
         }),
-        std::string("not supported: 'model.vocab' lacks a token for some bytes, expected tokens for all 256 bytes with "
-                    "ByteLevel and ") +
+        std::string("not supported: 'model.vocab' lacks a token for the byte 200, expected tokens for all 256 bytes "
+                    "with ByteLevel and ") +
             key);
   }
 }
@@ -264,7 +264,7 @@ TEST(BadConfigs, FileAndKeyAreNamed) {
     std::filesystem::remove(config);
     return text;
   };
-  expect_contains(beside("tokenizer_config.json", "["), "is not a JSON object");
+  expect_contains(beside("tokenizer_config.json", "["), "is not JSON, expected a JSON object");
   expect_contains(beside("tokenizer_config.json", R"({"eos_token": "<nothing>"})"), "'eos_token' is '<nothing>'");
   expect_contains(beside("tokenizer_config.json", R"({"eos_token": 7})"), "'eos_token' is a number, expected a string");
   expect_contains(beside("generation_config.json", R"({"eos_token_id": 5000})"), "'eos_token_id' is 5000, expected");

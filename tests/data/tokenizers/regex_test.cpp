@@ -84,12 +84,12 @@ TEST(Regex, WrongPatternsAreDataErrorsThatNameThePlace) {
     return message_of(ExitCode::data, [&] { Regex(pattern, "t.json: 'pre_tokenizer'", RegexDialect::oniguruma); });
   };
   expect_contains(message("(ab"), "t.json: 'pre_tokenizer': the pattern \"(ab\" is invalid at byte 3");
-  expect_contains(message("[\\p{L}&&[^a]]"), "which is not supported");
+  expect_contains(message("[\\p{L}&&[^a]]"), "the set operation && in a class, which is not supported");
   expect_contains(message("[a[b]]"), "a class in a class");
-  expect_contains(message("[[:alpha:]]"), "a named class");
+  expect_contains(message("[[:alpha:]]"), "the named class [:alpha:], which is not supported; expected characters");
   expect_contains(message("(?m)a."), "(?m), which is not supported");
   expect_contains(message("(*UTF)a"), "(*, which is not supported");
-  expect_contains(message("a{,2}"), "a count without a minimum");
+  expect_contains(message("a{,2}"), "the count {,2} without a minimum, which is not supported; expected {0,2}");
   expect_contains(message("(?R)"), "(?R, which is not supported");
   expect_contains(message("\\h"), "\\h, which is not supported");
   expect_contains(message("\xff"), "is not UTF-8");

@@ -37,8 +37,8 @@ TEST(Eps, ExpectedDevicesAreTheMeanOverEverySubset) {
   EXPECT_EQ(expected_devices(4, 4, 4), 4);
 }
 
-/// Counts the bytes that device 0 sends when each of D devices has `tokens` tokens of one byte. Each token goes to
-/// `copies` devices, spread evenly over all devices, including its own.
+/// Returns the number of bytes that device 0 sends to other devices. Device 0 has `tokens` tokens of one byte. Each
+/// token goes to `copies` devices. The copies are spread evenly over all D devices, including device 0.
 double counted_all_to_all(int64_t D, int64_t tokens, int64_t copies) {
   double sent = 0;
   for (int64_t token = 0; token < tokens; ++token)

@@ -128,8 +128,8 @@ TEST(Monta, Algorithm3ChoosesTheFastest) {
   EXPECT_EQ(choose(3, Pipelined{2, 3}, Pipelined{2, 3}).strategy, Strategy::o1);
 }
 
-// Returns the choice at a length with 4 chunks (Fig. 14). `more_of_o2`, `more_of_o3`: seconds added to the times of
-// Table 8 for each chunk.
+// Returns the choice for `tokens` tokens in 4 chunks (Fig. 14). `more_of_o2` and `more_of_o3` are seconds that are
+// added to the times of Table 8 for each chunk.
 Strategy choice_at(int64_t tokens, double more_of_o2, double more_of_o3) {
   const double volume = table_8_volume * static_cast<double>(tokens) / 8192;
   const Network network = table_8();
@@ -218,8 +218,8 @@ TEST(Monta, ActivationBytesMatchTable4) {
 TEST(Monta, CorrectedActivationBytesCountOwnTokensOfEveryRank) {
   const Activations m{.b = 2, .s = 1024, .h = 512, .l = 6, .a = 8, .k = 2, .t = 4, .e = 8};
   const double one = 2.0 * 1024 * 512 * 6, scores = 5.0 * 8 * 1024 / 512;
-  // Every rank of an expert group has its own tokens: k assignments per token on each rank, and 1.5 k on the busiest
-  // rank.
+  // Every rank of an expert group has its own tokens. A rank gets k assignments per token on average, and the busiest
+  // rank gets 1.5 * k.
   const ActivationBytes a = corrected_activation_bytes(m, 1.5);
   EXPECT_DOUBLE_EQ(a.with_sp, one * ((13 + 21 * 3.0) / 4 + scores / 4));
   EXPECT_DOUBLE_EQ(a.selective, one * (13 + 21 * 3.0) / 4);

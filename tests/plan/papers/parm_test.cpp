@@ -20,7 +20,7 @@ Layer table_3_layer() {
 }
 
 TEST(Parm, TokensOfAnExpertDoNotIncludeTheEmbeddingSize) {
-  // Algorithm 1 prints T = k f B L M/E and then y = E T M N_ESP, which would contain M twice.
+  // Algorithm 1 prints T = k * f * B * L * M / E and then y = E * T * M * N_ESP. This y would contain M twice.
   const Layer l = table_3_layer();
   EXPECT_DOUBLE_EQ(l.T(), 2 * 1.2 * 4 * 1024 / 8);
   EXPECT_DOUBLE_EQ(l.ETM(), 2 * 1.2 * l.BLM());

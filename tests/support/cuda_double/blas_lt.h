@@ -18,8 +18,8 @@ class ChecksRefused {
   ChecksRefused& operator=(const ChecksRefused&) = delete;
 };
 
-/// While an object of this class exists, the approval of cublasLtMatmulAlgoCheck has no effect. cublasLtMatmul then
-/// refuses an algorithm for sizes for which the algorithm was not chosen or approved before.
+/// While an object of this class exists, cublasLtMatmulAlgoCheck still approves algorithms, but cublasLtMatmul then
+/// refuses these algorithms. Earlier approvals and the choices of the heuristic remain valid.
 class ChecksMislead {
  public:
   ChecksMislead();

@@ -28,8 +28,8 @@ class Connection {
   int64_t next_ = 0;
 };
 
-/// Returns the connection of `device` that has the fewest streams, for a new stream. A stream holds its connection as
-/// long as it exists. A device has Settings::connections connections.
+/// Returns the connection of `device` that has the fewest streams, for a new stream. The stream holds the connection
+/// during the lifetime of the stream. A device has Settings::connections connections.
 std::shared_ptr<Connection> connection_for(int device);
 
 }  // namespace hexad::cuda_double

@@ -25,8 +25,8 @@ std::atomic<int> multiprocessors = multiprocessors_of_h100;
 constexpr size_t shared_memory_of_h100 = size_t{227} << 10;
 std::atomic<size_t> shared_memory = shared_memory_of_h100;
 
-// Counts calls of threads without a device. Destructors ignore the errors of their calls, so this object reports them
-// at the end of the process.
+// Counts calls of threads that have not chosen a device, and reports the count at the end of the process. This report
+// is necessary, because destructors ignore the errors of their calls.
 struct CallsWithoutDevice {
   std::atomic<int64_t> count = 0;
   ~CallsWithoutDevice() {

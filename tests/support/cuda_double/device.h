@@ -53,8 +53,8 @@ cudaError_t set_last_error(cudaError_t error);
 /// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
 /// Runtime calls that copy, allocate memory or wait for the device return cudaErrorLaunchFailure.
 void break_device(int device, const std::string& why);
-/// Returns cudaErrorLaunchFailure, also as this thread's last error, if the device is broken. Otherwise returns
-/// cudaSuccess.
+/// Returns cudaSuccess if the device is not broken. Otherwise, sets this thread's last error to cudaErrorLaunchFailure
+/// and returns this error.
 cudaError_t state_of(int device);
 /// Makes broken devices usable again. Call it while no stream exists.
 void mend_devices();

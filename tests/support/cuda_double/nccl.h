@@ -15,9 +15,9 @@
 // device (nccl_buffers.h). To allocate this memory, the host waits for all work of the device. Without enough memory,
 // the launch fails.
 //
-// Collectives hang if ranks disagree on them, or if only some ranks' buffers are registered. Messages hang if they have
-// no receiver, or another size than the receiver's. Sums are rounded at every step. As in NCCL's rings, each part of a
-// sum starts at a different rank.
+// Collectives hang if the ranks call different collectives, or if only some ranks' buffers are registered. Messages
+// hang if they have no receiver, or if the receiver expects another size. Sums are rounded at every step. As in NCCL's
+// rings, each part of a sum starts at a different rank.
 #pragma once
 
 #include <nccl.h>
@@ -41,8 +41,8 @@ int64_t nccl_launches();
 int64_t nccl_bytes(int device);
 /// Returns the number of current registrations, summed over the ranks of all communicators.
 int64_t nccl_registrations();
-/// Returns the number of registrations so far that lasted too long: when ncclCommDestroy ended their communicator, or
-/// when their pages were unmapped.
+/// Returns the number of faults so far. A fault is a registration that still existed when ncclCommDestroy ended its
+/// communicator, or when its pages were unmapped.
 int64_t nccl_registration_faults();
 /// Makes later registrations succeed or fail.
 void let_nccl_register(bool works);

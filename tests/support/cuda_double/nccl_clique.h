@@ -45,9 +45,9 @@ class Clique {
   explicit Clique(int ranks) : ranks_(ranks) {}
   int ranks() const { return ranks_; }
 
-  /// Runs the host's part of a launch. Waits until every rank has launched a collective, and until both ranks of each
-  /// message have launched a message in its direction. Therefore, only first launches wait. Returns false if `gone`
-  /// becomes true.
+  /// Runs the host's part of a launch. For a collective, waits until every rank has launched at least one collective.
+  /// For each message, waits until both ranks have launched at least one message in its direction. Therefore, only the
+  /// first launches wait. Returns false if `gone` becomes true.
   bool connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
   /// Runs the stream's part: one collective, which is the `number`th of its rank, or messages that were launched
   /// together. As in NCCL, an abort only ends operations that are not complete: their results are undefined. Results of

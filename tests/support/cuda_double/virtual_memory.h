@@ -9,8 +9,8 @@
 namespace hexad::cuda_double {
 
 /// Sets whether devices have an attribute of their pages: virtual memory management, handles that other processes can
-/// open, or access by network cards. By default, they have all three. The creation of pages that need a missing
-/// attribute fails with CUDA_ERROR_NOT_SUPPORTED.
+/// open, or access by network cards. By default, devices have all three attributes. The creation of pages that need a
+/// missing attribute fails with CUDA_ERROR_NOT_SUPPORTED.
 void set_attribute(CUdevice_attribute attribute, bool has);
 
 /// Makes the next call of `function`, "cuMemMap" or "cuMemSetAccess", fail with `error`.

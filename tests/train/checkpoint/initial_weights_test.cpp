@@ -254,11 +254,11 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
   expect(refusal(ExitCode::usage, from_dense, copy + Keys{"model.moe.normalize=false"}),
          "model.moe.normalize (false) must be true");
   expect(refusal(ExitCode::usage, from_moe, {"model.moe.experts=8"}),
-         "train.init_experts: copy makes the new experts copies of the stored ones");
+         "to copy the stored experts to the new ones, set train.init_experts: copy");
   expect(refusal(ExitCode::usage, from_moe, copy + Keys{"model.moe.experts=6"}),
          "model.moe.experts must be a multiple of 4");
   expect(refusal(ExitCode::usage, from_moe, {"model.vocab=40"}),
-         "train.init_vocabulary: grow keeps the stored rows and adds new ones");
+         "to keep the stored rows and add new ones, set train.init_vocabulary: grow");
   expect(refusal(ExitCode::usage, from_moe, {"model.vocab=20", "train.init_vocabulary=grow"}),
          "model.vocab must be at least that of the stored model");
   expect(refusal(ExitCode::usage, from_moe, {"model.hidden=32"}), "but the recipe's model has");
@@ -286,7 +286,7 @@ TEST(InitialWeights, StoredTensorsWithoutAPlaceInTheModelAreRefused) {
          "layers.0.mlp.down.bias");
   const std::string text = refusal(ExitCode::usage, from_moe, moe + Keys{"model.moe.bias_rate=0"});
   expect(text, "layers.0.moe.router.bias");
-  EXPECT_NE(text.find("; model.moe.selection_bias: true keeps this bias"), std::string::npos) << text;
+  EXPECT_NE(text.find("; to keep this bias, set model.moe.selection_bias: true"), std::string::npos) << text;
 }
 
 TEST(InitialWeights, ModelWithAnotherNumberOfPredictionBlocksIsRefused) {

@@ -18,7 +18,7 @@ constexpr int ranks = 4;
 
 // Reports of one rank in all steps.
 struct Reported {
-  telemetry::StepMetrics metrics;  // of the last step
+  telemetry::StepMetrics metrics;  // metrics of the last step
   std::vector<std::string> warnings;
   std::string summary;
 };

@@ -48,8 +48,12 @@ std::string without_scopes(std::string_view name) {
 
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Returns the length, without the first character, of a back reference, such as S1A_, or of the type and the digits of
-/// a literal, such as Li128E. These digits are not the length of an identifier.
+/// Returns the number of characters to skip after the first character of `text`, because their digits are not the
+/// length of an identifier:
+/// - In a back reference, such as S1A_: all of its characters.
+/// - In a literal, such as Li128E: the type and the digits.
+///
+/// Returns 0 for other texts.
 size_t without_length(std::string_view text) {
   size_t n = 1;
   if (text[0] == 'S') {

@@ -29,8 +29,8 @@ std::string card() {
   }
 }
 
-// Returns the file name of the library that allocates memory in this process. It may not be the linked library, because
-// LD_PRELOAD can replace malloc.
+// Returns the file name of the library that allocates memory in this process. This library can differ from the linked
+// library, because LD_PRELOAD can replace malloc.
 std::string allocator() {
   Dl_info library{};
   if (!dladdr(dlsym(RTLD_DEFAULT, "malloc"), &library) || !library.dli_fname) return "unknown";

@@ -18,8 +18,12 @@ struct ChoiceEvaluation {
   train::ChoiceScores scores{};
 };
 
-/// Throws Error(usage) if `items` is a folder, if its folder does not exist, or if write_choice_items() would replace
-/// the file of questions `choices`. Called before the evaluation, whose result would otherwise be lost.
+/// Throws Error(usage) if write_choice_items() cannot or must not write the file `items`:
+/// - `items` is a folder.
+/// - The folder that contains `items` does not exist.
+/// - `items` is the file of questions `choices`, which would be replaced.
+///
+/// Called before the evaluation, because the results of the evaluation would be lost if they could not be written.
 void require_items_path(const std::string& items, const std::string& choices);
 
 /// Prints acc, acc_norm and acc_bytes, as text or as one JSON object.

@@ -79,8 +79,8 @@ class Planner {
     if (options_.stage > 0 && !options_.out.empty())
       base::fail(
           base::ExitCode::usage,
-          "--stage and --out are given; expected one of them: --out cannot write the keys of a stage, which are in "
-          "the recipe's list stages");
+          "--stage and --out are given; expected at most one of them, because --out cannot write the keys of a stage, "
+          "which are in the recipe's list `stages`");
     require_two_files("--out", options_.out, "--svg", options_.svg);
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     if (!options_.svg.empty()) require_replaceable(options_.svg, "<svg ", "drawing");

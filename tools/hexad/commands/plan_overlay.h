@@ -9,9 +9,9 @@
 
 namespace hexad::app {
 
-/// Returns the YAML of a recipe that includes the file `include`. It has the keys of `document` that were given on the
-/// command line, and `settings` (key and value), which take precedence. A list is written completely if one of its
-/// elements was given.
+/// Returns the YAML of a recipe that includes the file `include`. The YAML has the keys of `document` that were given
+/// on the command line, and the keys and values in `settings`. If both have a key, the value in `settings` is written.
+/// A list is written completely if one of its elements was given.
 std::string overlay_text(const std::string& include, const config::Document& document,
                          const std::vector<std::pair<std::string, std::string>>& settings);
 

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -166,14 +168,16 @@ void say_line(const std::string& line) {
 }
 
 ExitCode run(const ScaleArguments& options, const train::Extensions& extensions) {
-  if (static_cast<int>(options.dry_run) + static_cast<int>(options.submit) + static_cast<int>(options.report) +
-          static_cast<int>(options.run >= 0) >
-      1)
-    fail(ExitCode::usage, "several of --dry-run, --submit, --report and --run are given; expected at most one of them");
+  using Action = std::pair<std::string_view, bool>;
+  std::string given;
+  int actions = 0;
+  for (const auto& [name, is_given] : {Action{"--dry-run", options.dry_run}, Action{"--submit", options.submit},
+                                       Action{"--report", options.report}, Action{"--run", options.run >= 0}})
+    if (is_given) given += base::cat(actions++ == 0 ? "" : " and ", name);
+  if (actions > 1) fail(ExitCode::usage, given, " are given; expected at most one of them");
   if (!options.compare.empty() && (options.dry_run || options.submit || options.run >= 0))
-    fail(ExitCode::usage,
-         "--compare is given with --dry-run, --submit or --run, which have no results to compare; expected --compare "
-         "alone, or with --report");
+    fail(ExitCode::usage, "--compare is given with ", given,
+         ", which has no results to compare; expected --compare alone, or with --report");
   StepSecondsByPoint other;
   if (!options.compare.empty()) other = read_other(options.compare);
   Ready r = ready(options, extensions);

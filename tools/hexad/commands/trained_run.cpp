@@ -26,8 +26,8 @@ using namespace train;
 
 namespace {
 
-// Completes the recipe. Increases batch.global if it is too small for all data-parallel ranks, because the recipe's
-// rules require this even if the model is not trained.
+// Completes the recipe. The recipe's rules require a micro-batch for each data-parallel rank, even if the model is not
+// trained. Increases batch.global if it is too small for this rule.
 void make_ready(Recipe& recipe, int64_t cores, int64_t world) {
   complete(recipe, cores);
   const ParallelConfig& p = recipe.parallel;
@@ -35,7 +35,7 @@ void make_ready(Recipe& recipe, int64_t cores, int64_t world) {
   recipe.batch.global = std::max(recipe.batch.global, recipe.batch.micro * dp);
 }
 
-// Returns the step of the checkpoint that rank 0 finds, on all ranks. If each rank searched, a rank could find a
+// Returns, on all ranks, the step of the checkpoint that rank 0 finds. If each rank searched, a rank could find a
 // checkpoint that a run has just saved, and the ranks would combine weights of two steps.
 std::string step_for_all_ranks(const RunRequest& request, const comm::World& world) {
   if (world.size() == 1) return request.step;

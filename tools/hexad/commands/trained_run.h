@@ -25,8 +25,8 @@ TrainedRun open_trained_run(const train::RunRequest& request, train::TrainedUse 
                             const train::Extensions& extensions, comm::World& world);
 
 /// Returns the tokenizer of the run's data. Throws Error(usage) if the model's tokens have no text, or if the
-/// tokenizer's vocabulary is larger than the vocabulary of the model. Throws Error(data) if there is no tokenizer, or
-/// if it cannot be read. `purpose` completes the message "..., so it cannot PURPOSE".
+/// tokenizer's vocabulary is larger than the vocabulary of the model. Throws Error(data) if the tokenizer is missing or
+/// cannot be read. `purpose` completes the message "..., so it cannot PURPOSE".
 std::unique_ptr<data::Tokenizer> tokenizer_of(const train::Recipe& recipe, const std::string& run,
                                               const std::string& purpose);
 

@@ -6,8 +6,8 @@
 
 namespace hexad::app {
 
-/// Throws Error(usage) if `path` is an existing file that does not begin with `beginning`, unless the file is empty.
-/// This ensures that a command replaces only its own earlier output. `kind` describes this output in the message.
+/// Throws Error(usage) if `path` is a non-empty file that does not begin with `beginning`. A command that calls this
+/// function replaces only its own earlier output. `kind` describes this output in the message.
 void require_replaceable(const std::string& path, std::string_view beginning, std::string_view kind);
 
 /// Throws Error(usage) if the paths given to two options of a command are the same file, because one output would

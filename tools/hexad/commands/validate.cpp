@@ -88,7 +88,7 @@ std::string start_line(const ValidateArguments& options, int64_t ranks, double s
 }
 
 // Returns a warning if the model does not fit on this machine, may not fit, or does not start here; otherwise an empty
-// text. This is not an error, because the recipe may be meant for another machine.
+// text. Such a recipe is not an error, because it may be meant for another machine.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
     const MemoryFit fit = memory_fit_on_this_machine(recipe, extensions, ranks);
@@ -139,8 +139,8 @@ std::string resume_text(const StartCheck& start, int64_t all) {
   return fmt::format("continues from {}, after step {}: {}", start.checkpoint, start.trained_steps, steps);
 }
 
-// Predicts a step on the cluster of --cluster; none without this option. Sets `warning` if the layout does not fit the
-// cluster.
+// Returns the predicted step on the cluster of --cluster; none without this option. Sets `warning` if the layout does
+// not fit the cluster.
 std::optional<StepOnCluster> step_on_cluster(const ValidateArguments& options, const Recipe& recipe,
                                              const mesh::Layout& layout, const train::Extensions& extensions,
                                              std::string& warning) {
@@ -253,7 +253,7 @@ base::ExitCode print_nearest(const ValidateArguments& options, config::Document 
                                       std::pair(!options.cluster.empty(), "--cluster")})
     if (given)
       base::fail(base::ExitCode::usage, "--nearest and ", option,
-                 " are given; expected one of them, because --nearest only prints a layout");
+                 " are given; expected at most one of them, because --nearest only prints a layout");
   if (options.world == 0)
     base::fail(base::ExitCode::usage, "--world is 0, expected at least 1 with --nearest: the number of ranks to use");
   if (options.at_least > options.world)

@@ -18,7 +18,7 @@
 
 namespace hexad::plan::eps {
 
-/// Returns (1 - (1 - k/E)^m) E (section 3.2): the expected number of experts that at least one of m tokens visits if
+/// Returns (1 - (1 - k/E)^m) * E (section 3.2): the expected number of experts that at least one of m tokens visits if
 /// all experts are equally likely.
 double expected_activated_experts(double k, double E, double m);
 /// Returns the expected number of devices that hold at least one of a token's k different experts. Each device has E/D
@@ -34,10 +34,11 @@ constexpr std::string_view name_of(Mode m) {
 }
 
 /// Returns the bytes that a device sends in one stage (section 4.2). Dispatch and combine send the same bytes. P is the
-/// size of the activations of all devices' tokens, in bytes. g is the number of devices that a token visits, each of
-/// which gets one copy, 1 <= g <= D.
-///   TP+TP  an all-reduce, 2 P (D - 1)/D      DP+EP  an all-to-all, g P (D - 1)/D^2
-///   TP+EP  a reduce-scatter (combine: all-gather) and the all-to-all of DP+EP, P (D - 1)/D + g P (D - 1)/D^2
+/// size of the activations of all devices' tokens, in bytes. g is the number of devices that a token visits, from 1 to
+/// D. Each visited device gets one copy of the token.
+/// - TP+TP: an all-reduce, 2 * P * (D - 1)/D
+/// - DP+EP: an all-to-all, g * P * (D - 1)/D^2
+/// - TP+EP: a reduce-scatter (combine: all-gather) and the all-to-all of DP+EP, P * (D - 1)/D + g * P * (D - 1)/D^2
 double volume(Mode mode, double P, double D, double g);
 /// Returns the bytes of combine without LocalReduce (Fig. 8(b)). Each of a token's k rows returns separately, so the
 /// all-to-all has the factor k instead of g.
@@ -56,7 +57,7 @@ struct Machine {
 /// Return W(Attn) and W(MoE): the bytes that a device reads and writes.
 double attention_io(Mode mode, const Block& attention, double M_KVCache, double D);
 double moe_io(Mode mode, const Block& moe, double k, double D);
-/// Returns max(F/(D FP), W/BW) with the W of one device.
+/// Returns max(F/(D * FP), W/BW) with the W of one device.
 double block_seconds(double flops, double io, double D, const Machine& machine);
 /// Returns max(V/NW, V_O).
 double comm_seconds(double volume, const Machine& machine);
@@ -80,16 +81,16 @@ constexpr std::string_view name_of(Product p) {
 }
 Product product(double rows, double grouped_below = 2048.0 / 16, double dense_from = 4096.0 / 16);
 
-/// Section 5.2, item 5: R(N) = k N + b, the overhead of N groups in seconds.
+/// Section 5.2, item 5: R(N) = k * N + b, the overhead of N groups in seconds.
 struct Overhead {
   double k = 0, b = 0;
   double operator()(double N) const { return k * N + b; }
 };
-/// Returns the gain of N groups: L(N) - R(N) with L = C (N - 1)/N, where C is the shorter of communication and
+/// Returns the gain of N groups: L(N) - R(N) with L = C * (N - 1)/N, where C is the shorter of communication and
 /// computation. N = 1 has no pipeline and gains nothing.
 double gain(double T_comm, double T_comp, int64_t N, const Overhead& overhead);
-/// Returns C - b - 2 sqrt(k C), the largest gain over all N. unrestricted_groups() returns the N with this gain,
-/// sqrt(C/k).
+/// Returns C - b - 2 * sqrt(k * C), the largest gain over all N. unrestricted_groups() returns sqrt(C/k), the N with
+/// this gain.
 double largest_gain(double T_comm, double T_comp, const Overhead& overhead);
 double unrestricted_groups(double T_comm, double T_comp, const Overhead& overhead);
 struct Groups {
@@ -97,13 +98,13 @@ struct Groups {
   double gain;
 };
 /// Returns the gain of every divisor of a device's number of experts, ascending. best_groups() returns the entry with
-/// the largest gain. If several entries have this gain, returns the one with the smallest N.
+/// the largest gain. If several entries have this gain, returns the entry with the smallest N.
 std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_experts, const Overhead& overhead);
 Groups best_groups(const std::vector<Groups>& tried);
 
 /// Section 5.2, item 4: relative extra time of communication (e0) and of products (e1) if they are split into N groups.
-/// - e0 = N S(m/N)/S(m) - 1
-/// - e1 = N G(m/N, E/N)/G(m, E) - 1
+/// - e0 = N * S(m/N)/S(m) - 1
+/// - e1 = N * G(m/N, E/N)/G(m, E) - 1
 ///
 /// Expert groups are worthwhile if both are within bounds (0.32 and 0.03 in the paper's test).
 struct Extra {

@@ -1,9 +1,9 @@
 // MoNTA (Guo et al. 2024): closed forms of an all-to-all under tensor parallelism, and of memory. Volumes are bytes.
 //
 // Corrections of contradictions in the paper:
-//   equation 3       omits the top-k factor: the volume of 256 M in Table 8 needs b k = 2
-//   Algorithms 1, 2  line 19 is T_min = T; the N of the least T is returned with it, not the last N
-//   Algorithm 2      a chunk's copy may be the longest of the three: T = AA + AG + D2D + (N - 1) max(AA, AG, D2D)
+//   equation 3       omits the top-k factor: the volume of 256 M in Table 8 needs b * k = 2
+//   Algorithms 1, 2  line 19 is T_min = T; the N of the least T is returned with T_min, not the last N
+//   Algorithm 2      a chunk's copy may be the longest of the three: T = AA + AG + D2D + (N - 1) * max(AA, AG, D2D)
 //   equations 14-16  do not follow from Table 8, whose latencies these functions give
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace hexad::plan::monta {
 
-/// Returns the bytes of a rank's all-to-all with b sequences of s tokens, each of which is sent to k experts (equation
-/// 3).
+/// Returns the bytes of a rank's all-to-all (equation 3). The rank has b sequences of s tokens, and sends each token to
+/// k experts.
 double all_to_all_volume(double b, double s, double h, double k, double bytes_per_element);
 
 /// A network with two levels: e expert-parallel ranks between nodes, t tensor-parallel ranks inside each.
@@ -34,8 +34,8 @@ struct Transfer {
   double volume, efficiency, seconds;
 };
 
-/// Returns T_base: every tensor-parallel rank sends all tokens, I (e - 1)/e bytes, although the other ranks of its
-/// group hold the same tokens.
+/// Returns T_base: every tensor-parallel rank sends all tokens, I * (e - 1)/e bytes, although the other ranks of its
+/// tensor-parallel group hold the same tokens.
 Transfer baseline(double volume, const Network& network);
 
 /// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, the first two are the parts of O1.
@@ -53,7 +53,7 @@ constexpr std::string_view name_of(Strategy s) { return s == Strategy::o1 ? "O1"
 ///   O3  Algorithm 2: all three at the same time, each of a different chunk
 double seconds(Strategy strategy, const Chunk& one, int64_t chunks);
 
-/// Returns the largest number of chunks that Algorithms 1 and 2 try: the largest N for which I/(N t) is at least
+/// Returns the largest number of chunks that Algorithms 1 and 2 try: the largest N for which I/(N * t) is at least
 /// `smallest_volume` (I_minimal). Returns 0 if even a single chunk is below I_minimal.
 int64_t most_chunks(double volume, const Network& network, double smallest_volume);
 
@@ -62,12 +62,12 @@ struct Pipelined {
   double seconds;  // T
 };
 /// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T. If several entries have
-/// this T, returns the one with the smallest N. Returns none if `tried` is empty.
+/// this T, returns the entry with the smallest N. Returns none if `tried` is empty.
 std::vector<Pipelined> all_pipelined(Strategy strategy, double volume, const Network& network, int64_t most);
 std::optional<Pipelined> best_pipelined(const std::vector<Pipelined>& tried);
 
-/// Choice of Algorithm 3. It excludes strategies without a legal number of chunks. If two strategies have equal times,
-/// it chooses the simpler one.
+/// Choice of Algorithm 3. The algorithm excludes strategies without a legal number of chunks. If two strategies have
+/// equal times, the algorithm chooses the simpler strategy.
 struct Choice {
   Strategy strategy;
   double seconds;
@@ -81,8 +81,8 @@ struct Limits {
 };
 Limits limits(const Network& network);
 
-/// Returns the effective bandwidth of a network interface, in bytes/s, if `cards` GPUs, `per_node` on each node,
-/// exchange `volume` bytes each (Figure 13).
+/// Returns the effective bandwidth of a network interface, in bytes/s (Figure 13). There are `cards` GPUs, `per_node`
+/// on each node. Each GPU exchanges `volume` bytes in `seconds`.
 double effective_bandwidth(double volume, double cards, double per_node, double seconds);
 
 /// A training step before a change of the time of its all-to-alls.

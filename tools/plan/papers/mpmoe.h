@@ -36,11 +36,12 @@ double sequential_buffers(const Layer& layer);
 /// Returns the elements of all temporary gradients, which a pipeline without shared buffers needs (equation 4).
 double pipeline_buffers(const Layer& layer);
 /// Returns the activation elements that n micro-batches save if T_DI and T_DO have two buffers each and T_M has one
-/// (equation 5). Temporary buffers save the same number of elements.
+/// buffer (equation 5). Temporary buffers save the same number of elements.
 double saved(const Layer& layer, int64_t n);
 /// Returns phi (equation 6).
 double saving_ratio(const Layer& layer, int64_t n);
-/// Returns the elements of activations and temporary buffers that remain: 2 (2 B M + k (4 B M + B H)/n) for n >= 2.
+/// Returns the elements of activations and temporary buffers that remain. For n >= 2, the result is
+/// 2 * (2 * B * M + k * (4 * B * M + B * H)/n).
 double shared_buffers(const Layer& layer, int64_t n);
 /// Returns the elements of the outputs by slot, which are kept for the router's gradient. The gradient needs every
 /// expert's output, but the buffers of T_DO are overwritten.
@@ -64,8 +65,8 @@ struct Work {
 /// Returns the seconds of the slowest stream. Each stream's time is divided by its alpha for the other active streams.
 double phase_seconds(const Work& work, const Slowdowns& alpha);
 
-/// Seconds of one micro-batch's operations if each runs alone: first all-to-all, experts, second all-to-all, memory
-/// copy.
+/// Seconds of one micro-batch's operations if each operation runs alone: first all-to-all (S), experts (C), second
+/// all-to-all (R), memory copy (M).
 struct Operations {
   double S = 0, C = 0, R = 0, M = 0;
 };
@@ -105,8 +106,10 @@ struct ReuseCost {
 };
 ReuseCost reuse_cost(const Layer& layer, Reuse reuse);
 
-/// Speed as a function of the volume of one operation: bytes/s of an all-to-all over its bytes, FLOP/s of products over
-/// FLOPs, and bytes/s of copies between device and host over bytes. A product of x rows by M x H has 2 x M H FLOPs.
+/// Speed as a function of the volume of one operation:
+/// - all-to-all: bytes/s as a function of bytes
+/// - matrix product: FLOP/s as a function of FLOPs; r rows times a weight of M x H elements take 2 * r * M * H FLOPs
+/// - copy between device and host: bytes/s as a function of bytes
 struct Machine {
   config::Curve W_comm, W_comp, W_mem;
   double bytes_per_element = 2;

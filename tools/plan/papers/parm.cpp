@@ -11,7 +11,7 @@ namespace {
 double exchanged(const Layer& l) { return l.ETM() * l.N_ESP / l.N_MP; }
 
 /// Returns the load of a collective in which rank `self` of an EP&ESP group sends `each` elements to every other member
-/// of its group. `member` is true for the ranks in that group.
+/// of a subgroup. `member` is true for the ranks of the subgroup.
 template <class F>
 Load sent(const Placement& p, int64_t self, double each, F member) {
   Load load;

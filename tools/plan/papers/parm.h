@@ -1,8 +1,8 @@
 // Parm (Pan et al. 2024): closed forms of the communication of an MoE layer under model (MP), expert (EP) and
-// expert-sharding (ESP) parallelism. Sizes are in elements. A collective of x elements costs alpha + beta x seconds.
+// expert-sharding (ESP) parallelism. Sizes are in elements. A collective of x elements costs alpha + beta * x seconds.
 //
 // Corrections, and choices where the paper has two conventions:
-//   Algorithm 1    line 2 is T = k f B L/E, without M, so that y = E T M N_ESP
+//   Algorithm 1    line 2 is T = k * f * B * L / E, without M, so that y = E * T * M * N_ESP
 //   equation 13    drops N_ESP in its second line
 //   equation 14    ends in an MP-AllGather, so it is S2 without overlap. Algorithm 1's alpha_o, beta_o price
 //                  the overlapped pair of AlltoAll and AllGather. Here they are used as in equation 14,
@@ -46,8 +46,8 @@ struct Baseline {
 };
 Baseline baseline(const Layer& layer, const BaselineCosts& costs);
 
-/// Returns the seconds of S1: 2 A2A(ETM N_ESP/N_MP) + AG_MP(BLM) (equation 11, or 13). With N_MP = 1, this is equation
-/// 2, which has no AllGather.
+/// Returns the seconds of S1: 2 * A2A(ETM * N_ESP/N_MP) + AG_MP(BLM) (equation 11, or 13). With N_MP = 1, this is
+/// equation 2, which has no AllGather.
 double s1_seconds(const Layer& layer, const Costs& costs);
 /// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint time comes
 /// from Costs::overlap if it is given, otherwise from saa_seconds().
@@ -78,9 +78,9 @@ struct Claim {
 /// In equation 5, the ReduceScatter costs half of the AllReduce.
 std::vector<Claim> claims(const Layer& layer, const Costs& costs, const BaselineCosts& base);
 
-/// Placement of the ranks of one EP&ESP group. Ranks are numbered node by node. Neighbouring ranks belong to the same
-/// group of the kind `inner`.
+/// Kind of the group to which neighbouring ranks belong.
 enum class Inner { esp, ep };
+/// Placement of the ranks of one EP&ESP group. Ranks are numbered node by node.
 struct Placement {
   int64_t N_EP = 1, N_ESP = 1;
   int64_t ranks_per_node = 1;
@@ -99,9 +99,11 @@ struct Load {
   double intra = 0, inter = 0;
   std::string_view link() const { return inter > 0 ? "inter" : intra > 0 ? "intra" : "none"; }
 };
-/// Loads of links by collectives of `x` elements (ETM N_ESP in equations 1 and 2). Every rank sends directly to each of
-/// its peers: x/N_ESP elements in AG and RS of ESP, x/N_EP in EP-AlltoAll, x/(N_EP N_ESP) in EP&ESP-AlltoAll. AR is RS
-/// followed by AG.
+/// Loads of links by collectives of `x` elements (x = ETM * N_ESP in equations 1 and 2). Every rank sends directly to
+/// each of its peers:
+/// - x/N_ESP elements in AG and RS of ESP; AR is RS followed by AG
+/// - x/N_EP elements in EP-AlltoAll
+/// - x/(N_EP * N_ESP) elements in EP&ESP-AlltoAll
 struct Loads {
   Load AG_ESP, AR_ESP, A2A_EP, A2A;
 };

@@ -13,8 +13,8 @@
 namespace hexad::plan {
 namespace {
 
-// Returns the total size of the node's outer caches, in bytes; 0 if it is unknown. Each is listed with the processors
-// that share it.
+// Returns the total size of the node's outer caches, in bytes; 0 if the size is unknown. The system lists a cache once
+// for each processor, with the processors that share the cache.
 int64_t outer_caches() {
   std::map<std::string, int64_t> caches;
   for (int cpu = 0;; ++cpu) {

@@ -185,7 +185,7 @@ std::vector<Mix> mixes_of(size_t loads) {
   return mixes;
 }
 
-// Returns numbers of threads below `threads`, ascending: all of them, or eight evenly spaced ones that include 1 and
+// Returns numbers of threads below `threads`, ascending: all numbers, or eight evenly spaced numbers that include 1 and
 // threads - 1.
 std::vector<int> fewer_than(int threads) {
   std::vector<int> counts;
@@ -198,10 +198,12 @@ std::vector<int> fewer_than(int threads) {
 
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress) {
-  // In a round, each of at most four loads runs for its own time, each of six pairs for up to twice that time, and all
-  // loads together for up to four times that time. In total, they take 20 times the time of a load. The capped product
-  // adds three pairs and one mix of all loads, 10 times the time of a load. Each product on fewer threads adds its own
-  // time. Before the rounds, each load runs once.
+  // Time of the measurements, in units of the time of a load. In a round:
+  // - Each of at most four loads runs for 1 unit, each of six pairs for up to 2 units, and all loads together for up to
+  //   4 units. In total, they take 20 units.
+  // - The capped product adds three pairs and one mix of all loads, 10 units.
+  // - Each product on fewer threads adds 1 unit.
+  // Before the rounds, each load runs once.
   const std::vector<int> counts = fewer_than(options.threads);
   const auto fewer = static_cast<double>(counts.size());
   const double times = counts.empty() ? 20 : 30 + fewer;

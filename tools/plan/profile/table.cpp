@@ -16,9 +16,9 @@ namespace {
 using base::enum_name;
 using base::human_quantity;
 
-// Returns the speed at `size`. Interpolates the time linearly between two measured sizes. If `size` is outside of the
-// measured range, returns the speed at the nearest measured size, or "-" unless that size is between 0.75 and 1.5 times
-// `size`. `per_size` is the work per unit of size, such as FLOPs per row.
+// Returns the speed at `size`. Interpolates the time linearly between two measured sizes. Outside the measured range,
+// returns the speed at the nearest measured size, or "-" if that size is not between 0.75 and 1.5 times `size`.
+// `per_size` is the work per unit of size, such as FLOPs per row.
 std::string speed_at(const Curve& curve, double size, double per_size, std::string_view unit) {
   const auto& points = curve.points;
   const auto speed = [&](double x, double seconds) { return human_quantity(x * per_size / seconds, unit); };

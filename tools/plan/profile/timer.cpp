@@ -43,9 +43,9 @@ class MeasuredSizes {
     return repeated;
   }
 
-  /// Returns the next size to measure in `left` seconds; none if there is not enough time for any. The second size is
-  /// an exception: it may take the `spent` seconds of the first measurement again, and it is returned even if the time
-  /// is not sufficient.
+  /// Returns the next size to measure in `left` seconds; none if the time is not sufficient for any size. `spent` is
+  /// the duration of the first measurement. The second measurement may take half of `left`, or `spent` if that is
+  /// longer. If no size is that fast, the next larger size is measured nevertheless.
   std::optional<size_t> next(double left, double spent) const {
     const size_t last = points_.rbegin()->first;
     const bool is_first = points_.size() == 1;
@@ -75,8 +75,8 @@ class MeasuredSizes {
       if (!omitted_[i]) return i;
     return {};
   }
-  // Returns the open size in the middle of the widest gap between two measured sizes, where the larger one takes less
-  // time than is left.
+  // Returns the size in the middle of the widest gap between two measured sizes; none if there is no gap. Considers
+  // only gaps whose upper end takes less than `left` seconds.
   std::optional<size_t> middle_of_widest_gap(double left) const {
     std::optional<size_t> middle;
     size_t widest = 0;

@@ -16,8 +16,8 @@ using base::now;
 /// Rounds to four significant digits, the precision of a measurement.
 double rounded(double value);
 
-/// Least seconds of a timed batch of kernels. This is several time slices of the operating system, because ranks may
-/// share a core.
+/// Least seconds of a timed batch of kernels. A batch lasts several time slices of the operating system, because ranks
+/// may share a core.
 inline constexpr double kernel_batch = 0.012;
 
 /// Timer of work on all ranks. All functions except device() and world() are collective over the world, and return the
@@ -33,14 +33,14 @@ class Timer {
     std::function<void()> run;
     double batch_seconds = 0;
   };
-  /// Returns the largest of the ranks' medians. Makes one warm-up run (two if `batch_seconds` is set), then as many
-  /// repeats as fit in about `seconds`: at least 3, and at most 21 (9 if `batch_seconds` is set).
+  /// Returns the largest of the ranks' medians. Makes as many repeats as fit in about `seconds`, but at least 3 and at
+  /// most 21 (9 if `batch_seconds` is set). One warm-up run precedes the repeats (two if `batch_seconds` is set).
   double median(const Work& work, double seconds) const;
   /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, measures the smallest
   /// size, the largest size for which there is time, and as many sizes between them as possible. Measures at least two
-  /// sizes. Then measures each size again that is slower per unit than the next smaller size, and keeps the smaller
-  /// time. `sizes` has at least two sizes, ascending. `prepare` may round the sizes; a size that it rounds to a
-  /// measured one is omitted.
+  /// sizes. Then repeats the measurement of each size that is slower per unit than the next smaller size, and keeps the
+  /// smaller time. `sizes` has at least two sizes, ascending. `prepare` may round the sizes. Omits a size that
+  /// `prepare` rounds to a measured size.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void meet() const { world_.barrier(device_.context().compute()).wait(); }

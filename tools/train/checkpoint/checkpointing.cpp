@@ -197,7 +197,8 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
   // Rank 0 searches, and broadcasts the name of each folder to verify. Then every rank opens the folder and verifies
-  // its share of it. An empty name ends the search. If the search finds a checkpoint, every rank has opened it last.
+  // its share of the files. An empty name ends the search. If the search finds a checkpoint, this checkpoint is the
+  // last one that the ranks opened.
   Failure failure;
   std::string found;
   std::optional<io::Checkpoint> opened;

@@ -71,8 +71,9 @@ void for_each_row(const Shape& global, const io::Region& region, F&& f) {
 // Returns row `i` of `t`, with a first dimension of size 1.
 Tensor row_of(const Tensor& t, int64_t i) { return t.slice(0, i, i + 1); }
 
-// Returns the values of `t` times `factor`, in the accumulator dtype. If `noise` > 0, also multiplies each value by 1 +
-// noise x a standard normal number. This number depends only on the seed, the parameter's name and the element's index.
+// Returns the values of `t` times `factor`, in the accumulator dtype. If `noise` > 0, also multiplies each value by
+// 1 + `noise` * z with a standard normal number z. The number z depends only on the seed, the parameter's name and
+// the element's index.
 Tensor changed(const Tensor& t, const io::Region& region, double factor, const Parameter& p, double noise,
                uint64_t seed) {
   const Philox random(seed, Purpose::noise, p.name());
@@ -140,9 +141,11 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
   return width / part;
 }
 
-// Throws Error(usage) if the first loss would differ from the loss of the dense model. The losses are equal under three
-// conditions. The routing weights of a token's experts sum to model.moe.scale and multiply the experts' results. These
-// experts are whole groups of `parts` experts. The block has no dense MLP besides the experts.
+// Throws Error(usage) if the first loss would differ from the loss of the dense model. The losses are equal if all
+// of these conditions hold:
+// - The routing weights of a token's experts sum to model.moe.scale and multiply the experts' results.
+// - A token's experts are whole groups of `parts` experts.
+// - The block has no dense MLP besides the experts.
 void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
   const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {
@@ -194,15 +197,16 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
   if (same_beyond_rows(stored, shape) && is_vocabulary(p.name())) {
     if (recipe_.train.init_vocabulary != InitVocabulary::none && stored[0] < shape[0])
       return {.way = Way::grown, .name = p.name(), .copied = stored[0]};
-    remedy = stored[0] < shape[0] ? std::string("; train.init_vocabulary: grow keeps the stored rows and adds new ones")
-                                  : cat("; model.vocab must be at least that of the stored model (", stored[0], ")");
+    remedy = stored[0] < shape[0]
+                 ? std::string("; to keep the stored rows and add new ones, set train.init_vocabulary: grow")
+                 : cat("; model.vocab must be at least that of the stored model (", stored[0], ")");
   } else if (same_beyond_rows(stored, shape) && moe.may_have_rows_of_experts() &&
              shape[0] == recipe_.model.moe.experts) {
     const int64_t experts = stored[0];
     const bool multiple = shape[0] > experts && shape[0] % experts == 0;
     if (recipe_.train.init_experts == InitExperts::copy && multiple)
       return {.way = moe.is_router() ? Way::router_rows : Way::experts, .name = p.name(), .copied = experts};
-    remedy = multiple ? std::string("; train.init_experts: copy makes the new experts copies of the stored ones")
+    remedy = multiple ? std::string("; to copy the stored experts to the new ones, set train.init_experts: copy")
                       : cat("; model.moe.experts must be a multiple of ", experts, " with train.init_experts: copy");
   } else if (p.name() == "position_embedding.weight") {
     remedy = "; model.context must be that of the stored model, because learned positions cannot be extended";
@@ -264,7 +268,7 @@ void InitialWeights::require_place_for_all(const Extensions& extensions) const {
     if (t.kind == main_kind && !names.contains(t.name) && !becomes_expert(t.name, names))
       refuse(t.name, remedy_for_unused(t.name));
     if (t.kind == io::Kind::state && t.name.ends_with(".router.bias") && !model.moe.has_selection_bias())
-      refuse(t.name, "; model.moe.selection_bias: true keeps this bias");
+      refuse(t.name, "; to keep this bias, set model.moe.selection_bias: true");
   }
 }
 
@@ -383,8 +387,8 @@ void scale_values(const Tensor& values, double factor) {
 }
 
 // Reads the states of the model. New experts get the states of the experts from which they are copied. Softmax scores
-// sum to 1 over all experts, so more experts have smaller scores. Selection biases are added to the scores, so they
-// become smaller by the same factor.
+// sum to 1 over all experts, so more experts have smaller scores. Selection biases are added to the scores, so the
+// biases are reduced by the same factor.
 void InitialWeights::load_states(ModelInstance& instance) const {
   for (const auto& s : instance.states) {
     if (!checkpoint_.contains(s.name, io::Kind::state)) continue;

@@ -202,8 +202,9 @@ void require_offload_folder(const Recipe& recipe) {
 }
 
 std::string missing_heldout_text(const std::string& path) {
-  const std::string_view remedy = data::is_megatron_index(path) ? "expected an index of held-out documents"
-                                                                : "`hexad prepare --heldout 0.02` makes the file";
+  const std::string_view remedy = data::is_megatron_index(path)
+                                      ? "expected an index of held-out documents"
+                                      : "to make the file, run `hexad prepare --heldout 0.02`";
   return cat(path, ": no such file, so this dataset has no held-out loss; ", remedy);
 }
 

@@ -18,9 +18,10 @@ struct Evaluation {
   int64_t sequences = 0, of_sequences = 0;  // number of evaluated sequences; number of sequences in the source
 };
 
-/// Runs forward passes over `sequences` sequences of `source` (0: all), or over all if it has fewer. Calls with equal
-/// arguments use the same sequences: evenly spaced ones or, if the source is endless, the first ones. Each sequence is
-/// computed once. `bytes_per_id` is empty if the tokens do not represent text. Collective.
+/// Runs forward passes over `sequences` sequences of `source` (0: all), or over all its sequences if `source` has
+/// fewer. Calls with equal arguments use the same sequences: evenly spaced sequences or, if the source is endless, the
+/// first sequences. Each sequence is computed once. `bytes_per_id` is empty if the tokens do not represent text.
+/// Collective.
 Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::Source& source, int64_t sequences,
                     std::span<const int32_t> bytes_per_id);
 

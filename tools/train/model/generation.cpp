@@ -79,8 +79,9 @@ class Group {
     for (size_t i = 0; i < of.size(); ++i) take(*of[i], chosen[i]);
   }
 
-  // Returns on all ranks the ids chosen by the first rank that has logits. Otherwise, ranks that round a matrix product
-  // differently could choose different ids, and then wait for each other forever in the all-to-all of experts.
+  // Returns on all ranks the ids chosen by the first rank that has logits. If each rank chose for itself, ranks that
+  // round a matrix product differently could choose different ids. These ranks would then wait for each other forever
+  // in the all-to-all of experts.
   std::vector<int32_t> agreed(std::span<Sequence* const> of, std::vector<std::vector<float>> logits) const {
     const int64_t vocabulary = options_.vocabulary;
     std::vector<int64_t> mine(of.size(), -1);

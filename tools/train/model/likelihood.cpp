@@ -15,9 +15,9 @@ namespace {
 
 int64_t inputs_of(const LikelihoodRequest& r) { return std::ssize(r.ids) - 1; }
 
-// Returns the number of requests in a micro-batch. The number is 1 in two cases. If experts have a capacity per
-// micro-batch, tokens of one request could displace tokens of another request. If the index of a token determines its
-// experts, a request's experts would depend on earlier requests.
+// Returns the number of requests in a micro-batch. The number is 1 in two cases:
+// - Experts have a capacity per micro-batch: tokens of one request could displace tokens of another request.
+// - The index of a token determines its experts: a request's experts would depend on earlier requests.
 int64_t requests_together(const Recipe& recipe) {
   const moe::MoeConfig& m = recipe.model.moe;
   const bool share_capacity = m.capacity_factor && m.capacity_scope == moe::CapacityScope::micro_batch;

@@ -77,8 +77,8 @@ int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
 }
 
 // Returns the threads that post collectives of MoE passes. In pairs of micro-batches, lanes may post while the rank's
-// thread posts other collectives. They do so under some values of schedule.moe.memory_reuse, which reschedule() may set
-// later. Lanes that are queues of a device never post.
+// thread posts other collectives. Lanes post only under some values of schedule.moe.memory_reuse, but reschedule() may
+// set such a value later. Lanes that are queues of a device never post.
 mesh::Posting posting(const Recipe& recipe, const device::DeviceContext& context) {
   const bool in_turns = recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches;
   return in_turns && context.on_host() ? mesh::Posting::lanes : mesh::Posting::rank;

@@ -26,17 +26,17 @@ using autograd::Value;
 /// Repeats equal blocks of a rank in training passes on a meta device. Blocks of a virtual stage are equal if they have
 /// the same kind (ModelConfig::kind_of()) and the same parameters. The first and the last block of a virtual stage
 /// always run, because their inputs or gradients do not come from other blocks of the stage. Of the other equal blocks,
-/// the first and the last one run once and are recorded. Forwards use the recording of the first one until all
-/// recordings are complete. Later forwards, and all backwards, use the recording of the last one. Contributions of a
-/// step's first micro-batch to a gradient replace its old value, so this micro-batch has a recording of its own, and
-/// all others share one.
+/// the first and the last block run once and are recorded. Forwards use the recording of the first block until all
+/// recordings are complete. Later forwards, and all backwards, use the recording of the last block. In a step's first
+/// micro-batch, contributions to a gradient replace the gradient's old value. This micro-batch therefore has a
+/// recording of its own, and all other micro-batches share a recording.
 ///
 /// A repeated block makes no tensors. It makes the recorded block's calls to the log, unless the log is paused, and on
 /// request changes the memory in use as the recorded block did. Its output is its input, and its backward returns the
 /// gradient of the output: both stand for tensors of the same size. Its calls to the storage of parameters are made for
 /// its own parameters (pp::ParameterCalls).
 ///
-/// The step has the same log as one that runs all blocks if equal blocks make the same calls for all micro-batches.
+/// The step has the same log as a step that runs all blocks if equal blocks make the same calls for all micro-batches.
 /// Only the forwards of the first and the last recorded block are compared. Calls are not equal if the experts of
 /// tokens differ between layers or micro-batches, if passes run as fibers, or if backward delays weight gradients only
 /// in some micro-batches. With Memory::counted, the step also has the same peaks of memory under ZeRO-0 and ZeRO-1.
@@ -56,14 +56,17 @@ class RepeatedLayers final : public layers::BlockRunner {
   void begin(int micro) { micro_ = micro; }
   layers::Block::Output run(int64_t layer, Tape& t, const Value& x, const RunBlock& block) override;
 
-  /// True if a micro-batch that records blocks and a micro-batch that repeats them together run fewer blocks than the
-  /// rank has.
+  /// True if repetition saves much work: the blocks that run in a recording micro-batch, plus the blocks that run in a
+  /// repeating micro-batch, are fewer than the rank's blocks.
   bool repeat_most() const;
   /// Returns the number of forwards that were repeated instead of run.
   int64_t repeated() const { return repeated_; }
   /// True if a block was repeated although its recording is unusable. The steps so far are then invalid. A recording is
-  /// unusable if it waits for work of other blocks, if the forwards of two equal blocks differ, if its memory is not
-  /// what this class assumes, or if a repetition contributes to gradients in another mode (replace or add).
+  /// unusable in these cases:
+  /// - It waits for work of other blocks.
+  /// - The forwards of two equal blocks differ.
+  /// - Its memory is not what this class assumes.
+  /// - A repetition contributes to gradients in another mode (replace or add).
   bool failed() const { return failed_; }
 
  private:
@@ -93,13 +96,13 @@ class RepeatedLayers final : public layers::BlockRunner {
     int micro = 0;                              // micro-batch that is recorded
     bool repeats_early = false;                 // true if a block was repeated while the recording was not complete
     Forward first, last;                        // `first`: used until the recording is complete
-    Recorded backward, weights;                 // of the last block
+    Recorded backward, weights;                 // records of the last block
     bool has_backward = false, delays = false;  // delays: `weights` has delayed weight gradients
   };
   // Equal blocks of a virtual stage.
   struct Group {
     int64_t first, last;
-    std::array<Variant, 2> variants;  // of the first micro-batch, and of all others
+    std::array<Variant, 2> variants;  // variants of the first micro-batch and of all others
   };
   using Parts = std::vector<device::RepeatedPart>;
 

@@ -70,8 +70,8 @@ MicroBatch TokenPasses::batch_of(std::span<KeyValueCache* const> caches, std::sp
   return batch;
 }
 
-// Returns the logits of `rows`, only this tp rank's columns. Undefined without rows, and on ranks that lack the last
-// part of the model.
+// Returns this tp rank's columns of the logits of `rows`. Returns an undefined tensor if `rows` is empty, and on ranks
+// that lack the last part of the model.
 Tensor TokenPasses::run_parts(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids,
                               std::span<const int64_t> rows) {
   const int64_t sequences = std::ssize(caches), count = std::ssize(ids);

@@ -9,9 +9,11 @@
 
 namespace hexad::train {
 
-/// Returns the beginning of a command line that starts `ranks` ranks; the program's name follows it. Inside a Slurm
-/// allocation, the command is srun. Otherwise, it is mpirun, such as "mpirun -np 4", with the flags that Open MPI
-/// requires on this machine and for this user, or the launcher of MPICH without flags.
+/// Returns the beginning of a command line that starts `ranks` ranks; the program's name follows it. The command is:
+/// - inside a Slurm allocation: srun
+/// - otherwise, with Open MPI: mpirun, such as "mpirun -np 4", with the flags that Open MPI requires on this machine
+///   and for this user
+/// - otherwise, with MPICH: the launcher of MPICH, without further flags
 std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation.

@@ -95,7 +95,7 @@ void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, in
   std::ranges::stable_sort(near, {}, [&](const std::string& t) { return config::edit_distance(f->point, t); });
   near.resize(std::min<size_t>(near.size(), 3));
   fail(ExitCode::usage, "HEXAD_FAULT: no tensor's name contains '", config::shown(f->point),
-       "'; near: ", config::join(std::vector<std::string_view>(near.begin(), near.end())));
+       "', expected a part of a name; near: ", config::join(std::vector<std::string_view>(near.begin(), near.end())));
 }
 
 io::FaultHook save_fault_from_environment(int rank) {

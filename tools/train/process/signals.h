@@ -19,7 +19,7 @@ void ignore_signals_of_writes();
 /// - SIGINT or SIGTERM remains ignored if it was ignored when the process started (`&` in a script).
 void save_and_end_on_signals();
 /// Installs the handlers for commands that write a temporary folder. The first SIGINT, SIGTERM or SIGHUP only asks the
-/// command to remove the folder and end; see ending_signal(). A second one ends the process as in training.
+/// command to remove the folder and end; see ending_signal(). A second signal ends the process as in training.
 void clean_up_and_end_on_signals();
 /// Returns the first signal that asked the command to end; 0 if none did.
 int ending_signal();

@@ -70,8 +70,8 @@ void check_experts(const Recipe& r, Problems& problems) {
 }
 
 // Checks that the model has enough layers for the pipeline stages. The costs of layers affect only where stages begin.
-// Without schedule.pipeline.split, any split therefore serves for this check. The check does not make the model, whose
-// keys may have errors.
+// Without schedule.pipeline.split, the check therefore uses an arbitrary split. The check does not make the model,
+// whose keys may have errors.
 void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {

@@ -6,8 +6,8 @@
 
 namespace hexad::train {
 
-/// Adds a problem for each key of `model` that contradicts another. A rule is checked only if all keys that it reads
-/// have legal values. Names of registered parts are checked by check_names().
+/// Adds a problem for each key of `model` that contradicts another key. A rule is checked only if all keys that it
+/// reads have legal values. Names of registered parts are checked by check_names().
 void check_model(const layers::ModelConfig& model, config::Problems& problems);
 
 }  // namespace hexad::train

@@ -251,8 +251,8 @@ struct MemoryConfig {
   void fields(V& v) {
     v("limit_bytes", limit_bytes,
       "largest memory of a rank for tensors: an allocation beyond it fails (exit 4), and `hexad validate` refuses "
-      "(exit 2) a recipe that is estimated to need more; 0: no limit. A run that is estimated to need more memory than "
-      "its machines have is refused at its start (exit 4); none: no limit, and such a run is started nevertheless",
+      "(exit 2) a recipe that is estimated to need more. A run that is estimated to need more memory than its machines "
+      "have is refused at its start (exit 4). 0: no limit; none: no limit, and such a run is started nevertheless",
       config::at_least(0));
     v("pinned_bytes", pinned_bytes,
       "largest page-locked host memory of a rank on a GPU for copies and offloaded data; more is refused (exit 4); "
@@ -320,8 +320,9 @@ Recipe load_recipe(config::Document document, const Extensions& extensions, int6
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});
 
-/// Like load_recipe(), for training. Also rejects optim.warmup > train.steps, unless the command line sets train.steps
-/// and not optim.warmup (a short trial), and a decay that begins before the warm-up ends. Errors suggest legal values.
+/// Like load_recipe(), for training. Errors suggest legal values. Also rejects:
+/// - optim.warmup > train.steps, unless the command line sets train.steps and not optim.warmup (a short trial)
+/// - a decay that begins before the warm-up ends
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});
 

@@ -8,7 +8,7 @@
 
 namespace hexad::train {
 
-/// Replaces old names in the recipe with the current ones. Returns one line about each replacement; see
+/// Replaces old names of keys in the recipe with the current names. Returns a line for each replacement; see
 /// config::rename_keys.
 std::vector<std::string> rename_keys(config::Document& recipe);
 

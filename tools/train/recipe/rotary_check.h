@@ -10,8 +10,8 @@ namespace hexad::train {
 /// to a few digits, such as 0.666667.
 void check_rotary_share(const layers::ModelConfig& m, config::Problems& problems);
 
-/// Adds a problem for each key of model.rotary_scaling and model.yarn that contradicts another. Does nothing if a key
-/// that the rules read has an illegal value.
+/// Adds a problem for each key of model.rotary_scaling and model.yarn that contradicts another key. Does nothing if a
+/// key that the rules read has an illegal value.
 void check_rotary_scaling(const layers::ModelConfig& m, config::Problems& problems);
 
 }  // namespace hexad::train

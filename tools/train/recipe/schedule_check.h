@@ -20,7 +20,7 @@ std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSch
 /// the size of the buffers for chunks of one token.
 int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 
-/// Returns the legal schedules among moe::combinations of the recipe, in their order. For a recipe without `auto`
+/// Returns the legal schedules among moe::combinations of the recipe, in the same order. For a recipe without `auto`
 /// settings in schedule.moe, returns its only schedule, which may be illegal. An illegal order that the recipe names
 /// removes no schedule; check_moe_order() reports it.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);

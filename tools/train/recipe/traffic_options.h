@@ -12,9 +12,9 @@ namespace hexad::train {
 comm::Priorities priorities_of(const DistributedConfig& config);
 /// Returns the traffic that may be in flight on a rank while its matrix products compute, on `world` ranks:
 /// - pipelines: messages from and to both neighbours, because receives are posted early.
-/// - gradients: reductions during backward. With zero 0 and 1, reductions occur only in the last micro-batch. They then
-///   count only if a rank has at most four micro-batches, because they overlap at least a sixth of the products in this
-///   case.
+/// - gradients: reductions during backward. With zero 0 and 1, reductions occur only in the last micro-batch. These
+///   reductions count only if a rank has at most four micro-batches, because only then do they overlap at least a sixth
+///   of the products.
 /// - zero 3: gathers of weights before the weights are used.
 /// - tp: sums of one piece of a product while the next piece is computed; with sp, messages to and from all peers.
 /// - experts: all-to-alls that overlap the other micro-batch, other chunks or shared experts. Overlap with chunks and

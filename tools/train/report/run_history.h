@@ -38,7 +38,7 @@ struct RunHistory {
 };
 
 /// Outcome of a run, according to its history.
-///   - unknown: no start is recorded, because an older program ran it, or because no step has begun
+///   - unknown: no start is recorded, because an older program trained, or because no step has begun
 ///   - no_end: the run is still training, or was killed
 ///   - failed, preempted, finished: as recorded
 enum class Outcome : uint8_t { unknown, no_end, failed, preempted, finished };
@@ -68,11 +68,12 @@ inline constexpr std::string_view trouble_of_failure = "The run failed",
 RunHistory read_history(const std::filesystem::path& dir);
 
 /// Adds a start to the history before its first step, and writes `recipe` to recipe_of_start(). Removes starts that are
-/// not earlier than the new one, because their steps will run again, and removes the recorded end. Throws Error(data)
-/// like read_history(), and Error(resource) if a file cannot be written.
+/// not earlier than the new start, because their steps will run again. Also removes the recorded end. Throws
+/// Error(data) like read_history(), and Error(resource) if a file cannot be written.
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
 /// Records the end of a run. If an end after the same step is already recorded, keeps the recorded end, but replaces
-/// its samples if `end` has samples. Also clears its trouble if `end` has no trouble. Throws like record_start().
+/// the recorded samples if `end` has samples, and clears the recorded trouble if `end` has no trouble. Throws like
+/// record_start().
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
 /// Returns the path of a start's recipe: DIR/recipe-00000040.yaml for a start after step 40.

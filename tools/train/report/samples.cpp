@@ -80,7 +80,8 @@ Samples samples_of_checkpoint(const Recipe& recipe, const ModelInstance& instanc
   Recipe alone = recipe;
   alone.parallel = {};
   if (const std::string reason = exceeds_memory_limit(alone, instance); !reason.empty()) {
-    warn("no samples in the report: " + reason + "; `hexad generate` makes them on a machine with enough memory");
+    warn("no samples in the report: " + reason +
+         "; to make them, run `hexad generate` on a machine with enough memory");
     return {};
   }
   const comm::SelfGroup self;

@@ -63,8 +63,8 @@ void multiply_some(int64_t rows, const Sums& to, const Sums& from, const char* a
 struct VectorUnit {
   static constexpr PairBlocks blocks = dot::blocks;
 
-  /// Reads and writes rows in units of compiled heights. It may therefore access more rows than requested, but at most
-  /// 32.
+  /// Rounds the number of rows up to a compiled height. The function may therefore read and write more rows than
+  /// requested, but at most 32.
   static void multiply(const Sums& to, const Sums& from, const Factors& factors, Meanwhile& meanwhile) {
     for (int64_t r = 0; r < factors.rows; r += most_rows) {
       const Sums rows_to{to.data + r * to.stride, to.stride},

@@ -7,9 +7,10 @@
 
 namespace hexad::kernels::cpu {
 
-/// Hardware unit that multiplies. `vector` accepts all dtypes and widens bf16 to f32. `dot` (the vector instruction for
-/// pairs of bf16) and `matrix` (AMX) accept only bf16. They require machine_has_dot() and machine_has_amx(),
-/// respectively.
+/// Hardware unit that multiplies:
+/// - vector: accepts all dtypes and widens bf16 to f32
+/// - dot: the vector instruction for pairs of bf16; accepts only bf16 and requires machine_has_dot()
+/// - matrix: AMX; accepts only bf16 and requires machine_has_amx()
 enum class Unit : uint8_t { vector, dot, matrix };
 
 /// Computes independent products. The products are divided into tiles, and each thread takes the next tile when it has

@@ -3,7 +3,7 @@
 #include "framework/kernels/cpu/products/ahead.h"
 #include "framework/kernels/cpu/products/micro.h"
 
-// Method of Goto & van de Geijn 2008: blocks of a and b are copied ("packed") into the order in which the innermost
+// Method of Goto & van de Geijn 2008: blocks of `a` and `b` are copied ("packed") into the order in which the innermost
 // loop reads them. This loop keeps mr x nr sums in registers. Packing converts bf16 to f32. This file is compiled once
 // for each instruction set, so everything except the entry function has internal linkage.
 namespace hexad::kernels::cpu::HEXAD_ISA {
@@ -12,7 +12,7 @@ namespace {
 using base::Dtype;
 static_assert(gemm_rows % mr == 0 && gemm_columns % nr<float> == 0 && gemm_columns % nr<double> == 0);
 
-/// Packs rows [i, i + rows) and terms [k, k + depth) of a as panels of mr rows. A panel is [mr][gemm_depth] if the
+/// Packs rows [i, i + rows) and terms [k, k + depth) of `a` as panels of mr rows. A panel is [mr][gemm_depth] if the
 /// terms of a row are contiguous, and [depth][mr] if the rows of a term are contiguous.
 template <class T, class In>
 void pack_a(T* to, const Operand& a, int64_t i, int64_t rows, int64_t k, int64_t depth) {

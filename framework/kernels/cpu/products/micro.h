@@ -50,8 +50,8 @@ void transpose(V<T>* rows) {
 }
 
 /// Copies columns j < count of from[k * along + j] to panels [depth][width], which are `panel` elements apart. The last
-/// panel is padded with zeros. Each row of a panel is copied as two vectors of `part` elements, which overlap if width
-/// < 2 part.
+/// panel is padded with zeros. Each row of a panel is copied as two vectors of `part` elements. The vectors overlap if
+/// width < 2 * part.
 template <int width, int part, class T, class In>
 void pack_panels(T* to, int64_t panel, const In* from, int64_t along, int64_t count, int64_t depth) {
   static_assert(part <= width && width <= 2 * part);
@@ -105,9 +105,9 @@ void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t de
 
 enum class Put { sums, replace, add };
 
-/// Computes c[height, nr] = a[height, depth] b[depth, nr], or adds the product to c. Element (i, k) of a is at i * row
-/// + k * term. b is a panel of aligned rows of nr elements. If `how` is `sums`, c is not prefetched, because it was
-/// used recently.
+/// Computes c[height, nr] = a[height, depth] b[depth, nr], or adds the product to `c`. Element (i, k) of `a` is at i *
+/// row + k * term. `b` is a panel of aligned rows of nr elements. If `how` is `sums`, `c` is not prefetched, because it
+/// was used recently.
 template <int height, class T, int64_t row, int64_t term, Put how>
 __attribute__((noinline)) void multiply_rows(T* c, int64_t stride, const T* a, const T* b, int64_t depth) {
   constexpr int n = lanes<T>;

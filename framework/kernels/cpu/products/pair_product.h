@@ -31,14 +31,14 @@ struct Rounding {
   }
 };
 
-/// Thirty-two rows of a, packed or at their original address.
+/// Thirty-two rows of `a`, packed or at their original address.
 struct Strip {
   const char* data;
   int64_t row, step;  // bytes between rows, and bytes between steps of 32 terms
 };
 
-/// Operands of one multiplication: the first `rows` of 32 rows of a, 32 packed columns of b, and `depth` terms per sum.
-/// All 32 rows and whole steps of 32 terms may be read, because missing elements were packed as zeros.
+/// Operands of one multiplication: the first `rows` of 32 rows of `a`, 32 packed columns of `b`, and `depth` terms per
+/// sum. All 32 rows and whole steps of 32 terms may be read, because missing elements were packed as zeros.
 struct Factors {
   Strip a;
   const char* b;
@@ -47,7 +47,7 @@ struct Factors {
   int64_t steps() const { return (depth + terms - 1) / terms; }
 };
 
-/// Two cache lines in each of the 32 rows of the result that are accessed next. The lines are prefetched into the
+/// Part of the result that is accessed next: two cache lines in each of 32 rows. The lines are prefetched into the
 /// second-level cache, because rows whose distance is a power of two would evict each other from the first-level cache.
 struct Near {
   const char* data = nullptr;
@@ -99,8 +99,8 @@ struct TermBlock {
 };
 
 /// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and `void multiply(to, from, factors,
-/// meanwhile)`. multiply() must compute to = from + a b (or a b if there is no `from`) for at least the requested rows.
-/// It must call meanwhile.step() once for each step of the factors.
+/// meanwhile)`. multiply() must compute to = from + a b, or to = a b if there is no `from`, for at least the requested
+/// rows. It must call meanwhile.step() once for each step of the factors.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
@@ -124,8 +124,8 @@ struct Product {
     while (meanwhile.rounding.rows > 0) meanwhile.rounding.step();
   }
 
-  /// Returns the maximum number of columns of b that are packed at a time. The number is doubled if a must be packed
-  /// again for each block of columns.
+  /// Returns the maximum number of columns of `b` that are packed at a time. The number is doubled if `a` must be
+  /// packed again for each block of columns.
   static int64_t columns_of_block(const GemmTile& t) {
     const int64_t depth = round_up(min(t.k, blocks.depth), terms);
     return min(round_up(t.n, strip), blocks.right / (rows_of(t.a).contiguous ? 2 : 1) / depth / strip * strip);
@@ -148,7 +148,7 @@ struct Product {
         if (at == 0 && !kept) pack<Factor::left>(left, a, i + r, min(group, rows - r), k, depth);
         x = {left + at / strip * strip_bytes, 64, step_bytes};
       }
-      const int64_t here = r < in_place ? strip : group;  // number of rows before the next part of a is needed
+      const int64_t here = r < in_place ? strip : group;  // number of rows before the next part of `a` is needed
       if (at == 0)
         meanwhile.a = rows_after(i + r + here, here, k, depth,
                                  (min(here, rows - r) + strip - 1) / strip * (padded / strip) * steps);
@@ -160,8 +160,8 @@ struct Product {
     }
   }
 
-  /// Returns a prefetch of up to `rows` rows of a from row i on, over `steps` steps. After the last row of the tile,
-  /// the prefetch is for the first rows of the next tile.
+  /// Returns a prefetch, spread over `steps` steps, of up to `rows` rows of operand `a` from row `i` on. After the last
+  /// row of the tile, the prefetch is for the first rows of the next tile.
   Ahead rows_after(int64_t i, int64_t rows, int64_t k, int64_t depth, int64_t steps) const {
     if (i < t.m) return Ahead(t.a, i, min(rows, t.m - i), k, depth, steps);
     return next ? Ahead(next->a, 0, min(rows, next->m), 0, min(blocks.depth, next->k), steps) : Ahead();

@@ -18,9 +18,9 @@ constexpr int64_t step_bytes = 2 * tile_bytes;               // bytes of a strip
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/// Lines of an operand: the rows of a or the columns of b, which contain the terms of a sum. In memory, either the
-/// terms of each line are adjacent and lines are `stride` elements apart, or the lines are adjacent for each term and
-/// terms are `stride` elements apart.
+/// Lines of an operand: the rows of `a` or the columns of `b`, which contain the terms of a sum. If `contiguous` is
+/// true, the terms of a line are adjacent in memory, and lines are `stride` elements apart. Otherwise, the lines are
+/// adjacent for each term, and terms are `stride` elements apart.
 struct Lines {
   const uint16_t* data;
   int64_t stride;
@@ -71,8 +71,8 @@ void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64
 void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
   using Quads = V<int64_t, 8>;
   using Words = V<uint16_t, 32>;
-  // The two interleaving instructions need lines 4 l .. 4 l + 3 and 16 + 4 l .. 16 + 4 l + 3 in the l-th group of 128
-  // bits.
+  // The two interleaving instructions need lines 4 * l to 4 * l + 3 and 16 + 4 * l to 16 + 4 * l + 3 in the l-th group
+  // of 128 bits.
   const Quads order = {0, 4, 1, 5, 2, 6, 3, 7};
   Words first_half, second_half;
   for (int i = 0; i < 32; ++i) {

@@ -69,8 +69,8 @@ Unit bf16_unit() {
   return machine_prefers_dot() ? Unit::dot : Unit::vector;
 }
 
-/// Computes a list of products, whose operands have the dtypes of a and b. The threads share the list. Products that
-/// are added to bf16 results are computed sequentially.
+/// Computes a list of products, whose operands have the dtypes of `a` and `b`. The threads share the list. Products
+/// that are added to bf16 results are computed sequentially.
 void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& products) {
   const Unit unit = dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16 ? bf16_unit() : Unit::vector;
   if (products.empty()) return;

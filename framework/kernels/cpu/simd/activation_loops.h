@@ -13,8 +13,8 @@ struct ActivationLoops {
   void (*swiglu_backward)(T* dgate, T* dup, const T* dout, const T* gate, const T* up, int64_t n);
   /// Computes one row of the SwiGLU, multiplied by the row's weight.
   void (*weighted_swiglu_forward)(T* out, const T* gate, const T* up, A weight, int64_t n);
-  /// Computes the gradients of one row with weight w. Returns the gradient of w, <dout, gate sigmoid(gate) up>. `out`
-  /// receives the weighted product unless it is null.
+  /// Computes the gradients of one row with weight w. Returns the gradient of w, <dout, gate * sigmoid(gate) * up>.
+  /// `out` receives the weighted product unless it is null.
   A (*weighted_swiglu_backward)(T* dgate, T* dup, T* out, const T* dout, const T* gate, const T* up, A w, int64_t n);
   /// Compute the same as the weighted loops, for ClampedSwigluKernels.
   void (*clamped_swiglu_forward)(T* out, const T* gate, const T* up, A weight, A limit, int64_t n);
@@ -28,7 +28,7 @@ struct ActivationLoops {
   /// Compute p[i] = e^p[i] and p[i] = sigmoid(p[i]).
   void (*exp)(A* p, int64_t n);
   void (*sigmoid)(A* p, int64_t n);
-  /// Returns the loss of one row of logits x with target `target`. Writes d = scale (softmax - onehot) unless d is
+  /// Returns the loss of one row of logits x with target `target`. Writes d = scale * (softmax - onehot) unless d is
   /// null. d may be x.
   A (*cross_entropy)(A* d, const A* x, int64_t n, int64_t target, A scale);
 };

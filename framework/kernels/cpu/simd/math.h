@@ -36,7 +36,7 @@ inline void store(double* p, int64_t i, double v) { p[i] = v; }
 inline void store(bf16* p, int64_t i, float v) { p[i].bits = bf16_bits(v); }
 inline void store(bf16* p, int64_t i, double v) { p[i].bits = bf16_bits(static_cast<float>(v)); }
 
-// Returns a b + c with one rounding. The compiler fuses no other operations, because contraction is off. Therefore an
+// Returns a * b + c with one rounding. The compiler fuses no other operations, because contraction is off. Therefore an
 // element has the same bits in the vector part of a loop, in its scalar remainder, and on every instruction set.
 inline float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 

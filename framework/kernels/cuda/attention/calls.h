@@ -16,9 +16,11 @@ struct AttentionBackward {
   const AttentionShape& shape;
 };
 
-/// Runs cuDNN's fused attention. Returns false, without a launch, if the call does not suit cuDNN (see may_suit() in
-/// cudnn.cpp), if its plan would need too much workspace, or if cuDNN does not work or has no plan for it. A suitable
-/// call is bf16 and has as many queries as keys. Its `first` and `last` are undefined, or its documents are counted.
+/// Runs cuDNN's fused attention. A suitable call is bf16 and has as many queries as keys. Its `first` and `last` are
+/// undefined, or its documents are counted. Returns false, without a launch, if:
+/// - the call does not suit cuDNN (see may_suit() in cudnn.cpp);
+/// - the plan of the call would need too much workspace;
+/// - cuDNN does not work, or has no plan for the call.
 bool cudnn_attention(Stream& stream, const AttentionForward& call);
 bool cudnn_attention(Stream& stream, const AttentionBackward& call);
 

@@ -73,9 +73,9 @@ struct DescribedCard {
 class CudnnPlan {
  public:
   /// Maximum bytes of workspace of a plan. Only a deterministic backward pass may need more. Before version 9.25, this
-  /// pass of cuDNN is slow and stores all B H S^2 gradients of scores in bf16. For 16 heads and 4 x 4096 tokens, the
-  /// gradients take 2.1 GB, even if each sequence is one document. For comparison, forward and backward together take
-  /// 2.06 ms without determinism, and 5.2 ms with PyTorch's deterministic flash attention.
+  /// pass of cuDNN is slow and stores all B * H * S^2 gradients of scores in bf16. For 16 heads and 4 x 4096 tokens,
+  /// the gradients take 2.1 GB, even if each sequence is one document. For comparison, forward and backward together
+  /// take 2.06 ms without determinism, and 5.2 ms with PyTorch's deterministic flash attention.
   static constexpr int64_t most_workspace = int64_t{4} << 30;
 
   CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle);

@@ -22,9 +22,9 @@ struct BackwardOperands {
   sum_t<D> scale;
 };
 
-/// One i32 per tile; nonzero if the plain kernel must recompute the tile. Tensor cores multiply masked rows by zero,
-/// which gives NaN if the row contains an infinity or a NaN. Therefore the plain kernel, which skips masked rows,
-/// recomputes every tile whose result contains a NaN.
+/// One i32 per tile; nonzero if the plain kernel must recompute the tile. Tensor cores multiply masked rows by zero.
+/// The products are NaN if a masked row contains an infinity or a NaN. Therefore the plain kernel, which skips masked
+/// rows, recomputes every tile whose result contains a NaN.
 using Suspects = const int*;
 
 /// Kernels for every element type and head size. `only` marks the tiles to compute: tiles of 64 queries [B, H, tiles]

@@ -1,7 +1,7 @@
 // Instructions of the kernels on tensor cores: m16n8k16 products of bf16 with f32 sums, loads of matrices from shared
 // memory, and asynchronous copies to shared memory. For the layouts, see the PTX ISA, "Matrix fragments for
-// mma.m16n8k16". In a fragment of sums, lane 4 g + t holds columns 2 t and 2 t + 1 of rows g (elements 0, 1) and g + 8
-// (elements 2, 3).
+// mma.m16n8k16". In a fragment of sums, lane 4 * g + t holds columns 2 * t and 2 * t + 1 of rows g (elements 0, 1) and
+// g + 8 (elements 2, 3).
 #pragma once
 
 #include <cuda_bf16.h>

@@ -7,9 +7,9 @@
 
 namespace hexad::kernels::cuda {
 
-/// Summary of the keys that a tile of queries sees. No query sees a key outside [begin, end), which is (INT_MAX, 0) if
-/// no query sees any key. Every query sees all keys in [all_begin, all_end). This range is empty if the tile extends
-/// beyond the end of the sequence.
+/// Summary of the keys that a tile of queries sees. No query sees a key outside [begin, end). If no query sees any key,
+/// `begin` is INT_MAX and `end` is 0. Every query sees all keys in [all_begin, all_end). This range is empty if the
+/// tile extends beyond the end of the sequence.
 struct TileRange {
   int begin, end, all_begin, all_end;
 
@@ -19,8 +19,8 @@ struct TileRange {
   }
 };
 
-/// View for kernels. Query r of [B S] sees the keys [rows[r].x, rows[r].y). rows[r] is (0, 0) if the query sees no key.
-/// tiles[] summarises the tiles of queries.
+/// View for kernels. Query r, with 0 <= r < B * S, sees the keys [rows[r].x, rows[r].y). rows[r] is (0, 0) if the query
+/// sees no key. tiles[] summarises the tiles of queries.
 struct Visible {
   const int2* rows;
   const TileRange* tiles;  // [B, tiles_of(S)]

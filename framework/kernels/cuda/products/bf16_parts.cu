@@ -20,7 +20,7 @@ enum class Along : uint8_t { rows, columns };
 constexpr Along other(Along along) { return along == Along::rows ? Along::columns : Along::rows; }
 
 /// Order of the three parts; 0 is the largest part. of_left and of_right are for two f32 factors: the product of the
-/// arranged parts is hi hi + hi mid + mid hi.
+/// arranged parts is hi * hi + hi * mid + mid * hi.
 struct Order {
   int at[parts];
 };

@@ -14,7 +14,7 @@ struct GroupProblem {
   int64_t a, b, d;
 };
 
-/// Returns the problem of group e, which has rows [begin, end) of x[R, width] and y[R, features], and
+/// Returns the problem of group e. The group has rows [begin, end) of x[R, width] and y[R, features], and matrix e of
 /// w[E, features, width].
 ///   forward          y = x w^T     a: x     b: w^T   d: y
 ///   input gradient   dx = dy w     a: dy    b: w     d: dx

@@ -15,8 +15,9 @@ struct GroupedProduct {
   GroupedPass pass;
   int64_t features, width;
   std::span<const int64_t> offsets;
-  /// Bytes moved for each element of w or dw: 2 for w, which is read; the size of an element for dw, or twice this size
-  /// if the result is added to dw.
+  /// Bytes moved for each element of the weights or their gradients:
+  /// - w: 2, because w is read
+  /// - dw: the size of an element, or twice this size if the result is added to dw
   int64_t weight_bytes = 2;
 };
 

@@ -13,7 +13,7 @@ namespace hexad::kernels::cuda {
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows);
 
 /// Returns the offsets, [groups + 1] i64, on `device`. If only the host has them, copies them in stream order. Each
-/// call makes a new copy from pageable memory through a staging buffer (Backend::copy), which takes the host a few
+/// call makes a new copy from pageable memory through a staging buffer (Backend::copy). The copy takes the host a few
 /// microseconds. Callers that use the same offsets more than once should therefore provide them on the device.
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
 

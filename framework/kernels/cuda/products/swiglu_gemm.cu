@@ -10,7 +10,7 @@ using Plain = GroupedGemm<GroupedPass::forward, cutlass::bfloat16_t>;
 static_assert(SwigluTile::columns == swiglu_columns);
 
 /// Returns the layout of the tiles of w: (rows of a tile, terms of a tile, tiles of rows, tiles of terms, 1). Row c of
-/// tile n is row 128 n + c of gate if c < 128, otherwise row 128 n + c - 128 of up. `plain` is CUTLASS's layout of
+/// tile n is row 128 * n + c of gate if c < 128, otherwise row 128 * n + c - 128 of up. `plain` is CUTLASS's layout of
 /// these tiles. `gates` is the number of rows of gate.
 template <class TileLayout, class Gates>
 CUTE_HOST_DEVICE constexpr auto gate_up_tiles(const TileLayout& plain, Gates gates) {
@@ -40,8 +40,9 @@ struct GateUpMainloop : Base {
   }
 };
 
-/// Returns the first term (`dimension` 0) or the first row (1) that block of threads `block` loads of tile `tile` from
-/// term 64 `k` on. The experts have 384 rows of gate.
+/// Returns the begin of the part of w that the block of threads `block` loads of row tile `tile` and term tile `k`. The
+/// result is the first term of this part if `dimension` is 0, and its first row if `dimension` is 1. A term tile has 64
+/// terms. The experts have 384 rows of gate.
 template <class Mainloop, int block, int tile, int k, int dimension>
 constexpr int loaded_at() {
   using namespace cute;

@@ -48,7 +48,7 @@ struct KernelThread {
 };
 
 /// Lanes of one mask, which meet repeatedly. There are two sets of values: a lane may still read the set of one
-/// rendezvous while other lanes write the set of the next.
+/// rendezvous while other lanes write the set of the next rendezvous.
 struct WarpRendezvous {
   unsigned mask = 0, here = 0;
   const char* name = nullptr;

@@ -20,8 +20,8 @@
 namespace hexad::cuda_double {
 namespace {
 
-// Limits of compute capability 9.0: the shared memory of a block without a request, its threads, and the blocks of a
-// grid.
+// Limits of compute capability 9.0: the shared memory of a block if no more is requested, the threads of a block, and
+// the blocks of a grid.
 constexpr size_t usual_shared = size_t{48} << 10;
 constexpr unsigned most_threads = 1024, most_threads_z = 64, most_blocks_x = 0x7fffffff, most_blocks_yz = 65535;
 

@@ -17,7 +17,7 @@ struct LaunchShape {
 };
 
 /// Appends a kernel to a stream, like <<<>>>. Appends nothing, and sets the last error,
-/// - if the thread has chosen no device, or another device than the stream's;
+/// - if the thread has not chosen the device of the stream;
 /// - if a card could not run the grid or its blocks, because they are empty or too large;
 /// - if the kernel needs more shared memory than the larger of 48 KiB and the limit set by allow_shared().
 /// Returns without waiting for the kernel. The first launch of a kernel on a device waits for the device's earlier

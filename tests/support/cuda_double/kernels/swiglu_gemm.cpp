@@ -1,5 +1,5 @@
 // The first product of SwiGLU experts on tensor cores for the CUDA double. The double computes the accumulators of each
-// thread by plain loops. It uses the epilogue of the CUDA backend.
+// thread by plain loops, and then executes the epilogue of the CUDA backend.
 #include <stdexcept>
 #include <string>
 

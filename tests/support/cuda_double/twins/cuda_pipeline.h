@@ -1,4 +1,5 @@
-// CUDA's asynchronous copies to shared memory, for the CUDA double. A copy is done when the kernel has waited for it.
+// CUDA's asynchronous copies to shared memory, for the CUDA double. A thread's copies are made when the thread waits
+// for them.
 #pragma once
 
 #include "tests/support/cuda_double/kernels/block.h"
