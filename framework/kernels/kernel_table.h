@@ -47,6 +47,7 @@ struct KernelTable {
   CrossEntropyKernels cross_entropy;
   SplitSoftmaxKernels split_softmax;
   PointwiseKernels pointwise;
+  MultiplyKernels multiply;
   OptimizerKernels optimizer;
 
   static constexpr auto families() {
@@ -80,6 +81,7 @@ struct KernelTable {
                       Named{"cross_entropy", &KernelTable::cross_entropy},
                       Named{"split_softmax", &KernelTable::split_softmax},
                       Named{"pointwise", &KernelTable::pointwise},
+                      Named{"multiply", &KernelTable::multiply},
                       Named{"optimizer", &KernelTable::optimizer}};
   }
 };
