@@ -2,5 +2,5 @@
 # in separate folders, whose CMake files list them.
 set(HEXAD_KERNEL_FAMILIES
   bias capacity causal_conv clamped_swiglu cross_entropy delta_gate delta_rule embedding expert_choice gelu grouped_swiglu index
-  layer_norm multiply optimizer permute pointwise rms_norm rotary router router_loss row_gate sink slots sparse_mixer
-  split_norm split_softmax swiglu wire)
+  layer_norm optimizer permute pointwise rms_norm rotary router router_loss row_gate sink slots sparse_mixer split_norm
+  split_softmax swiglu wire)

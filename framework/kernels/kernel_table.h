@@ -47,7 +47,6 @@ struct KernelTable {
   CrossEntropyKernels cross_entropy;
   SplitSoftmaxKernels split_softmax;
   PointwiseKernels pointwise;
-  MultiplyKernels multiply;
   OptimizerKernels optimizer;
 
   static constexpr auto families() {
@@ -81,7 +80,6 @@ struct KernelTable {
                       Named{"cross_entropy", &KernelTable::cross_entropy},
                       Named{"split_softmax", &KernelTable::split_softmax},
                       Named{"pointwise", &KernelTable::pointwise},
-                      Named{"multiply", &KernelTable::multiply},
                       Named{"optimizer", &KernelTable::optimizer}};
   }
 };

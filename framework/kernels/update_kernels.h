@@ -47,19 +47,6 @@ struct PointwiseKernels {
   static const PointwiseKernels of_reference, of_cpu, of_cuda;
 };
 
-/// a * b, element by element, rounded once.
-struct MultiplyKernels {
-  /// out may be a or b.
-  Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> forward;
-  /// Neither da nor db may be another operand.
-  Kernel<void(Stream&, Out<Tensor> da, Out<Tensor> db, const Tensor& dout, const Tensor& a, const Tensor& b)> backward;
-
-  static constexpr auto entries() {
-    return std::tuple{Named{"forward", &MultiplyKernels::forward}, Named{"backward", &MultiplyKernels::backward}};
-  }
-  static const MultiplyKernels of_reference, of_cpu, of_cuda;
-};
-
 /// Parameters of a step of AdamW (Loshchilov & Hutter 2019) with decoupled weight decay. Here, m^ and v^ are the
 /// moments after bias correction.
 ///

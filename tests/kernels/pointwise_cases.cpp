@@ -80,20 +80,6 @@ std::vector<Case> pointwise_cases() {
            k.pointwise.sum_of(r.stream, addends.front(), addends);
          }
        }},
-      {"multiply_forward", entry(&KernelTable::multiply, &MultiplyKernels::forward),
-       [](K k, Trial& r) {
-         const auto [t, d] = r.size;
-         k.multiply.forward(r.stream, r.output({t, d}), r.normal({t, d}), r.normal({t, d}));
-         const Tensor in_place = r.update({t, d}, r.dtype), second = r.update({t, d}, r.dtype);
-         k.multiply.forward(r.stream, in_place, in_place, r.normal({t, d}));
-         k.multiply.forward(r.stream, second, r.normal({t, d}), second);
-       }},
-      {"multiply_backward", entry(&KernelTable::multiply, &MultiplyKernels::backward),
-       [](K k, Trial& r) {
-         const Shape shape{r.size.rows, r.size.width};
-         k.multiply.backward(r.stream, r.output(shape), r.output(shape), r.normal(shape), r.normal(shape),
-                             r.normal(shape));
-       }},
   };
 }
 
