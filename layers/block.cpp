@@ -46,10 +46,12 @@ Block::Block(const Spec& s, const Builder& b)
       mixer_name_(name_ + "." + mixer_of(s)),
       mlp_name_(name_ + (s.model.is_moe(s.layer) ? ".moe" : ".mlp")),
       attention_norm_(norm_config(s.model), b / "attention_norm"),
-      mlp_norm_(norm_config(s.model), b / "mlp_norm"),
       mixer_(make_mixer(s, b / mixer_of(s))) {
   if (s.model.is_moe(s.layer)) moe_ = make_moe(s, b / "moe");
   if (!moe_ || s.model.moe.dense_residual) mlp_ = make_mlp(s, b / "mlp");
+  const bool before = moe_ && s.model.moe.input == moe::ExpertInput::before_attention;
+  if (before) moe_norm_.emplace(norm_config(s.model), b / "moe_norm");
+  if (mlp_ || !before) mlp_norm_.emplace(norm_config(s.model), b / "mlp_norm");
 }
 
 Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const {
@@ -58,16 +60,20 @@ Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bo
   const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
     return std::vector{(*mixer_)(tape, attention_norm_(tape, in[0]), pass)};
   };
-  const auto with_attention = [&] {
+  Value to_experts;
+  const auto with_attention = [&]() -> SumAndNorm {
     const Scope scope(t, x.device(), mixer_name_);
     const Value inputs[] = {x};
+    if (moe_norm_) to_experts = (*moe_norm_)(t, x);
     const auto attended = recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs);
-    return mlp_norm_.of_sum(t, x, attended[0]);
+    if (!mlp_norm_) return {.sum = add(t, x, attended[0]), .normed = {}};
+    return mlp_norm_->of_sum(t, x, attended[0]);
   };
   const auto [residual, normed] = with_attention();
   const Scope scope(t, x.device(), mlp_name_);
   if (!moe_) return {add(t, residual, (*mlp_)(t, normed, pass)), {}};
-  const auto [y, aux_losses] = (*moe_)(t, normed, pass, {residual}, mlp_.get());
+  const auto [y, aux_losses] =
+      (*moe_)(t, moe_norm_ ? to_experts : normed, pass, {residual}, {.mlp = mlp_.get(), .input = normed});
   return {y, aux_losses};
 }
 

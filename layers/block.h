@@ -15,7 +15,8 @@
 namespace hexad::layers {
 
 /// Block that maps x to h + mlp(norm(h)), where h = x + mixer(norm(x)) and the mixer is attention or a delta net. The
-/// MLP is dense, a mixture of experts, or the sum of both (dense_residual).
+/// MLP is dense, a mixture of experts, or the sum of both (dense_residual). With model.moe.input: before_attention, the
+/// experts get norm(x) instead of norm(h), from a norm of their own.
 class Block {
  public:
   /// Arguments of the constructor. The tables must outlive the block.
@@ -45,10 +46,11 @@ class Block {
   Output run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const;
 
   // Names of spans in traces. name_ covers the whole block; only a block with Recompute::block has this span.
-  // mixer_name_ covers both norms, the mixer, and the sum before the second norm. mlp_name_ covers the MLP and the sum
-  // after it.
+  // mixer_name_ covers all norms, the mixer, and the sum after it. mlp_name_ covers the MLP and the sum after it.
   const std::string name_, mixer_name_, mlp_name_;
-  Norm attention_norm_, mlp_norm_;
+  Norm attention_norm_;
+  std::optional<Norm> mlp_norm_;  // none if all of the block's MLP reads the block's input
+  std::optional<Norm> moe_norm_;  // norm of the experts' input; none if the experts share mlp_norm_
   std::unique_ptr<TokenMixer> mixer_;
   std::unique_ptr<FeedForward> mlp_;
   std::unique_ptr<moe::MoeLayer> moe_;

@@ -49,6 +49,16 @@ constexpr auto enum_names(Weighing) {
       {{Weighing::output, "output"}, {Weighing::input, "input"}});
 }
 
+/// Input of a block's MoE layer. In both cases, the block adds the layer's output to its residual stream.
+///   - after_attention: the normalised sum of the block's input and attention
+///   - before_attention: the block's input, normalised by a norm of its own (Arctic). Routing and dispatch then do not
+///     depend on attention
+enum class ExpertInput : uint8_t { after_attention, before_attention };
+constexpr auto enum_names(ExpertInput) {
+  return std::to_array<std::pair<ExpertInput, std::string_view>>(
+      {{ExpertInput::after_attention, "after_attention"}, {ExpertInput::before_attention, "before_attention"}});
+}
+
 /// Kind of MLP of each expert.
 enum class ExpertKind : uint8_t { swiglu, gelu };
 constexpr auto enum_names(ExpertKind) {
@@ -80,6 +90,7 @@ struct MoeConfig {
   int64_t shared_experts = 0;
   std::optional<int64_t> shared_hidden;
   bool shared_gate = false, dense_residual = false;
+  ExpertInput input = ExpertInput::after_attention;
   int64_t dense_layers = 0, every = 1;
   std::string router = "top_k";
   std::vector<config::NumberOption> router_options;
@@ -141,6 +152,9 @@ struct MoeConfig {
       "the result of the shared experts is multiplied by the sigmoid of a linear map of the token (Qwen2-MoE)");
     v("dense_residual", dense_residual,
       "adds the output of a dense MLP (of width model.mlp_hidden) to that of the experts, as in Arctic");
+    v("input", input,
+      "input of the router and of the experts: after_attention (the normalised sum of the block's input and attention) "
+      "or before_attention (the block's input, normalised by a norm of its own, as in Arctic)");
     v("dense_layers", dense_layers,
       "number of blocks at the beginning of the model that have a dense MLP instead of experts", at_least(0));
     v("every", every, "n: of the remaining blocks, every n-th has experts, and all others have a dense MLP",

@@ -250,7 +250,7 @@ Value MoeLayer::shared_result(Tape& t, const Value& x, const ForwardContext& pas
 }
 
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& pass,
-                                      std::vector<Value> addends, const FeedForward* dense) const {
+                                      std::vector<Value> addends, const Dense& dense) const {
   const Routed r = routed(input.data.dim(0));
   const Value x = r.held == Held::share ? take_share(t, input, settings_) : input;
   const int64_t rows = x.data.dim(0);
@@ -302,9 +302,9 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   scope.reset();
 
   SharedWork shared;
-  if (shared_ || dense)
-    shared = shared_work(input.data.dim(0), dense, [&] {
-      if (dense) addends.push_back((*dense)(t, input, pass));
+  if (shared_ || dense.mlp)
+    shared = shared_work(input.data.dim(0), dense.mlp, [&] {
+      if (dense.mlp) addends.push_back((*dense.mlp)(t, dense.input, pass));
       if (shared_) addends.push_back(shared_result(t, input, pass));
     });
   // In backward, the tape sums the gradients of the input. The addends come from the pass, from the gate and, if they

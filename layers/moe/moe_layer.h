@@ -35,14 +35,21 @@ class MoeLayer {
     Value aux_losses;  // this rank's addend of the weighted auxiliary losses, [1] in the accumulator dtype; its data is
                        // undefined if all are off, and in evaluation
   };
+  /// Dense MLP of model.moe.dense_residual, which runs together with the shared experts (schedule.moe.shared), and its
+  /// input, which has the shape of x.
+  struct Dense {
+    const FeedForward* mlp = nullptr;  // null: there is no dense MLP
+    Value input{};
+  };
   /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
   /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The
   /// result is the same in both cases. `addends` have the shape and dtype of x. The sum of each token's results
-  /// includes the addends and, unless `dense` is null, the result of `dense` for x. `dense` is the dense MLP of
-  /// model.moe.dense_residual. It runs together with the shared experts (schedule.moe.shared). Collective over the ep,
-  /// etp, tp and cp groups.
-  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {},
-                    const FeedForward* dense = nullptr) const;
+  /// includes the addends and the result of `dense`. Collective over the ep, etp, tp and cp groups.
+  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends,
+                    const Dense& dense) const;
+  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {}) const {
+    return (*this)(t, x, pass, std::move(addends), {});
+  }
 
   /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1), unless model.moe.routing
   /// overrides the choice. Stores the counts for scope global_batch. Call this function once per global batch, with the

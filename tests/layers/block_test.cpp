@@ -28,14 +28,14 @@ using Layer = std::function<Value(Tape&, const Value&, const ForwardContext&)>;
 
 // Layers of the block. Their parameters have the same names as in the block, and therefore the same initial values.
 struct Parts {
-  Norm attention_norm, mlp_norm;
+  Norm attention_norm;
+  std::optional<Norm> mlp_norm, moe_norm;
   Attention attention;
   std::unique_ptr<FeedForward> mlp;
   std::unique_ptr<moe::MoeLayer> moe;
 
   Parts(const ModelConfig& c, const Builder& b)
       : attention_norm({c.hidden, c.norm, c.norm_eps, c.bias}, b / "attention_norm"),
-        mlp_norm({c.hidden, c.norm, c.norm_eps, c.bias}, b / "mlp_norm"),
         attention(c, nullptr, 0, b / "attention") {
     const FeedForwardDeclaration& declared = registry().feed_forward_of(c);
     if (c.is_moe(0))
@@ -43,12 +43,16 @@ struct Parts {
           moe::MoeLayer::Spec{c, 0, 0, registry().router_of(c), schedule, registry().moe_order_of(schedule)},
           b / "moe");
     if (!moe || c.moe.dense_residual) mlp = declared.make(FeedForwardSpec{c, 0, c.dense_hidden(), declared}, b / "mlp");
+    const bool before = moe && c.moe.input == moe::ExpertInput::before_attention;
+    if (before) moe_norm.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "moe_norm");
+    if (mlp || !before) mlp_norm.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "mlp_norm");
   }
 
   Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
-    const Value residual = add(t, x, attention(t, attention_norm(t, x), pass)), normed = mlp_norm(t, residual);
+    const Value residual = add(t, x, attention(t, attention_norm(t, x), pass)),
+                normed = mlp_norm ? (*mlp_norm)(t, residual) : Value{};
     Value y = residual;
-    if (moe) y = add(t, y, (*moe)(t, normed, pass).y);
+    if (moe) y = add(t, y, (*moe)(t, moe_norm ? (*moe_norm)(t, x) : normed, pass).y);
     return mlp ? add(t, y, (*mlp)(t, normed, pass)) : y;
   }
 };
@@ -106,8 +110,13 @@ TEST_P(BlockSums, EqualTheFormula) {
 
 const std::vector<std::string> everything{"model.moe.shared_experts=1", "model.moe.dense_residual=true",
                                           "model.mlp_hidden=20"};
+// Snowflake Arctic's block.
+const std::vector<std::string> arctic{"model.moe.input=before_attention", "model.moe.dense_residual=true",
+                                      "model.mlp_hidden=20"};
 INSTANTIATE_TEST_SUITE_P(, BlockSums,
                          testing::Values(Case{"Experts", {}}, Case{"ExpertsSharedExpertsAndAnMlp", everything},
+                                         Case{"ExpertsBeforeAttention", {"model.moe.input=before_attention"}},
+                                         Case{"ExpertsBeforeAttentionAndAnMlp", arctic},
                                          Case{"Mlp", {"model.moe.experts=0", "model.mlp_hidden=20"}},
                                          Case{
                                              "OddSizes",

@@ -10,6 +10,7 @@ namespace hexad::tests {
 /// Converts "inter: dispatch.a2a[0](dispatch.pack[0])" to "inter: S0(P0)".
 inline std::string in_letters(std::string text) {
   const std::pair<const char*, const char*> letters[] = {{"dispatch\\.tokens", "B"},
+                                                         {"dispatch\\.weights", "V"},
                                                          {"dispatch\\.pack", "P"},
                                                          {"dispatch\\.a2a_inside", "N"},
                                                          {"dispatch\\.a2a", "S"},

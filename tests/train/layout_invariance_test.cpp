@@ -118,6 +118,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.moe.shared_experts=1", "model.moe.shared_gate=true", "schedule.moe.duplicates=replicated",
               "optim.name=sgd", "optim.clip=0"}},
         Case{"DenseResidual", {"model.moe.dense_residual=true", "model.mlp_hidden=20"}},
+        Case{"ExpertsBeforeAttention", {"model.moe.input=before_attention"}},
+        Case{"Arctic", {"model.moe.input=before_attention", "model.moe.dense_residual=true", "model.mlp_hidden=20"}},
         Case{"SigmoidWithGroups",
              {"model.moe.experts=8", "model.moe.score=sigmoid", "model.moe.groups=4", "model.moe.top_groups=2",
               "model.moe.scale=2.5"}},

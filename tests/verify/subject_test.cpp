@@ -83,6 +83,7 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_TRUE(forms.sinks && forms.window && forms.swiglu_limit && forms.has_expert_bias() && forms.moe.router_bias);
   EXPECT_EQ(forms.moe.shared_experts, 1);
   EXPECT_TRUE(forms.moe.dense_residual);
+  EXPECT_EQ(forms.moe.input, moe::ExpertInput::before_attention);
   EXPECT_EQ(forms.moe.group_score, kernels::RouterGroupScore::best);
   EXPECT_LT(forms.moe.top_groups, forms.moe.groups);
   const Subject by_best = subject({"model.moe.groups=2", "model.moe.group_score=best"});

@@ -90,15 +90,16 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
 }
 
 // Picks the predicted fastest schedules of up to four families as finalists. Schedules of a family differ only in their
-// chunks. If the number of chunks is fixed, each schedule is a family. Picks none if there are fewer than four trials
-// or two families.
+// chunks. If the number of chunks is fixed, each schedule is a family. No two finalists have equal graphs. Picks none
+// if there are fewer than four trials or two families.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
+  const auto equal_graphs = [&](size_t a, size_t b) { return candidates_[a].graphs == candidates_[b].graphs; };
   const auto pick = [&](int64_t trials) {
     finalists_.clear();
     for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(most_finalists, trials / 2); ++i)
       if (std::ranges::none_of(finalists_, [&](size_t f) {
-            return open(i) && is_family(candidates_[f].schedule, candidates_[i].schedule);
+            return equal_graphs(f, i) || (open(i) && is_family(candidates_[f].schedule, candidates_[i].schedule));
           }))
         finalists_.push_back(i);
   };
@@ -113,7 +114,10 @@ void ScheduleChoice::pick_finalists() {
   // prediction. Therefore, no schedule is chosen that is distinctly slower in the trials than the default.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
-  if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
+  if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) {
+    const auto twin = std::ranges::find_if(finalists_, [&](size_t f) { return equal_graphs(f, at); });
+    (twin == finalists_.end() ? finalists_.back() : *twin) = at;
+  }
   const auto finalists = std::ssize(finalists_);
   family_turns_ = finalists * std::min(search_follows ? most_repeats : most_rounds, trials / finalists);
 }

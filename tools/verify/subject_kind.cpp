@@ -78,6 +78,8 @@ Overrides forms(const OwnSubject& own) {
   if (!has_experts(own.recipe)) return out;
   out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
   set("model.moe", {"shared_gate=true", "expert_bias=true", "dense_residual=true"});
+  const bool before = m.moe.input == moe::ExpertInput::before_attention;
+  set("model.moe", {before ? "input=after_attention" : "input=before_attention"});
   if (m.moe.router != "top_k") return out;
   set("model.moe", {"selection_bias=true", "router_bias=true", "normalize=true", "normalize_floor=0.5"});
   if (m.moe.top_groups < m.moe.groups) {

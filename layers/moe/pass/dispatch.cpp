@@ -42,9 +42,24 @@ void add_token_gather(PassGraph& g, Tensor& tokens) {
   const comm::ProcessGroup* group = g.routes.gatherers;
   if (!group) return;
   const int64_t sent = (group->size() - 1) * (g.routes.end - g.routes.begin) * g.row_bytes();
-  g.run_first(g.add({}, Lane::intra, TaskKind::all_gather, "dispatch.tokens",
+  g.run_first(g.add({g.first()}, Lane::intra, TaskKind::all_gather, "dispatch.tokens",
                     PassGraph::transfer(*group, "etp", sent, sent),
                     on_lane([&tokens, group](Stream& s) { tokens = comm::all_gather_rows(tokens, *group, s); })));
+}
+
+Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights) {
+  Handoff<Tensor> gathered;
+  const comm::ProcessGroup* group = g.routes.gatherers;
+  if (!group) {
+    gathered.put(g.routes.own_of_result(weights));
+    return gathered;
+  }
+  const int64_t sent = (group->size() - 1) * weights.bytes();
+  g.run_first(g.add({g.first()}, Lane::intra, TaskKind::all_gather, "dispatch.weights",
+                    PassGraph::transfer(*group, "etp", sent, sent), on_lane([weights, gathered, group](Stream& s) {
+                      gathered.put(comm::all_gather_rows(weights, *group, s));
+                    })));
+  return gathered;
 }
 
 Dispatch::Dispatch(PassGraph& g, const Options& options)

@@ -14,6 +14,10 @@ struct Arrived {
 /// Adds the task dispatch.tokens if ranks gather tokens before dispatch (Routes::gatherers). The task replaces this
 /// rank's `tokens` [T, D] by the tokens of all gatherers.
 void add_token_gather(PassGraph& g, Tensor& tokens);
+/// Returns the weights of the plan's tokens, taken from the op's `weights` [T, K]. If ranks gather tokens, adds the
+/// task dispatch.weights, which gathers the weights of all gatherers. Otherwise, they are the rows of this rank's own
+/// tokens.
+Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
 
 /// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes):
 ///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed).

@@ -16,18 +16,28 @@ struct Times {
   enum class Shared : uint8_t { before_pass, in_pass, after_pass };
 
   bool sums_chunks;  // true: the pass is bounded, and its tasks sum the slot rows of each chunk's tokens
-  bool sums_shares;  // true: tasks of the pass gather the sums from all ranks in Routes::sharers
+  bool sums_shares;  // true: tasks of the pass sum or gather the results of the tokens of all ranks in Routes::sharers
   Shared shared;
 
   Times(const Routes& routes, bool bounded)
       : sums_chunks(bounded),
-        // If rows are gathered by chunk or set (Combine::collected), they are summed after the pass.
-        sums_shares(routes.sharers && !routes.collection),
+        sums_shares(routes.sharers != nullptr),
         shared(routes.settings.schedule.shares_pass() ? Shared::in_pass
                : sums_in_pass()                       ? Shared::before_pass
                                                       : Shared::after_pass) {}
   bool sums_in_pass() const { return sums_chunks || sums_shares; }
 };
+
+// Adds the task that calls `sum` to compute the results of all tokens, which have the shape of `x`. Returns the
+// results.
+Handoff<Tensor> add_sum(PassGraph& g, const Tensor& x, const std::function<void(Stream&, const Tensor&)>& sum) {
+  Handoff<Tensor> all;
+  add_token_combine(g, Lane::compute, [all, x, sum](Stream& s) {
+    all.put(Tensor::like(x));
+    sum(s, all.read());
+  });
+  return all;
+}
 
 // Adds the tasks that combine and gather results. Used if each tensor-parallel rank sends a share of the tokens, but
 // needs the results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`. A bounded pass does
@@ -69,16 +79,15 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   // Rows of slots return without weights. This rank multiplies them by the weights unless experts_weight() is true.
   // experts_weight() is false if the experts are on several ranks. Rows of tokens are sent with their weights and
   // return as weighted sums.
-  const Tensor row_weights =
-      of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
   const Tensor computed_weights =
-      weighted ? weights_of_computed(stream, routes, routes.plan_weights(weights, stream)) : Tensor{};
+      weighted ? weights_of_computed(stream, routes, routes.own_of_result(weights)) : Tensor{};
   const Tensor weights_on_return = of_tokens || weighted ? Tensor{} : weights;
 
   PassGraph g(routes, x, times.sums_chunks);
   ShadowTasks shadows(g, experts);
   const TaskId shadows_received = shadows.add_broadcast(*expert_weights);
   add_token_gather(g, tokens);
+  const WireWeights row_weights = of_tokens ? WireWeights(add_weight_gather(g, weights)) : WireWeights();
   Handoff<Tensor> own;  // results of this rank's tokens, in a bounded pass
   if (times.sums_chunks) own.put(Tensor::like(tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
@@ -110,8 +119,9 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   g.add_steps({.dispatch =
                    [&](size_t c) {
                      // A row to send is the row of its token (PlanIndices::wire_tokens).
-                     dispatch.add(c, g.room_to_dispatch(),
-                                  [&, c](Stream&) { return routes.sent_rows(c, tokens, row_weights); });
+                     dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) {
+                       return routes.sent_rows(c, tokens, row_weights.get(s, routes.plan));
+                     });
                    },
                .beside =
                    [&] {
@@ -128,13 +138,20 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      if (keeps.offloaded->activations()) offloaded_before = offload;
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
+  // Computes T_O of all tokens from the rows that this rank gathered by chunk or set.
+  const auto sum_collected = [&](Stream& s, const Tensor& out) {
+    k.combine(s, out, combine.collected(), routes.collection->rows, weights_on_return,
+              rows_of_addends(addends, 0, out.dim(0)));
+  };
   // Computes T_O of this rank's own tokens: the weighted sum of each token's slot rows, plus its addends.
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,
               rows_of_addends(addends, routes.begin, routes.end));
   };
-  const Handoff<Tensor> all = times.sums_shares ? add_gathering(g, tokens, own, sum_own_slots) : own;
+  const Handoff<Tensor> all = routes.collection   ? add_sum(g, x, sum_collected)
+                              : times.sums_shares ? add_gathering(g, tokens, own, sum_own_slots)
+                                                  : own;
   g.run("forward");
   expert_weights.reset();  // frees memory before the shared experts gather their weights under ZeRO-3
   const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;
@@ -143,11 +160,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   // At this point, no task of the pass has summed slot rows, as is always the case with tp: 1 and kept activations.
   compute_shared(Times::Shared::after_pass);
   const Tensor out = Tensor::like(x);
-  if (routes.collection)
-    k.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return,
-              rows_of_addends(addends, 0, out.dim(0)));
-  else
-    sum_own_slots(stream, out);
+  sum_own_slots(stream, out);
   return {out, slot_results};
 }
 

@@ -93,17 +93,17 @@ struct GradientRows {
 };
 
 // Returns rows of slots. The row of a slot is the gradient of its result: the gradient of the slot's token times the
-// slot's weight. The rows of all slots are computed when the first chunk is packed, because dispatch.tokens may have to
-// gather `dtokens` first. The same kernel reads the slot rows that returned in forward, and writes the gradients of the
-// weights to `dweights`.
-GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept, const Tensor& weights,
-                           const Tensor& dweights) {
-  return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) {
+// slot's weight. The rows of all slots are computed when the first chunk is packed, because tasks may have to gather
+// `dtokens` and `weights` first. The same kernel reads the slot rows that returned in forward, and writes the gradients
+// of the weights to `dweights`.
+GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept,
+                           const Handoff<Tensor>& weights, const Tensor& dweights) {
+  return {.to_send = [&, weights, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) {
     if (!dslots.read().defined()) {
       dslots.put(Tensor::like(kept.slot_results));
       kernels::kernels(dtokens.device())
           .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
-                                    routes.tokens_of_slot_rows(), weights);
+                                    routes.tokens_of_slot_rows(), weights.read());
     }
     // Sends the chunk's part of dslots. Some plans send a slot row to several ranks (PlanIndices::wire_slots).
     return routes.sent_slots(chunk, dslots.read());
@@ -113,11 +113,12 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
 // Returns rows of tokens. The gradients of tokens are sent unchanged, together with the weights of their slots. The
 // rank of each expert multiplies the gradients by the weights. It also computes the gradients of the weights. These
 // gradients return with the rows.
-GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& dtokens, const Tensor& weights,
+GradientRows rows_of_tokens(const Routes& routes, const Tensor& dtokens, const Handoff<Tensor>& weights,
                             const Tensor& dweights) {
   return {.row_weights = 1,
-          .to_send = [&, row_weights = wire_weights(stream, routes.plan, weights)](
-                         Stream&, size_t chunk) { return routes.sent_rows(chunk, dtokens, row_weights); },
+          .to_send = [&, row_weights = WireWeights(weights)](
+                         Stream& s,
+                         size_t chunk) { return routes.sent_rows(chunk, dtokens, row_weights.get(s, routes.plan)); },
           .weigh =
               [](Stream& s, const Rows& arrived, const Tensor& results) {
                 const auto& k = kernels::kernels(results.device());
@@ -165,34 +166,31 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
   b.accumulate(1, own_dweights);
 }
 
-// Runs the pass `g` for tensor-parallel ranks that hold the same inputs. First adds the tasks that gather the gradients
-// of the inputs. The gradients of x are gathered by chunk or set (Combine::collected), or at the end. Finally
-// accumulates the gradients on the tape.
+// Runs the pass `g` for tensor-parallel ranks that hold the same inputs. First adds the tasks that sum and gather the
+// gradients of the inputs. The rows of x's gradients are gathered by chunk or set (Combine::collected) and then summed,
+// or the sums are gathered at the end. Finally accumulates the gradients on the tape.
 void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
                           const Tensor& dout, const Tensor& dweights, Backward& b) {
   const Routes& routes = g.routes;
   const auto& k = kernels::kernels(dout.device()).permute;
   const bool at_end = !routes.collection;
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
-  std::vector<TaskId> after = g.return_tasks();
-  if (at_end || gradients.take_dweights)
-    // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
-    after = {add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
-      if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
-      if (!at_end) return;
-      own_dx.put(Tensor::like(dtokens));
-      k.combine(s, own_dx.read(), combine.slot_rows().values, routes.rows_of_own_slots(), {}, {});
-    })};
-  if (at_end) add_share_gather(g, after, "combine.all_gather", dtokens.bytes(), own_dx, dx);
+  // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
+  const TaskId summed = add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
+    if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
+    const Handoff<Tensor>& sums = at_end ? own_dx : dx;
+    sums.put(Tensor::like(at_end ? dtokens : dout));
+    if (at_end)
+      k.combine(s, sums.read(), combine.slot_rows().values, routes.rows_of_own_slots(), {}, {});
+    else
+      k.combine(s, sums.read(), combine.collected(), routes.collection->rows, {}, {});
+  });
+  if (at_end) add_share_gather(g, {summed}, "combine.all_gather", dtokens.bytes(), own_dx, dx);
   own_dweights.put(dweights);
-  add_share_gather(g, after, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
+  add_share_gather(g, {summed}, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
   g.run("backward");
 
   // The sum is rounded before other gradients are added. The result therefore does not depend on the number of chunks.
-  if (!at_end) {
-    dx.put(Tensor::empty(dout.shape(), dout.dtype(), dout.device()));
-    k.combine(b.stream, dx.read(), combine.collected(), routes.collection->rows, {}, {});
-  }
   b.accumulate(0, dx.take());
   b.accumulate(1, all_dweights.take());
 }
@@ -206,25 +204,24 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
   const Dtype acc = accumulator_dtype(dout.dtype());
   const bool weighted = experts_weight(routes, *call.experts);  // false if the experts are on several ranks
-  const Tensor weights = weighted ? Tensor{} : routes.plan_weights(kept.weights, b.stream);
   // GradientRows::take_dweights writes `dweights`, except for dropped slots. If take_dweights is empty
   // (rows_of_slots()), to_send writes all of `dweights`.
   const Tensor dweights = Tensor::empty(routes.plan.indices.rows.shape(), acc, dout.device());
   if (weighted || routes.of_tokens()) dweights.fill_bytes(0, b.stream);
   const Tensor computed_dweights =
       weighted ? Tensor::empty({routes.plan.counts.slots()}, acc, dout.device()) : Tensor{};
-  GradientRows gradients;
-  if (!weighted && !routes.of_tokens())
-    gradients = rows_of_slots(routes, dtokens, kept, weights, dweights);
-  else if (routes.of_tokens())
-    gradients = rows_of_tokens(b.stream, routes, dtokens, weights, dweights);
-  else
-    gradients = rows_to_weight(routes, dtokens, computed_dweights, dweights);
 
   PassGraph g(routes, dout, false);
   ShadowTasks shadows(g, *call.experts);
   const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   add_token_gather(g, dtokens);
+  GradientRows gradients;
+  if (weighted)
+    gradients = rows_to_weight(routes, dtokens, computed_dweights, dweights);
+  else if (routes.of_tokens())
+    gradients = rows_of_tokens(routes, dtokens, add_weight_gather(g, kept.weights), dweights);
+  else
+    gradients = rows_of_slots(routes, dtokens, kept, add_weight_gather(g, kept.weights), dweights);
   Combine combine(
       g, {.row_weights = gradients.row_weights, .collection = routes.collection ? &*routes.collection : nullptr});
   Dispatch dispatch(g, {.row_weights = gradients.row_weights});

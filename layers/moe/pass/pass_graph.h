@@ -81,8 +81,10 @@ class PassGraph {
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
   // The functions below define dependencies between chunks.
-  /// Makes every dispatch wait for `task`.
+  /// Makes every dispatch wait for `task`, which itself waits for first().
   void run_first(TaskId task) { first_ = task; }
+  /// Returns the task of the last call of run_first(), or no_task.
+  TaskId first() const { return first_; }
   /// Returns the task after which the next chunk may be dispatched: the task that frees its buffers, else the task of
   /// run_first(), else no_task. Call this function once per chunk.
   TaskId room_to_dispatch();

@@ -50,7 +50,6 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                weights = routes.own_of_result(all_weights);
   const auto& k = kernels::kernels(dout.device()).permute;
   ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
-  const Tensor row_weights = wire_weights(b.stream, routes.plan, weights);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
 
   PassGraph g(routes, dout, true);
@@ -65,6 +64,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   };
   Combine combine(g, {.row_weights = 1, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = 1});
+  const WireWeights row_weights(add_weight_gather(g, weights));
   Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again; unused if T_DI was offloaded
   const int64_t products = experts.products();
   ExpertTasks expert_tasks(g, experts.flops_per_row(),
@@ -81,32 +81,31 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                                   rows.row_weights, routes.groups(c), shadows.gradients());
     return Rows{drows, drow_weights.reshape({-1, 1})};
   };
-  g.add_steps({.dispatch =
-                   [&](size_t c) {
-                     const TaskId room = g.room_to_dispatch();
-                     if (!offloaded.inputs())
-                       inputs.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, x, {}); });
-                     dispatch.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, dout, row_weights); });
-                     if (!offloaded.activations() || c == order.front())
-                       fetched[c] = offloaded.add_fetch(g, c, no_task);
-                   },
-               .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
-               .compute =
-                   [&](size_t c) {
-                     const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
-                     std::vector<TaskId> after = again.after;
-                     after.push_back(fetched[c]);
-                     after.push_back(shadows_received);
-                     expert_tasks.add(
-                         c, dispatch.add_arrival(c), std::move(after),
-                         [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
-                     // Chunks share one buffer for T_M, as in forward. Therefore, T_M of the next chunk is fetched once
-                     // this chunk is computed.
-                     const auto next = std::ranges::find(order, c) + 1;
-                     if (offloaded.activations() && next != order.end())
-                       fetched[*next] = offloaded.add_fetch(g, *next, expert_tasks.computed(c).by);
-                   },
-               .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
+  g.add_steps(
+      {.dispatch =
+           [&](size_t c) {
+             const TaskId room = g.room_to_dispatch();
+             if (!offloaded.inputs()) inputs.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, x, {}); });
+             dispatch.add(c, room,
+                          [&, c](Stream& s) { return routes.sent_rows(c, dout, row_weights.get(s, routes.plan)); });
+             if (!offloaded.activations() || c == order.front()) fetched[c] = offloaded.add_fetch(g, c, no_task);
+           },
+       .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
+       .compute =
+           [&](size_t c) {
+             const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
+             std::vector<TaskId> after = again.after;
+             after.push_back(fetched[c]);
+             after.push_back(shadows_received);
+             expert_tasks.add(c, dispatch.add_arrival(c), std::move(after),
+                              [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
+             // Chunks share one buffer for T_M, as in forward. Therefore, T_M of the next chunk is fetched once
+             // this chunk is computed.
+             const auto next = std::ranges::find(order, c) + 1;
+             if (offloaded.activations() && next != order.end())
+               fetched[*next] = offloaded.add_fetch(g, *next, expert_tasks.computed(c).by);
+           },
+       .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
   std::vector<TaskId> computed;
   for (size_t c = 0; c < routes.computations(); ++c) computed.push_back(expert_tasks.computed(c).by);
   shadows.add_reduction(std::move(computed));

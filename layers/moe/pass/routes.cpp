@@ -59,10 +59,6 @@ Tensor Routes::tokens_of_slot_rows() const {
   return plan.indices.chunks.front().offsets.defined() ? plan.indices.wire_tokens : Tensor{};
 }
 
-Tensor Routes::plan_weights(const Tensor& weights, Stream& s) const {
-  return gatherers ? comm::all_gather_rows(weights, *gatherers, s) : own_of_result(weights);
-}
-
 std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
   const int64_t tokens = end - begin;
   const ep::Chunking chunking{ep::Chunking::By::tokens, static_cast<int>(plan.counts.chunks.size())};

@@ -130,9 +130,6 @@ struct Routes {
   /// Returns the token of each slot row [S], or -1 for rows without a slot. Returns an undefined tensor if the host
   /// knows the plan (ChunkIndices::offsets).
   Tensor tokens_of_slot_rows() const;
-  /// Returns the weights of the plan's tokens. If ranks gather tokens, the weights are gathered from the op's `weights`
-  /// [T, K] of all gatherers. Otherwise, they are the rows of this rank's own tokens.
-  Tensor plan_weights(const Tensor& weights, Stream& s) const;
   /// Returns the tokens of each chunk, in order.
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
 };

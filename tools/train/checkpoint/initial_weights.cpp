@@ -146,6 +146,7 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
 // - The routing weights of a token's experts sum to model.moe.scale and multiply the experts' results.
 // - A token's experts are whole groups of `parts` experts.
 // - The block has no dense MLP besides the experts.
+// - The experts read what the dense MLP reads: the normalised sum of the block's input and attention.
 void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
   const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {
@@ -162,6 +163,7 @@ void InitialWeights::require_dense_start(int64_t parts) const {
   if (!m.normalize) refuse("normalize", "false", "true");
   if (m.normalize_floor > 0) refuse("normalize_floor", m.normalize_floor, "0");
   if (m.dense_residual) refuse("dense_residual", "true", "false");
+  if (m.input != moe::ExpertInput::after_attention) refuse("input", "before_attention", "after_attention");
   if (m.weigh != moe::Weighing::output) refuse("weigh", "input", "output");
   require_multiple("experts", m.experts), require_multiple("top_k", m.top_k);
   if ((m.experts / m.groups) % parts != 0)
