@@ -52,11 +52,11 @@ Block::Block(const Spec& s, const Builder& b)
   if (!moe_ || s.model.moe.dense_residual) mlp_ = make_mlp(s, b / "mlp");
 }
 
-Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const {
-  // Captures a copy of `pass`, because backward may call `attend` again. `pass.batch`, a reference, must be valid until
-  // then.
-  const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
-    return std::vector{(*mixer_)(tape, attention_norm_(tape, in[0]), pass)};
+Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& context, bool recompute_attention) const {
+  // Captures a copy of `context`, because backward may call `attend` again. `context.batch`, a reference, must be valid
+  // until then.
+  const auto attend = [this, context](Tape& tape, std::span<const Value> in) {
+    return std::vector{(*mixer_)(tape, attention_norm_(tape, in[0]), context)};
   };
   const auto with_attention = [&] {
     const Scope scope(t, x.device(), mixer_name_);
@@ -66,17 +66,17 @@ Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bo
   };
   const auto [residual, normed] = with_attention();
   const Scope scope(t, x.device(), mlp_name_);
-  if (!moe_) return {add(t, residual, (*mlp_)(t, normed, pass)), {}};
-  const auto [y, aux_losses] = (*moe_)(t, normed, pass, {residual}, mlp_.get());
+  if (!moe_) return {add(t, residual, (*mlp_)(t, normed, context)), {}};
+  const auto [y, aux_losses] = (*moe_)(t, normed, context, {residual}, mlp_.get());
   return {y, aux_losses};
 }
 
-Block::Output Block::operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const {
-  if (recompute != Recompute::block) return run(t, x, pass, recompute == Recompute::attention);
+Block::Output Block::operator()(Tape& t, const Value& x, const ForwardContext& context, Recompute recompute) const {
+  if (recompute != Recompute::block) return run(t, x, context, recompute == Recompute::attention);
   const Scope scope(t, x.device(), name_);
   const Value inputs[] = {x};
-  const auto out = checkpoint(t, "block", inputs, [this, pass](Tape& tape, std::span<const Value> in) {
-    const auto [y, aux_losses] = run(tape, in[0], pass, false);
+  const auto out = checkpoint(t, "block", inputs, [this, context](Tape& tape, std::span<const Value> in) {
+    const auto [y, aux_losses] = run(tape, in[0], context, false);
     return aux_losses.data.defined() ? std::vector{y, aux_losses} : std::vector{y};
   });
   return {out[0], out.size() > 1 ? out[1] : Value{}};
