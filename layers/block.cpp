@@ -62,7 +62,7 @@ Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& context,
     const Scope scope(t, x.device(), mixer_name_);
     const Value inputs[] = {x};
     const auto attended = recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs);
-    return mlp_norm_.of_sum(t, x, attended[0]);
+    return mlp_norm_.add_and_normalize(t, x, attended[0]);
   };
   const auto [residual, normed] = with_attention();
   const Scope scope(t, x.device(), mlp_name_);

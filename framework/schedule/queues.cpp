@@ -12,7 +12,7 @@
 namespace hexad::schedule {
 namespace {
 
-constexpr int most_beside = std::numeric_limits<size_t>::digits;
+constexpr int max_beside = std::numeric_limits<size_t>::digits;
 
 class Run {
  public:
@@ -23,8 +23,8 @@ class Run {
         queues_(sets.sets * sets.beside),
         first_waiting_(jobs.size() + 1),
         active_(sets.sets) {
-    base::require(sets.beside <= most_beside, "[schedule] sets of ", sets.beside, " queues; expected at most ",
-                  most_beside, ", because a set of 64 bits contains the active queues");
+    base::require(sets.beside <= max_beside, "[schedule] sets of ", sets.beside, " queues; expected at most ",
+                  max_beside, ", because a set of 64 bits contains the active queues");
     queue_of_.reserve(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];

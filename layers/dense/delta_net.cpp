@@ -22,7 +22,7 @@ Parameter* convolution(int64_t width, const DeltaNetConfig& d, const Builder& b)
   return &b.parameter("weight", {width, d.conv_size}, {.init = init, .placement = b.shard(0)});
 }
 
-Parameter* of_heads(const std::string& name, Init init, const DeltaNetConfig& d, const Builder& b) {
+Parameter* per_head_parameter(const std::string& name, Init init, const DeltaNetConfig& d, const Builder& b) {
   return &b.parameter(name, {d.heads}, {.init = init, .decay = false, .placement = b.shard(0), .accumulator = true});
 }
 
@@ -41,8 +41,8 @@ DeltaNet::DeltaNet(const ModelConfig& c, int64_t layer, const Builder& b)
       gate_(columns(sizes_.value_width(), c), b / "gate"),
       decay_(columns(sizes_.heads, c), b / "decay"),
       write_(columns(sizes_.heads, c), b / "write"),
-      log_rate_(of_heads("log_rate", {Init::Kind::normal, 1}, sizes_, b)),
-      shift_(of_heads("shift", {Init::Kind::constant, initial_shift}, sizes_, b)),
+      log_rate_(per_head_parameter("log_rate", {Init::Kind::normal, 1}, sizes_, b)),
+      shift_(per_head_parameter("shift", {Init::Kind::constant, initial_shift}, sizes_, b)),
       convolutions_{convolution(sizes_.key_width(), sizes_, b / "q_conv"),
                     convolution(sizes_.key_width(), sizes_, b / "k_conv"),
                     convolution(sizes_.value_width(), sizes_, b / "v_conv")},

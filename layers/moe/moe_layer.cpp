@@ -85,9 +85,9 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
                         .name = b.prefix()};
   settings.capacity_factor = s.model.moe.capacity_factor.value_or(0);
   if (const mesh::LaneGroups* lanes = b.mesh().lane_groups()) {
-    PassGroups& of_lanes = settings.of_lanes.emplace();
-    of_lanes.experts = settings.groups, of_lanes.tensor = lanes->tp.get();
-    of_lanes.experts.ep = lanes->ep.get(), of_lanes.experts.experts = lanes->experts.get();
+    PassGroups& lane_groups = settings.lane_groups.emplace();
+    lane_groups.experts = settings.groups, lane_groups.tensor = lanes->tp.get();
+    lane_groups.experts.ep = lanes->ep.get(), lane_groups.experts.experts = lanes->experts.get();
   }
   for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
     settings.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));

@@ -24,12 +24,12 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
 
 ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options,
                                device::Device device) {
-  const bool of_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
+  const bool rows_are_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
   const CountsMessage message{of_pair ? 1 : options.chunking.chunks, order.experts - ep * options.hot.count(), ep,
-                              of_tokens ? order.row_experts.dim(1) : 0, order.joined};
+                              rows_are_tokens ? order.row_experts.dim(1) : 0, order.joined};
   std::vector<int64_t> mine = options.hot.by_expert(chunks_to_send(order.counts, options.chunking));
-  if (of_tokens) {
+  if (rows_are_tokens) {
     const std::vector<int64_t> rows = chunks_to_send(order.rows_to, options.chunking);
     mine.insert(mine.end(), rows.begin(), rows.end());
   }
@@ -59,7 +59,7 @@ ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, co
           if (options.all_to_all == AllToAll::window)
             for (int64_t e = 0; e < local; ++e) counts.everywhere.push_back(sent ? of_rank[e] : 0);
           const int64_t n =
-              of_tokens ? rows[of_message * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0});
+              rows_are_tokens ? rows[of_message * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0});
           counts.rows.push_back(sent ? n : 0);
           if (order.joined) counts.returning_rows.push_back(returning[c * ep + to]);
         }

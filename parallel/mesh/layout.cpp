@@ -226,7 +226,7 @@ std::vector<int> Layout::members(Axis axis, int rank) const {
   return ranks;
 }
 
-std::vector<int> Layout::plane(Axis major, Axis minor, int rank) const {
+std::vector<int> Layout::ranks_along(Axis major, Axis minor, int rank) const {
   const Position mine = position(rank);
   const int others = mine.place - part(major, coordinate(major, mine)) - part(minor, coordinate(minor, mine));
   std::vector<int> ranks;
@@ -237,9 +237,9 @@ std::vector<int> Layout::plane(Axis major, Axis minor, int rank) const {
   return ranks;
 }
 
-std::vector<int> Layout::token_sharers(int rank) const { return plane(Axis::cp, Axis::tp, rank); }
+std::vector<int> Layout::token_sharers(int rank) const { return ranks_along(Axis::cp, Axis::tp, rank); }
 
-std::vector<int> Layout::expert_sharers(int rank) const { return plane(Axis::ep, Axis::etp, rank); }
+std::vector<int> Layout::expert_sharers(int rank) const { return ranks_along(Axis::ep, Axis::etp, rank); }
 
 // Returns the run of coordinates along the axis `tensor` whose ranks have the same piece as coordinate `mine`. If there
 // are fewer pieces than ranks, adjacent ranks have the same piece. With Copies::partial, contains only `mine` if the

@@ -148,7 +148,7 @@ class Layout {
   int lowest(const Sharers& sharers) const;
   /// Returns the ranks, including `rank`, that differ from `rank` only along two axes of one view, ordered by (major,
   /// minor).
-  std::vector<int> plane(Axis major, Axis minor, int rank) const;
+  std::vector<int> ranks_along(Axis major, Axis minor, int rank) const;
 
   int world_;
   std::array<int, axis_count> sizes_{};

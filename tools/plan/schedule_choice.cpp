@@ -19,12 +19,12 @@ using Json = nlohmann::json;
 
 // Maximum number of finalists. Trials of more finalists would not be worthwhile, because the simulator predicts the
 // other schedules well enough.
-constexpr int64_t most_finalists = 4;
-constexpr int64_t most_rounds = 5;
+constexpr int64_t max_finalists = 4;
+constexpr int64_t max_rounds = 5;
 // Maximum number of chunk counts that Algorithm 1 tries between 2 and 16.
-constexpr int64_t most_asked = 9;
+constexpr int64_t max_measured_steps = 9;
 // Maximum number of trials of each schedule, if Algorithm 1 also needs trials.
-constexpr int64_t most_repeats = 3;
+constexpr int64_t max_repeats = 3;
 
 Json json_of(const GranularitySearch::State& s) {
   std::map<int64_t, std::pair<int64_t, int64_t>> ranges;
@@ -96,7 +96,7 @@ void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto pick = [&](int64_t trials) {
     finalists_.clear();
-    for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(most_finalists, trials / 2); ++i)
+    for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(max_finalists, trials / 2); ++i)
       if (std::ranges::none_of(finalists_, [&](size_t f) {
             return open(i) && is_family(candidates_[f].schedule, candidates_[i].schedule);
           }))
@@ -115,7 +115,7 @@ void ScheduleChoice::pick_finalists() {
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
   const auto finalists = std::ssize(finalists_);
-  family_turns_ = finalists * std::min(search_follows ? most_repeats : most_rounds, trials / finalists);
+  family_turns_ = finalists * std::min(search_follows ? max_repeats : max_rounds, trials / finalists);
 }
 
 const std::vector<int64_t>& ScheduleChoice::numbers_of(const MoeSchedule& s) {
@@ -193,7 +193,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   if (same_tokens && !searches_.empty())
     searched_ = before.at("searched").get<size_t>(), search_end_ = before.at("search_end").get<int64_t>();
   if (!searches_.empty())
-    go_on_searching();
+    continue_search();
   else if (!tries_families())
     end_families();
   return true;
@@ -233,7 +233,7 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
     return;
   }
   starts.resize(std::min<int64_t>(std::ssize(starts), trials / 2), like);
-  if (repeats == 0) repeats = std::clamp<int64_t>(trials / (most_asked * std::ssize(starts)), 1, most_repeats);
+  if (repeats == 0) repeats = std::clamp<int64_t>(trials / (max_measured_steps * std::ssize(starts)), 1, max_repeats);
   for (const MoeSchedule& start : starts) {
     GranularitySearch::State known;
     for (const ScheduleCandidate& c : candidates_)
@@ -243,7 +243,7 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
     Search search{start, numbers, repeats, GranularitySearch(numbers, repeats, std::move(known))};
     searches_.push_back(std::move(search));
   }
-  go_on_searching();
+  continue_search();
 }
 
 // Returns the next number of chunks to try in a search, or its result.
@@ -264,7 +264,7 @@ Trial ScheduleChoice::next_of(Search& search) {
 
 // Sets the next schedule to try, or the result of the searches. The remaining trials are divided equally among the
 // remaining searches.
-void ScheduleChoice::go_on_searching() {
+void ScheduleChoice::continue_search() {
   for (; searched_ < searches_.size(); ++searched_, search_end_ = 0) {
     if (search_end_ == 0) search_end_ = turn_ + (turns_ - turn_) / static_cast<int64_t>(searches_.size() - searched_);
     Search& search = searches_[searched_];
@@ -306,7 +306,7 @@ void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passe
     return;
   }
   searches_[searched_].chunks.record(rows_of_layer(recipe_), tried.schedule.chunks, tried.measured.back());
-  go_on_searching();
+  continue_search();
 }
 
 // Chooses the fastest finalist. Finalists are in the order of their predictions, so the prediction decides between

@@ -27,9 +27,9 @@ std::vector<std::string> read_ranks(const TokenizerRequest& request, int64_t& co
     int64_t rank = -1;
     const char *begin = text.data() + std::min(space + 1, text.size()), *end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(begin, end, rank);
-    if (!token || token->empty() || error != std::errc() || stop != end || rank < 0 || rank >= most_ids)
+    if (!token || token->empty() || error != std::errc() || stop != end || rank < 0 || rank >= max_ids)
       fail(ExitCode::data, request.path, ":", line,
-           ": damaged tokenizer: expected base64, a space and a rank from 0 to ", most_ids - 1);
+           ": damaged tokenizer: expected base64, a space and a rank from 0 to ", max_ids - 1);
     if (tokens.size() <= static_cast<size_t>(rank)) tokens.resize(static_cast<size_t>(rank) + 1);
     if (!tokens[rank].empty())
       fail(ExitCode::data, request.path, ":", line, ": damaged tokenizer: a second token of rank ", rank,
