@@ -98,8 +98,7 @@ PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
     const auto [of_block, is_new] = known.try_emplace({c.is_moe(l), c.is_delta(l), c.window_of(l)});
-    if (is_new)
-      of_block->second = model.flops(static_cast<size_t>(l)) / tokens - (c.is_moe(l) ? flops_of_empty_slots(c) : 0);
+    if (is_new) of_block->second = model.flops(l) / tokens - (c.is_moe(l) ? flops_of_empty_slots(c) : 0);
     flops.layers.push_back(of_block->second);
   }
   flops.head = model.flops(c.layers) / tokens;

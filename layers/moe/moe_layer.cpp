@@ -204,9 +204,8 @@ Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, co
     const bool by_sequence = config_.aux_loss.scope == AuxScope::sequence;
     const Tensor segment =
         segments(context, r, rows, by_sequence ? context.batch.length : context.batch.tokens(), ids.device(), t.stream);
-    std::vector<int64_t> in_scope(by_sequence ? static_cast<size_t>(context.batch.sequences) : 1, 0);
-    for (int64_t s = 0; s < context.batch.sequences; ++s)
-      in_scope[by_sequence ? static_cast<size_t>(s) : 0] += context.batch.valid_in(s);
+    std::vector<int64_t> in_scope(by_sequence ? context.batch.sequences : 1, 0);
+    for (int64_t s = 0; s < context.batch.sequences; ++s) in_scope[by_sequence ? s : 0] += context.batch.valid_in(s);
     const Tensor fractions = expert_fractions(r.own(ids), segment.defined() ? r.own(segment) : segment,
                                               static_cast<int64_t>(in_scope.size()), sums.chosen, t.stream);
     sum =

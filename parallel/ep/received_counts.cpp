@@ -14,7 +14,7 @@ bool chunk_is_of_pair(const Chunking& chunking) { return chunking.by == Chunking
 // Returns the counts to send: [chunks, n] or, if chunk_is_of_pair(), the sums [n] over all chunks.
 std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Chunking& chunking) {
   if (!chunk_is_of_pair(chunking)) return counts;
-  const size_t n = counts.size() / static_cast<size_t>(chunking.chunks);
+  const size_t n = counts.size() / chunking.chunks;
   std::vector<int64_t> sums(n, 0);
   for (size_t i = 0; i < counts.size(); ++i) sums[i % n] += counts[i];
   return sums;
@@ -37,13 +37,11 @@ ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, co
   mine.push_back(sum_of(order.counts));
   const comm::ProcessGroup& all = g.sources(options.esp_exchange);
   const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
-  for (int q = 0; q < all.size(); ++q)
-    message.check(std::span(matrix).subspan(static_cast<size_t>(q) * mine.size(), mine.size()), q, all);
+  for (int q = 0; q < all.size(); ++q) message.check(std::span(matrix).subspan(q * mine.size(), mine.size()), q, all);
   ReceivedCounts counts{all.size() / ep, ep, options.chunking.chunks, local, g.ep->rank(), {}, {}, {}, {}};
   for (int64_t j = 0; j < counts.etp; ++j)
     for (int64_t p = 0; p < ep; ++p) {
-      const auto of_source =
-          std::span(matrix).subspan(static_cast<size_t>(p * counts.etp + j) * mine.size(), mine.size());
+      const auto of_source = std::span(matrix).subspan((p * counts.etp + j) * mine.size(), mine.size());
       const auto rows = of_source.subspan(message.chunks * message.experts);
       const auto returning = order.joined ? rows.subspan(message.chunks * ep) : rows;
       for (int64_t c = 0; c < counts.chunks; ++c) {

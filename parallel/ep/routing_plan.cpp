@@ -99,7 +99,7 @@ class RowExperts {
   }
 
  private:
-  size_t index(int64_t j, int64_t p, int64_t c) const { return static_cast<size_t>((j * n_.ep + p) * n_.chunks + c); }
+  size_t index(int64_t j, int64_t p, int64_t c) const { return (j * n_.ep + p) * n_.chunks + c; }
 
   const ReceivedCounts& n_;
   int64_t width_;

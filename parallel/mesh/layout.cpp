@@ -93,10 +93,10 @@ AxisOrder with_legal_pp(const AxisOrder& order, const Layout& layout) {
   for (int distance = 1; distance <= last; ++distance)
     for (const int place : {now + distance, now - distance}) {
       if (place < 0 || place > last) continue;
-      const AxisOrder moved = order.with(Axis::pp, static_cast<size_t>(place));
+      const AxisOrder moved = order.with(Axis::pp, place);
       if (gives_one_stage(moved, layout)) return moved;
     }
-  return order.with(Axis::pp, static_cast<size_t>(last));
+  return order.with(Axis::pp, last);
 }
 
 }  // namespace
@@ -283,7 +283,7 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
   std::vector<int> places{0};
   for (const Run& run : sharers.runs) {
     std::vector<int> sums;
-    sums.reserve(places.size() * static_cast<size_t>(run.count));
+    sums.reserve(places.size() * run.count);
     for (const int place : places)
       for (int k = run.first; k < run.first + run.count; ++k) sums.push_back(place + run.step * k);
     places = std::move(sums);

@@ -43,7 +43,7 @@ std::vector<Finding> compare_programs(const Program& mine, const comm::ProcessGr
   const std::vector<int64_t> all = world.all_gather_values(line, device);
   std::vector<RankReport> ranks(world.size());
   for (int rank = 0; rank < world.size(); ++rank) {
-    const Program program = program_from(all.data() + static_cast<size_t>(rank) * line.size());
+    const Program program = program_from(all.data() + rank * line.size());
     ranks[rank].rank = rank;
     ranks[rank].facts.version = program.version, ranks[rank].facts.binary = program.digest;
   }

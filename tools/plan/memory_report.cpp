@@ -24,7 +24,7 @@ using base::human_bytes;
 
 template <class Bytes>
 size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
-  return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
+  return std::ranges::max_element(stages, {}, bytes) - stages.begin();
 }
 
 // Returns the largest memory of any stage in bytes. Sizes of blocks are rounded up, as for memory.limit_bytes.

@@ -292,7 +292,7 @@ void ScheduleChoice::end_searches() {
 
 // Alternates between the finalists, so that a slow minute of the machine affects all of them.
 void ScheduleChoice::begin_trial() {
-  if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
+  if (tries_families()) set(finalists_[turn_ % finalists_.size()]);
 }
 
 void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passes) {
@@ -323,7 +323,7 @@ void ScheduleChoice::end_families() {
 
 size_t ScheduleChoice::index_of(const MoeSchedule& schedule) {
   const auto known = std::ranges::find(candidates_, schedule, &ScheduleCandidate::schedule);
-  if (known != candidates_.end()) return static_cast<size_t>(known - candidates_.begin());
+  if (known != candidates_.end()) return known - candidates_.begin();
   candidates_.push_back(predicted_schedule(recipe_, instance_.extensions, predictor_, world_, schedule));
   return candidates_.size() - 1;
 }

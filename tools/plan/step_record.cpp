@@ -71,7 +71,7 @@ bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
 // end with the same operations. `first` is the number of this step's first operation in the log. Returns the number of
 // operations if there is no such operation.
 size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record) {
-  const auto from_end = static_cast<size_t>(first - before);
+  const size_t from_end = first - before;
   return from_end <= record.issues.size() ? record.issues.size() - from_end : record.issues.size();
 }
 

@@ -37,7 +37,7 @@ struct Plot {
 
 size_t index_in(std::vector<std::string>& list, const std::string& text) {
   const auto found = std::ranges::find(list, text);
-  if (found != list.end()) return static_cast<size_t>(found - list.begin());
+  if (found != list.end()) return found - list.begin();
   list.push_back(text);
   return list.size() - 1;
 }

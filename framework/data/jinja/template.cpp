@@ -121,7 +121,7 @@ class Renderer {
                                          {"first", boolean(i == 0)},
                                          {"last", boolean(i + 1 == count)},
                                          {"length", number(count)}}}));
-      assign(statement, items[static_cast<size_t>(i)], here);
+      assign(statement, items[i], here);
       execute(statement.bodies.front());
       scopes_.close();
     }

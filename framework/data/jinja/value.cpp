@@ -91,7 +91,7 @@ class JsonText {
   void new_line(int64_t depth) {
     if (!style_.indent) return;
     mark("\n");
-    mark(std::string(static_cast<size_t>(*style_.indent * depth), ' '));
+    mark(std::string(*style_.indent * depth, ' '));
   }
   void write_list(const List& list) {
     const Origin outer = marks_;

@@ -145,7 +145,7 @@ std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, 
                                         Vocabulary& vocabulary) {
   if (byte_level) json.fail_unsupported(" is Unigram with a ByteLevel pre-tokenizer, expected another pre-tokenizer");
   const JsonField list = json["vocab"];
-  if (list.size() == 0 || list.size() > static_cast<size_t>(max_ids))
+  if (list.size() == 0 || std::ssize(list) > max_ids)
     list.fail(" has ", list.size(), " tokens, expected 1 to ", max_ids);
   UnigramParts parts;
   for (size_t i = 0; i < list.size(); ++i) {

@@ -62,7 +62,7 @@ void add_special(const TiktokenPattern& pattern, int64_t shift, PipelineParts& p
     for (int32_t i = 0; i < range.count; ++i) {
       std::string name(range.name);
       if (const size_t at = name.find("{}"); at != name.npos) name.replace(at, 2, cat(range.first_number + i));
-      const auto id = static_cast<size_t>(range.first_id + i + shift);
+      const size_t id = range.first_id + i + shift;
       if (parts.names.size() <= id) parts.names.resize(id + 1), parts.bytes.resize(id + 1);
       if (!parts.bytes[id].empty())
         fail(ExitCode::data, path, ": damaged tokenizer: rank ", id, " is the id of the special token ", name,

@@ -50,7 +50,7 @@ std::string prompt_near(const data::Source& heldout, const data::Tokenizer& toke
   for (int64_t i = first; first > 0 && i < std::min(first + searched, heldout.size()); ++i) {
     const std::vector<int32_t> ids = two_from(i);
     const auto end = std::find(ids.begin(), ids.begin() + heldout.context(), tokenizer.end_of_document());
-    const auto begin = static_cast<size_t>(end - ids.begin()) + 1;
+    const size_t begin = end - ids.begin() + 1;
     if (begin > static_cast<size_t>(heldout.context())) continue;
     if (std::string prompt = prompt_from(std::span(ids).subspan(begin), true, tokenizer); !prompt.empty())
       return prompt;
