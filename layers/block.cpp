@@ -54,11 +54,11 @@ Block::Block(const Spec& s, const Builder& b)
   if (mlp_ || !before) mlp_norm_.emplace(norm_config(s.model), b / "mlp_norm");
 }
 
-Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const {
-  // Captures a copy of `pass`, because backward may call `attend` again. `pass.batch`, a reference, must be valid until
-  // then.
-  const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
-    return std::vector{(*mixer_)(tape, attention_norm_(tape, in[0]), pass)};
+Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& context, bool recompute_attention) const {
+  // Captures a copy of `context`, because backward may call `attend` again. `context.batch`, a reference, must be valid
+  // until then.
+  const auto attend = [this, context](Tape& tape, std::span<const Value> in) {
+    return std::vector{(*mixer_)(tape, attention_norm_(tape, in[0]), context)};
   };
   Value to_experts;
   const auto with_attention = [&]() -> SumAndNorm {
@@ -67,22 +67,22 @@ Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bo
     if (moe_norm_) to_experts = (*moe_norm_)(t, x);
     const auto attended = recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs);
     if (!mlp_norm_) return {.sum = add(t, x, attended[0]), .normed = {}};
-    return mlp_norm_->of_sum(t, x, attended[0]);
+    return mlp_norm_->add_and_normalize(t, x, attended[0]);
   };
   const auto [residual, normed] = with_attention();
   const Scope scope(t, x.device(), mlp_name_);
-  if (!moe_) return {add(t, residual, (*mlp_)(t, normed, pass)), {}};
+  if (!moe_) return {add(t, residual, (*mlp_)(t, normed, context)), {}};
   const auto [y, aux_losses] =
-      (*moe_)(t, moe_norm_ ? to_experts : normed, pass, {residual}, {.mlp = mlp_.get(), .input = normed});
+      (*moe_)(t, moe_norm_ ? to_experts : normed, context, {residual}, {.mlp = mlp_.get(), .input = normed});
   return {y, aux_losses};
 }
 
-Block::Output Block::operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const {
-  if (recompute != Recompute::block) return run(t, x, pass, recompute == Recompute::attention);
+Block::Output Block::operator()(Tape& t, const Value& x, const ForwardContext& context, Recompute recompute) const {
+  if (recompute != Recompute::block) return run(t, x, context, recompute == Recompute::attention);
   const Scope scope(t, x.device(), name_);
   const Value inputs[] = {x};
-  const auto out = checkpoint(t, "block", inputs, [this, pass](Tape& tape, std::span<const Value> in) {
-    const auto [y, aux_losses] = run(tape, in[0], pass, false);
+  const auto out = checkpoint(t, "block", inputs, [this, context](Tape& tape, std::span<const Value> in) {
+    const auto [y, aux_losses] = run(tape, in[0], context, false);
     return aux_losses.data.defined() ? std::vector{y, aux_losses} : std::vector{y};
   });
   return {out[0], out.size() > 1 ? out[1] : Value{}};

@@ -37,13 +37,13 @@ class Block {
     Value aux_losses;  // this rank's addend of the auxiliary losses, [1] in the accumulator dtype; its data is
                        // undefined if there are none
   };
-  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
+  Output operator()(Tape& t, const Value& x, const ForwardContext& context, Recompute recompute) const;
   const TokenMixer& mixer() const { return *mixer_; }
   /// Returns the MoE layer; null for a dense block.
   moe::MoeLayer* experts() const { return moe_.get(); }
 
  private:
-  Output run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const;
+  Output run(Tape& t, const Value& x, const ForwardContext& context, bool recompute_attention) const;
 
   // Names of spans in traces. name_ covers the whole block; only a block with Recompute::block has this span.
   // mixer_name_ covers all norms, the mixer, and the sum after it. mlp_name_ covers the MLP and the sum after it.

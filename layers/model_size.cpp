@@ -44,13 +44,13 @@ class MetaModel {
   double flops(size_t part) {
     run_->product_flops = run_->attention_flops = 0;
     const MicroBatch batch = one_sequence();
-    const ForwardContext pass{.batch = batch};
+    const ForwardContext forward_context{.batch = batch};
     const auto policy = keep_policy();
     Tape tape(context_.compute(), *policy);
     const ModelPart& p = model_.parts()[part];
     const Value input =
         p.first ? Value{} : tape.leaf(Tensor::empty(model_.activation_shape(batch), model_.dtype(), context_));
-    const Transformer::PartOutput out = model_.forward(tape, pass, part, input, {});
+    const Transformer::PartOutput out = model_.forward(tape, forward_context, part, input, {});
     std::vector<Replay::Root> roots{{out.value, Tensor::like(out.value.data)}};
     if (out.prediction_loss.data.defined())
       roots.push_back({out.prediction_loss, Tensor::like(out.prediction_loss.data)});
@@ -98,8 +98,7 @@ PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
     const auto [of_block, is_new] = known.try_emplace({c.is_moe(l), c.is_delta(l), c.window_of(l)});
-    if (is_new)
-      of_block->second = model.flops(static_cast<size_t>(l)) / tokens - (c.is_moe(l) ? flops_of_empty_slots(c) : 0);
+    if (is_new) of_block->second = model.flops(l) / tokens - (c.is_moe(l) ? flops_of_empty_slots(c) : 0);
     flops.layers.push_back(of_block->second);
   }
   flops.head = model.flops(c.layers) / tokens;

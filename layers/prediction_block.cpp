@@ -23,9 +23,9 @@ PredictionBlock::PredictionBlock(const Block::Spec& s, const Builder& b)
       norm_(Block::norm_config(s.model), b / "norm") {}
 
 PredictionBlock::Output PredictionBlock::operator()(Tape& t, const Value& token, const Value& hidden,
-                                                    const ForwardContext& pass, Recompute recompute) const {
+                                                    const ForwardContext& context, Recompute recompute) const {
   const Value input = projection_(t, side_by_side(t, token_norm_(t, token), hidden_norm_(t, hidden)));
-  const auto [y, aux_losses] = block_(t, input, pass, recompute);
+  const auto [y, aux_losses] = block_(t, input, context, recompute);
   return {norm_(t, y), aux_losses};
 }
 

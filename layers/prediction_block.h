@@ -23,7 +23,7 @@ class PredictionBlock {
     Value aux_losses;  // as in Block::Output
   };
   /// Returns the output of the block for the embeddings `token` [rows, D] and the hidden states `hidden` [rows, D].
-  Output operator()(Tape& t, const Value& token, const Value& hidden, const ForwardContext& pass,
+  Output operator()(Tape& t, const Value& token, const Value& hidden, const ForwardContext& context,
                     Recompute recompute) const;
   /// Returns the MoE layer; null for a dense block.
   moe::MoeLayer* experts() const { return block_.experts(); }

@@ -87,30 +87,30 @@ Value Transformer::embed(Tape& t, const MicroBatch& batch) const {
   return position_embedding_ ? add(t, x, embedding(t, *position_embedding_, own_rows(batch.positions))) : x;
 }
 
-Transformer::PartOutput Transformer::blocks(Tape& t, const ForwardContext& pass, const ModelPart& part,
+Transformer::PartOutput Transformer::blocks(Tape& t, const ForwardContext& context, const ModelPart& part,
                                             const Value& input, Recompute recompute) const {
-  PartOutput out{part.first ? embed(t, pass.batch) : input, {}};
+  PartOutput out{part.first ? embed(t, context.batch) : input, {}};
   for (int64_t l = part.begin; l < part.end; ++l) {
-    const auto run = [&] { return (*blocks_[l])(t, out.value, pass, recompute); };
-    auto [y, aux_losses] = pass.blocks ? pass.blocks->run(l, t, out.value, run) : run();
+    const auto run = [&] { return (*blocks_[l])(t, out.value, context, recompute); };
+    auto [y, aux_losses] = context.blocks ? context.blocks->run(l, t, out.value, run) : run();
     out.value = std::move(y);
     if (aux_losses.data.defined()) out.aux_losses.push_back(aux_losses);
   }
   return out;
 }
 
-Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input,
+Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& context, size_t part, const Value& input,
                                              const TrainOptions& options, Tensor* row_losses) const {
-  PartOutput out = blocks(t, pass, parts_[part], input, options.recompute);
+  PartOutput out = blocks(t, context, parts_[part], input, options.recompute);
   if (!parts_[part].last) return out;
   const auto normed_and_loss = [&] {
     const Scope scope(t, out.value.device(), "head and loss");
     const Value normed = (*norm_)(t, out.value);
-    return std::pair(normed, head_loss(t, normed, pass.batch.targets, options.loss, row_losses));
+    return std::pair(normed, head_loss(t, normed, context.batch.targets, options.loss, row_losses));
   };
   const auto [normed, loss] = normed_and_loss();
   out.value = loss;
-  if (!pass.batch.further.empty()) predict_further(t, pass, normed, options, out);
+  if (!context.batch.further.empty()) predict_further(t, context, normed, options, out);
   return out;
 }
 
@@ -124,18 +124,18 @@ Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, Cross
 
 // Runs the prediction blocks in order. The first block reads `hidden`, the hidden states of the model after its last
 // norm. Every other block reads the hidden states of the previous block.
-void Transformer::predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
+void Transformer::predict_further(Tape& t, const ForwardContext& context, Value hidden, const TrainOptions& options,
                                   PartOutput& out) const {
-  require(pass.batch.further.size() == predictions_.size(), "[transformer] the micro-batch has further tokens for ",
-          pass.batch.further.size(), " prediction blocks, but the model has ", predictions_.size(),
+  require(context.batch.further.size() == predictions_.size(), "[transformer] the micro-batch has further tokens for ",
+          context.batch.further.size(), " prediction blocks, but the model has ", predictions_.size(),
           "; expected equal numbers");
   CrossEntropyOptions loss = options.loss;
   loss.gradient_scale *= config_.prediction_share();
   for (size_t k = 0; k < predictions_.size(); ++k) {
-    const MicroBatch::Further& further = pass.batch.further[k];
+    const MicroBatch::Further& further = context.batch.further[k];
     const Scope scope(t, hidden.device(), "prediction");
     const Value token = tp::vocab_embedding(t, *embedding_, further.ids, tensor_);
-    PredictionBlock::Output y = (*predictions_[k])(t, token, hidden, pass, options.recompute);
+    PredictionBlock::Output y = (*predictions_[k])(t, token, hidden, context, options.recompute);
     hidden = y.hidden;
     if (y.aux_losses.data.defined()) out.aux_losses.push_back(y.aux_losses);
     const Value one = head_loss(t, hidden, further.targets, loss);
@@ -143,23 +143,23 @@ void Transformer::predict_further(Tape& t, const ForwardContext& pass, Value hid
   }
 }
 
-Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, const TrainOptions& options,
+Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& context, const TrainOptions& options,
                                           Tensor* row_losses) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last,
           "[transformer] the loss needs the whole model, but this rank has a part of it; expected pp = 1");
-  return forward(t, pass, 0, {}, options, row_losses);
+  return forward(t, context, 0, {}, options, row_losses);
 }
 
-Tensor Transformer::logits(Tape& t, const ForwardContext& pass) const {
+Tensor Transformer::logits(Tape& t, const ForwardContext& context) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
           "[transformer] logits need the whole model, but this rank has a part of it; expected pp = tp = 1");
-  std::vector<int64_t> rows(pass.batch.tokens());
+  std::vector<int64_t> rows(context.batch.tokens());
   std::iota(rows.begin(), rows.end(), 0);
-  return own_logits(t, activations(t, pass, 0, {}), rows);
+  return own_logits(t, activations(t, context, 0, {}), rows);
 }
 
-Value Transformer::activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const {
-  return blocks(t, pass, parts_[part], input, Recompute::none).value;
+Value Transformer::activations(Tape& t, const ForwardContext& context, size_t part, const Value& input) const {
+  return blocks(t, context, parts_[part], input, Recompute::none).value;
 }
 
 // Returns the rows `rows` of the micro-batch. Under sequence parallelism, `x` has only this tp rank's rows, and the tp

@@ -49,17 +49,18 @@ class Transformer {
   /// Runs the forward pass of a micro-batch through parts()[part]. `input` is the output of the previous part; the
   /// first part ignores `input`. The loss is the sum of the cross-entropy over this rank's targets, and is equal on all
   /// tp ranks. If `row_losses` is not null, it receives the loss of each row, [rows].
-  PartOutput forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input, const TrainOptions& options,
-                     Tensor* row_losses = nullptr) const;
+  PartOutput forward(Tape& t, const ForwardContext& context, size_t part, const Value& input,
+                     const TrainOptions& options, Tensor* row_losses = nullptr) const;
   /// Like forward(), for a rank that has the whole model.
-  PartOutput loss(Tape& t, const ForwardContext& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
+  PartOutput loss(Tape& t, const ForwardContext& context, const TrainOptions& options,
+                  Tensor* row_losses = nullptr) const;
   /// Returns the logits [T, V] of all positions, in the accumulator dtype. This rank must have the whole model, with
   /// tp = 1.
-  Tensor logits(Tape& t, const ForwardContext& pass) const;
+  Tensor logits(Tape& t, const ForwardContext& context) const;
 
   /// Runs parts()[part] up to its last block, without final norm, head and loss, for generation. `input` is as in
   /// forward(). Returns the activations after the last block.
-  Value activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const;
+  Value activations(Tape& t, const ForwardContext& context, size_t part, const Value& input) const;
   /// Returns the logits [rows, ids] for the ids of vocabulary(), in the accumulator dtype. `rows` contains ascending
   /// indices of rows of the micro-batch. `last` is the result of activations() for the last part.
   Tensor own_logits(Tape& t, const Value& last, std::span<const int64_t> rows) const;
@@ -84,11 +85,11 @@ class Transformer {
 
  private:
   Value embed(Tape& t, const MicroBatch& batch) const;
-  PartOutput blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input,
+  PartOutput blocks(Tape& t, const ForwardContext& context, const ModelPart& part, const Value& input,
                     Recompute recompute) const;
   Value head_loss(Tape& t, Value normed, const Tensor& targets, CrossEntropyOptions options,
                   Tensor* row_losses = nullptr) const;
-  void predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
+  void predict_further(Tape& t, const ForwardContext& context, Value hidden, const TrainOptions& options,
                        PartOutput& out) const;
   Tensor own_rows(const Tensor& of_rows) const;
   Tensor picked_rows(device::Stream& stream, const Tensor& x, std::span<const int64_t> rows) const;

@@ -71,16 +71,16 @@ Muon::Muon(const OptimConfig& config, std::unique_ptr<UpdateRule> others)
     : momentum_(config.muon_momentum),
       iterations_(config.muon_iterations),
       except_(config.muon_except),
-      others_(std::move(others)) {}
+      fallback_(std::move(others)) {}
 
 std::vector<std::string> Muon::states() const {
-  std::vector<std::string> all = others_->states();
+  std::vector<std::string> all = fallback_->states();
   all.emplace_back("momentum");
   return all;
 }
 
 std::vector<std::string> Muon::states_of(const Parameter::Spec& spec) const {
-  return takes_matrices(spec) ? std::vector<std::string>{"momentum"} : others_->states_of(spec);
+  return takes_matrices(spec) ? std::vector<std::string>{"momentum"} : fallback_->states_of(spec);
 }
 
 bool Muon::takes_matrices(const Parameter::Spec& spec) const {

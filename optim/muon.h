@@ -28,9 +28,9 @@ class Muon final : public UpdateRule {
   std::vector<std::string> states_of(const Parameter::Spec& spec) const override;
   int64_t fewest_states() const override { return 1; }
   void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const override {
-    others_->update(stream, slices, step);
+    fallback_->update(stream, slices, step);
   }
-  bool only_launches_kernels() const override { return others_->only_launches_kernels(); }
+  bool only_launches_kernels() const override { return fallback_->only_launches_kernels(); }
   bool takes_matrices(const Parameter::Spec& spec) const override;
   void update_matrices(Stream& stream, const Slice& slice, const MatrixStep& step,
                        const dp::WholeMatrices& matrices) const override;
@@ -39,7 +39,7 @@ class Muon final : public UpdateRule {
   double momentum_;
   int64_t iterations_;
   std::vector<std::string> except_;
-  std::unique_ptr<UpdateRule> others_;
+  std::unique_ptr<UpdateRule> fallback_;
 };
 
 }  // namespace hexad::optim

@@ -81,8 +81,7 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
       offload_(offload) {
   if (config.main_weights == MainWeights::rest) {
     const std::vector<std::string> names = rule_->states();
-    marked_state_ =
-        static_cast<size_t>(std::ranges::find(names, rules.find(config.name)->marked_state) - names.begin());
+    marked_state_ = std::ranges::find(names, rules.find(config.name)->marked_state) - names.begin();
   }
   const auto& k = kernels::kernels(parameters.device()).pointwise;
   Stream& stream = parameters.device().context().compute();

@@ -96,7 +96,7 @@ Parameter::Parameter(Spec spec, Device device)
     : spec_(checked(std::move(spec))), shape_(region().size), device_(device) {}
 
 const Tensor& Parameter::local() {
-  require(local_.defined() || weights_stay(), "[parameter] ", name(),
+  require(local_.defined() || weights_are_resident(), "[parameter] ", name(),
           ": its weights are in memory only while they are held; call hold()");
   if (!local_.defined()) local_ = Tensor::empty(shape_, dtype(), device_, Category::parameter);
   return local_;
@@ -126,7 +126,7 @@ void Parameter::initialize(uint64_t seed) {
     const int64_t piece = block_sizes().drawn_elements;
     const auto draw = [&](int64_t local, int64_t global, int64_t count) {
       kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {
-        std::array<float, BlockSizes::most_drawn_elements> values;
+        std::array<float, BlockSizes::max_drawn_elements> values;
         for (int64_t at = begin * piece; at < std::min(count, end * piece); at += piece) {
           const size_t n = std::min(piece, count - at);
           source.normals({values.data(), n}, global + at);

@@ -88,17 +88,18 @@ class Parameter {
 
   /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
   /// than once, together with weights of other parameters, or in an order that depends on data. If the weights are not
-  /// in memory, starts to gather them in the order of `stream`. hold() and use() are collective unless weights_stay():
-  /// all ranks that share the parameters must call them for the same parameters in the same order.
+  /// in memory, starts to gather them in the order of `stream`. hold() and use() are collective unless
+  /// weights_are_resident(): all ranks that share the parameters must call them for the same parameters in the same
+  /// order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
   /// because the next use() or hold() of another parameter may free these weights.
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
   /// True if the local weights are always in memory.
-  bool weights_stay() const { return !weight_storage_ || weight_storage_->weights_stay(*this); }
-  /// Returns the local weights without gathering them or waiting for them. If weights_stay() is true and no memory is
-  /// bound, allocates memory. Throws std::logic_error if the weights are gathered at each use and are not in memory
-  /// now.
+  bool weights_are_resident() const { return !weight_storage_ || weight_storage_->weights_are_resident(*this); }
+  /// Returns the local weights without gathering them or waiting for them. If weights_are_resident() is true and no
+  /// memory is bound, allocates memory. Throws std::logic_error if the weights are gathered at each use and are not in
+  /// memory now.
   const Tensor& local();
   /// Writes the initial values (Spec::init, with the random seed `seed`) to the local weights. On a device without
   /// memory, only allocates the weights.

@@ -36,11 +36,12 @@ class ParameterStorage {
  public:
   virtual ~ParameterStorage() = default;
   /// Binds the weights of `p` (Parameter::bind_weights) unless they are already bound, and starts to gather them in the
-  /// order of `stream` unless they are in memory. Called by every Parameter::hold(). Collective unless weights_stay().
+  /// order of `stream` unless they are in memory. Called by every Parameter::hold(). Collective unless
+  /// weights_are_resident().
   virtual GatheredWeights gather_weights(Parameter& p, Stream& stream);
   /// True if the weights of `p` are always in memory. In this case, gather_weights() is not collective and gathers
   /// nothing. It only returns the event after which the weights may be read.
-  virtual bool weights_stay(const Parameter&) const { return false; }
+  virtual bool weights_are_resident(const Parameter&) const { return false; }
   /// Binds memory for the main gradient of `p` (Parameter::bind_gradient). Called when the gradient is needed and has
   /// no memory. If the storage binds no memory, the parameter allocates memory.
   virtual void allocate_gradient(Parameter& p);

@@ -40,17 +40,17 @@ class KeepPolicy final : public SavePolicy {
 
 class OffloadedTensor final : public SavedTensor {
  public:
-  OffloadedTensor(const Tensor& t, Stream& stream) : away_(Tensor::offloaded(t.shape(), t.dtype(), t.device())) {
-    kernels::kernels(t.device()).pointwise.copy(stream, away_, t);
+  OffloadedTensor(const Tensor& t, Stream& stream) : offloaded_(Tensor::offloaded(t.shape(), t.dtype(), t.device())) {
+    kernels::kernels(t.device()).pointwise.copy(stream, offloaded_, t);
   }
   Tensor get(Stream& stream) override {
-    Tensor back = Tensor::like(away_, Category::temporary);
-    kernels::kernels(away_.device()).pointwise.copy(stream, back, away_);
+    Tensor back = Tensor::like(offloaded_, Category::temporary);
+    kernels::kernels(offloaded_.device()).pointwise.copy(stream, back, offloaded_);
     return back;
   }
 
  private:
-  Tensor away_;
+  Tensor offloaded_;
 };
 
 class OffloadPolicy final : public SavePolicy {

@@ -225,10 +225,10 @@ void Replay::run_node(size_t index) {
   }
   WeightTask task{node.scope, node.weight_pullback.parameters, {}};
   if (node.weight_pullback.run)  // a task without work needs no tensors, so they are released now
-    task.work = [this, inputs = node.inputs, douts, saved, handed = std::move(b.handed_),
+    task.work = [this, inputs = node.inputs, douts, saved, handed = std::move(b.passed_value_),
                  run = std::move(node.weight_pullback.run)]() mutable {
       Backward later(tape_.stream, *this, inputs, douts);
-      later.handed_ = std::move(handed);
+      later.passed_value_ = std::move(handed);
       run(later, douts[0], saved);
     };
   weight_tasks_.push_back(std::move(task));

@@ -56,19 +56,19 @@ class Backward {
   /// Passes `value` to this op's weight pullback. Call it only in a pullback. The value is kept until the weight
   /// pullback has run; it is destroyed if no weight pullback will run.
   template <class T>
-  void hand_to_weights(T value) {
-    handed_ = std::move(value);
+  void pass_to_weight_pullback(T value) {
+    passed_value_ = std::move(value);
   }
-  /// Removes and returns the value of type T that this op's pullback passed to hand_to_weights(). Call it only in a
-  /// weight pullback. Throws std::logic_error if there is no such value.
+  /// Removes and returns the value of type T that this op's pullback passed to pass_to_weight_pullback(). Call it only
+  /// in a weight pullback. Throws std::logic_error if there is no such value.
   template <class T>
   T take_from_pullback() {
-    T* value = std::any_cast<T>(&handed_);
+    T* value = std::any_cast<T>(&passed_value_);
     require(value != nullptr,
             "[tape] take_from_pullback() found no value of its type; expected the pullback to pass one to "
-            "hand_to_weights()");
+            "pass_to_weight_pullback()");
     T taken = std::move(*value);
-    handed_.reset();
+    passed_value_.reset();
     return taken;
   }
   /// True if weight-gradient work is delayed until Replay::step_weights() is called.
@@ -92,7 +92,7 @@ class Backward {
   std::span<const int32_t> inputs_;
   std::span<const Tensor> output_gradients_;
   int32_t replayed_from_ = std::numeric_limits<int32_t>::max();  // lowest id of the results of replayed ops
-  std::any handed_;  // value passed from the pullback to the weight pullback
+  std::any passed_value_;  // value passed from the pullback to the weight pullback
 };
 
 /// Computes the gradients of an op's inputs (or, as WeightPullback::run, of its parameters) from `dout` and the saved
@@ -100,7 +100,7 @@ class Backward {
 using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)>;
 
 /// The part of an op's backward pass that adds to the gradients of `parameters`. It may run at any time after the
-/// pullback. The pullback may pass it a value (Backward::hand_to_weights).
+/// pullback. The pullback may pass it a value (Backward::pass_to_weight_pullback).
 struct WeightPullback {
   std::vector<Parameter*> parameters;
   Pullback run;  // may be empty; not called if all parameters are frozen

@@ -29,15 +29,15 @@ struct BlockSizes {
   // framework/kernels/cpu:
   // - total_elements: number of elements in each partial sum of a total over a tensor, such as a norm.
   // - cached_elements: number of elements that are computed at a time in a sum of several tensors, also in
-  //   parallel/comm. They fit into the first-level cache. The maximum is most_cached_elements.
+  //   parallel/comm. They fit into the first-level cache. The maximum is max_cached_elements.
   // - logit_rows: number of rows whose logits are in memory at a time.
   // - rounded_elements: number of elements of an f32 product that are buffered before they are added to a bf16 tensor.
-  int64_t total_elements = 65536, cached_elements = most_cached_elements, logit_rows = 256,
+  int64_t total_elements = 65536, cached_elements = max_cached_elements, logit_rows = 256,
           rounded_elements = int64_t{1} << 20;
-  // framework/autograd: number of initial values that are drawn at a time; at most `most_drawn_elements`.
-  int64_t drawn_elements = most_drawn_elements;
+  // framework/autograd: number of initial values that are drawn at a time; at most `max_drawn_elements`.
+  int64_t drawn_elements = max_drawn_elements;
 
-  static constexpr int64_t most_cached_elements = 1024, most_drawn_elements = 4096;
+  static constexpr int64_t max_cached_elements = 1024, max_drawn_elements = 4096;
   bool operator==(const BlockSizes&) const = default;
 };
 

@@ -35,7 +35,7 @@ class BriefSpin {
     if (contended_ && core_.is_wanted()) return false;
     const auto start = std::chrono::steady_clock::now();
     do
-      for (int look = 0; look < looks; ++look) {
+      for (int look = 0; look < calls_per_clock_reading; ++look) {
         __builtin_ia32_pause();
         if (ready()) return true;
       }
@@ -45,7 +45,7 @@ class BriefSpin {
   }
 
  private:
-  static constexpr int looks = 16;  // calls of ready() per reading of the clock, which is slower
+  static constexpr int calls_per_clock_reading = 16;  // calls of ready() per reading of the clock, which is slower
 
   std::chrono::microseconds limit_;
   CoreWatch core_;

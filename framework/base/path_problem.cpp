@@ -27,7 +27,7 @@ std::string system_reason(const std::string& path, int error, std::string_view t
   return std::strerror(error);
 }
 
-ExitCode code_of_making(const std::error_code& error) {
+ExitCode creation_exit_code(const std::error_code& error) {
   const bool name = error == std::errc::filename_too_long || error == std::errc::too_many_symbolic_link_levels;
   return name ? ExitCode::usage : ExitCode::resource;
 }

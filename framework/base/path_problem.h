@@ -23,7 +23,7 @@ std::string system_reason(const std::string& path, int error, std::string_view t
 
 /// Returns the exit code for a file or folder that cannot be created: usage if the name is too long or leads through
 /// too many symbolic links, otherwise resource.
-ExitCode code_of_making(const std::error_code& error);
+ExitCode creation_exit_code(const std::error_code& error);
 
 /// Returns the kind of file that an st_mode contains, for example "a directory", "a pipe" or "a character device".
 std::string_view kind_of_file(unsigned mode);

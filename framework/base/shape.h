@@ -41,7 +41,7 @@ class Shape {
     const int i = dim < 0 ? dim + rank_ : dim;
     if (i < 0 || i >= rank_) [[unlikely]]
       fail_index(dim);
-    return static_cast<size_t>(i);
+    return i;
   }
   [[noreturn]] void fail_index(int dim) const;
 

@@ -48,7 +48,7 @@ size_t utf8_length(std::string_view s) {
 
 size_t utf8_characters(std::string_view s) {
   const auto begins_character = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
-  return static_cast<size_t>(std::ranges::count_if(s, begins_character));
+  return std::ranges::count_if(s, begins_character);
 }
 
 std::string valid_utf8(std::string_view s) {

@@ -5,7 +5,7 @@
 
 namespace hexad::config {
 
-Node& to_the_end(Node& map, Node& child) {
+Node& move_to_end(Node& map, Node& child) {
   std::rotate(&child, &child + 1, map.children.data() + map.children.size());
   return map.children.back();
 }
@@ -19,7 +19,7 @@ void merge(Node& under, Node over) {
   under.at = over.at;
   for (Node& child : over.children) {
     if (Node* same = under.find(child.key))
-      merge(to_the_end(under, *same), std::move(child));
+      merge(move_to_end(under, *same), std::move(child));
     else
       under.children.push_back(std::move(child));
   }

@@ -9,6 +9,6 @@ namespace hexad::config {
 void merge(Node& under, Node over);
 
 /// Moves a child of a map behind its siblings, to mark it as written last. Returns the child.
-Node& to_the_end(Node& map, Node& child);
+Node& move_to_end(Node& map, Node& child);
 
 }  // namespace hexad::config

@@ -15,7 +15,7 @@
 namespace hexad::config {
 namespace {
 
-constexpr size_t most_rules = 8;  // maximum number of broken rules for which suggestions are searched
+constexpr size_t max_rules = 8;  // maximum number of broken rules for which suggestions are searched
 // Number of adjacent values tried on each side. Also the limit for divisors d of a number n in the message: d and n / d
 // are tried.
 constexpr int64_t neighbours = 64;
@@ -183,7 +183,7 @@ void suggest_nearest(const Document& document, Problems& problems,
   std::vector<std::string> lines;
   for (const Problems::Problem& p : problems.list()) {
     std::string line = p.line;
-    if (!p.rule.empty() && search.can_try(p) && done++ < most_rules) {
+    if (!p.rule.empty() && search.can_try(p) && done++ < max_rules) {
       line.resize(std::min(line.find(suggestion_mark), line.size()));
       if (const std::string values = search.values_for(p); !values.empty()) line += "; nearest: " + values;
     }

@@ -27,7 +27,7 @@ Node& step_into(Node& node, std::string_view step, const Position& at) {
     return node.children[*index];
   }
   if (node.kind != Node::Kind::map) node = Node{.kind = Node::Kind::map, .at = at, .key = node.key};
-  if (Node* child = node.find(step)) return to_the_end(node, *child);
+  if (Node* child = node.find(step)) return move_to_end(node, *child);
   node.children.push_back({.at = at, .key = std::string(step)});
   return node.children.back();
 }

@@ -11,7 +11,7 @@ namespace hexad::config {
 namespace {
 
 /// Maximum number of problems in text(). A longer text is not useful, and a malicious file could cause any number.
-constexpr size_t most_listed = 50;
+constexpr size_t max_listed = 50;
 
 }  // namespace
 
@@ -63,9 +63,9 @@ std::vector<Problems::Problem> Problems::sorted() const {
 std::string Problems::text() const {
   const std::vector<Problem> sorted = this->sorted();
   std::string out;
-  for (size_t i = 0; i < std::min(sorted.size(), most_listed); ++i)
+  for (size_t i = 0; i < std::min(sorted.size(), max_listed); ++i)
     out += fmt::format("{}{}: {}", i == 0 ? "" : "\n", sorted[i].at.text(), sorted[i].line);
-  if (sorted.size() > most_listed) out += fmt::format("\n... and {} more", sorted.size() - most_listed);
+  if (sorted.size() > max_listed) out += fmt::format("\n... and {} more", sorted.size() - max_listed);
   return out;
 }
 

@@ -61,7 +61,7 @@ class Problems {
     bool written;        // false if the value is the default
     bool whole = false;  // true if the type is an integer or a number of bytes
   };
-  void know(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
+  void add_known(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
   const std::map<std::string, Known, std::less<>>& known() const { return known_; }
   /// Adds a problem. `line` is the complete message without the position. `path` is the key whose value is wrong. It is
   /// empty if there is no such key, for example if the recipe writes a key that its section does not declare.

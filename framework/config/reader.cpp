@@ -83,7 +83,7 @@ void read_section(Context& context, const Place& place, void* value, const Type&
     inside.section = place.node->at;
     inside.node = nullptr;
   }
-  context.problems.know(place.path, {place.at(), "", place.node != nullptr});
+  context.problems.add_known(place.path, {place.at(), "", place.node != nullptr});
   SectionReader(context, inside).read(value, type);
 }
 
@@ -116,7 +116,7 @@ void read_list(Context& context, const Place& place, const Field& field, void* v
               flow_text(value, type, field.unset_word));
   }
   const std::string text = type.element->kind == Kind::section ? "" : flow_text(value, type, field.unset_word);
-  context.problems.know(place.path, {place.at(), text, place.node != nullptr});
+  context.problems.add_known(place.path, {place.at(), text, place.node != nullptr});
 }
 
 bool names(const Type& type, std::string_view word) {
@@ -141,7 +141,7 @@ void read_optional(Context& context, const Place& place, const Field& field, voi
     report(context, place, fmt::format("has no meaning for this key; write a value or {}", field.unset_word));
   else
     type.resize(value, 0);
-  context.problems.know(place.path, {place.at(), std::string(field.unset_word), node != nullptr});
+  context.problems.add_known(place.path, {place.at(), std::string(field.unset_word), node != nullptr});
 }
 
 bool is_number(const Type& type) {
@@ -162,7 +162,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const std::string wrong = place.node ? read_scalar(*place.node, value, type) : "";
   const std::string text = scalar_text(value, type);
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
-  context.problems.know(place.path, {place.at(), text, place.node != nullptr, whole});
+  context.problems.add_known(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) {
     // If the number does not fit into its type, the message names the narrower limits of the key.
     Type narrow = type;
@@ -216,7 +216,7 @@ void read_curve(Context& context, const Place& place, const Field& field, Curve&
     read_single(context, place, field, &constant, type_of<double>);
     curve = constant;
   }
-  context.problems.know(place.path, {place.at(), flow_text(&curve, type_of<Curve>, ""), place.node != nullptr});
+  context.problems.add_known(place.path, {place.at(), flow_text(&curve, type_of<Curve>, ""), place.node != nullptr});
 }
 
 void read_value(Context& context, const Place& place, const Field& field, void* value, const Type& type) {

@@ -25,7 +25,7 @@ class PlainStream final : public ByteStream {
     const int64_t n = std::min<int64_t>(static_cast<int64_t>(bytes), file_.size() - position_);
     file_.read_at(position_, out, n);
     position_ += n;
-    return static_cast<size_t>(n);
+    return n;
   }
   int64_t position() const override { return position_; }
 

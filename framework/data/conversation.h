@@ -47,7 +47,7 @@ class ConversationForm {
   virtual std::string end_of_answer() const = 0;
   /// Returns an empty string if the form has `role`, otherwise a string such as "--chat-form gemma has user,
   /// assistant".
-  virtual std::string lacking(std::string_view role) const = 0;
+  virtual std::string missing_role_text(std::string_view role) const = 0;
 };
 
 /// Name of the form that the chat template of a model defines.

@@ -22,7 +22,7 @@ struct Document {
   std::string text;
   std::vector<DocumentPart> parts = {};  // empty: plain text, all of whose tokens are targets
   std::string place = {};                // file, and line or object, for messages
-  bool of_model = false;                 // true: written by a model's chat template; see encode_document()
+  bool from_chat_template = false;       // true: written by a model's chat template; see encode_document()
 
   /// True if the last turn with text is a learned answer. The last part that is not a mark belongs to this turn.
   bool ends_with_answer() const {

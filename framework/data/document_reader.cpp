@@ -41,9 +41,9 @@ void read_part(const InputFile& file, const ReadRules& rules, FilePart&& part, c
   const auto take_record = [&](Document&& document, int64_t number) {
     const std::string& text = document.text;
     bytes += std::ssize(text);
-    if (bytes > rules.most_part_bytes)
+    if (bytes > rules.max_part_bytes)
       return bad(cat(place_of(file.form, file.path, number), ": the objects up to this one become more than ",
-                     rules.most_part_bytes, " bytes of text, the maximum; expected JSON lines (.jsonl)"));
+                     rules.max_part_bytes, " bytes of text, the maximum; expected JSON lines (.jsonl)"));
     if (!rules.binary && text.find('\0') != text.npos)
       return bad(cat(place_of(file.form, file.path, number), ": ",
                      document.parts.empty() ? cat("\"", rules.records.text_key, "\"") : std::string("the conversation"),

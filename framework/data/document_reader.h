@@ -20,7 +20,7 @@ struct ReadRules {
   RecordRules records;
   bool binary = false;  // true: contents are bytes, not text
   // Maximum bytes of the documents of one part. Chat templates may write long texts for short conversations.
-  int64_t most_part_bytes = 4 * largest_document;
+  int64_t max_part_bytes = 4 * largest_document;
 };
 
 /// A part of a file that is converted independently of the other parts: a document of a text, a line of JSON, or a
@@ -48,7 +48,7 @@ class PartReader {
 };
 
 /// Calls `take` with each document of a part, including empty documents. Calls `bad` and continues if an object of JSON
-/// is not a valid document, or if the documents exceed rules.most_part_bytes. Thread-safe.
+/// is not a valid document, or if the documents exceed rules.max_part_bytes. Thread-safe.
 void read_part(const InputFile& file, const ReadRules& rules, FilePart&& part, const TakeDocument& take,
                const TakeProblem& bad);
 

@@ -66,8 +66,9 @@ std::vector<size_t> borders(const Tokenizer& tokenizer, const Document& document
   for (size_t i = 0; i < parts.size(); ++i) {
     const ChatPart& part = parts[i];
     const bool plain_end = part.ends_answer && !any_special(tokenizer, text.substr(part.begin, part.end - part.begin));
-    const bool plain_begin = !document.of_model && begins_plain_answer(tokenizer, text, parts, i);
-    const bool after_answer = !document.of_model && i > 0 && parts[i - 1].answer && !parts[i - 1].mark && !part.answer;
+    const bool plain_begin = !document.from_chat_template && begins_plain_answer(tokenizer, text, parts, i);
+    const bool after_answer =
+        !document.from_chat_template && i > 0 && parts[i - 1].answer && !parts[i - 1].mark && !part.answer;
     if (i > 0 && (after_plain_end || plain_end || plain_begin || after_answer)) first.push_back(i);
     after_plain_end = plain_end;
   }

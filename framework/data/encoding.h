@@ -32,7 +32,7 @@ std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_vi
 /// - A mark that ends an answer and has no special token is converted alone.
 /// - No token extends across the end of an answer if no mark follows the answer.
 /// - No token extends across the beginning of an answer if no special token precedes the answer.
-/// The last two rules do not apply to the form of a model's chat template (Document::of_model).
+/// The last two rules do not apply to the form of a model's chat template (Document::from_chat_template).
 ///
 /// If `with_mask` is true, makes a loss mask. Tokens that contain a byte of an answer are targets. The end-of-document
 /// is a target if the last turn with text is an answer. All tokens of plain text are targets. If the tokenizer changes

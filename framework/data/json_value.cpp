@@ -16,14 +16,14 @@ namespace {
 using jinja::Origin;
 using jinja::Value;
 
-constexpr int most_nested = 32;
-constexpr size_t most_keys = 1000;
+constexpr int max_nested = 32;
+constexpr size_t max_keys = 1000;
 
 class Reader {
  public:
   Value read(const ChatJson& json, int depth) {
-    if (depth > most_nested)
-      problem_ = cat("has objects and lists nested more than ", most_nested, " levels deep, the maximum");
+    if (depth > max_nested)
+      problem_ = cat("has objects and lists nested more than ", max_nested, " levels deep, the maximum");
     if (!problem_.empty()) return {};
     switch (json.type()) {
       case ChatJson::value_t::object:
@@ -51,8 +51,8 @@ class Reader {
 
  private:
   Value object(const ChatJson& json, int depth) {
-    if (json.size() > most_keys)
-      problem_ = cat("has an object with ", json.size(), " keys, expected at most ", most_keys);
+    if (json.size() > max_keys)
+      problem_ = cat("has an object with ", json.size(), " keys, expected at most ", max_keys);
     jinja::Object made{jinja::ObjectKind::data};
     for (const auto& [key, item] : json.items()) made.members.emplace_back(key, read(item, depth + 1));
     return jinja::object_value(std::move(made));

@@ -25,7 +25,7 @@ std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return remainders[a] > remainders[b]; });
   const int64_t left = total - std::accumulate(quotas.begin(), quotas.end(), int64_t{0});
-  for (int64_t i = 0; i < left; ++i) ++quotas[order[static_cast<size_t>(i) % order.size()]];
+  for (int64_t i = 0; i < left; ++i) ++quotas[order[i % order.size()]];
   return quotas;
 }
 

@@ -73,7 +73,7 @@ bool ends_with_mark(const Text& text, size_t begin, std::string_view end) {
 // Divides a rendered text into parts, each of which is either text of messages or marks. The mark that ends an answer
 // is a part of its own, because only its first special token is learned (see targets_of_end()).
 Document document_of(const Text& text, std::span<const Answer> answers) {
-  Document out{.text = text.bytes(), .of_model = true};
+  Document out{.text = text.bytes(), .from_chat_template = true};
   size_t next = 0;  // index of the first answer that ends after the current byte
   for (size_t i = 0; i < text.size(); ++i) {
     while (next < answers.size() && i >= answers[next].end) ++next;
@@ -173,8 +173,8 @@ bool ModelForm::writes_without_calls(const jinja::Template& form, std::span<cons
 
 std::string ModelForm::write(const Conversation& conversation, Document& out) const try {
   const std::span<const ChatTurn> turns = conversation.turns;
-  if (turns.size() > most_turns)
-    return cat("has ", turns.size(), " turns, expected at most ", most_turns, " (--chat-form model)");
+  if (turns.size() > max_turns)
+    return cat("has ", turns.size(), " turns, expected at most ", max_turns, " (--chat-form model)");
   for (const ChatTurn& turn : turns)
     if (!is_role(turn.role))
       return cat(place_of(turn), " has role \"", config::shown(turn.role), "\", expected ", config::join(roles),
@@ -234,7 +234,7 @@ std::string ModelForm::end_of(const jinja::Template& form, const Value& tools) c
   return end == 0 ? "" : text.bytes().substr(end);
 }
 
-std::string ModelForm::lacking(std::string_view role) const {
+std::string ModelForm::missing_role_text(std::string_view role) const {
   if (is_role(role)) return {};
   return cat("--chat-form model has ", config::join(roles));
 }

@@ -17,7 +17,7 @@ namespace hexad::data {
 class ModelForm final : public ConversationForm {
  public:
   /// Maximum number of turns. The work for a conversation grows with the square of this number.
-  static constexpr size_t most_turns = 1000;
+  static constexpr size_t max_turns = 1000;
 
   /// Parses the template. Throws Error(data) with the file and line if a part of the template is not supported. A
   /// template of conversations with tools is refused only when it is needed.
@@ -31,7 +31,7 @@ class ModelForm final : public ConversationForm {
   std::string write(const Conversation& conversation, Document& out) const override;
   std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;
-  std::string lacking(std::string_view role) const override;
+  std::string missing_role_text(std::string_view role) const override;
 
  private:
   // Returns a problem if a turn has another text whose key does not occur in `form`; otherwise an empty string.

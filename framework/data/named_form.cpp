@@ -25,11 +25,11 @@ void append(Document& out, std::string_view text, bool mark, bool answer) {
 // Returns the JSON of a tool or call. Throws Error(data) if it is too long.
 std::string json_line(const Value& value) try {
   static const std::string place = "JSON";
-  int64_t steps = jinja::most_steps;
+  int64_t steps = jinja::max_steps;
   return jinja::json_text(value, {}, {place, 1, steps}).bytes();
 } catch (const base::Error&) {  // its message names a template, but there is none
   base::fail(base::ExitCode::data, "the JSON of a tool or call is too long, expected at most ", jinja::largest_text,
-             " bytes and fewer than ", jinja::most_steps, " values and keys");
+             " bytes and fewer than ", jinja::max_steps, " values and keys");
 }
 
 // Reads the arguments of a call of `tool`, which may be a text with JSON. Returns the problem; empty if there is none.
@@ -135,7 +135,7 @@ std::string NamedForm::write_question(const Conversation& conversation, Document
 
 std::string NamedForm::end_of_answer() const { return std::string(form_.find(assistant)->end); }
 
-std::string NamedForm::lacking(std::string_view role) const {
+std::string NamedForm::missing_role_text(std::string_view role) const {
   if (form_.find(role) != nullptr) return {};
   return base::cat("--chat-form ", form_.name, " has ", form_.role_names());
 }

@@ -18,7 +18,7 @@ class NamedForm final : public ConversationForm {
   std::string write(const Conversation& conversation, Document& out) const override;
   std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;
-  std::string lacking(std::string_view role) const override;
+  std::string missing_role_text(std::string_view role) const override;
 
  private:
   // Appends a turn. `tools` are listed at its end. Returns a problem like write().

@@ -31,7 +31,7 @@ class OrderedJobs {
   OrderedJobs(Workers& workers, int64_t batch_bytes, Convert convert, Take take)
       : workers_(workers),
         batch_bytes_(batch_bytes),
-        most_in_flight_(2 * workers.count() + 1),
+        max_in_flight_(2 * workers.count() + 1),
         convert_(std::move(convert)),
         take_(std::move(take)) {}
   /// Waits for the batches in flight. Results that have not been taken are lost.
@@ -68,11 +68,11 @@ class OrderedJobs {
   };
 
   // Bounds the memory of large items. A single batch may be larger.
-  static constexpr int64_t most_bytes_in_flight = int64_t{256} << 20;
+  static constexpr int64_t max_bytes_in_flight = int64_t{256} << 20;
 
   bool is_full() const {
-    return in_flight_.size() >= most_in_flight_ ||
-           (!in_flight_.empty() && bytes_in_flight_ + filling_->bytes > most_bytes_in_flight);
+    return in_flight_.size() >= max_in_flight_ ||
+           (!in_flight_.empty() && bytes_in_flight_ + filling_->bytes > max_bytes_in_flight);
   }
 
   void submit() {
@@ -119,7 +119,7 @@ class OrderedJobs {
 
   Workers& workers_;
   int64_t batch_bytes_;
-  size_t most_in_flight_;
+  size_t max_in_flight_;
   Convert convert_;
   Take take_;
   std::unique_ptr<Batch> filling_;                // null if no item has been added since the last batch

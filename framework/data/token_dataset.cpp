@@ -111,7 +111,7 @@ void TokenDataset::take_index(MegatronIndex index, int64_t vocab_size) {
 }
 
 void TokenDataset::read_offsets() {
-  offsets_.resize(static_cast<size_t>(header_.documents) + 1);
+  offsets_.resize(header_.documents + 1);
   const auto bytes = static_cast<int64_t>(offsets_.size() * sizeof(int64_t));
   file_.read_at(file_.size() - bytes, offsets_.data(), bytes);
   if (offsets_.front() != 0)

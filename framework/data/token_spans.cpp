@@ -80,7 +80,7 @@ std::optional<std::vector<ByteRange>> token_spans(const Tokenizer& tokenizer, st
   SpanFinder finder(tokenizer, text);
   const auto is_special = [&](int32_t id) { return tokenizer.bytes_of(id).empty(); };
   while (!ids.empty()) {
-    const auto text_ids = static_cast<size_t>(std::ranges::find_if(ids, is_special) - ids.begin());
+    const size_t text_ids = std::ranges::find_if(ids, is_special) - ids.begin();
     if (!(text_ids == 0 ? finder.take_special(ids.front()) : finder.take_text(ids.first(text_ids))))
       return std::nullopt;
     ids = ids.subspan(std::max<size_t>(text_ids, 1));

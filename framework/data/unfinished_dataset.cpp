@@ -86,15 +86,15 @@ UnfinishedDataset::UnfinishedDataset(const PrepareOptions& options, Digest reque
   std::error_code error;
   made_output_ = !fs::exists(output_, error);
   fs::create_directories(output_, error);
-  if (error) fail(code_of_making(error), output_, ": cannot be created: ", error.message());
-  constexpr int most_tries = 10;
-  for (int tries = 0; tries < most_tries && !holds_lock(); ++tries) {
+  if (error) fail(creation_exit_code(error), output_, ": cannot be created: ", error.message());
+  constexpr int max_tries = 10;
+  for (int tries = 0; tries < max_tries && !holds_lock(); ++tries) {
     fs::create_directories(folder_, error);
-    if (error) fail(code_of_making(error), folder_, ": cannot be created: ", error.message());
+    if (error) fail(creation_exit_code(error), folder_, ": cannot be created: ", error.message());
     lock();
   }
   if (!holds_lock())
-    fail(ExitCode::resource, in(lock_name), ": was removed ", most_tries,
+    fail(ExitCode::resource, in(lock_name), ": was removed ", max_tries,
          " times before it could be locked; expected no other process to prepare ", output_);
   try {
     load(options);

@@ -35,7 +35,7 @@ class OpenJobs {
 }  // namespace
 
 Workers::Workers(int threads) {
-  threads_.reserve(static_cast<size_t>(std::max(1, threads)));
+  threads_.reserve(std::max(1, threads));
   try {
     for (int i = 0; i < std::max(1, threads); ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error& error) {

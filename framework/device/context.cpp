@@ -59,10 +59,10 @@ Stream& DeviceContext::host_stream() {
 }
 
 void DeviceContext::run_lanes_on_threads(bool wanted) {
-  if (wanted == by_themselves_) return;
+  if (wanted == lanes_have_threads_) return;
   for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy})
     lanes_[base::ordinal(lane)] = backend_->make_lane(lane, wanted);
-  by_themselves_ = wanted;
+  lanes_have_threads_ = wanted;
 }
 
 const std::shared_ptr<Allocator>& DeviceContext::offload_allocator() {

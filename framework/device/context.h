@@ -41,7 +41,7 @@ class DeviceContext {
   Stream& stream(Lane lane) { return *lanes_[base::ordinal(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
   /// True if run_lanes_on_threads() or Options::worker_lanes has requested a thread for each lane except compute.
-  bool lanes_have_threads() const { return by_themselves_; }
+  bool lanes_have_threads() const { return lanes_have_threads_; }
   /// Sets whether each lane except compute has its own thread. Devices whose lanes are queues of the device ignore
   /// this. The lanes except compute must have no pending work. Throws std::logic_error on a meta device if `wanted` is
   /// true.
@@ -102,7 +102,7 @@ class DeviceContext {
   std::shared_ptr<Allocator> allocator_, offload_;
   mutable std::mutex offload_mutex_;  // guards offload_ until it is set
   std::array<std::unique_ptr<Stream>, lane_count> lanes_;
-  bool by_themselves_ = false;
+  bool lanes_have_threads_ = false;
   std::unique_ptr<DeviceContext> host_;
   std::unique_ptr<Stream> host_stream_;
   const std::shared_ptr<Life> life_ = std::make_shared<Life>();

@@ -151,7 +151,7 @@ const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
   if (!pages_.empty()) {
     const auto next = std::ranges::upper_bound(manifest_.pages, wanted, {}, key_of);
     if (next == manifest_.pages.begin()) return nullptr;
-    tensors = &page(static_cast<size_t>(next - manifest_.pages.begin()) - 1);
+    tensors = &page(next - manifest_.pages.begin() - 1);
   }
   const auto at = std::ranges::lower_bound(*tensors, wanted, {}, key_of);
   return at != tensors->end() && key_of(*at) == wanted ? &*at : nullptr;

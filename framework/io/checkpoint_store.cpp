@@ -178,8 +178,8 @@ void CheckpointStore::require_current() const {
   if (options_.generation) options_.generation->require_current();
 }
 
-void CheckpointStore::while_current(const std::function<void()>& write) const {
-  options_.generation ? options_.generation->while_current(write) : write();
+void CheckpointStore::run_if_current(const std::function<void()>& write) const {
+  options_.generation ? options_.generation->run_if_current(write) : write();
 }
 
 std::vector<std::string> CheckpointStore::abandon_after(int64_t step) const {
@@ -231,7 +231,7 @@ const CheckpointStore::Known* CheckpointStore::known_good(int64_t step) const {
 
 // Returns the checkpoints that scan() would call good after a quick check, newest first. Opens only the checkpoints for
 // which known_good() returns null.
-std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
+std::vector<CheckpointStore::Saved> CheckpointStore::intact_steps() const {
   std::vector<Saved> good;
   const std::vector<int64_t> all = steps();
   std::erase_if(known_, [&](const auto& entry) { return !std::ranges::binary_search(all, entry.first); });
@@ -259,7 +259,7 @@ std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
 }
 
 int64_t CheckpointStore::next_sequence() const {
-  const std::vector<Saved> good = good_steps();
+  const std::vector<Saved> good = intact_steps();
   return good.empty() ? 1 : good.front().sequence + 1;
 }
 
@@ -305,7 +305,7 @@ void CheckpointStore::remove_folder_of(int64_t step, const std::string& folder, 
 void CheckpointStore::retain() const {
   if (options_.keep == 0) return;
   require_current();
-  const std::vector<Saved> good = good_steps();
+  const std::vector<Saved> good = intact_steps();
   const int64_t newest = good.empty() ? -1 : good.front().step;
   const auto first_expendable = good.begin() + std::min<std::ptrdiff_t>(std::ssize(good), options_.keep);
   std::vector<int64_t> expendable;

@@ -83,9 +83,9 @@ class CheckpointStore {
   /// Calls RunGeneration::require_current() if StoreOptions::generation is set. Throws Error(usage) if a newer job has
   /// started in the run directory.
   void require_current() const;
-  /// Calls RunGeneration::while_current(write) if StoreOptions::generation is set, otherwise calls `write`. With a
+  /// Calls RunGeneration::run_if_current(write) if StoreOptions::generation is set, otherwise calls `write`. With a
   /// generation, no other job can start during the call if file locks work across machines.
-  void while_current(const std::function<void()>& write) const;
+  void run_if_current(const std::function<void()>& write) const;
 
   const std::string& folder() const { return folder_; }
   const StoreOptions& options() const { return options_; }
@@ -133,13 +133,13 @@ class CheckpointStore {
   void check_hint(bool any) const;
   void clean_replaced(std::string_view name, std::error_code& error) const;
   void remove(int64_t step) const;
-  std::vector<Saved> good_steps() const;
+  std::vector<Saved> intact_steps() const;
   const Known* known_good(int64_t step) const;
   std::optional<FileVersion> version_of_manifest(int64_t step) const;
 
   std::string folder_;
   StoreOptions options_;
-  mutable std::map<int64_t, Known> known_;  // contents of manifests that good_steps() need not read again, by step
+  mutable std::map<int64_t, Known> known_;  // contents of manifests that intact_steps() need not read again, by step
 };
 
 /// Suffixes of folders that are not checkpoints.

@@ -105,7 +105,7 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   }
   sync_folder(unfinished_);
   reach(store_.options().fault, "folder: synced");
-  store_.while_current([&] { replace_folder(); });
+  store_.run_if_current([&] { replace_folder(); });
   if (!survives_power_cut()) return;  // after a power cut, only older checkpoints may remain
   try {
     std::error_code error;

@@ -26,7 +26,7 @@ size_t choice(const JsonNode& node, std::span<const std::string_view> names) {
     for (std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
     node.check(false, "one of " + list);
   }
-  return static_cast<size_t>(found - names.begin());
+  return found - names.begin();
 }
 
 Dtype read_tensor_dtype(const JsonNode& node) {

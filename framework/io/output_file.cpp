@@ -42,9 +42,9 @@ void OutputFile::flush() {
 }
 
 void OutputFile::write(const char* bytes, size_t count) {
-  constexpr size_t most_at_once = 16 << 20;  // maximum bytes of one write; small enough for visible progress
+  constexpr size_t max_write_bytes = 16 << 20;  // maximum bytes of one write; small enough for visible progress
   for (size_t done = 0; done < count;) {
-    const ssize_t n = ::write(fd_, bytes + done, std::min(count - done, most_at_once));
+    const ssize_t n = ::write(fd_, bytes + done, std::min(count - done, max_write_bytes));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_write("cannot be written");
     done += n;

@@ -104,7 +104,7 @@ void RunGeneration::require_not_superseded() const {
   }
 }
 
-void RunGeneration::while_current(const std::function<void()>& write) const {
+void RunGeneration::run_if_current(const std::function<void()>& write) const {
   const FileLock lock = lock_within(folder_, std::chrono::seconds(20));
   require_current();
   write();

@@ -43,7 +43,7 @@ class RunGeneration {
   void require_not_superseded() const;
   /// Calls `write` if require_current() does not throw. During the call, take() of another job waits if flocks work
   /// between the two machines. Throws Error(usage) also if another commit or start does not end within 20 s.
-  void while_current(const std::function<void()>& write) const;
+  void run_if_current(const std::function<void()>& write) const;
 
  private:
   std::string path() const { return folder_ + "/generation"; }

@@ -159,7 +159,7 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
                          LockTiming timing, const base::FileWork& work) {
   std::error_code error;
   std::filesystem::create_directories(run_directory, error);
-  if (error) fail(code_of_making(error), run_directory, ": the run directory cannot be created: ", error.message());
+  if (error) fail(creation_exit_code(error), run_directory, ": the run directory cannot be created: ", error.message());
   const std::string path = run_directory + "/lock";
   const Owner mine = me();
   const auto in_use = [&](const Owner& owner) {

@@ -204,7 +204,7 @@ class Yields {
       for (const TaskId before : tasks_[at].after) {
         if (std::exchange(awaited_[before], char{1}) != 0) continue;
         communicates |= is_communication(tasks_[before].spec.kind);
-        open.push_back(static_cast<size_t>(before));
+        open.push_back(before);
       }
     }
     return communicates;

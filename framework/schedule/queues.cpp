@@ -12,7 +12,7 @@
 namespace hexad::schedule {
 namespace {
 
-constexpr int most_beside = std::numeric_limits<size_t>::digits;
+constexpr int max_beside = std::numeric_limits<size_t>::digits;
 
 class Run {
  public:
@@ -23,8 +23,8 @@ class Run {
         queues_(sets.sets * sets.beside),
         first_waiting_(jobs.size() + 1),
         active_(sets.sets) {
-    base::require(sets.beside <= most_beside, "[schedule] sets of ", sets.beside, " queues; expected at most ",
-                  most_beside, ", because a set of 64 bits contains the active queues");
+    base::require(sets.beside <= max_beside, "[schedule] sets of ", sets.beside, " queues; expected at most ",
+                  max_beside, ", because a set of 64 bits contains the active queues");
     queue_of_.reserve(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];
@@ -88,15 +88,15 @@ class Run {
     bool operator>(const Event& other) const { return time > other.time; }
   };
 
-  size_t set_of(size_t queue) const { return queue / static_cast<size_t>(sets_.beside); }
-  size_t bit_of(size_t queue) const { return size_t{1} << (queue % static_cast<size_t>(sets_.beside)); }
+  size_t set_of(size_t queue) const { return queue / sets_.beside; }
+  size_t bit_of(size_t queue) const { return size_t{1} << (queue % sets_.beside); }
 
   void add_nodes(const CoreSharing& sharing) {
     base::require(sharing.node.size() == active_.size(), "[schedule] CoreSharing::node has ", sharing.node.size(),
                   " entries; expected one for each of ", active_.size(), " sets");
     for (size_t set = 0; set < sharing.node.size(); ++set) {
       if (sharing.node[set] == CoreSharing::no_node) continue;
-      const auto node = static_cast<size_t>(sharing.node[set]);
+      const size_t node = sharing.node[set];
       if (nodes_.size() <= node) nodes_.resize(node + 1);
       nodes_[node].sets.push_back(set);
     }
@@ -181,8 +181,8 @@ class Run {
     const size_t active = active_[set];
     const Node* const node = node_of(set);
     for (size_t rest = active; rest != 0; rest &= rest - 1) {
-      const auto lane = static_cast<size_t>(std::countr_zero(rest));
-      const size_t job = *queues_[set * static_cast<size_t>(sets_.beside) + lane].head();
+      const size_t lane = std::countr_zero(rest);
+      const size_t job = *queues_[set * sets_.beside + lane].head();
       State& s = states_[job];
       double speed = sets_.speed ? sets_.speed(static_cast<int>(lane), active & ~(size_t{1} << lane)) : 1;
       if (node) speed *= sets_.sharing->speed(static_cast<int>(lane), active, node->mean);

@@ -123,7 +123,7 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
                                             needs_of(graphs, rates.cores.value_or(SharedCores{}), drive))});
   std::string stuck;
   for (int job : times.stuck) {
-    size_t rank = 0, task = static_cast<size_t>(job);
+    size_t rank = 0, task = job;
     for (; task >= graphs[rank]->tasks().size(); ++rank) task -= graphs[rank]->tasks().size();
     const TaskSpec& spec = graphs[rank]->tasks()[task].spec;
     stuck += base::cat(stuck.empty() ? "" : ", ", "rank ", rank, " at '", spec.name, "' (", name_of(spec.lane), ")");
@@ -162,9 +162,9 @@ Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& g
       base::require(it != groups.end(), "[schedule] task '", task.name, "' of rank ", r, " communicates in group '",
                     task.cost.group, "', whose members are not given; expected a group of the argument `groups`");
       auto& members = all[{task.cost.group, it->second[r]}];
-      base::require(members.size() == static_cast<size_t>(task.cost.group_size), "[schedule] task '", task.name,
-                    "' of rank ", r, " communicates among ", task.cost.group_size, " ranks, but its group '",
-                    task.cost.group, "' has ", members.size(), "; expected equal numbers");
+      base::require(std::ssize(members) == task.cost.group_size, "[schedule] task '", task.name, "' of rank ", r,
+                    " communicates among ", task.cost.group_size, " ranks, but its group '", task.cost.group, "' has ",
+                    members.size(), "; expected equal numbers");
       std::find_if(members.begin(), members.end(), [r](const Member& m) { return m.rank == r; })->tasks.push_back(i);
     }
   return all;

@@ -22,7 +22,7 @@ namespace hexad::telemetry {
 using namespace base;
 namespace {
 
-constexpr size_t most_settings = 6;  // maximum number of settings shown as columns; if there are more, none is shown
+constexpr size_t max_settings = 6;  // maximum number of settings shown as columns; if there are more, none is shown
 
 std::string text_if_known(double value, std::string (*text)(double)) {
   return std::isfinite(value) ? text(value) : "–";
@@ -68,7 +68,7 @@ std::string setting(const SweepRun& run, const std::string& key) {
 }
 
 std::string results_table(const Sweep& sweep) {
-  const bool listed = sweep.keys.size() <= most_settings;
+  const bool listed = sweep.keys.size() <= max_settings;
   std::vector<std::string> columns{"Run"};
   if (listed) columns.insert(columns.end(), sweep.keys.begin(), sweep.keys.end());
   for (const char* name : {"State", "Steps", "Tokens", "Last loss", "Held-out loss", "Peak memory", "Layout"})

@@ -32,7 +32,8 @@ class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
       file_.append(base::escaped_lines({line.data(), line.size()}));
     } catch (const base::Error& e) {
       if (!warned_)
-        TextOutput(STDERR_FILENO, Stuck::drop).write(base::cat(e.what(), "; lines of this log may be missing\n"));
+        TextOutput(STDERR_FILENO, BlockedReader::drop)
+            .write(base::cat(e.what(), "; lines of this log may be missing\n"));
       warned_ = true;
     }
   }
@@ -55,7 +56,7 @@ class StandardErrorSink : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
  private:
-  TextOutput output_{STDERR_FILENO, Stuck::drop};
+  TextOutput output_{STDERR_FILENO, BlockedReader::drop};
 };
 
 }  // namespace

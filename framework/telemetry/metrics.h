@@ -95,12 +95,12 @@ struct EvalMetrics {
   std::optional<double> loss = {};           // nats per token; nullopt: there were no targets
   std::optional<double> bits_per_byte = {};  // bits per byte of the original text; nullopt: there was no text
   int64_t sequences = 0;                     // number of sequences evaluated; 0 in lines of older programs
-  int64_t of_sequences = 0;                  // number of sequences in the held-out set
+  int64_t total_sequences = 0;               // number of sequences in the held-out set
   double seconds = 0;
   CommByClass comm = {};
   std::string time = {};
 
-  bool whole_set() const { return sequences == of_sequences; }
+  bool whole_set() const { return sequences == total_sequences; }
 };
 
 /// A checkpoint that was written after step `step`.

@@ -159,7 +159,7 @@ void read(const Json& object, EvalMetrics& e) {
   read(object, "eval_loss", e.loss);
   read(object, "eval_bits_per_byte", e.bits_per_byte);
   read(object, "eval_sequences", e.sequences);
-  read(object, "heldout_sequences", e.of_sequences);
+  read(object, "heldout_sequences", e.total_sequences);
   read(object, "eval_seconds", e.seconds);
   read_comm(object, e.comm);
   read(object, "time", e.time);
@@ -307,7 +307,7 @@ std::string to_json_line(const EvalMetrics& e) {
             {"eval_loss", number(e.loss)},
             {"eval_bits_per_byte", number(e.bits_per_byte)},
             {"eval_sequences", e.sequences},
-            {"heldout_sequences", e.of_sequences},
+            {"heldout_sequences", e.total_sequences},
             {"eval_seconds", number(e.seconds)}};
   add_comm(json, e.comm);
   return json.dump();

@@ -68,7 +68,7 @@ void ProgressSink::on_start(const RunInfo& run) {
   line += fmt::format(", {}, {} {}", base::counted(run.ranks, "rank"), grouped(run.total_steps),
                       base::plural(run.total_steps, "step"));
   if (run.first_step > 0) line += fmt::format(", resumed after step {}", grouped(run.first_step));
-  lasting_line(line);
+  print_permanently(line);
 }
 
 void ProgressSink::on_step(const StepMetrics& s) {
@@ -81,7 +81,7 @@ void ProgressSink::on_step(const StepMetrics& s) {
     // where other output may begin.
     const std::string line = progress_line(run_, s, seconds_left(s), output_.width() - 1);
     output_.write(fmt::format("{}{}\r", clear_line, line));
-    line_stands_ = true;
+    progress_line_shown_ = true;
   } else if (s.step == run_.first_step + 1 || s.step % every_ == 0 || s.step == run_.total_steps) {
     std::string line = fmt::format("step {}/{}  {}  lr {:.2e}  grad norm {}  {} tokens/s", s.step, run_.total_steps,
                                    loss_field(s), s.lr, with_digits(s.grad_norm, 3), human_count(s.tokens_per_second));
@@ -89,7 +89,7 @@ void ProgressSink::on_step(const StepMetrics& s) {
     line += fmt::format("  {} per step", human_duration(s.step_seconds));
     if (const double left = seconds_left(s); left > 0) line += fmt::format("  {} left", human_duration(left));
     if (s.skipped_steps > 0) line += fmt::format("  {} skipped", s.skipped_steps);
-    lasting_line(line);
+    print_permanently(line);
     printed_ = s.step;
   }
 }
@@ -99,35 +99,35 @@ std::string heldout_text(const EvalMetrics& e) {
                             : fmt::format("held-out loss: {}", human_loss(e.loss));
   if (e.bits_per_byte) text += fmt::format(", {} bits per byte", with_decimals(*e.bits_per_byte, 4));
   const std::string part =
-      e.whole_set() ? "" : fmt::format("{} of {} sequences, ", grouped(e.sequences), grouped(e.of_sequences));
+      e.whole_set() ? "" : fmt::format("{} of {} sequences, ", grouped(e.sequences), grouped(e.total_sequences));
   return text + fmt::format(" ({}{} tokens)", part, human_count(static_cast<double>(e.tokens)));
 }
 
 void ProgressSink::on_eval(const EvalMetrics& e) {
-  lasting_line(fmt::format("step {}: {}", grouped(e.step), heldout_text(e)));
+  print_permanently(fmt::format("step {}: {}", grouped(e.step), heldout_text(e)));
 }
 
 void ProgressSink::on_end() {
   if (last_.step == 0) {
     const bool complete = run_.first_step >= run_.total_steps;
-    return lasting_line(complete ? fmt::format("no step was run: all {} are done", grouped(run_.total_steps))
-                                 : "no step was run");
+    return print_permanently(complete ? fmt::format("no step was run: all {} are done", grouped(run_.total_steps))
+                                      : "no step was run");
   }
   const auto trained = static_cast<double>(last_.step - run_.first_step);
   // The loss is omitted if a plain line of the last step has already shown it.
   const std::string loss = printed_ == last_.step ? "" : loss_field(last_) + " after ";
-  lasting_line(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} per step on average", grouped(last_.step), loss,
-                           human_count(static_cast<double>(last_.tokens)), grouped(last_.step - run_.first_step),
-                           trained == 1 ? "" : "s", human_duration(trained_seconds_),
-                           human_duration(trained_seconds_ / trained)));
+  print_permanently(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} per step on average", grouped(last_.step),
+                                loss, human_count(static_cast<double>(last_.tokens)),
+                                grouped(last_.step - run_.first_step), trained == 1 ? "" : "s",
+                                human_duration(trained_seconds_), human_duration(trained_seconds_ / trained)));
 }
 
 ProgressSink::~ProgressSink() {
-  if (line_stands_) output_.write("\n");
+  if (progress_line_shown_) output_.write("\n");
 }
 
-void ProgressSink::lasting_line(const std::string& text) {
-  line_stands_ = false;
+void ProgressSink::print_permanently(const std::string& text) {
+  progress_line_shown_ = false;
   output_.write(output_.is_terminal() ? fmt::format("{}{}\n", clear_line, text) : text + "\n");
 }
 

@@ -20,7 +20,7 @@ class ProgressSink : public MetricsSink {
   void on_end() override;
 
  private:
-  void lasting_line(const std::string& text);
+  void print_permanently(const std::string& text);
   double seconds_left(const StepMetrics& step) const;
 
   TextOutput output_;
@@ -29,8 +29,8 @@ class ProgressSink : public MetricsSink {
   double seconds_per_step_ = 0;  // smoothed over about ten steps
   StepMetrics last_;
   double trained_seconds_ = 0;
-  int64_t printed_ = 0;       // the last step for which a plain line was written
-  bool line_stands_ = false;  // true if the next output must overwrite a progress line on the terminal
+  int64_t printed_ = 0;               // the last step for which a plain line was written
+  bool progress_line_shown_ = false;  // true if the next output must overwrite a progress line on the terminal
 };
 
 /// Returns a text like "held-out loss 2.5000 nats per token, 1.2500 bits per byte (64 of 512 sequences, 5.00 k

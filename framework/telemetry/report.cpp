@@ -42,10 +42,10 @@ std::string checkpoint_tile(const std::vector<SaveMetrics>& saves, double traine
 }
 
 std::string heldout_tiles(const EvalMetrics& e) {
-  const std::string part = e.of_sequences == 0 ? ""  // lines of older programs lack of_sequences
+  const std::string part = e.total_sequences == 0 ? ""  // lines of older programs lack total_sequences
                            : e.whole_set()
                                ? ", whole set"
-                               : fmt::format(", {} of {} sequences", grouped(e.sequences), grouped(e.of_sequences));
+                               : fmt::format(", {} of {} sequences", grouped(e.sequences), grouped(e.total_sequences));
   std::string out = tile("Held-out loss", human_loss(e.loss),
                          fmt::format("{}step {}{}", e.loss ? "nats per token, " : "", grouped(e.step), part));
   if (e.bits_per_byte)

@@ -173,16 +173,16 @@ Json expert_data(const Table& table) {
 /// Evaluations of one text. They are the points of one curve. Texts are assumed to be the same if their three numbers
 /// are equal.
 struct HeldoutCurve {
-  int64_t sequences, of_sequences, tokens;
+  int64_t sequences, total_sequences, tokens;
   std::vector<EvalMetrics> points{};
 
   bool has(const EvalMetrics& e) const {
-    return e.sequences == sequences && e.of_sequences == of_sequences && e.tokens == tokens;
+    return e.sequences == sequences && e.total_sequences == total_sequences && e.tokens == tokens;
   }
   std::string name() const {
-    if (of_sequences == 0) return fmt::format("held-out, {} tokens", base::human_count(static_cast<double>(tokens)));
-    if (sequences == of_sequences) return "held-out, whole set";
-    return fmt::format("held-out, {} of {} sequences", base::grouped(sequences), base::grouped(of_sequences));
+    if (total_sequences == 0) return fmt::format("held-out, {} tokens", base::human_count(static_cast<double>(tokens)));
+    if (sequences == total_sequences) return "held-out, whole set";
+    return fmt::format("held-out, {} of {} sequences", base::grouped(sequences), base::grouped(total_sequences));
   }
 };
 
@@ -190,7 +190,7 @@ std::vector<HeldoutCurve> heldout_curves(const std::vector<EvalMetrics>& evals) 
   std::vector<HeldoutCurve> curves;
   for (const EvalMetrics& e : evals) {
     auto curve = std::ranges::find_if(curves, [&](const HeldoutCurve& c) { return c.has(e); });
-    if (curve == curves.end()) curve = curves.insert(curve, {e.sequences, e.of_sequences, e.tokens});
+    if (curve == curves.end()) curve = curves.insert(curve, {e.sequences, e.total_sequences, e.tokens});
     curve->points.push_back(e);
   }
   return curves;

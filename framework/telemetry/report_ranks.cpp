@@ -12,7 +12,7 @@ namespace hexad::telemetry {
 
 namespace {
 
-constexpr size_t most_rows = 8;
+constexpr size_t max_rows = 8;
 
 /// Times of one rank in the steps that list this rank among the slowest ranks.
 struct Record {
@@ -38,7 +38,7 @@ std::vector<Record> records(const MetricsHistory& history) {
   std::vector<Record> list;
   for (auto& [rank, record] : by_rank) list.push_back(std::move(record));
   std::ranges::stable_sort(list, std::greater{}, &Record::slowest);
-  if (list.size() > most_rows) list.resize(most_rows);
+  if (list.size() > max_rows) list.resize(max_rows);
   return list;
 }
 

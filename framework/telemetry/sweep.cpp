@@ -48,19 +48,18 @@ Json typed(const std::string& text) {
 }  // namespace
 
 std::string title_of(const Sweep& sweep) {
-  constexpr size_t most_values = 6, most_keys = 3;
+  constexpr size_t max_values = 6, max_keys = 3;
   const size_t runs = sweep.runs.size(), keys = sweep.keys.size();
   if (runs == 1) return sweep.runs.front().name;
   const std::string ranks = numbers_of_ranks(sweep);
   if (keys == 0) return fmt::format("{} runs of one recipe{}", runs, ranks);
   if (keys == 1) {
     const std::vector<std::string> values = values_of(sweep, sweep.keys.front());
-    if (values.size() <= most_values)
-      return fmt::format("{}: {}{}", sweep.keys.front(), fmt::join(values, ", "), ranks);
+    if (values.size() <= max_values) return fmt::format("{}: {}{}", sweep.keys.front(), fmt::join(values, ", "), ranks);
     return fmt::format("{}: {} values, {} ... {}{}", sweep.keys.front(), values.size(), values.front(), values.back(),
                        ranks);
   }
-  if (keys <= most_keys) return fmt::format("{} runs: {}{}", runs, fmt::join(sweep.keys, ", "), ranks);
+  if (keys <= max_keys) return fmt::format("{} runs: {}{}", runs, fmt::join(sweep.keys, ", "), ranks);
   return fmt::format("{} runs: {} and {} more settings{}", runs,
                      fmt::join(sweep.keys.begin(), sweep.keys.begin() + 2, ", "), keys - 2, ranks);
 }

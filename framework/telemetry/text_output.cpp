@@ -67,7 +67,8 @@ class NonBlocking {
 
 }  // namespace
 
-TextOutput::TextOutput(int fd, Stuck stuck) : fd_(fd), stuck_(stuck), terminal_(understands_control_codes(fd)) {}
+TextOutput::TextOutput(int fd, BlockedReader blocked_reader)
+    : fd_(fd), blocked_reader_(blocked_reader), terminal_(understands_control_codes(fd)) {}
 
 int TextOutput::width() const {
   winsize size{};
@@ -76,7 +77,7 @@ int TextOutput::width() const {
 
 void TextOutput::write(std::string_view text) {
   if (error_ != 0) return;
-  if (stuck_ == Stuck::drop)
+  if (blocked_reader_ == BlockedReader::drop)
     write_or_drop(text);
   else
     error_ = write_all(fd_, text);

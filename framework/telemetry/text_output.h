@@ -8,19 +8,19 @@ namespace hexad::telemetry {
 
 /// Behaviour while the reader of the output does not read. Examples are a terminal stopped with Ctrl-S, a pager, and a
 /// launcher that is ending the job and no longer forwards output.
-enum class Stuck : uint8_t {
+enum class BlockedReader : uint8_t {
   wait,  // waits without limit
   drop,  // drops output after a second or at a signal; training continues, and the signal is handled
 };
 
 /// Writes text to a file descriptor, but does not own the descriptor. Drops all output silently after the first error,
 /// for example if the reader has ended or the device is full, because `| head` must not end a run. A reader that does
-/// not read is no error (see Stuck).
+/// not read is no error (see BlockedReader).
 class TextOutput {
  public:
   /// Writes to `fd`, which is 1 or 2, or any descriptor in tests. is_terminal() is true if `fd` is a terminal and TERM
   /// is not "dumb". Under Open MPI's mpirun, `fd` may be a pipe instead, if the output of mpirun itself is a terminal.
-  explicit TextOutput(int fd, Stuck stuck = Stuck::wait);
+  explicit TextOutput(int fd, BlockedReader blocked_reader = BlockedReader::wait);
   bool is_terminal() const { return terminal_; }
   /// Returns the current number of columns of the terminal; 80 if it is unknown. The terminal may be resized between
   /// calls.
@@ -34,7 +34,7 @@ class TextOutput {
   void write_or_drop(std::string_view text);
 
   int fd_;
-  Stuck stuck_;
+  BlockedReader blocked_reader_;
   bool terminal_;
   int error_ = 0;         // first error of a write (errno); later output is dropped
   bool refused_ = false;  // true if the previous text was not accepted completely

@@ -19,7 +19,7 @@ class DeviceAccess {
   /// must outlive the tensor.
   static Tensor borrowed(std::byte* begin, int64_t bytes, Device device) {
     Tensor t;
-    t.storage_ = Storage::of_device(begin, bytes);
+    t.storage_ = Storage::borrow(begin, bytes);
     t.shape_ = {bytes};
     t.strides_ = t.shape_.row_major_strides();
     t.dtype_ = Dtype::u8;

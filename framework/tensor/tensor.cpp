@@ -32,7 +32,7 @@ Storage::Storage(std::shared_ptr<std::byte> owner, int64_t bytes)
       on_host_(true),
       block_(owner_.get()) {}
 
-std::shared_ptr<Storage> Storage::of_device(std::byte* borrowed, int64_t bytes) {
+std::shared_ptr<Storage> Storage::borrow(std::byte* borrowed, int64_t bytes) {
   auto storage = std::make_shared<Storage>(borrowed, bytes);
   storage->on_host_ = false;
   storage->category_ = Category::communication;

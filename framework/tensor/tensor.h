@@ -34,7 +34,7 @@ class Storage {
   /// Wraps host memory and shares its ownership through `owner`.
   Storage(std::shared_ptr<std::byte> owner, int64_t bytes);
   /// Wraps memory of a device without owning it. The memory must outlive this storage.
-  static std::shared_ptr<Storage> of_device(std::byte* borrowed, int64_t bytes);
+  static std::shared_ptr<Storage> borrow(std::byte* borrowed, int64_t bytes);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;

@@ -61,7 +61,7 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
   k_norm_.emplace(norm(c.key_value_heads(), c.key_value_heads()), b / "k_norm");
 }
 
-Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContext& pass) const {
+Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContext& context) const {
   std::vector<tp::Projection> projections{q_.projection(), k_.projection(), v_.projection()};
   if (gate_) projections.push_back(gate_->projection());
   std::vector<Value> projected = tp::column_linear(t, x, projections, tensor_);
@@ -73,7 +73,7 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   if (clip_)
     for (size_t i = 0; i < 3; ++i) projected[i] = clamp(t, projected[i], *clip_);
   const auto split = [&](const Value& y, int64_t heads) {
-    return reshape(t, y, {pass.batch.rows(), heads, head_size_});
+    return reshape(t, y, {context.batch.rows(), heads, head_size_});
   };
   Heads h{split(projected[0], heads_), split(projected[1], kv_heads_), split(projected[2], kv_heads_)};
   if (gate_) h.gate = projected[3];
@@ -82,10 +82,10 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   if (qk_norm_ == QkNorm::unit && rotary_)
     h.q = unit_rms_norm(t, h.q, norm_eps_), h.k = unit_rms_norm(t, h.k, norm_eps_);
   if (rotary_) {
-    const Rotated rotated = rotary(t, h.q, h.k, pass.batch.positions, rotary_->cosine, rotary_->sine);
+    const Rotated rotated = rotary(t, h.q, h.k, context.batch.positions, rotary_->cosine, rotary_->sine);
     h.q = rotated.q, h.k = rotated.k;
   } else if (temperature_) {
-    h.q = rotary(t, h.q, pass.batch.positions, temperature_->cosine, temperature_->sine);
+    h.q = rotary(t, h.q, context.batch.positions, temperature_->cosine, temperature_->sine);
   }
   return h;
 }
@@ -103,23 +103,23 @@ Value Attention::attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) 
 
 // Computes the attention of the new tokens of each sequence. Rows of padding are zero in the result and are not added
 // to a cache.
-Value Attention::attend_to_caches(Tape& t, const Heads& h, const ForwardContext& pass) const {
-  const MicroBatch& batch = pass.batch;
-  if (batch.sequences == 1 && !batch.valid.defined()) return attend_to_cache(t, h, *pass.caches[0]);
+Value Attention::attend_to_caches(Tape& t, const Heads& h, const ForwardContext& context) const {
+  const MicroBatch& batch = context.batch;
+  if (batch.sequences == 1 && !batch.valid.defined()) return attend_to_cache(t, h, *context.caches[0]);
   const Tensor out = Tensor::zeros(h.q.shape(), h.q.data.dtype(), h.q.device());
-  for (int64_t s = 0; s < static_cast<int64_t>(pass.caches.size()); ++s) {
+  for (int64_t s = 0; s < static_cast<int64_t>(context.caches.size()); ++s) {
     const int64_t begin = s * batch.length, end = begin + batch.valid_in(s);
     const auto rows = [&](const Value& x) { return Value{x.data.slice(0, begin, end)}; };
-    const Value y = attend_to_cache(t, {rows(h.q), rows(h.k), rows(h.v)}, *pass.caches[s]);
+    const Value y = attend_to_cache(t, {rows(h.q), rows(h.k), rows(h.v)}, *context.caches[s]);
     kernels::kernels(out.device()).pointwise.copy(t.stream, out.slice(0, begin, end), y.data);
   }
   return {out};
 }
 
-Value Attention::operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
-  const Heads h = project(t, x, pass);
-  const Value y = pass.caches.empty() ? attend(t, h.q, h.k, h.v, pass) : attend_to_caches(t, h, pass);
-  const Value rows = reshape(t, y, {pass.batch.rows(), heads_ * head_size_});
+Value Attention::operator()(Tape& t, const Value& x, const ForwardContext& context) const {
+  const Heads h = project(t, x, context);
+  const Value y = context.caches.empty() ? attend(t, h.q, h.k, h.v, context) : attend_to_caches(t, h, context);
+  const Value rows = reshape(t, y, {context.batch.rows(), heads_ * head_size_});
   return tp::row_linear(t, gate_ ? gate_elements(t, rows, h.gate) : rows, *output_.weight, output_.bias, tensor_);
 }
 

@@ -25,7 +25,7 @@ class Attention : public SelfAttention {
   Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b,
             const RotaryTable* temperature = nullptr);
 
-  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;
+  Value operator()(Tape& t, const Value& x, const ForwardContext& context) const override;
   KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const override;
 
  private:
@@ -33,9 +33,9 @@ class Attention : public SelfAttention {
     Value q, k, v;
     Value gate{};  // [R, H C]; undefined without attention_gate
   };
-  Heads project(Tape& t, const Value& x, const ForwardContext& pass) const;
+  Heads project(Tape& t, const Value& x, const ForwardContext& context) const;
   Value attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const;
-  Value attend_to_caches(Tape& t, const Heads& h, const ForwardContext& pass) const;
+  Value attend_to_caches(Tape& t, const Heads& h, const ForwardContext& context) const;
 
   int64_t layer_, heads_, kv_heads_, head_size_;  // index of the layer; numbers of heads on this rank; size of a head
   tp::TensorParallel tensor_;

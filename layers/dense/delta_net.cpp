@@ -22,7 +22,7 @@ Parameter* convolution(int64_t width, const DeltaNetConfig& d, const Builder& b)
   return &b.parameter("weight", {width, d.conv_size}, {.init = init, .placement = b.shard(0)});
 }
 
-Parameter* of_heads(const std::string& name, Init init, const DeltaNetConfig& d, const Builder& b) {
+Parameter* per_head_parameter(const std::string& name, Init init, const DeltaNetConfig& d, const Builder& b) {
   return &b.parameter(name, {d.heads}, {.init = init, .decay = false, .placement = b.shard(0), .accumulator = true});
 }
 
@@ -34,15 +34,15 @@ DeltaNet::DeltaNet(const ModelConfig& c, int64_t layer, const Builder& b)
       heads_(c.delta_net.heads / b.mesh().size(Axis::tp)),
       sizes_(c.delta_net),
       tensor_(b.tensor_parallel()),
-      context_(&b.mesh()[Axis::cp]),
+      cp_group_(&b.mesh()[Axis::cp]),
       q_(columns(sizes_.key_width(), c), b / "q"),
       k_(columns(sizes_.key_width(), c), b / "k"),
       v_(columns(sizes_.value_width(), c), b / "v"),
       gate_(columns(sizes_.value_width(), c), b / "gate"),
       decay_(columns(sizes_.heads, c), b / "decay"),
       write_(columns(sizes_.heads, c), b / "write"),
-      log_rate_(of_heads("log_rate", {Init::Kind::normal, 1}, sizes_, b)),
-      shift_(of_heads("shift", {Init::Kind::constant, initial_shift}, sizes_, b)),
+      log_rate_(per_head_parameter("log_rate", {Init::Kind::normal, 1}, sizes_, b)),
+      shift_(per_head_parameter("shift", {Init::Kind::constant, initial_shift}, sizes_, b)),
       convolutions_{convolution(sizes_.key_width(), sizes_, b / "q_conv"),
                     convolution(sizes_.key_width(), sizes_, b / "k_conv"),
                     convolution(sizes_.value_width(), sizes_, b / "v_conv")},
@@ -55,11 +55,11 @@ DeltaNet::DeltaNet(const ModelConfig& c, int64_t layer, const Builder& b)
               b / "output") {}
 
 // Computes the outputs [rows, heads, value_size] of the rule for the whole sequences of the micro-batch.
-Value DeltaNet::run(Tape& t, const Inputs& in, const ForwardContext& pass) const {
-  const cp::DeltaRows rows{.split = pass.batch.split(), .group = context_, .first = pass.batch.first};
+Value DeltaNet::run(Tape& t, const Inputs& in, const ForwardContext& context) const {
+  const cp::DeltaRows rows{.split = context.batch.split(), .group = cp_group_, .first = context.batch.first};
   const auto heads_of = [&](size_t which, int64_t heads, int64_t size) {
     const Value y = cp::causal_conv(t, in.qkv[which], *convolutions_[which], rows);
-    return reshape(t, y, {pass.batch.rows(), heads, size});
+    return reshape(t, y, {context.batch.rows(), heads, size});
   };
   const Value q = heads_of(0, key_heads_, sizes_.key_size), k = heads_of(1, key_heads_, sizes_.key_size),
               v = heads_of(2, heads_, sizes_.value_size);
@@ -99,32 +99,32 @@ Tensor DeltaNet::run_with_cache(Stream& stream, const Inputs& in, KeyValueCache&
 
 // Computes the outputs of the new tokens of each sequence. Rows of padding are zero in the result and do not change a
 // cache.
-Value DeltaNet::run_with_caches(Tape& t, const Inputs& in, const ForwardContext& pass) const {
-  const MicroBatch& batch = pass.batch;
-  if (batch.sequences == 1 && !batch.valid.defined()) return {run_with_cache(t.stream, in, *pass.caches[0])};
+Value DeltaNet::run_with_caches(Tape& t, const Inputs& in, const ForwardContext& context) const {
+  const MicroBatch& batch = context.batch;
+  if (batch.sequences == 1 && !batch.valid.defined()) return {run_with_cache(t.stream, in, *context.caches[0])};
   const Tensor out =
       Tensor::zeros({batch.rows(), heads_, sizes_.value_size}, in.qkv[2].data.dtype(), in.qkv[2].device());
-  for (int64_t s = 0; s < static_cast<int64_t>(pass.caches.size()); ++s) {
+  for (int64_t s = 0; s < static_cast<int64_t>(context.caches.size()); ++s) {
     const int64_t begin = s * batch.length, end = begin + batch.valid_in(s);
     const auto rows = [&](const Value& x) { return Value{x.data.slice(0, begin, end)}; };
     const Tensor y = run_with_cache(
         t.stream, {{rows(in.qkv[0]), rows(in.qkv[1]), rows(in.qkv[2])}, rows(in.log_decay), rows(in.strength)},
-        *pass.caches[s]);
+        *context.caches[s]);
     kernels::kernels(out.device()).pointwise.copy(t.stream, out.slice(0, begin, end), y);
   }
   return {out};
 }
 
-Value DeltaNet::operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
+Value DeltaNet::operator()(Tape& t, const Value& x, const ForwardContext& context) const {
   const std::array projections{q_.projection(),    k_.projection(),     v_.projection(),
                                gate_.projection(), decay_.projection(), write_.projection()};
   const std::vector<Value> projected = tp::column_linear(t, x, projections, tensor_);
   const DeltaGates gates = delta_gates(t, projected[4], projected[5], *log_rate_, *shift_);
   const Inputs in{{projected[0], projected[1], projected[2]}, gates.log_decay, gates.strength};
-  const Value y = pass.caches.empty() ? run(t, in, pass) : run_with_caches(t, in, pass);
-  const Value gate = reshape(t, projected[3], {pass.batch.rows(), heads_, sizes_.value_size});
+  const Value y = context.caches.empty() ? run(t, in, context) : run_with_caches(t, in, context);
+  const Value gate = reshape(t, projected[3], {context.batch.rows(), heads_, sizes_.value_size});
   const Value gated = silu_gate(t, gate, norm_(t, y));
-  return tp::row_linear(t, reshape(t, gated, {pass.batch.rows(), heads_ * sizes_.value_size}), *output_.weight,
+  return tp::row_linear(t, reshape(t, gated, {context.batch.rows(), heads_ * sizes_.value_size}), *output_.weight,
                         output_.bias, tensor_);
 }
 

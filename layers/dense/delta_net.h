@@ -27,7 +27,7 @@ class DeltaNet : public TokenMixer {
  public:
   DeltaNet(const ModelConfig& c, int64_t layer, const Builder& b);
 
-  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;
+  Value operator()(Tape& t, const Value& x, const ForwardContext& context) const override;
   KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const override;
 
  private:
@@ -36,14 +36,14 @@ class DeltaNet : public TokenMixer {
     std::array<Value, 3> qkv;
     Value log_decay, strength;
   };
-  Value run(Tape& t, const Inputs& in, const ForwardContext& pass) const;
+  Value run(Tape& t, const Inputs& in, const ForwardContext& context) const;
   Tensor run_with_cache(Stream& stream, const Inputs& in, KeyValueCache& cache) const;
-  Value run_with_caches(Tape& t, const Inputs& in, const ForwardContext& pass) const;
+  Value run_with_caches(Tape& t, const Inputs& in, const ForwardContext& context) const;
 
   int64_t layer_, key_heads_, heads_;  // index of the layer; numbers of heads on this rank
   DeltaNetConfig sizes_;
   tp::TensorParallel tensor_;
-  const comm::ProcessGroup* context_;
+  const comm::ProcessGroup* cp_group_;
   Linear q_, k_, v_, gate_, decay_, write_;
   Parameter *log_rate_, *shift_;
   std::array<Parameter*, 3> convolutions_;

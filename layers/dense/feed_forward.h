@@ -15,12 +15,12 @@ namespace hexad::layers {
 using autograd::Tape;
 using autograd::Value;
 
-/// Feed-forward layer, which maps x[T, hidden] to an output of the same shape. `pass` is the context of the
+/// Feed-forward layer, which maps x[T, hidden] to an output of the same shape. `context` is the context of the
 /// micro-batch.
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
-  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
+  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& context) const = 0;
   /// Returns the number of matrix products in forward, at least 1. The weights of each product have hidden x width
   /// elements. Only the cost of the task shared_experts depends on this number (schedule.moe.shared: beside).
   virtual int64_t products() const { return 3; }

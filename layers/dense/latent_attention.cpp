@@ -138,30 +138,30 @@ Value LatentAttention::attend_to_cache(Tape& t, const Value& q, const Value& lat
 // Computes the attention of the new tokens of each sequence. Rows of padding are zero in the result and are not added
 // to a cache.
 Value LatentAttention::attend_to_caches(Tape& t, const Value& q, const Value& latent, const Value& rope,
-                                        const ForwardContext& pass) const {
-  const MicroBatch& batch = pass.batch;
-  if (batch.sequences == 1 && !batch.valid.defined()) return attend_to_cache(t, q, latent, rope, *pass.caches[0]);
+                                        const ForwardContext& context) const {
+  const MicroBatch& batch = context.batch;
+  if (batch.sequences == 1 && !batch.valid.defined()) return attend_to_cache(t, q, latent, rope, *context.caches[0]);
   const Tensor out = Tensor::zeros({q.data.dim(0), heads_, sizes_.value_size}, q.data.dtype(), q.device());
-  for (int64_t s = 0; s < static_cast<int64_t>(pass.caches.size()); ++s) {
+  for (int64_t s = 0; s < static_cast<int64_t>(context.caches.size()); ++s) {
     const int64_t begin = s * batch.length, end = begin + batch.valid_in(s);
     const auto rows = [&](const Value& x) { return Value{x.data.slice(0, begin, end)}; };
-    const Value y = attend_to_cache(t, rows(q), rows(latent), rows(rope), *pass.caches[s]);
+    const Value y = attend_to_cache(t, rows(q), rows(latent), rows(rope), *context.caches[s]);
     kernels::kernels(out.device()).pointwise.copy(t.stream, out.slice(0, begin, end), y.data);
   }
   return {out};
 }
 
-Value LatentAttention::operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
-  const Value q = queries(t, x, pass.batch), own = compressed(t, x), rope = rotary_part(t, x, pass.batch);
+Value LatentAttention::operator()(Tape& t, const Value& x, const ForwardContext& context) const {
+  const Value q = queries(t, x, context.batch), own = compressed(t, x), rope = rotary_part(t, x, context.batch);
   const auto attended = [&] {
-    if (!pass.caches.empty()) {
+    if (!context.caches.empty()) {
       const Value all = tensor_.sequence ? tp::gather_rows(t, own, *tensor_.group) : own;
-      return attend_to_caches(t, q, all, rope, pass);
+      return attend_to_caches(t, q, all, rope, context);
     }
     const Keys all = keys(t, own, rope, tensor_);
-    return resize_heads(t, attend(t, q, all.k, all.v, pass), sizes_.value_size);
+    return resize_heads(t, attend(t, q, all.k, all.v, context), sizes_.value_size);
   };
-  return tp::row_linear(t, reshape(t, attended(), {pass.batch.rows(), heads_ * sizes_.value_size}), *output_.weight,
+  return tp::row_linear(t, reshape(t, attended(), {context.batch.rows(), heads_ * sizes_.value_size}), *output_.weight,
                         output_.bias, tensor_);
 }
 

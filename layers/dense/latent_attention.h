@@ -31,7 +31,7 @@ class LatentAttention : public SelfAttention {
   /// Makes the layer. `rotary` must outlive it.
   LatentAttention(const ModelConfig& c, const RotaryTable& rotary, int64_t layer, const Builder& b);
 
-  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;
+  Value operator()(Tape& t, const Value& x, const ForwardContext& context) const override;
   KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const override;
 
  private:
@@ -43,7 +43,7 @@ class LatentAttention : public SelfAttention {
   Value compressed(Tape& t, const Value& x) const { return kv_norm_(t, kv_down_(t, x)); }
   Keys keys(Tape& t, const Value& latent, const Value& rope, const tp::TensorParallel& tensor) const;
   Value attend_to_caches(Tape& t, const Value& q, const Value& latent, const Value& rope,
-                         const ForwardContext& pass) const;
+                         const ForwardContext& context) const;
   Value attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope, KeyValueCache& cache) const;
   Tensor attend_absorbed(Stream& stream, const Tensor& q, const Tensor& rows) const;
   /// Returns the size of a row of the cache.

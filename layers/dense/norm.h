@@ -43,7 +43,7 @@ struct Norm {
     return kind == NormKind::layer_norm ? layer_norm(t, x, *weight, bias, eps) : rms_norm(t, x, *weight, eps, base());
   }
   /// Returns x + addend, and the norm of this sum. RMSNorm computes both in one launch.
-  SumAndNorm of_sum(Tape& t, const Value& x, const Value& addend) const {
+  SumAndNorm add_and_normalize(Tape& t, const Value& x, const Value& addend) const {
     if (kind != NormKind::layer_norm) return autograd::add_rms_norm(t, x, addend, *weight, eps, base());
     const Value sum = autograd::add(t, x, addend);
     return {.sum = sum, .normed = (*this)(t, sum)};

@@ -10,7 +10,7 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
     : scale_(scale),
       causal_(c.kind == ModelKind::decoder),
       deterministic_(b.deterministic()),
-      context_(&b.mesh()[Axis::cp]),
+      cp_group_(&b.mesh()[Axis::cp]),
       context_kind_(b.context_kind()),
       window_(c.window_of(layer)),
       chunk_(c.chunk_of(layer)),
@@ -24,14 +24,15 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
 }
 
 // Passes chunks as documents. The window has the size of a chunk, and therefore hides no further key.
-Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const {
-  const MicroBatch& batch = pass.batch;
+Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value& v,
+                            const ForwardContext& context) const {
+  const MicroBatch& batch = context.batch;
   base::require(chunk_ == 0 || batch.chunk_first.defined(), "[attention] the model has chunks of ", chunk_,
                 " tokens; expected a micro-batch with chunk_first");
   return cp::context_attention(t, q, k, v,
                                {.split = batch.split(),
                                 .kind = context_kind_,
-                                .group = context_,
+                                .group = cp_group_,
                                 .causal = causal_,
                                 .scale = scale_,
                                 .deterministic = deterministic_,

@@ -17,7 +17,7 @@ class SelfAttention : public TokenMixer {
 
   /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch. The
   /// elements of a head of v after the first ModelConfig::size_of_value() must be zero, here and in attend_from().
-  Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const;
+  Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& context) const;
   /// Returns the attention of the new tokens of one sequence, which begin at position `begin`. `k` and `v` are the keys
   /// and values of all its tokens so far.
   Value attend_from(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
@@ -30,7 +30,7 @@ class SelfAttention : public TokenMixer {
 
   double scale_;
   bool causal_, deterministic_;
-  const comm::ProcessGroup* context_;
+  const comm::ProcessGroup* cp_group_;
   cp::ContextKind context_kind_;
   int64_t window_, chunk_;  // see ModelConfig::window_of and chunk_of
   int64_t value_size_;      // elements of a value head; zeros follow up to the size of a key head

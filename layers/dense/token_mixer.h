@@ -19,7 +19,7 @@ class TokenMixer {
   TokenMixer& operator=(const TokenMixer&) = delete;
 
   /// Returns the output [rows, D] of the layer for the normalised input x [rows, D].
-  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
+  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& context) const = 0;
   /// Returns an empty cache of this layer for a sequence of up to `length` tokens.
   virtual KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const = 0;
 };

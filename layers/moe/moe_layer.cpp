@@ -85,9 +85,9 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
                         .name = b.prefix()};
   settings.capacity_factor = s.model.moe.capacity_factor.value_or(0);
   if (const mesh::LaneGroups* lanes = b.mesh().lane_groups()) {
-    PassGroups& of_lanes = settings.of_lanes.emplace();
-    of_lanes.experts = settings.groups, of_lanes.tensor = lanes->tp.get();
-    of_lanes.experts.ep = lanes->ep.get(), of_lanes.experts.experts = lanes->experts.get();
+    PassGroups& lane_groups = settings.lane_groups.emplace();
+    lane_groups.experts = settings.groups, lane_groups.tensor = lanes->tp.get();
+    lane_groups.experts.ep = lanes->ep.get(), lane_groups.experts.experts = lanes->experts.get();
   }
   for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
     settings.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));
@@ -148,21 +148,21 @@ MoeLayer::MoeLayer(const Spec& s, const Builder& b)
 }
 
 // Sets the rows of `ids` that belong to padding to -1. Row 0 of `ids` belongs to row r.first of the micro-batch.
-void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& pass, Stream& stream) const {
-  if (!pass.batch.valid.defined()) return;
-  table(ids).slots.mask(stream, ids, pass.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
+void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& context, Stream& stream) const {
+  if (!context.batch.valid.defined()) return;
+  table(ids).slots.mask(stream, ids, context.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
 }
 
 // Returns the index of each row's scope, which is a sequence or the micro-batch: i32 [T], -1 for padding. Returns an
 // undefined tensor if there is one scope and no padding.
-Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens,
+Tensor MoeLayer::segments(const ForwardContext& context, const Routed& r, int64_t rows, int64_t scope_tokens,
                           Device device, Stream& stream) const {
-  if (scope_tokens == pass.batch.tokens() && !pass.batch.valid.defined()) return {};
+  if (scope_tokens == context.batch.tokens() && !context.batch.valid.defined()) return {};
   std::vector<int32_t> scopes;
   for (int64_t i = 0; i < rows; ++i)
-    scopes.push_back(static_cast<int32_t>(pass.batch.token(r.first + i) / scope_tokens));
+    scopes.push_back(static_cast<int32_t>(context.batch.token(r.first + i) / scope_tokens));
   const Tensor out = Tensor::from<int32_t>(scopes, {rows, 1}, device);
-  mask_padding(out, r, pass, stream);
+  mask_padding(out, r, context, stream);
   return out.reshape({rows});
 }
 
@@ -190,7 +190,7 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 }
 
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                           const ForwardContext& pass, const RouterStatistics::Sums& sums) const {
+                           const ForwardContext& context, const RouterStatistics::Sums& sums) const {
   // The recipe's coefficients apply to the mean over the model's MoE layers. If all tp ranks route the same rows, each
   // rank computes the whole gradient, but counts only 1 / tp of the loss.
   const auto use = [&](double coefficient, const Tensor& total) {
@@ -203,10 +203,9 @@ Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, co
   if (config_.aux_loss.coefficient > 0) {
     const bool by_sequence = config_.aux_loss.scope == AuxScope::sequence;
     const Tensor segment =
-        segments(pass, r, rows, by_sequence ? pass.batch.length : pass.batch.tokens(), ids.device(), t.stream);
-    std::vector<int64_t> in_scope(by_sequence ? static_cast<size_t>(pass.batch.sequences) : 1, 0);
-    for (int64_t s = 0; s < pass.batch.sequences; ++s)
-      in_scope[by_sequence ? static_cast<size_t>(s) : 0] += pass.batch.valid_in(s);
+        segments(context, r, rows, by_sequence ? context.batch.length : context.batch.tokens(), ids.device(), t.stream);
+    std::vector<int64_t> in_scope(by_sequence ? context.batch.sequences : 1, 0);
+    for (int64_t s = 0; s < context.batch.sequences; ++s) in_scope[by_sequence ? s : 0] += context.batch.valid_in(s);
     const Tensor fractions = expert_fractions(r.own(ids), segment.defined() ? r.own(segment) : segment,
                                               static_cast<int64_t>(in_scope.size()), sums.chosen, t.stream);
     sum =
@@ -214,18 +213,19 @@ Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, co
   }
   if (config_.z_loss > 0) {
     int64_t valid = 0;
-    for (int64_t s = 0; s < pass.batch.sequences; ++s) valid += pass.batch.valid_in(s);
-    const Tensor segment = segments(pass, r, rows, pass.batch.tokens(), ids.device(), t.stream);
+    for (int64_t s = 0; s < context.batch.sequences; ++s) valid += context.batch.valid_in(s);
+    const Tensor segment = segments(context, r, rows, context.batch.tokens(), ids.device(), t.stream);
     const Value loss = router_z_loss(t, logits, segment, valid, use(config_.z_loss, sums.z_loss));
     sum = sum.data.defined() ? add(t, sum, loss) : loss;
   }
   return sum;
 }
 
-void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& pass,
+void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& context,
                     Stream& stream) const {
-  const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
-  drop_over_capacity(ids, r.own_begin, r.own(scores), pass.batch, *tokens_,
+  const int64_t scope =
+      config_.capacity_scope == CapacityScope::sequence ? context.batch.length : context.batch.tokens();
+  drop_over_capacity(ids, r.own_begin, r.own(scores), context.batch, *tokens_,
                      {scope, *config_.capacity_factor, config_.drop}, stream);
 }
 
@@ -242,58 +242,58 @@ MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
   return {Held::share, all.own_begin, 0, all.own_end - all.own_begin};
 }
 
-Value MoeLayer::shared_result(Tape& t, const Value& x, const ForwardContext& pass) const {
-  const Value y = (*shared_)(t, x, pass);
+Value MoeLayer::shared_result(Tape& t, const Value& x, const ForwardContext& context) const {
+  const Value y = (*shared_)(t, x, context);
   if (!shared_gate_) return y;
   const Routed all = all_rows(x.data.dim(0));
-  return gate_rows(t, y, (*shared_gate_)(t, x, {x, pass, all.first, all.own_begin, all.own_end}));
+  return gate_rows(t, y, (*shared_gate_)(t, x, {x, context, all.first, all.own_begin, all.own_end}));
 }
 
-MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& pass,
+MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& context,
                                       std::vector<Value> addends, const Dense& dense) const {
   const Routed r = routed(input.data.dim(0));
   const Value x = r.held == Held::share ? take_share(t, input, settings_) : input;
   const int64_t rows = x.data.dim(0);
-  const Tensor forced = pass.routing_from ? pass.routing_from->choose(pass, index_, r.first, rows, x.device())
-                        : override_       ? override_->choose(pass, r.first, rows, x.device())
-                                          : Tensor{};
+  const Tensor forced = context.routing_from ? context.routing_from->choose(context, index_, r.first, rows, x.device())
+                        : override_          ? override_->choose(context, r.first, rows, x.device())
+                                             : Tensor{};
   auto scope = std::make_optional<autograd::Scope>(t, x.device(), router_name_);
   // Calls the router named by model.moe.router (top_k: TopKRouter in layers/moe/router/router.cpp).
-  const auto [logits, choice] = (*router_)(t, {x, pass, r.first, r.own_begin, r.own_end, bias_, forced});
+  const auto [logits, choice] = (*router_)(t, {x, context, r.first, r.own_begin, r.own_end, bias_, forced});
   check_choice(choice, rows, config_);
   require_for(config_.aux_loss.coefficient, "aux_loss.coefficient", choice.scores, "scores", config_);
   require_for(config_.z_loss, "z_loss", logits, "logits", config_);
-  if (pass.routing_to) pass.routing_to->record(pass, index_, r.first, choice.ids, t.stream);
+  if (context.routing_to) context.routing_to->record(context, index_, r.first, choice.ids, t.stream);
 
   // The router's op keeps choice.ids for backward. Slots are therefore masked and dropped in a copy. The plan has row
   // -1 for masked and dropped slots, so they get no gradient.
   Tensor ids = choice.ids;
   const bool may_drop = config_.capacity_factor && !config_.experts_choose();  // experts choose up to their capacity
-  if (pass.batch.valid.defined() || may_drop) {
+  if (context.batch.valid.defined() || may_drop) {
     ids = Tensor::like(choice.ids);
     ids.copy_from(choice.ids, t.stream);
   }
   if (!config_.experts_choose())
     kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined(), index_);
-  mask_padding(ids, r, pass, t.stream);
+  mask_padding(ids, r, context, t.stream);
   RouterStatistics* statistics =
-      pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[index_] : nullptr;
+      context.statistics && t.mode() != Tape::Mode::recompute ? &(*context.statistics)[index_] : nullptr;
   const auto count_own = [&](const Tensor& totals) {
     table(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
   };
   // If the balancing loss counts the choices, it also adds them to the statistics.
   if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
   if (statistics && config_.experts_choose()) {
-    const int64_t choices = tokens_->rank() == 0 ? number_of_choices(config_, pass.batch) : 0;
+    const int64_t choices = tokens_->rank() == 0 ? number_of_choices(config_, context.batch) : 0;
     statistics->choices_of_experts = statistics->choices_of_experts.value_or(0) + choices;
   }
   // Evaluation skips the losses, because it needs neither gradients nor statistics.
-  const bool training = t.recording() || pass.statistics;
-  const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass,
+  const bool training = t.recording() || context.statistics;
+  const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, context,
                                              statistics ? statistics->sums : RouterStatistics::Sums{})
                                 : Value{};
   if (may_drop) {
-    drop(ids, choice.scores.data, r, pass, t.stream);
+    drop(ids, choice.scores.data, r, context, t.stream);
     if (statistics) {
       statistics->may_drop = true;
       count_own(statistics->sums.kept);
@@ -304,8 +304,8 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   SharedWork shared;
   if (shared_ || dense.mlp)
     shared = shared_work(input.data.dim(0), dense.mlp, [&] {
-      if (dense.mlp) addends.push_back((*dense.mlp)(t, dense.input, pass));
-      if (shared_) addends.push_back(shared_result(t, input, pass));
+      if (dense.mlp) addends.push_back((*dense.mlp)(t, dense.input, context));
+      if (shared_) addends.push_back(shared_result(t, input, context));
     });
   // In backward, the tape sums the gradients of the input. The addends come from the pass, from the gate and, if they
   // exist, from the shared experts and the dense MLP. For the router top_k, two pullbacks compute the addend of the

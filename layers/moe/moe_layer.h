@@ -45,10 +45,10 @@ class MoeLayer {
   /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The
   /// result is the same in both cases. `addends` have the shape and dtype of x. The sum of each token's results
   /// includes the addends and the result of `dense`. Collective over the ep, etp, tp and cp groups.
-  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends,
+  Output operator()(Tape& t, const Value& x, const ForwardContext& context, std::vector<Value> addends,
                     const Dense& dense) const;
-  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {}) const {
-    return (*this)(t, x, pass, std::move(addends), {});
+  Output operator()(Tape& t, const Value& x, const ForwardContext& context, std::vector<Value> addends = {}) const {
+    return (*this)(t, x, context, std::move(addends), {});
   }
 
   /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1), unless model.moe.routing
@@ -84,19 +84,20 @@ class MoeLayer {
   Routed routed(int64_t rows) const;
   /// Returns the result of the shared experts for x. If the model has a gate for them, multiplies the result by the
   /// gate.
-  Value shared_result(Tape& t, const Value& x, const ForwardContext& pass) const;
+  Value shared_result(Tape& t, const Value& x, const ForwardContext& context) const;
   /// Returns the work of the shared experts (if any) and of `dense` (may be null) for an x of `rows` rows. At least one
   /// of the two must exist. `compute` does the work.
   SharedWork shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const;
-  Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
+  Tensor segments(const ForwardContext& context, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
   Value aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                   const ForwardContext& pass, const layers::RouterStatistics::Sums& sums) const;
+                   const ForwardContext& context, const layers::RouterStatistics::Sums& sums) const;
   bool balances_choices() const;
   Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                           Stream& stream) const;
-  void mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& pass, Stream& stream) const;
-  void drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& pass, Stream& stream) const;
+  void mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& context, Stream& stream) const;
+  void drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& context,
+            Stream& stream) const;
 
   const MoeConfig config_;
   int64_t index_, moe_layers_;

@@ -66,8 +66,8 @@ std::unique_ptr<ProcessGroup> CardMessageGroup::urgent(std::string name) const {
   return of(other_.urgent(std::move(name)));
 }
 
-std::unique_ptr<ProcessGroup> CardMessageGroup::twin(std::string name) const {
-  return of(other_.twin(std::move(name)));
+std::unique_ptr<ProcessGroup> CardMessageGroup::duplicate(std::string name) const {
+  return of(other_.duplicate(std::move(name)));
 }
 
 std::unique_ptr<ProcessGroup> CardMessageGroup::of(std::unique_ptr<ProcessGroup> group) const {

@@ -22,7 +22,7 @@ class CardMessageGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
-  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
+  std::unique_ptr<ProcessGroup> duplicate(std::string name) const override;
 
  protected:
   Event start(Operation op, Stream& stream) const override;

@@ -72,7 +72,7 @@ struct DeviceGroupOptions {
   std::vector<GroupTraffic> groups{};
   /// Called on rank 0 with a text that states the path between cards and, if it is not NCCL, the reason. Not called if
   /// there is only one rank, if the device is not a card, or if the options require host memory.
-  std::function<void(const std::string&)> say{};
+  std::function<void(const std::string&)> info{};
   /// Called on rank 0 with a warning if the environment variable NCCL_LAUNCH_ORDER_IMPLICIT may cause a deadlock
   /// between ranks.
   std::function<void(const std::string&)> warn{};

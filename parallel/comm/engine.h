@@ -125,7 +125,7 @@ class CommEngine {
   void look();
   void look_for_lost_ranks();
   void listen();
-  Clock::duration between_looks() const;
+  Clock::duration look_interval() const;
   Clock::time_point next_look() const;
   struct Missing {  // peers for which an operation in flight waits
     std::vector<int> ranks{};
@@ -163,8 +163,8 @@ class CommEngine {
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;
   std::optional<HangWatch> hang_watch_;
-  Clock::time_point looked_{}, listened_{};  // times of the last look() and listen() of the watchdog
-  uint64_t seen_moves_ = 0;                  // `moves` of file_work_ at the last listen()
+  Clock::time_point last_look_{}, last_listen_{};  // times of the last look() and listen() of the watchdog
+  uint64_t seen_moves_ = 0;                        // `moves` of file_work_ at the last listen()
   int listens_without_progress_ = 0;  // number of calls of listen() since file work made progress or an operation ended
   int listens_with_missing_peers_ = 0;  // number of successive calls with missing peers, once asked to end
   RequestPtr last_done_;

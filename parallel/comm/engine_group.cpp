@@ -28,7 +28,7 @@ std::unique_ptr<ProcessGroup> EngineGroup::urgent(std::string name) const {
   return make(agree_on(first_ranks(size()), engine_.next_communicator()), Urgency::urgent, traffic(), std::move(name));
 }
 
-std::unique_ptr<ProcessGroup> EngineGroup::twin(std::string name) const {
+std::unique_ptr<ProcessGroup> EngineGroup::duplicate(std::string name) const {
   return subgroup(first_ranks(size()), traffic(), std::move(name));
 }
 

@@ -22,7 +22,7 @@ class EngineGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
-  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
+  std::unique_ptr<ProcessGroup> duplicate(std::string name) const override;
   CommEngine& engine() const { return engine_; }
 
  protected:

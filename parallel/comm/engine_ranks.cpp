@@ -10,8 +10,8 @@ using namespace base;
 void with_engine_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const EngineRanks& options) {
   std::vector<int> nodes = options.node_of_rank;
   if (nodes.empty()) nodes.resize(n);
-  require(nodes.size() == static_cast<size_t>(n), "[with_engine_ranks] ", n, " ranks, but node_of_rank has ",
-          nodes.size(), " entries; expected one for each rank");
+  require(std::ssize(nodes) == n, "[with_engine_ranks] ", n, " ranks, but node_of_rank has ", nodes.size(),
+          " entries; expected one for each rank");
   const auto network = std::make_shared<ThreadNetwork>(ThreadNetwork::Options{
       .node_of_rank = std::move(nodes), .adversary = options.adversary, .takes_cards = options.takes_cards});
   std::mutex mutex;

@@ -20,25 +20,25 @@ constexpr auto grace = 3s;
 
 }  // namespace
 
-CommEngine::Clock::duration CommEngine::between_looks() const {
+CommEngine::Clock::duration CommEngine::look_interval() const {
   return std::chrono::duration_cast<Clock::duration>(Seconds(watchdog_seconds_ / looks));
 }
 
 CommEngine::Clock::time_point CommEngine::next_look() const {
   if (failed_) return Clock::now() + listening;
-  const auto listen = listened_ + listening;
-  return queue_.empty() || watchdog_seconds_ <= 0 ? listen : std::min(listen, looked_ + between_looks());
+  const auto listen = last_listen_ + listening;
+  return queue_.empty() || watchdog_seconds_ <= 0 ? listen : std::min(listen, last_look_ + look_interval());
 }
 
 void CommEngine::watch() {
   const auto now = Clock::now();
-  if (now >= listened_ + listening) {
-    listened_ = now;
+  if (now >= last_listen_ + listening) {
+    last_listen_ = now;
     listen();
     look_for_lost_ranks();
   }
-  if (watchdog_seconds_ > 0 && !queue_.empty() && now >= looked_ + between_looks()) {
-    looked_ = now;
+  if (watchdog_seconds_ > 0 && !queue_.empty() && now >= last_look_ + look_interval()) {
+    last_look_ = now;
     look();
   }
 }
@@ -55,12 +55,12 @@ void CommEngine::look() {
 // Searches for lost ranks if this process was asked to end, because it cannot end while it waits for a lost rank.
 void CommEngine::look_for_lost_ranks() {
   if (failed_ || !options_.asked_to_end || !options_.asked_to_end()) return;
-  constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;
+  constexpr auto lost_ranks = HangWatch::Search::lost_ranks;
   const auto waits = queue_.waited_for();
   const auto late = std::ranges::find_if(waits, [&](const auto& w) { return !missing_peers(*w.first).ranks.empty(); });
   if (late == waits.end()) listens_with_missing_peers_ = 0;
-  if (listens_with_missing_peers_ == 0) hang_watch_->drop(looks_for);
-  if (late == waits.end() || ++listens_with_missing_peers_ * listening < grace || hang_watch_->asking(looks_for))
+  if (listens_with_missing_peers_ == 0) hang_watch_->drop(lost_ranks);
+  if (late == waits.end() || ++listens_with_missing_peers_ * listening < grace || hang_watch_->asking(lost_ranks))
     return;
   const Request& request = *late->first;
   const std::vector<int> missing = missing_peers(request).ranks;
@@ -68,7 +68,7 @@ void CommEngine::look_for_lost_ranks() {
                       .missing = missing,
                       .text = cat("this rank was asked to end, but a rank is lost in ", describe(request), ": ",
                                   report_missing(request))},
-                     standing(), std::numeric_limits<double>::infinity(), looks_for);
+                     standing(), std::numeric_limits<double>::infinity(), lost_ranks);
 }
 
 void CommEngine::listen() {
@@ -78,7 +78,7 @@ void CommEngine::listen() {
   seen_moves_ = moves;
   const HangWatch::News news = hang_watch_->listen([this] { return standing(); });
   if (news.moves && watchdog_seconds_ > 0)
-    queue_.forgive(static_cast<int>(looks * news.quiet_seconds / watchdog_seconds_));
+    queue_.reset_overdue(static_cast<int>(looks * news.quiet_seconds / watchdog_seconds_));
   if (news.hang && !failed_) std::rethrow_exception(news.hang);
 }
 
@@ -100,7 +100,7 @@ Standing CommEngine::standing() const {
   for (const auto& [request, quiet] : queue_.waited_for()) {
     const std::vector<int> missing = missing_peers(*request).ranks;
     if (missing.empty()) continue;
-    const double seconds = Seconds(quiet * between_looks()).count();
+    const double seconds = Seconds(quiet * look_interval()).count();
     if (waits.text.empty() || seconds > waits.seconds)
       waits.seconds = seconds, waits.text = cat(describe(*request), " for ", list_of(missing));
     waits.missing.insert(waits.missing.end(), missing.begin(), missing.end());

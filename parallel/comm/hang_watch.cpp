@@ -1,5 +1,7 @@
 #include "parallel/comm/hang_watch.h"
 
+#include <utility>
+
 namespace hexad::comm {
 namespace {
 
@@ -15,14 +17,14 @@ constexpr int notice = 5;
 
 }  // namespace
 
-void HangWatch::begin(const Standing& wait, const Standing& own, double limit, Looks looks) {
-  if (asking(looks) || found_) return;
+void HangWatch::begin(const Standing& wait, const Standing& own, double limit, Search search) {
+  if (asking(search) || found_) return;
   ++inquiries_;
-  looks_ = looks;
+  search_ = search;
   inquiry_.emplace(transport_.topology().rank, wait, own, limit);
 }
 
-void HangWatch::hear(const Transport::Note& note, const std::function<Standing()>& own) {
+void HangWatch::handle_note(const Transport::Note& note, const std::function<Standing()>& own) {
   const std::string rest = note.text.substr(std::min<size_t>(1, note.text.size()));
   if (note.text.empty()) return;
   const char kind = note.text.front();
@@ -38,7 +40,7 @@ void HangWatch::hear(const Transport::Note& note, const std::function<Standing()
   inquiry_->answer(note.from, parse_standing(std::string_view(rest).substr(line + 1)));
 }
 
-void HangWatch::tell_all(const base::Error& found) {
+void HangWatch::announce(const base::Error& found) {
   const Topology& topology = transport_.topology();
   const char kind = found.code() == ExitCode::peer_lost ? loss : hang;
   for (int r = 0; r < topology.size; ++r)
@@ -48,7 +50,7 @@ void HangWatch::tell_all(const base::Error& found) {
 HangWatch::News HangWatch::listen(const std::function<Standing()>& own) {
   notes_.clear();
   transport_.take_notes(notes_);
-  for (const Transport::Note& note : notes_) hear(note, own);
+  for (const Transport::Note& note : notes_) handle_note(note, own);
   if (received_) return {.hang = std::make_exception_ptr(*std::exchange(received_, {}))};
   if (found_ && ++listens_since_finding_ == notice) return {.hang = std::make_exception_ptr(*found_)};
   if (!inquiry_) return {};
@@ -57,11 +59,11 @@ HangWatch::News HangWatch::listen(const std::function<Standing()>& own) {
   if (!inquiry_->over()) return {};
   const Inquiry::Finding finding = inquiry_->finding([this](int rank) { return name_of(transport_.topology(), rank); });
   inquiry_.reset();
-  const bool for_lost = looks_ == Looks::for_lost_ranks;
+  const bool for_lost = search_ == Search::lost_ranks;
   if (for_lost && !finding.silence) return {};
   if (finding.moves) return {.moves = true, .quiet_seconds = finding.quiet_seconds};
   found_.emplace(for_lost ? ExitCode::peer_lost : ExitCode::communication, finding.text);
-  tell_all(*found_);
+  announce(*found_);
   return {};
 }
 

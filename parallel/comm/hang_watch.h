@@ -27,19 +27,19 @@ class HangWatch {
   explicit HangWatch(Transport& transport) : transport_(transport) {}
 
   /// Reason for an inquiry.
-  enum class Looks : uint8_t {
-    for_hang,       // finds ranks that do not answer, hang in file work, wait for no other rank, or wait in a cycle
-    for_lost_ranks  // finds only ranks that do not answer; ranks that answer may take as long as they need
+  enum class Search : uint8_t {
+    hangs,      // finds ranks that do not answer, hang in file work, wait for no other rank, or wait in a cycle
+    lost_ranks  // finds only ranks that do not answer; ranks that answer may take as long as they need
   };
   /// Starts an inquiry about an overdue wait. An inquiry for a hang replaces an inquiry for lost ranks. In all other
   /// cases, does nothing if an inquiry is in progress. Also does nothing if this rank already has a finding. `wait`,
   /// `own` and `limit` are arguments of Inquiry's constructor.
-  void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
-  /// Ends the inquiry in progress if its reason is `looks`. Call it once the wait has made progress.
-  void drop(Looks looks = Looks::for_hang) {
-    if (looks_ == looks) inquiry_.reset();
+  void begin(const Standing& wait, const Standing& own, double limit, Search search = Search::hangs);
+  /// Ends the inquiry in progress if its reason is `search`. Call it once the wait has made progress.
+  void drop(Search search = Search::hangs) {
+    if (search_ == search) inquiry_.reset();
   }
-  bool asking(Looks looks = Looks::for_hang) const { return inquiry_ && looks_ <= looks; }
+  bool asking(Search search = Search::hangs) const { return inquiry_ && search_ <= search; }
 
   struct News {
     bool moves = false;         // true if the operation waits for file work that makes progress: no hang
@@ -53,12 +53,12 @@ class HangWatch {
   News listen(const std::function<Standing()>& own);
 
  private:
-  void hear(const Transport::Note& note, const std::function<Standing()>& own);
-  void tell_all(const base::Error& found);
+  void handle_note(const Transport::Note& note, const std::function<Standing()>& own);
+  void announce(const base::Error& found);
 
   Transport& transport_;
   std::optional<Inquiry> inquiry_;
-  Looks looks_ = Looks::for_hang;
+  Search search_ = Search::hangs;
   int64_t inquiries_ = 0;                // number of inquiries of this rank; answers to earlier inquiries are ignored
   std::optional<base::Error> found_;     // finding of this rank
   int listens_since_finding_ = 0;        // number of calls of listen() since this rank's finding

@@ -124,10 +124,11 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::urgent(std::string name) const {
       new ImaginedGroup(rank_, first_ranks(size()), traffic(), std::move(name), *this));
 }
 
-std::unique_ptr<ProcessGroup> ImaginedGroup::twin(std::string name) const {
-  std::unique_ptr<ImaginedGroup> twin(new ImaginedGroup(rank_, first_ranks(size()), traffic(), std::move(name), *this));
-  twin->connected_ = connected_;
-  return twin;
+std::unique_ptr<ProcessGroup> ImaginedGroup::duplicate(std::string name) const {
+  std::unique_ptr<ImaginedGroup> duplicate(
+      new ImaginedGroup(rank_, first_ranks(size()), traffic(), std::move(name), *this));
+  duplicate->connected_ = connected_;
+  return duplicate;
 }
 
 // Returns the node of each rank's card.
@@ -156,7 +157,7 @@ void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device)
   for (const Route& route : routes)
     if (routes_.insert(route).second) fresh.push_back(route);
   if (fresh.empty()) return;
-  device.context().allocator()->account(nccl::message_bytes(fresh, most_routes_of_a_rank(routes_), rank_, nodes()),
+  device.context().allocator()->account(nccl::message_bytes(fresh, max_routes_per_rank(routes_), rank_, nodes()),
                                         device::Category::connection);
 }
 
@@ -188,7 +189,7 @@ Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {
 }
 
 Event ImaginedGroup::start(Operation op, Stream& stream) const {
-  meter()->flew(traffic(), 0, op.wire_bytes(rank_, size()));
+  meter()->add_device_operation(traffic(), 0, op.wire_bytes(rank_, size()));
   const Tensor& t = op.out.defined() ? op.out : op.in;  // undefined for a barrier
   const bool on_host = t.defined() && t.storage()->on_host();
   if (t.defined() && !on_host) connect_for(op, t.device());

@@ -45,7 +45,7 @@ class ImaginedGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
-  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
+  std::unique_ptr<ProcessGroup> duplicate(std::string name) const override;
   void connect(Uses uses, Device device) const override;
   void connect_routes(std::span<const Route> routes, Device device) const override;
 
@@ -65,7 +65,7 @@ class ImaginedGroup final : public ProcessGroup {
   device::IssueLog* const log_;
   const int logged_as_;  // index of this group in the log
   const std::shared_ptr<const ImaginedCards> cards_;
-  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with the twins of this group
+  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with the duplicates of this group
   mutable std::set<Route> routes_;                              // routes on which the ranks are connected for messages
 };
 

@@ -12,7 +12,7 @@ using base::cat;
 
 // Maximum number of ranks in one inquiry, including this rank. This number suffices for thousands of ranks, because the
 // chain of waits that leads to the rank to blame is short.
-constexpr size_t most_in_inquiry = 256;
+constexpr size_t max_in_inquiry = 256;
 
 std::string one_decimal(double seconds) { return cat(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10); }
 
@@ -37,7 +37,7 @@ Inquiry::Inquiry(int rank, Standing wait, Standing own, double limit)
 
 void Inquiry::reach(int waiter, const std::vector<int>& ranks) {
   for (int r : ranks)
-    if (nodes_.size() < most_in_inquiry) nodes_.try_emplace(r, Node{.waiter = waiter});
+    if (nodes_.size() < max_in_inquiry) nodes_.try_emplace(r, Node{.waiter = waiter});
 }
 
 std::vector<int> Inquiry::ranks_to_ask() {
@@ -70,8 +70,8 @@ std::vector<int> Inquiry::ranks_where(const std::function<bool(const Node&)>& ho
   return ranks;
 }
 
-std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name,
-                           const std::string& advice) const {
+std::string Inquiry::hang_text(const std::vector<int>& ranks, const std::function<std::string(int)>& name,
+                               const std::string& advice) const {
   constexpr size_t shown = 4;
   std::string chain, verdict;
   // Describes the chain of waits from this rank to the first of `ranks`.
@@ -91,18 +91,18 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   // that makes progress.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
   if (!gone.empty())
-    return {
-        .silence = true,
-        .text = blame(gone, name,
-                      gone.size() == 1 ? "expected an answer within a few seconds; check the process and the log of "
-                                         "the rank, and the network to its host"
-                                       : "expected answers within a few seconds; check the processes and the logs of "
-                                         "these ranks, and the network to their hosts")};
+    return {.silence = true,
+            .text = hang_text(gone, name,
+                              gone.size() == 1
+                                  ? "expected an answer within a few seconds; check the process and the log of "
+                                    "the rank, and the network to its host"
+                                  : "expected answers within a few seconds; check the processes and the logs of "
+                                    "these ranks, and the network to their hosts")};
   const auto stuck = ranks_where(still);
   if (!stuck.empty())
-    return {.text = blame(stuck, name,
-                          cat("expected progress within ", limit_,
-                              " s; check the storage of the file, or increase distributed.watchdog_seconds"))};
+    return {.text = hang_text(stuck, name,
+                              cat("expected progress within ", limit_,
+                                  " s; check the storage of the file, or increase distributed.watchdog_seconds"))};
   const auto busy = ranks_where(moving);
   if (!busy.empty()) {
     double quiet = 0;
@@ -115,7 +115,8 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
     auto others = working;
     std::erase(others, rank_);
     const auto& blamed = others.empty() ? working : others;
-    return {.text = blame(blamed, name,
+    return {.text =
+                hang_text(blamed, name,
                           blamed.size() == 1
                               ? "expected the rank to join the operation; check its log and the stack of its process; "
                                 "if it computes, increase distributed.watchdog_seconds"

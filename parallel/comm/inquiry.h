@@ -51,8 +51,8 @@ class Inquiry {
   void reach(int waiter, const std::vector<int>& ranks);
   bool silent(const Node& node) const { return !node.standing && node.ticks >= patience; }
   std::vector<int> ranks_where(const std::function<bool(const Node&)>& holds) const;
-  std::string blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name,
-                    const std::string& advice) const;
+  std::string hang_text(const std::vector<int>& ranks, const std::function<std::string(int)>& name,
+                        const std::string& advice) const;
 
   const int rank_;
   const Standing wait_;

@@ -178,7 +178,7 @@ std::vector<std::pair<RequestPtr, int>> IssueQueue::waited_for() const {
   return list;
 }
 
-void IssueQueue::forgive(int quiet) {
+void IssueQueue::reset_overdue(int quiet) {
   for (auto& [channel, queue] : queues_) queue.quiet = std::min(queue.quiet, quiet);
 }
 

@@ -131,7 +131,7 @@ class IssueQueue {
   /// entry contains the channel's first operation, and the channel's number of overdue() calls without progress.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Reduces the number of overdue() calls without progress to at most `quiet` in every channel.
-  void forgive(int quiet);
+  void reset_overdue(int quiet);
 
   bool empty() const { return queues_.empty(); }
   /// Removes and returns all requests. Used after a failure.
@@ -142,9 +142,9 @@ class IssueQueue {
     std::deque<RequestPtr> requests;
     int rounds_in_flight = 0;
     Volume in_flight;
-    // Number of overdue() calls without progress, reduced by forgive(). Becomes 0 when the channel finishes a round,
-    // and when its first operation becomes ready. overdue() also sets it to 0 in two cases: the channel waits for
-    // traffic of higher priority, or it waits for a stream while no thread waits for the operation.
+    // Number of overdue() calls without progress, reduced by reset_overdue(). Becomes 0 when the channel finishes a
+    // round, and when its first operation becomes ready. overdue() also sets it to 0 in two cases: the channel waits
+    // for traffic of higher priority, or it waits for a stream while no thread waits for the operation.
     int quiet = 0;
   };
   // Priority of a channel, by class and then by urgency. Smaller values go first.

@@ -55,7 +55,7 @@ class LargeGroupPlanner : public PlanBuilder {
     // Maxima, minima and sums of integers do not depend on how a tree groups the ranks.
     const bool any_grouping =
         op_.reduce != Reduce::sum || x.dtype() == Dtype::i32 || x.dtype() == Dtype::i64 || x.dtype() == Dtype::u8;
-    if (any_grouping && x.bytes() <= lone_piece_)
+    if (any_grouping && x.bytes() <= max_single_message_bytes_)
       reduce_along_tree();
     else if (is_small(x) && size_ * x.bytes() <= block_sizes().scratch_bytes)
       reduce_gathered();

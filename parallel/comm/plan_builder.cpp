@@ -27,7 +27,7 @@ PlanBuilder::PlanBuilder(const Operation& op, int rank, int size, int64_t round_
       rank_(rank),
       size_(size),
       piece_(piece_of(round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1)))),
-      lone_piece_(piece_of(round_bytes)) {}
+      max_single_message_bytes_(piece_of(round_bytes)) {}
 
 bool PlanBuilder::large() const { return size_ > block_sizes().direct_ranks; }
 
@@ -48,7 +48,8 @@ void PlanBuilder::follow(Round round) {
 
 void PlanBuilder::exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives, int64_t piece,
                            int after) {
-  const auto steps = static_cast<size_t>(std::max<int64_t>(block_sizes().direct_ranks, lone_piece_ / piece));
+  const auto steps =
+      static_cast<size_t>(std::max<int64_t>(block_sizes().direct_ranks, max_single_message_bytes_ / piece));
   const auto pieces = [&](const std::vector<Transfer>& whole, int64_t begin, size_t first) {
     std::vector<Transfer> cut;
     for (size_t k = first; k < std::min(first + steps, whole.size()); ++k)
@@ -71,7 +72,7 @@ void PlanBuilder::exchange(const std::vector<Transfer>& sends, const std::vector
 }
 
 void PlanBuilder::follow(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives) {
-  exchange(sends, receives, lone_piece_, static_cast<int>(plan_.rounds.size()) - 1);
+  exchange(sends, receives, max_single_message_bytes_, static_cast<int>(plan_.rounds.size()) - 1);
 }
 
 Tensor PlanBuilder::scratch_tensor(int64_t bytes) {

@@ -44,8 +44,8 @@ class PlanBuilder {
 
   const Operation& op_;
   const int rank_, size_;
-  const int64_t piece_;       // maximum bytes of a message in a round with a message to every rank
-  const int64_t lone_piece_;  // maximum bytes of a message in a round with only one message
+  const int64_t piece_;                     // maximum bytes of a message in a round with a message to every rank
+  const int64_t max_single_message_bytes_;  // maximum bytes of a message in a round with only one message
   MessagePlan plan_;
 };
 

@@ -102,7 +102,7 @@ class ProcessGroup {
   /// Makes a second group of the same ranks and class. On devices, the two groups may share connections. The operations
   /// of both groups then run in the order of the calls, and all ranks must make these calls in the same order.
   /// Collective and blocking. This group must outlive the new group.
-  virtual std::unique_ptr<ProcessGroup> twin(std::string name) const {
+  virtual std::unique_ptr<ProcessGroup> duplicate(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
   /// Connects the ranks for later operations of these kinds on tensors of `device`, and allocates the memory that the

@@ -22,7 +22,7 @@ T combine(T a, T b) {
 template <class T, Reduce op>
 void reduce_blocks(T* out, std::span<const void* const> sources, int64_t count) {
   using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
-  Sum sum[BlockSizes::most_cached_elements];
+  Sum sum[BlockSizes::max_cached_elements];
   const int64_t block = block_sizes().cached_elements;
   for (int64_t begin = 0; begin < count; begin += block) {
     const int64_t n = std::min(block, count - begin);

@@ -13,7 +13,7 @@ std::vector<Route> all_routes(int size) {
   return routes;
 }
 
-int most_routes_of_a_rank(const std::set<Route>& routes) {
+int max_routes_per_rank(const std::set<Route>& routes) {
   std::map<int, int> of_rank;
   for (const Route& route : routes) ++of_rank[route.from], ++of_rank[route.to];
   int most = 0;

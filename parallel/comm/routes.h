@@ -16,6 +16,6 @@ struct Route {
 /// Returns the routes between all pairs of `size` ranks.
 std::vector<Route> all_routes(int size);
 /// Returns the largest number of routes that begin or end at the same rank.
-int most_routes_of_a_rank(const std::set<Route>& routes);
+int max_routes_per_rank(const std::set<Route>& routes);
 
 }  // namespace hexad::comm

@@ -45,7 +45,7 @@ class ThreadNetwork::Endpoint final : public Transport {
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
     network_->receive(topology_.rank, from, tag, {.token = token, .data = data, .bytes = bytes});
   }
-  void program_waits(bool waits) override { waits_ = waits; }
+  void program_waits(bool is_waiting) override { waits_ = is_waiting; }
   bool wake_with(std::function<void()> wake) override {
     network_->wake_with(topology_.rank, std::move(wake));
     return true;
@@ -86,7 +86,7 @@ void ThreadNetwork::wake_with(int rank, std::function<void()> wake) {
   at(rank).wake = std::move(wake);
 }
 
-void ThreadNetwork::tell(int rank, Transport::Done done) {
+void ThreadNetwork::add_completion(int rank, Transport::Done done) {
   at(rank).done.push_back(std::move(done));
   if (at(rank).wake) at(rank).wake();
 }
@@ -100,7 +100,7 @@ void ThreadNetwork::send(int rank, int to, int tag, Send message) {
       message.copy.assign(message.data, message.data + message.bytes);
       message.data = message.copy.data();  // remains valid when the message is moved
       message.done = message.may_be_copied;
-      if (message.done) tell(rank, {.token = message.token});
+      if (message.done) add_completion(rank, {.token = message.token});
     }
   }
   const Key key{rank, to, tag};
@@ -135,11 +135,11 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
     wire.receives.pop_front();
     if (const int64_t bytes = std::min(sent.bytes, received.bytes); bytes > 0)
       std::memcpy(received.data, sent.data, bytes);
-    if (!sent.done) tell(from, {.token = sent.token});
+    if (!sent.done) add_completion(from, {.token = sent.token});
     Transport::Done arrived{.token = received.token};
     if (sent.bytes != received.bytes)
       arrived.error = cat("receive from rank ", from, ": ", sent.bytes, " bytes arrived, expected ", received.bytes);
-    tell(to, std::move(arrived));
+    add_completion(to, std::move(arrived));
   }
 }
 
@@ -147,21 +147,22 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
 void ThreadNetwork::give_up(const Key& key, Wire& wire) {
   const auto [from, to, tag] = key;
   const auto ended = [&](int rank, int other, uint64_t token) {
-    tell(rank, {token, cat("rank ", other, " has ended"), ExitCode::peer_lost});
+    add_completion(rank, {token, cat("rank ", other, " has ended"), ExitCode::peer_lost});
   };
-  if (at(to).gone) {
+  if (at(to).ended) {
     for (const Send& s : wire.sends)
       if (!s.done) ended(from, to, s.token);
     wire.sends.clear();
   }
-  if (at(from).gone) {
+  if (at(from).ended) {
     for (; wire.receives.size() > wire.sends.size(); wire.receives.pop_back())
       ended(to, from, wire.receives.back().token);
   }
 }
 
 bool ThreadNetwork::all_ranks_blocked() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone || (r.waits && r.done.empty()); });
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& r) { return r.ended || (r.is_waiting && r.done.empty()); });
 }
 
 void ThreadNetwork::deliver_next() {
@@ -184,12 +185,12 @@ void ThreadNetwork::poll(int rank, bool program_waits, std::vector<Transport::Do
   std::lock_guard lock(mutex_);
   if (failed_) std::rethrow_exception(failed_);
   Rank& me = at(rank);
-  me.waits = program_waits;
+  me.is_waiting = program_waits;
   if (options_.adversary && (all_ranks_blocked() || Clock::now() > changed_ + longest_silence)) deliver_next();
   if (me.done.empty()) return;
   done.insert(done.end(), std::make_move_iterator(me.done.begin()), std::make_move_iterator(me.done.end()));
   me.done.clear();
-  me.waits = false;  // false until the next poll()
+  me.is_waiting = false;  // false until the next poll()
 }
 
 std::vector<Transport::Pending> ThreadNetwork::pending(int rank, uint64_t token) {
@@ -220,7 +221,7 @@ void ThreadNetwork::take_notes(int rank, std::vector<Transport::Note>& notes) {
 
 void ThreadNetwork::leave(int rank) {
   std::lock_guard lock(mutex_);
-  at(rank).gone = true;
+  at(rank).ended = true;
   at(rank).wake = nullptr;
   for (auto& [key, wire] : wires_) {
     const auto [from, to, tag] = key;

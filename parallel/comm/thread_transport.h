@@ -71,7 +71,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
     std::vector<Transport::Done> done;  // completions that poll() has not reported yet
     std::vector<Transport::Note> notes;
     std::function<void()> wake;
-    bool waits = false, gone = false;
+    bool is_waiting = false, ended = false;
     uint64_t sent = 0;  // number of messages sent
   };
   using Clock = std::chrono::steady_clock;
@@ -88,7 +88,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
 
   // The functions below require the mutex:
   Rank& at(int rank) { return ranks_[rank]; }
-  void tell(int rank, Transport::Done done);
+  void add_completion(int rank, Transport::Done done);
   void changed(const Key& key, Wire& wire);
   void deliver(const Key& key, Wire& wire);
   void give_up(const Key& key, Wire& wire);

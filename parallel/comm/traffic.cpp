@@ -47,7 +47,7 @@ void TrafficMeter::update(Account& account, double time) {
   account.waited.run(account.waited.open > 0 && rank_thread_ != RankThreadState::runs, time);
 }
 
-void TrafficMeter::flew(TrafficClass traffic, double seconds, int64_t bytes) {
+void TrafficMeter::add_device_operation(TrafficClass traffic, double seconds, int64_t bytes) {
   std::lock_guard lock(mutex_);
   Account& account = accounts_[base::ordinal(traffic)];
   account.bytes += bytes;

@@ -36,7 +36,7 @@ struct Priorities {
 /// Traffic of one class since the previous TrafficMeter::take().
 struct TrafficStats {
   int64_t bytes = 0;   // bytes sent by this rank to other ranks
-  double seconds = 0;  // seconds during which at least one operation was in flight; see also flew()
+  double seconds = 0;  // seconds during which at least one operation was in flight; see also add_device_operation()
   // Seconds for which a thread of this rank was blocked on an operation. During the lifetime of a RankThread, this time
   // counts only while the rank's thread is also blocked, on this operation or on another thread.
   double exposed_seconds = 0;
@@ -53,7 +53,7 @@ class TrafficMeter final : public device::WaitObserver {
   void flight_ends(TrafficClass traffic, int64_t bytes) { count(traffic, &Account::flying, -1, bytes); }
   /// Adds an operation that took `seconds` on a device. If device operations overlap, the sum of their times is
   /// counted.
-  void flew(TrafficClass traffic, double seconds, int64_t bytes);
+  void add_device_operation(TrafficClass traffic, double seconds, int64_t bytes);
   void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
   void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }
 

@@ -15,10 +15,10 @@ namespace hexad::comm {
 /// Windows of the ranks of a group. A window is a block of memory on the device of its rank. Kernels of all ranks
 /// access it, so that rows need no messages. The windows of all ranks have the same size.
 ///
-/// An exchange on a stream consists of four calls: open(), then kernels that write to windows, then meet(), then
-/// kernels that read windows, then close(). Between meet() and close(), windows contain what all ranks wrote between
-/// open() and meet(). Exchanges must not overlap. All ranks must begin the same exchanges in the same order, also
-/// relative to other operations of the group.
+/// An exchange on a stream consists of four calls: open(), then kernels that write to windows, then wait_for_ranks(),
+/// then kernels that read windows, then close(). Between wait_for_ranks() and close(), windows contain what all ranks
+/// wrote between open() and wait_for_ranks(). Exchanges must not overlap. All ranks must begin the same exchanges in
+/// the same order, also relative to other operations of the group.
 ///
 /// Windows grow in two cases only: hold() allocates them at first, and grow() enlarges them between steps. A window is
 /// then a quarter larger than requested, so that it rarely overflows later.
@@ -55,7 +55,7 @@ class Windows {
   /// Makes `stream` wait until the streams of all ranks have reached close() of the previous exchange.
   void open(Stream& stream) const { stream.wait(closed_); }
   /// Makes `stream` wait until the streams of all ranks have reached this call.
-  void meet(Stream& stream) const { stream.wait(barrier(stream)); }
+  void wait_for_ranks(Stream& stream) const { stream.wait(barrier(stream)); }
   /// Ends the exchange. Returns an event that is done once the streams of all ranks have reached this call.
   const Event& close(Stream& stream) { return closed_ = barrier(stream); }
 

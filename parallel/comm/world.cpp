@@ -75,8 +75,7 @@ World::World(const ProcessGroup& ranks) : exceptions_(std::uncaught_exceptions()
   topology_.node_of_rank = ranks.node_of_rank();
   const auto mine = topology_.node_of_rank.begin() + ranks.rank();
   topology_.local_rank = static_cast<int>(std::count(topology_.node_of_rank.begin(), mine, *mine));
-  topology_.node_names.resize(static_cast<size_t>(std::ranges::max(topology_.node_of_rank)) + 1,
-                              topology_.node_names.front());
+  topology_.node_names.resize(std::ranges::max(topology_.node_of_rank) + 1, topology_.node_names.front());
   group_ = ranks.split(0, ranks.rank(), TrafficClass::control, "world");
 }
 

@@ -66,7 +66,7 @@ void backward_of_conv(Backward& b, const Tensor& dout, const Saved& saved, Param
   }
   chain.finish();
   b.accumulate(0, dx);
-  b.hand_to_weights(dweight);
+  b.pass_to_weight_pullback(dweight);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class WeightBuckets final : public autograd::ParameterStorage {
 
   /// Gathers the unit of `p` unless its weights are always in memory (see the class).
   GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
-  bool weights_stay(const Parameter& p) const override { return !gathers(states_[plan_.place(p).bucket]); }
+  bool weights_are_resident(const Parameter& p) const override { return !gathers(states_[plan_.place(p).bucket]); }
 
  private:
   struct State {

@@ -61,8 +61,7 @@ class ArrivingRows {
   void add(const ReceivedCounts& n, const ReceivedCounts& back, int64_t j, int64_t p, const Chunking& chunking,
            const comm::ProcessGroup& all) {
     const int64_t source = p * n.etp + j;
-    const std::span<const int32_t> experts(received_.data<int32_t>() + begin_[source] * width_,
-                                           static_cast<size_t>(count(source) * width_));
+    const std::span<const int32_t> experts(received_.data<int32_t>() + begin_[source] * width_, count(source) * width_);
     std::vector<int64_t> slots(n.local, 0), sent(n.chunks, 0), returned(n.chunks, 0), rows, returning;
     for (int64_t c = 0; c < n.chunks; ++c) {
       for (int64_t e = 0; e < n.local; ++e) slots[e] += n.at(j, p, c, e);
@@ -111,7 +110,7 @@ class Numbering {
   int64_t end(int64_t c) const { return ends_[c]; }
 
  private:
-  size_t index(int64_t c, int64_t source) const { return static_cast<size_t>(c * ep_ * etp_ + source); }
+  size_t index(int64_t c, int64_t source) const { return c * ep_ * etp_ + source; }
 
   int64_t etp_, ep_;
   std::vector<int64_t> next_, ends_;

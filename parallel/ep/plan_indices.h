@@ -22,7 +22,7 @@ struct ChunkIndices {
   // entry for each row that returns in the chunk, with indices among the grouped rows of all chunks.
   Tensor returned;  // i64: index of the arrived row of each row that returns in the chunk; undefined unless joined
 
-  bool of_tokens() const { return source.defined(); }
+  bool rows_are_tokens() const { return source.defined(); }
 };
 
 /// Indices for T tokens with K slots each, S slot rows with at most M slots each, and W rows to send.

@@ -14,7 +14,7 @@ bool chunk_is_of_pair(const Chunking& chunking) { return chunking.by == Chunking
 // Returns the counts to send: [chunks, n] or, if chunk_is_of_pair(), the sums [n] over all chunks.
 std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Chunking& chunking) {
   if (!chunk_is_of_pair(chunking)) return counts;
-  const size_t n = counts.size() / static_cast<size_t>(chunking.chunks);
+  const size_t n = counts.size() / chunking.chunks;
   std::vector<int64_t> sums(n, 0);
   for (size_t i = 0; i < counts.size(); ++i) sums[i % n] += counts[i];
   return sums;
@@ -24,12 +24,12 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
 
 ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options,
                                device::Device device) {
-  const bool of_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
+  const bool rows_are_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
   const CountsMessage message{of_pair ? 1 : options.chunking.chunks, order.experts - ep * options.hot.count(), ep,
-                              of_tokens ? order.row_experts.dim(1) : 0, order.joined};
+                              rows_are_tokens ? order.row_experts.dim(1) : 0, order.joined};
   std::vector<int64_t> mine = options.hot.by_expert(chunks_to_send(order.counts, options.chunking));
-  if (of_tokens) {
+  if (rows_are_tokens) {
     const std::vector<int64_t> rows = chunks_to_send(order.rows_to, options.chunking);
     mine.insert(mine.end(), rows.begin(), rows.end());
   }
@@ -37,13 +37,11 @@ ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, co
   mine.push_back(sum_of(order.counts));
   const comm::ProcessGroup& all = g.sources(options.esp_exchange);
   const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
-  for (int q = 0; q < all.size(); ++q)
-    message.check(std::span(matrix).subspan(static_cast<size_t>(q) * mine.size(), mine.size()), q, all);
+  for (int q = 0; q < all.size(); ++q) message.check(std::span(matrix).subspan(q * mine.size(), mine.size()), q, all);
   ReceivedCounts counts{all.size() / ep, ep, options.chunking.chunks, local, g.ep->rank(), {}, {}, {}, {}};
   for (int64_t j = 0; j < counts.etp; ++j)
     for (int64_t p = 0; p < ep; ++p) {
-      const auto of_source =
-          std::span(matrix).subspan(static_cast<size_t>(p * counts.etp + j) * mine.size(), mine.size());
+      const auto of_source = std::span(matrix).subspan((p * counts.etp + j) * mine.size(), mine.size());
       const auto rows = of_source.subspan(message.chunks * message.experts);
       const auto returning = order.joined ? rows.subspan(message.chunks * ep) : rows;
       for (int64_t c = 0; c < counts.chunks; ++c) {
@@ -59,7 +57,7 @@ ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, co
           if (options.all_to_all == AllToAll::window)
             for (int64_t e = 0; e < local; ++e) counts.everywhere.push_back(sent ? of_rank[e] : 0);
           const int64_t n =
-              of_tokens ? rows[of_message * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0});
+              rows_are_tokens ? rows[of_message * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0});
           counts.rows.push_back(sent ? n : 0);
           if (order.joined) counts.returning_rows.push_back(returning[c * ep + to]);
         }

@@ -71,10 +71,7 @@ void for_each_source(const ReceivedCounts& n, EspExchange esp_exchange, const F&
 class GroupedOrder {
  public:
   GroupedOrder(const ReceivedCounts& n, int64_t first_chunk, int64_t last_chunk)
-      : n_(n),
-        first_chunk_(first_chunk),
-        chunks_(last_chunk - first_chunk),
-        first_(static_cast<size_t>(n.etp * n.ep * chunks_ * n.local)) {
+      : n_(n), first_chunk_(first_chunk), chunks_(last_chunk - first_chunk), first_(n.etp * n.ep * chunks_ * n.local) {
     int64_t row = 0;
     offsets.push_back(0);
     for (int64_t e = 0; e < n.local; ++e) {
@@ -92,7 +89,7 @@ class GroupedOrder {
 
  private:
   size_t index(int64_t j, int64_t p, int64_t c, int64_t e) const {
-    return static_cast<size_t>(((j * n_.ep + p) * chunks_ + c - first_chunk_) * n_.local + e);
+    return ((j * n_.ep + p) * chunks_ + c - first_chunk_) * n_.local + e;
   }
   const ReceivedCounts& n_;
   int64_t first_chunk_, chunks_;  // the chunks whose rows are grouped together

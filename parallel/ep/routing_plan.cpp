@@ -99,7 +99,7 @@ class RowExperts {
   }
 
  private:
-  size_t index(int64_t j, int64_t p, int64_t c) const { return static_cast<size_t>((j * n_.ep + p) * n_.chunks + c); }
+  size_t index(int64_t j, int64_t p, int64_t c) const { return (j * n_.ep + p) * n_.chunks + c; }
 
   const ReceivedCounts& n_;
   int64_t width_;
@@ -282,7 +282,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   host.esp_exchange = options.esp_exchange, host.row_of = options.row_of, host.merged = options.merged;
   host.all_to_all = options.all_to_all, host.joined = order.joined, host.hot = options.hot;
   if (by_window && groups.windows && ranks > 1 &&
-      groups.windows->hold(most_rows_received(counts) * options.row_bytes, device)) {
+      groups.windows->hold(max_rows_received(counts) * options.row_bytes, device)) {
     if (groups.windows->take_fresh()) check_windows(*groups.windows, device, stream);
     host.windows = groups.windows;
   }
@@ -327,7 +327,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
       indices = place_copies(counts, *row_experts, c, options.esp_exchange, grouped, options.merged, device);
     else
       indices.place = placement(counts, c, options.esp_exchange, grouped, device, stream);
-    chunk.placed = indices.place.defined() || indices.of_tokens();
+    chunk.placed = indices.place.defined() || indices.rows_are_tokens();
     host.chunks.push_back(std::move(chunk));
     device_side.chunks.push_back(std::move(indices));
   };

@@ -49,7 +49,7 @@ Tensor RowRanges::taken_from(const Tensor& all, device::Stream& stream) const {
   return out;
 }
 
-void RowRanges::put_into(const Tensor& all, const Tensor& taken, device::Stream& stream) const {
+void RowRanges::scatter_into(const Tensor& all, const Tensor& taken, device::Stream& stream) const {
   const auto& k = kernels::kernels(all.device()).pointwise;
   for_each_part(list_, all, taken, [&](const Tensor& to, const Tensor& from) { k.copy(stream, to, from); });
 }

@@ -33,7 +33,7 @@ class RowRanges {
   /// Returns these rows of `all`, one range after the other: part_of(all) if they are adjacent, otherwise a copy.
   Tensor taken_from(const Tensor& all, device::Stream& stream) const;
   /// Copies `taken` to these rows of `all`. Inverse of taken_from().
-  void put_into(const Tensor& all, const Tensor& taken, device::Stream& stream) const;
+  void scatter_into(const Tensor& all, const Tensor& taken, device::Stream& stream) const;
 
  private:
   std::vector<RowRange> list_;

@@ -16,14 +16,14 @@ Tensor part_for(const Tensor& rows, const comm::Windows& windows) { return windo
 
 // Counts the bytes that this rank sends to other ranks. `rows` has the number of rows for each rank.
 void count_traffic(const std::vector<int64_t>& rows, int64_t row_bytes, const comm::ProcessGroup& group) {
-  group.meter()->flew(group.traffic(), 0, (sum_of(rows) - rows[group.rank()]) * row_bytes);
+  group.meter()->add_device_operation(group.traffic(), 0, (sum_of(rows) - rows[group.rank()]) * row_bytes);
 }
 
 int64_t row_bytes_of(const Tensor& rows) { return rows.dim(1) * size_of(rows.dtype()); }
 
 }  // namespace
 
-int64_t most_rows_received(const ReceivedCounts& n) {
+int64_t max_rows_received(const ReceivedCounts& n) {
   const int64_t parts = n.chunks * n.ep;  // a part contains the rows of one chunk for one rank
   std::vector<int64_t> rows(parts, 0);
   for (int64_t p = 0; p < n.ep; ++p)
@@ -76,7 +76,7 @@ void check_windows(comm::Windows& windows, device::Device device, Stream& stream
   const auto& k = kernels::kernels(device).permute;
   windows.open(stream);
   k.put(stream, windows.own(), windows.distances(), runs, rows, {});
-  windows.meet(stream);
+  windows.wait_for_ranks(stream);
   arrived.copy_from(part_for(arrived, windows), stream);
   k.pull(stream, returned, windows.own(), windows.distances(), runs);
   windows.close(stream);
@@ -96,7 +96,7 @@ Tensor send_by_window(const ChunkCounts& counts, const Tensor& runs, const Tenso
       Tensor::empty({counts.rows_received(), values.dim(1)}, values.dtype(), values.device(), Category::communication);
   windows.open(stream);
   kernels::kernels(values.device()).permute.put(stream, windows.own(), windows.distances(), runs, values, index);
-  windows.meet(stream);
+  windows.wait_for_ranks(stream);
   rows.copy_from(part_for(rows, windows), stream);
   windows.close(stream);
   count_traffic(counts.splits.send, row_bytes_of(rows), windows.group());
@@ -107,7 +107,7 @@ void return_by_window(const Tensor& out, const ChunkCounts& counts, const Tensor
                       comm::Windows& windows, Stream& stream) {
   windows.open(stream);
   part_for(results, windows).copy_from(results, stream);
-  windows.meet(stream);
+  windows.wait_for_ranks(stream);
   kernels::kernels(out.device()).permute.pull(stream, out, windows.own(), windows.distances(), runs);
   // Keeps the results, because the copy above does not own them and, on a CPU lane with a thread, runs later.
   windows.close(stream).keep(results.storage());

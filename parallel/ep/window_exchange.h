@@ -9,7 +9,7 @@ namespace hexad::ep {
 
 /// Returns the largest number of rows that any rank receives in any chunk. The result is the same on all ranks. `n`
 /// must have been exchanged with AllToAll::window.
-int64_t most_rows_received(const ReceivedCounts& n);
+int64_t max_rows_received(const ReceivedCounts& n);
 /// Returns the places of the rows that this rank sends in a chunk (PermuteKernels::put), [3, N] i64 on `device`. N is
 /// the number of runs, which is at most the number of experts.
 Tensor window_runs(const ReceivedCounts& n, int64_t chunk, device::Device device);

@@ -93,10 +93,10 @@ AxisOrder with_legal_pp(const AxisOrder& order, const Layout& layout) {
   for (int distance = 1; distance <= last; ++distance)
     for (const int place : {now + distance, now - distance}) {
       if (place < 0 || place > last) continue;
-      const AxisOrder moved = order.with(Axis::pp, static_cast<size_t>(place));
+      const AxisOrder moved = order.with(Axis::pp, place);
       if (gives_one_stage(moved, layout)) return moved;
     }
-  return order.with(Axis::pp, static_cast<size_t>(last));
+  return order.with(Axis::pp, last);
 }
 
 }  // namespace
@@ -226,7 +226,7 @@ std::vector<int> Layout::members(Axis axis, int rank) const {
   return ranks;
 }
 
-std::vector<int> Layout::plane(Axis major, Axis minor, int rank) const {
+std::vector<int> Layout::ranks_along(Axis major, Axis minor, int rank) const {
   const Position mine = position(rank);
   const int others = mine.place - part(major, coordinate(major, mine)) - part(minor, coordinate(minor, mine));
   std::vector<int> ranks;
@@ -237,9 +237,9 @@ std::vector<int> Layout::plane(Axis major, Axis minor, int rank) const {
   return ranks;
 }
 
-std::vector<int> Layout::token_sharers(int rank) const { return plane(Axis::cp, Axis::tp, rank); }
+std::vector<int> Layout::token_sharers(int rank) const { return ranks_along(Axis::cp, Axis::tp, rank); }
 
-std::vector<int> Layout::expert_sharers(int rank) const { return plane(Axis::ep, Axis::etp, rank); }
+std::vector<int> Layout::expert_sharers(int rank) const { return ranks_along(Axis::ep, Axis::etp, rank); }
 
 // Returns the run of coordinates along the axis `tensor` whose ranks have the same piece as coordinate `mine`. If there
 // are fewer pieces than ranks, adjacent ranks have the same piece. With Copies::partial, contains only `mine` if the
@@ -283,7 +283,7 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
   std::vector<int> places{0};
   for (const Run& run : sharers.runs) {
     std::vector<int> sums;
-    sums.reserve(places.size() * static_cast<size_t>(run.count));
+    sums.reserve(places.size() * run.count);
     for (const int place : places)
       for (int k = run.first; k < run.first + run.count; ++k) sums.push_back(place + run.step * k);
     places = std::move(sums);

@@ -148,7 +148,7 @@ class Layout {
   int lowest(const Sharers& sharers) const;
   /// Returns the ranks, including `rank`, that differ from `rank` only along two axes of one view, ordered by (major,
   /// minor).
-  std::vector<int> plane(Axis major, Axis minor, int rank) const;
+  std::vector<int> ranks_along(Axis major, Axis minor, int rank) const;
 
   int world_;
   std::array<int, axis_count> sizes_{};
@@ -164,11 +164,11 @@ class Layout {
 /// of the group of `rank`. Every rank must be in exactly one group.
 template <class GroupOf, class F>
 void for_each_group(int world, const GroupOf& group_of, const F& f) {
-  std::vector<bool> seen(static_cast<size_t>(world), false);
+  std::vector<bool> seen(world, false);
   for (int rank = 0; rank < world; ++rank) {
-    if (seen[static_cast<size_t>(rank)]) continue;
+    if (seen[rank]) continue;
     const std::vector<int> ranks = group_of(rank);
-    for (const int r : ranks) seen[static_cast<size_t>(r)] = true;
+    for (const int r : ranks) seen[r] = true;
     f(ranks);
   }
 }

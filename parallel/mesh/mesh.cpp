@@ -72,9 +72,9 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   experts_ = group_of(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp", Axis::ep);
   if (posting == Posting::lanes) {
     LaneGroups& lanes = lane_groups_.emplace();
-    lanes.ep = (*this)[Axis::ep].twin("ep of lanes");
-    lanes.experts = experts_->twin("ep x etp of lanes");
-    lanes.tp = (*this)[Axis::tp].twin("tp of lanes");
+    lanes.ep = (*this)[Axis::ep].duplicate("ep of lanes");
+    lanes.experts = experts_->duplicate("ep x etp of lanes");
+    lanes.tp = (*this)[Axis::tp].duplicate("tp of lanes");
   }
   ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
   if (size(Axis::etp) > 1) experts_nodes_ = comm::split_by_node(*experts_);
@@ -88,12 +88,12 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
 }
 
 // Makes a group of `ranks`. If there are several ranks, and the group of axis `like` has the same ranks and traffic
-// class, the new group is its twin. A layout is regular, so either all ranks make a twin or none does.
+// class, the new group is its duplicate. A layout is regular, so either all ranks make a duplicate or none does.
 std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, TrafficClass traffic, std::string name,
                                              Axis like) const {
   const std::unique_ptr<ProcessGroup>& other = axes_[base::ordinal(like)];
   if (ranks.size() > 1 && other && other->traffic() == traffic && layout_.members(like, world_.rank()) == ranks)
-    return other->twin(std::move(name));
+    return other->duplicate(std::move(name));
   return world_.subgroup(ranks, traffic, std::move(name));
 }
 

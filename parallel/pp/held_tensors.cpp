@@ -14,10 +14,10 @@ namespace {
 // - whole: saved for the whole backward
 // - weights: saved for delayed weight gradients
 struct Saved {
-  explicit Saved(int chunks) : whole(static_cast<size_t>(chunks)), weights(static_cast<size_t>(chunks)) {}
+  explicit Saved(int chunks) : whole(chunks), weights(chunks) {}
 
   void after(const Action& a) {
-    const auto chunk = static_cast<size_t>(a.chunk);
+    const size_t chunk = a.chunk;
     if (a.is_forward()) ++whole[chunk];
     if (a.is_backward()) --whole[chunk];
     if (a.kind == Action::Kind::backward_input) ++weights[chunk];
@@ -39,7 +39,7 @@ HeldTensors::HeldTensors(const CheckedSchedule& program, int rank) {
                 "schedule without such pairs");
   const Schedule& schedule = program.schedule;
   const StageMap& stages = schedule.stages;
-  const auto me = static_cast<size_t>(rank);
+  const size_t me = rank;
   Saved saved(stages.chunks);
   int here = 0, sent = 0;  // inputs that have arrived or whose receives are posted; sent tensors that are not freed
   for (size_t i = 0; i < schedule.ranks[me].size(); ++i) {

@@ -114,7 +114,7 @@ class ParameterRecorder final : public ParameterStorage {
   void contribute(Parameter& p, const std::function<void()>& contributed);
 
   GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
-  bool weights_stay(const Parameter& p) const override { return weights_.weights_stay(p); }
+  bool weights_are_resident(const Parameter& p) const override { return weights_.weights_are_resident(p); }
   void allocate_gradient(Parameter& p) override;
   GradientTarget only_contribution(Parameter& p) override;
 

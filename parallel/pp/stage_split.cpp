@@ -23,7 +23,7 @@ class StageCosts {
     std::partial_sum(costs.layers.begin(), costs.layers.end(), before_.begin() + 1);
   }
   size_t layers() const { return costs_.layers.size(); }
-  size_t stages() const { return static_cast<size_t>(stages_); }
+  size_t stages() const { return stages_; }
   double operator()(size_t stage, size_t begin, size_t end) const {
     return before_[end] - before_[begin] + (stage == 0 ? costs_.embedding : 0) +
            (stage + 1 == stages() ? costs_.head : 0);

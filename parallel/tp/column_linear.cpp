@@ -109,7 +109,7 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
       "column_linear", outs, {&x, 1}, save(trains ? x.data : Tensor{}),
       [ps, tp, input, trains](Backward& b, const Tensor&, const Saved& s) {
         // Starts to gather all rows of x for the weight gradients. Computes the input gradient while they arrive.
-        if (tp.sequence && trains) b.hand_to_weights(RowGather(s.get<1>()[0], *tp.group, b.stream));
+        if (tp.sequence && trains) b.pass_to_weight_pullback(RowGather(s.get<1>()[0], *tp.group, b.stream));
         if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
       },
       weights);

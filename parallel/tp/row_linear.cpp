@@ -27,7 +27,7 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
                        // Starts to gather all rows of the output's gradient. The input gradient uses the rows as they
                        // arrive, and the weight gradient uses them later.
                        const RowGather gather = tp.sequence ? RowGather(dout, *tp.group, b.stream) : RowGather();
-                       if (tp.sequence) b.hand_to_weights(gather);
+                       if (tp.sequence) b.pass_to_weight_pullback(gather);
                        if (!b.wants(0)) return;
                        Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
                        const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {

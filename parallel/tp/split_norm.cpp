@@ -61,7 +61,7 @@ struct SplitNorms {
       k.split_norm.input_gradient(b.stream, dx, dy, x, gain, inverse_rms, row(dots, i), width(i));
       b.accumulate(i, dx);
     }
-    b.hand_to_weights(partials);
+    b.pass_to_weight_pullback(partials);
   }
 
   void gain_gradients(Backward& b) const {

@@ -95,14 +95,14 @@ TEST_F(Checkpoint, NestedEqualsRunningDirectlyBitForBit) {
   for (auto weights : both) expect_equal(pass(direct, weights), pass(nested, weights));
 }
 
-TEST_F(Checkpoint, WithRecomputedNormsEqualsRunningDirectlyBitForBit) {
+TEST_F(Checkpoint, RecomputedNormsEqualADirectRunBitwise) {
   for (auto weights : both) {
     expect_equal(pass(direct, weights), pass(blocks, weights, true));
     expect_equal(pass(direct, weights), pass(nested, weights, true));
   }
 }
 
-TEST_F(Checkpoint, WithOffloadingEqualsRunningDirectlyBitForBit) {
+TEST_F(Checkpoint, OffloadedSegmentEqualsADirectRunBitwise) {
   const auto offload = offload_policy(0);
   for (auto weights : both) expect_equal(pass(direct, weights), pass(nested, weights, true, offload.get()));
 }
@@ -158,7 +158,7 @@ TEST_F(Checkpoint, RunsTheSegmentFirstInForgetModeThenInRecomputeMode) {
   EXPECT_EQ(modes, (std::vector{Tape::Mode::forget, Tape::Mode::recompute}));
 }
 
-TEST_F(Checkpoint, InEvaluationRunsTheSegmentOnceOnTheGivenTape) {
+TEST_F(Checkpoint, EvaluationRunsTheSegmentOnceOnTheGivenTape) {
   Tape forget(lab.stream(), *keep, Tape::Mode::forget);
   int runs = 0;
   const Tape* seen = nullptr;

@@ -143,7 +143,7 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
 }
 
 // Computes the same loss in three dtypes. The bf16 run uses a rounded copy of the logits' gradient.
-TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
+TEST(CrossEntropyLoss, SingleAndHalfPrecisionAgreeWithDouble) {
   Lab lab;
   const Tensor x = lab.randn({7, 4}, Dtype::bf16), w = lab.randn({9, 4}, Dtype::bf16);
   const std::vector<int32_t> targets{0, 5, -1, 2, 8, 1, 3};
@@ -178,7 +178,7 @@ TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
 }
 
 // The trainer passes the scale 0 if it counts no valid token.
-TEST(CrossEntropyLoss, WithAllTargetsIgnoredIsZeroWithZeroGradientsForEveryScale) {
+TEST(CrossEntropyLoss, IgnoredTargetsGiveZeroLossAndGradientsForEveryScale) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
   for (double scale : {0.0, 0.25}) {
@@ -191,7 +191,7 @@ TEST(CrossEntropyLoss, WithAllTargetsIgnoredIsZeroWithZeroGradientsForEveryScale
   }
 }
 
-TEST(CrossEntropyLoss, WithGradientScaleZeroHasZeroGradients) {
+TEST(CrossEntropyLoss, GradientScaleZeroGivesZeroGradients) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
   const Outcome got = outcome(lab, w, lab.randn({3, 3}), {1, 0, 4}, {.gradient_scale = 0, .chunk_rows = 2});
@@ -244,7 +244,7 @@ TEST(CrossEntropyLoss, AcceptsAScaleThatF32Rounds) {
   EXPECT_NO_THROW(backward(tape, loss, lab.values<float>({1.0f / 3})));
 }
 
-TEST(CrossEntropyLoss, InEvaluationDoesNotChangeGradients) {
+TEST(CrossEntropyLoss, EvaluationDoesNotChangeGradients) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
   const auto policy = keep_policy();

@@ -45,7 +45,7 @@ TEST(Linear, UsedTwiceAddsBothContributions) {
 }
 
 // Small integers are exact in bf16. The sums of their products are exact in single precision.
-TEST(Linear, InBf16KeepsMainGradientsInSinglePrecision) {
+TEST(Linear, KeepsMainGradientsOfBf16WeightsInSinglePrecision) {
   const auto run = [](Dtype dtype) {
     Lab same;  // the same seed gives the same random numbers
     Parameter &w = same.parameter({5, 30}, dtype), &bias = same.parameter({5}, dtype);

@@ -139,10 +139,10 @@ TEST(Parameter, GatheredWeightsAreReadableOnlyWhileInUse) {
   Lab lab;
   const auto p = made(lab, "w");
   const Tensor memory = copy_of(p->local());
-  EXPECT_TRUE(p->weights_stay());
+  EXPECT_TRUE(p->weights_are_resident());
   Gatherer gatherer(memory);
   p->gather_weights_by(gatherer);
-  EXPECT_FALSE(p->weights_stay());
+  EXPECT_FALSE(p->weights_are_resident());
   p->release_weights();
   EXPECT_EQ(message_of([&] { p->local(); }),
             "[parameter] w: its weights are in memory only while they are held; call hold()");
@@ -228,7 +228,7 @@ TEST(Parameter, StorageBindsGradientsAtFirstUse) {
   EXPECT_EQ(storage.allocations, 2);
 }
 
-TEST(Parameter, WithAPlainStorageTheParameterAllocatesItsMemory) {
+TEST(Parameter, AllocatesItsMemoryIfTheStorageIsPlain) {
   Lab lab;
   const auto p = made(lab, "w");
   ParameterStorage plain;

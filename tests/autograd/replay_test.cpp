@@ -121,7 +121,7 @@ TEST_F(TapeTest, OpMayReplayEarlierOps) {
   }
 }
 
-TEST_F(TapeTest, OpMayReplayTheOpsWhoseResultItTakes) {
+TEST_F(TapeTest, OpMayReplayTheOpsOfItsInputs) {
   Parameter& w = lab.parameter({4, 4});
   const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});
   const auto gradients = [&](bool inside) {
@@ -171,7 +171,7 @@ TEST_F(TapeTest, PullbackPassesAValueToTheWeightPullbackOfItsUse) {
   const Pullback pullback = [&k](Backward& b, const Tensor& dout, const Saved&) {
     const Tensor sums = Tensor::zeros({4}, dout.dtype(), dout.device());
     k.bias.backward(b.stream, sums, dout);
-    b.hand_to_weights(sums.reshape({1, 4}));
+    b.pass_to_weight_pullback(sums.reshape({1, 4}));
     b.accumulate(0, dout);
   };
   const Pullback of_weights = [&k, &w](Backward& b, const Tensor&, const Saved&) {
@@ -208,15 +208,16 @@ TEST_F(TapeTest, TakingAMissingPullbackValueThrows) {
     return t.record("shift", copy_of(x.data), {x}, {}, std::move(pullback),
                     {{&w}, [](Backward& b, const Tensor&, const Saved&) { b.take_from_pullback<Tensor>(); }});
   };
-  for (const Pullback& pullback : {Pullback([](Backward&, const Tensor&, const Saved&) {}),
-                                   Pullback([](Backward&b, const Tensor&, const Saved&) { b.hand_to_weights(1); })}) {
+  for (const Pullback& pullback :
+       {Pullback([](Backward&, const Tensor&, const Saved&) {}),
+        Pullback([](Backward&b, const Tensor&, const Saved&) { b.pass_to_weight_pullback(1); })}) {
     Tape t(lab.stream(), *policy);
     const Value y = record(t, pullback);
     EXPECT_EQ(message_of([&] {
                 backward(t, y, lab.randn({3, 4}));
               }),
               "[tape] take_from_pullback() found no value of its type; expected the pullback to pass one to "
-              "hand_to_weights()");
+              "pass_to_weight_pullback()");
   }
 }
 

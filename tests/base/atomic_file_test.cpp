@@ -65,7 +65,7 @@ TEST_F(AtomicFileTest, AppearsWithCommitAndNotBefore) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(AtomicFileTest, WithoutCommitNothingChanges) {
+TEST_F(AtomicFileTest, NothingChangesWithoutCommit) {
   write_file(path(), "old");
   AtomicFile(path()).append("new", 3);
   EXPECT_EQ(contents(), "old");

@@ -39,7 +39,7 @@ TEST(Cat, PrintsLikeAStream) {
             "1 c B 1.23457e+06 \"a b\"");
 }
 
-TEST(Cat, OfNothingIsEmpty) { EXPECT_EQ(cat(), ""); }
+TEST(Cat, NoArgumentsGiveAnEmptyString) { EXPECT_EQ(cat(), ""); }
 
 TEST(Require, BuildsItsMessageFromAllParts) {
   try {

@@ -22,13 +22,13 @@ TEST(Failure, HasTheExitCodeOfAnError) {
   expect_failure(Error(ExitCode::numeric, "loss is nan"), ExitCode::numeric, "loss is nan");
 }
 
-TEST(Failure, OfTheFileSystemNamesThePath) {
+TEST(Failure, FileSystemErrorsNameThePath) {
   const auto missing = std::make_error_code(std::errc::no_such_file_or_directory);
   expect_failure(std::filesystem::filesystem_error("cannot open", "data/x", missing), ExitCode::data,
                  "data/x: " + missing.message());
 }
 
-TEST(Failure, OfAFileSystemWithoutSpaceIsLackOfAResource) {
+TEST(Failure, FullFileSystemIsAResourceError) {
   for (const std::errc lacking : {std::errc::no_space_on_device, std::errc::too_many_files_open}) {
     const std::error_code code = std::make_error_code(lacking);
     expect_failure(std::filesystem::filesystem_error("cannot copy", "data/x", code), ExitCode::resource,
@@ -39,13 +39,13 @@ TEST(Failure, OfAFileSystemWithoutSpaceIsLackOfAResource) {
                  cat("data/x: ", quota.message()));
 }
 
-TEST(Failure, OfTheSystemIsLackOfAResource) {
+TEST(Failure, SystemErrorsAreResourceErrors) {
   const std::system_error no_thread(std::make_error_code(std::errc::resource_unavailable_try_again), "thread");
   expect_failure(no_thread, ExitCode::resource, no_thread.what());
   expect_failure(std::bad_alloc(), ExitCode::resource, "out of memory");
 }
 
-TEST(Failure, OfAnotherKindIsABug) {
+TEST(Failure, OtherErrorsAreBugs) {
   expect_failure(std::logic_error("[ep] 3 ranks"), ExitCode{1}, "internal error: [ep] 3 ranks");
 }
 

@@ -33,7 +33,7 @@ TEST(MainWeight, IsJoinedBitwiseFromEveryRest) {
       ASSERT_EQ(std::bit_cast<uint32_t>(rejoined(of_bits(upper << 16 | lower))), upper << 16 | lower) << std::hex;
 }
 
-TEST(MainWeight, IsMarkedOnlyInATieThatWasRoundedUp) {
+TEST(MainWeight, OnlyRoundedUpTiesAreMarked) {
   EXPECT_FALSE(marked(of_bits(0x3f808000)));  // between the even 0x3f80 and 0x3f81
   EXPECT_TRUE(marked(of_bits(0x3f818000)));   // between 0x3f81 and the even 0x3f82
   EXPECT_TRUE(marked(of_bits(0xbf818000)));

@@ -65,7 +65,7 @@ TEST(Shape, OverflowOfTheElementCountIsAnError) {
   EXPECT_EQ((Shape{half, half / 4}).numel(), int64_t{1} << 62);
 }
 
-TEST(Shape, WithoutElementsMayHaveSizesWhoseProductOverflows) {
+TEST(Shape, EmptyShapeMayHaveSizesWithAnOverflowingProduct) {
   constexpr int64_t large = int64_t{1} << 40;
   for (const Shape& shape : {Shape{large, large, 0}, Shape{0, large, large}, Shape{large, 0, large}})
     EXPECT_EQ(shape.numel(), 0) << shape;

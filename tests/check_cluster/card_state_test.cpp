@@ -26,7 +26,7 @@ TEST(CardState, ValuesThatTheDriverDoesNotReportAreUnknown) {
   EXPECT_FALSE(state.highest_clock);
 }
 
-TEST(CardState, OfAGpuThatTheDriverDoesNotKnowIsUnknown) {
+TEST(CardState, UnknownGpuHasAnUnknownState) {
   for (const char* id : {"00000000000000000000000000000000", "", "0123"}) {
     const CardState state = read_card_state(id, HEXAD_NVML_DOUBLE);
     EXPECT_EQ(state.driver, "580.65.06");
@@ -34,7 +34,7 @@ TEST(CardState, OfAGpuThatTheDriverDoesNotKnowIsUnknown) {
   }
 }
 
-TEST(CardState, WithoutTheLibraryIsUnknown) {
+TEST(CardState, IsUnknownWithoutTheLibrary) {
   for (const char* library : {"/nowhere/libnvidia-ml.so.1", "libm.so.6"}) {  // no file; a library without the functions
     const CardState state = read_card_state("000102030405060708090a0b0c0d0e0f", library);
     EXPECT_EQ(state.driver, "") << library;

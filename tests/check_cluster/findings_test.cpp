@@ -48,7 +48,7 @@ TEST(Judge, SlowLinkOfOnePairIsNamedInItsDirection) {
   expect_finding(ranks, ExitCode::done, "link", {"from rank 1 (node b) to rank 3 (node d): ", "times slower than"});
 }
 
-TEST(Judge, NodeWhoseLinksAreAllSlowIsNamedOnce) {
+TEST(Judge, NodeWithOnlySlowLinksIsNamedOnce) {
   auto ranks = healthy_cluster(4, 2);
   for (RankReport& rank : ranks)
     for (LinkFigure& link : rank.links)

@@ -9,7 +9,7 @@ TEST(FolderFile, ContentsBelongToOneRankAndVersion) {
   for (const int rank : {0, 7, 12345}) {
     const std::string text = contents_of(rank, 1);
     EXPECT_GE(text.size(), size_t{1} << 20);
-    EXPECT_LT(text.size(), most_file_bytes);
+    EXPECT_LT(text.size(), max_file_bytes);
     EXPECT_TRUE(is_contents_of(text, rank, 1));
     EXPECT_FALSE(is_contents_of(text, rank, 2));
     EXPECT_FALSE(is_contents_of(text, rank + 1, 1));

@@ -27,11 +27,11 @@ TEST(Opponents, EveryPairMeetsOnceInDisjointPairs) {
 }
 
 // Returns the meetings of all ranks. Expects every two ranks that meet to agree on the round.
-std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_rank, int64_t most_rounds = INT64_MAX) {
+std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_rank, int64_t max_rounds = INT64_MAX) {
   const comm::NodeGrid grid(node_of_rank);
   std::vector<std::vector<int>> all;
   for (int rank = 0; rank < static_cast<int>(node_of_rank.size()); ++rank)
-    all.push_back(meetings_of(grid, rank, most_rounds));
+    all.push_back(meetings_of(grid, rank, max_rounds));
   for (size_t rank = 0; rank < all.size(); ++rank) {
     EXPECT_EQ(all[rank].size(), all[0].size());
     for (size_t i = 0; i < all[rank].size(); ++i)
@@ -42,7 +42,7 @@ std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_ra
   return all;
 }
 
-TEST(Meetings, OneRankMeetsNobody) { EXPECT_TRUE(agreed_meetings({0})[0].empty()); }
+TEST(Meetings, OneRankHasNoMeetings) { EXPECT_TRUE(agreed_meetings({0})[0].empty()); }
 
 TEST(Meetings, RanksMeetAllRanksOfTheirNodeAndOneRankOfEachOtherNode) {
   const auto all = agreed_meetings({0, 0, 1, 1, 2, 2});
@@ -106,7 +106,7 @@ TEST(Meetings, RanksOfManyNodesMeetASample) {
   std::vector<int> node_of_rank;
   for (int rank = 0; rank < 200; ++rank) node_of_rank.push_back(rank);
   const auto all = agreed_meetings(node_of_rank);
-  EXPECT_EQ(static_cast<int64_t>(all[0].size()), most_nodes_of_all_pairs);
+  EXPECT_EQ(static_cast<int64_t>(all[0].size()), max_nodes_of_all_pairs);
   for (const auto& meetings : all) EXPECT_EQ(std::set<int>(meetings.begin(), meetings.end()).size(), meetings.size());
 }
 

@@ -128,7 +128,7 @@ TEST(LinksPicture, DrawsTheNodesWithTheSlowestLinksOfManyNodes) {
   for (RankReport& rank : ranks) rank.facts.host = base::cat("node", rank.rank);
   ranks[69].links[0].seconds *= 100;
   const std::string picture = links_svg(ranks);
-  EXPECT_EQ(count_of(picture, "class=\"end\""), 2 * most_drawn);
+  EXPECT_EQ(count_of(picture, "class=\"end\""), 2 * max_drawn);
   EXPECT_NE(picture.find(">node69<"), std::string::npos);
 }
 

@@ -43,7 +43,7 @@ TEST(SlowValues, ExcessMustBeReached) {
   EXPECT_EQ(slow_indices({1, 1, 5}, {.ratio = 2, .least_excess = 4}), Indices{2});
 }
 
-TEST(SlowValues, WideSpreadHidesValuesThatWouldOtherwiseBeSlow) {
+TEST(SlowValues, WideSpreadHidesSlowValues) {
   // The median absolute deviation is 3, so a value must exceed the others' median by more than 17.8.
   EXPECT_TRUE(slow_indices({2, 5, 8, 11, 14, 20}, {.ratio = 2}).empty());
   EXPECT_EQ(slow_indices({2, 5, 8, 11, 14, 40}, {.ratio = 2}), Indices{5});

@@ -55,7 +55,7 @@ void with_cards_shared(int n, const std::function<void(const ProcessGroup&, Devi
   const auto run = [&](const ProcessGroup& processes) {
     DeviceContext context(card);
     std::string said;
-    const auto world = make_device_group(processes, context, {.say = [&](const std::string& text) { said = text; }});
+    const auto world = make_device_group(processes, context, {.info = [&](const std::string& text) { said = text; }});
     ASSERT_NE(world, nullptr);
     if (processes.rank() == 0) {
       EXPECT_TRUE(

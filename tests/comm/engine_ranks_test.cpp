@@ -76,7 +76,7 @@ TEST(EngineRanks, SubgroupsHaveTheOrderOfTheirLists) {
     const int64_t mine[] = {world.rank()};
     EXPECT_EQ(group->all_gather_values(mine, context),
               world.rank() % 2 ? (std::vector<int64_t>{1, 3}) : (std::vector<int64_t>{4, 0, 2}));
-    EXPECT_EQ(group->twin("twin")->all_gather_values(mine, context), group->all_gather_values(mine, context));
+    EXPECT_EQ(group->duplicate("twin")->all_gather_values(mine, context), group->all_gather_values(mine, context));
     EXPECT_THROW(world.subgroup({(world.rank() + 1) % 5}, TrafficClass::ep, "others"), std::logic_error);
   });
 }

@@ -232,7 +232,7 @@ TEST_F(Queue, ClassesFollowTheGivenPriorities) {
   EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1 dp2.2");
 }
 
-TEST_F(Queue, ByArrivalIgnoresClassesAndWaiting) {
+TEST_F(Queue, ArrivalOrderIgnoresClassesAndWaiting) {
   queue.prioritize(Priorities::by_arrival());
   post(TrafficClass::dp, 2, 9);
   const RequestPtr waited = post(TrafficClass::ep, 1, 9);

@@ -75,7 +75,7 @@ TEST_F(Launcher, IgnoresVariablesOfMpirunInsideAJobOfSrun) {
   EXPECT_NO_THROW(require_interface());
 }
 
-TEST_F(Launcher, OfAnotherLibraryIsRefusedByName) {
+TEST_F(Launcher, RefusesALauncherOfAnotherLibraryByName) {
   mpirun("4", "1");
   EXPECT_NO_THROW(require_interface(open_mpi));
   expect_refused(mpich,
@@ -90,7 +90,7 @@ TEST_F(Launcher, OfAnotherLibraryIsRefusedByName) {
       "the program uses Open MPI 4.1.4: start with ");
 }
 
-TEST_F(Launcher, WithTheProgramsLibraryMayRunInsideThatOfAnotherLibrary) {
+TEST_F(Launcher, MayRunInsideALauncherOfAnotherLibrary) {
   mpirun("2", "1");
   hydra("8", "5");
   const auto first = [](MpiFamily family) { return std::string(rank_variables(family).front().size); };

@@ -30,7 +30,7 @@ TEST(MpiLibraries, AreRecognisedByTheirDescriptions) {
   }
 }
 
-TEST(MpiLibraries, ThatOfThisProgramIsKnownWithoutMpiInit) {
+TEST(MpiLibraries, ProgramsLibraryIsKnownWithoutMpiInit) {
   const MpiLibrary library = mpi_library();
   EXPECT_NE(library.family, MpiFamily::other) << library.name;
   EXPECT_NE(library.name.find('.'), std::string::npos) << library.name;

@@ -116,7 +116,7 @@ void expect_sums_in_order() {
     }
 }
 
-TEST(NcclSums, InRankOrderEqualOtherGroupsBitwise) {
+TEST(NcclSums, RankOrderSumsEqualThoseOfOtherGroupsBitwise) {
   expect_sums_in_order<float>();
   expect_sums_in_order<bf16>();
   expect_sums_in_order<double>();
@@ -125,7 +125,7 @@ TEST(NcclSums, InRankOrderEqualOtherGroupsBitwise) {
 // NCCL's own sums must differ. Otherwise, the previous test would prove nothing.
 TEST(NcclSums, FollowNcclsOrderByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
 
-TEST(NcclSums, InOtherOrdersAreEqualOnAllRanks) {
+TEST(NcclSums, SumsInOtherOrdersAreEqualOnAllRanks) {
   const auto sums = on_cards<bf16>(4, 1009, nullptr);
   for (const auto& s : sums) EXPECT_EQ(s.everywhere, sums.front().everywhere);
 }
@@ -334,7 +334,7 @@ TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
   with_ranks(2, [&](const ProcessGroup& world) {
     DeviceContext context(one_card(world.rank()));
     std::string text;
-    EXPECT_EQ(make_device_group(world, context, {.say = [&](const std::string& t) { text = t; }}), nullptr);
+    EXPECT_EQ(make_device_group(world, context, {.info = [&](const std::string& t) { text = t; }}), nullptr);
     if (world.rank() == 0)
       EXPECT_EQ(text,
                 "card tensors are sent between ranks through host memory, because there is no CUDA-aware MPI: ranks 0 "

@@ -1,6 +1,6 @@
-// Tests of the device memory that NCCL takes to connect ranks: the estimate and the accounting of this memory, twin
-// groups that share the memory, and failures if a device has too little. The NCCL test double takes memory for each
-// connection.
+// Tests of the device memory that NCCL takes to connect ranks: the estimate and the accounting of this memory, groups
+// and duplicates that share the memory, and failures if a device has too little. The NCCL test double takes memory for
+// each connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ int64_t estimate_of(const CardWorld& w, TrafficClass traffic, Uses uses) {
   const int64_t bytes = nccl::connection_bytes(nccl::shape_of({.traffic = traffic}, ranks, ranks), uses);
   if (!uses.has(Use::messages)) return bytes;
   const std::vector<Route> all = all_routes(ranks);
-  const int most = most_routes_of_a_rank({all.begin(), all.end()});
+  const int most = max_routes_per_rank({all.begin(), all.end()});
   return bytes + nccl::message_bytes(all, most, w.world.rank(), std::vector<int>(ranks, 0));
 }
 
@@ -158,19 +158,19 @@ TEST(NcclMemoryOfGroups, IsReportedWithTheNumberOfCommunicators) {
   });
 }
 
-TEST(NcclMemoryOfGroups, IsSharedByTwins) {
+TEST(NcclMemoryOfGroups, IsSharedByDuplicates) {
   with_cards(4, [](const CardWorld& w) {
     const auto ep = group_of(w, TrafficClass::ep, "ep");
-    const auto twin = ep->twin("ep x etp");
-    EXPECT_EQ(twin->name(), "ep x etp");
-    EXPECT_EQ(twin->rank(), ep->rank());
+    const auto duplicate = ep->duplicate("ep x etp");
+    EXPECT_EQ(duplicate->name(), "ep x etp");
+    EXPECT_EQ(duplicate->rank(), ep->rank());
     const auto all = cuda_double::nccl_communicators();
     EXPECT_TRUE(std::none_of(all.begin(), all.end(), [](const auto& c) { return c.name == "ep x etp"; }));
     ep->connect({Use::exchanges, Use::sums}, w.context);
     const int64_t before = taken(w);
-    twin->connect({Use::exchanges, Use::sums}, w.context);
+    duplicate->connect({Use::exchanges, Use::sums}, w.context);
     EXPECT_EQ(taken(w), before);
-    for (int repeat = 0; repeat < 3; ++repeat) sum(w, *ep, 100, 4), sum(w, *twin, 100, 4);
+    for (int repeat = 0; repeat < 3; ++repeat) sum(w, *ep, 100, 4), sum(w, *duplicate, 100, 4);
   });
 }
 

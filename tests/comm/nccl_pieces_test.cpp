@@ -83,17 +83,17 @@ std::vector<GroupTraffic> traffic_of_a_stage() {
 
 TEST(ThreadBlocks, AreNotReducedForAStageOnSeveralNodes) {
   const auto groups = traffic_of_a_stage();
-  EXPECT_EQ(blocks_in_flight(groups, most_ctas), 128);
-  EXPECT_EQ(most_ctas_of(groups), most_ctas);
+  EXPECT_EQ(blocks_in_flight(groups, ctas_limit), 128);
+  EXPECT_EQ(max_ctas_of(groups), ctas_limit);
 }
 
 TEST(ThreadBlocks, AreReducedIfGradientsAreSummedInsideAndAcrossNodes) {
   auto groups = traffic_of_a_stage();
   for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
     groups.push_back({.traffic = TrafficClass::dp, .urgency = urgency});
-  EXPECT_EQ(blocks_in_flight(groups, most_ctas), 160);
-  EXPECT_EQ(most_ctas_of(groups), 8);
-  EXPECT_LE(blocks_in_flight(groups, 8), most_blocks_in_flight);
+  EXPECT_EQ(blocks_in_flight(groups, ctas_limit), 160);
+  EXPECT_EQ(max_ctas_of(groups), 8);
+  EXPECT_LE(blocks_in_flight(groups, 8), max_blocks_in_flight);
 }
 
 TEST(ThreadBlocks, FitOnACardForTheGroupsOfAnyLayout) {
@@ -106,13 +106,13 @@ TEST(ThreadBlocks, FitOnACardForTheGroupsOfAnyLayout) {
   constexpr int all_of_a_node = 14;  // channels of a rank that exchanges messages with seven others
   for (const auto& [traffic, channels] : {std::pair(tp, all_of_a_node), {ep, all_of_a_node}, {pp, 4}, {cp, 4}}) {
     groups.push_back({.traffic = traffic, .channels = channels});
-    EXPECT_LE(blocks_in_flight(groups, most_ctas_of(groups)), most_blocks_in_flight);
+    EXPECT_LE(blocks_in_flight(groups, max_ctas_of(groups)), max_blocks_in_flight);
   }
 }
 
 TEST(ThreadBlocks, CountOnceForGroupsThatShareAStream) {
   const std::vector<GroupTraffic> groups(20, {.traffic = TrafficClass::dp});
-  EXPECT_EQ(blocks_in_flight(groups, most_ctas), 16);
+  EXPECT_EQ(blocks_in_flight(groups, ctas_limit), 16);
 }
 
 TEST(ThreadBlocks, AreFewerForMessagesWithManyChannels) {
@@ -126,12 +126,12 @@ TEST(ThreadBlocks, AreFewerForMessagesWithManyChannels) {
 }
 
 TEST(Routes, AreCountedInBothDirections) {
-  EXPECT_EQ(most_routes_of_a_rank({}), 0);
-  EXPECT_EQ(most_routes_of_a_rank({{0, 1}, {1, 2}, {2, 0}}), 2);
-  EXPECT_EQ(most_routes_of_a_rank({{0, 1}, {1, 0}, {1, 2}}), 3);
+  EXPECT_EQ(max_routes_per_rank({}), 0);
+  EXPECT_EQ(max_routes_per_rank({{0, 1}, {1, 2}, {2, 0}}), 2);
+  EXPECT_EQ(max_routes_per_rank({{0, 1}, {1, 0}, {1, 2}}), 3);
   const auto all = all_routes(8);
   EXPECT_EQ(all.size(), 56u);
-  EXPECT_EQ(most_routes_of_a_rank({all.begin(), all.end()}), 14);
+  EXPECT_EQ(max_routes_per_rank({all.begin(), all.end()}), 14);
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ TEST_F(NcclRegistered, RanksOnOneCardReportMissingRegistration) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda});
     std::string said;
     DeviceGroupOptions options = registering;
-    options.say = [&](const std::string& text) { said = text; };
+    options.info = [&](const std::string& text) { said = text; };
     EXPECT_EQ(make_device_group(threads, context, options), nullptr);
     if (threads.rank() == 0) {
       EXPECT_TRUE(said.ends_with(" share a card, which NCCL does not support; no buffers are registered")) << said;

@@ -29,13 +29,13 @@ void exchange_rows(const CardWorld& w, Windows& windows, int64_t round) {
                x = Tensor::from<float>(mine, {ranks, width}, w.context), got = Tensor::like(x), back = Tensor::like(x);
   windows.open(stream);
   k.put(stream, windows.own(), windows.distances(), places, x, {});
-  windows.meet(stream);
+  windows.wait_for_ranks(stream);
   got.copy_from(windows.own().slice(0, 0, x.bytes()), stream);
   windows.close(stream);
   EXPECT_EQ(got.to_vector<float>(), theirs);
   windows.open(stream);
   windows.own().slice(0, 0, x.bytes()).copy_from(got, stream);
-  windows.meet(stream);
+  windows.wait_for_ranks(stream);
   k.pull(stream, back, windows.own(), windows.distances(), places);
   windows.close(stream);
   EXPECT_EQ(back.to_vector<float>(), mine);

@@ -26,7 +26,7 @@ TEST(TextCollectives, BroadcastTextReturnsTheTextOfItsRoot) {
   });
 }
 
-TEST(TextCollectives, FirstTextIsThatOfTheLowestRankWithAText) {
+TEST(TextCollectives, FirstTextComesFromTheLowestRankWithAText) {
   with_ranks(3, [](const ProcessGroup& world) {
     device::DeviceContext host;
     const auto first = first_text(text_of(world.rank()), 10 * world.rank(), world, host);

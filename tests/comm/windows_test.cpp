@@ -28,7 +28,7 @@ void exchange_numbers(const ProcessGroup& world, Windows& windows) {
   for (int64_t round = 0; round < 20; ++round) {
     windows.open(stream);
     for (int r = 0; r < world.size(); ++r) window_of(windows, r)[world.rank()] = 100 * round + 10 * world.rank() + r;
-    windows.meet(stream);
+    windows.wait_for_ranks(stream);
     for (int r = 0; r < world.size(); ++r)
       EXPECT_EQ(window_of(windows, world.rank())[r], 100 * round + 10 * r + world.rank());
     windows.close(stream);

@@ -37,7 +37,7 @@ class Environment {
   Values before_;
 };
 
-TEST(World, WithoutALauncherIsAGroupOfOne) {
+TEST(World, IsAGroupOfOneWithoutALauncher) {
   const Environment environment(Environment::Values{{"HEXAD_NODE", "node7"}});
   World world;
   EXPECT_EQ(world.size(), 1);

@@ -52,7 +52,7 @@ double distance(const Tensor& a, const Tensor& b) {
   return std::sqrt(squares / static_cast<double>(x.size()));
 }
 
-TEST(ContextAttention, InBf16RoundsAtMostTwiceAsMuchAsFullAttention) {  // full attention rounds no partial results
+TEST(ContextAttention, RoundsBf16AtMostTwiceAsMuchAsFullAttention) {  // full attention rounds no partial results
   for (ContextKind kind : context_kinds)
     for (int ranks : {2, 4}) {
       const Case c{"bf16", kind, ranks, 2, 10 * ranks, 12, 1, 8, true, {}, 0, Dtype::bf16};
@@ -131,7 +131,7 @@ TEST(ContextAttention, CountsEverySinkOnceInOutputsAndGradients) {
 // In values and their gradients, the elements beyond the size of values are normally zero, and the CPU kernels do not
 // read these elements. Here they are not zero. Therefore, the results show whether each kind of context attention
 // passes the size of values to the kernels.
-TEST(ContextAttention, TellsTheKernelsTheSizeOfValues) {
+TEST(ContextAttention, PassesTheSizeOfValuesToTheKernels) {
   constexpr int64_t value_size = 3;
   for (ContextKind kind : context_kinds)
     for (int ranks : {1, 2}) {

@@ -64,11 +64,11 @@ struct BlasLt : ::testing::Test {
     layout(b_layout, p.b_rows(), p.b_transposed ? p.k : p.n, p.b_leading ? p.b_leading : p.b_rows());
     layout(d_layout, p.m, p.n, p.d_leading ? p.d_leading : p.m);
   }
-  cublasStatus_t choose(uint64_t most_workspace = room * sizeof(float)) {
+  cublasStatus_t choose(uint64_t max_workspace = room * sizeof(float)) {
     cublasLtMatmulPreferenceOpaque_t preference{};
     EXPECT_EQ(cublasLtMatmulPreferenceInit(&preference), CUBLAS_STATUS_SUCCESS);
     EXPECT_EQ(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                   &most_workspace, sizeof most_workspace),
+                                                   &max_workspace, sizeof max_workspace),
               CUBLAS_STATUS_SUCCESS);
     int found = 0;
     return cublasLtMatmulAlgoGetHeuristic(handle, &product, &a_layout, &b_layout, &d_layout, &d_layout, &preference, 1,

@@ -95,14 +95,14 @@ int64_t choices_in(const F& work) {
   return cuda_double::heuristic_calls() - before;
 }
 
-constexpr int64_t most_rows = 300;
+constexpr int64_t max_rows = 300;
 
 TEST(DenseProducts, ShareAKernelForSimilarNumbersOfRows) {
   device::DeviceContext context({.kind = device::DeviceKind::cuda});
   std::set<int64_t> distinct;
-  for (int64_t rows = 1; rows <= most_rows; ++rows) distinct.insert(rounded_rows(rows));
+  for (int64_t rows = 1; rows <= max_rows; ++rows) distinct.insert(rounded_rows(rows));
   const auto all = [&] {
-    for (int64_t rows = 1; rows <= most_rows; ++rows) multiply(context, rows);
+    for (int64_t rows = 1; rows <= max_rows; ++rows) multiply(context, rows);
   };
   EXPECT_EQ(choices_in(all), std::ssize(distinct));
   EXPECT_EQ(choices_in(all), 0);

@@ -40,7 +40,7 @@ TEST(ChatTemplate, IsReadFromTheConfigOrFromItsOwnFile) {
   EXPECT_NE(other.digest(), two.digest());
 }
 
-TEST(ChatTemplate, OfAListIsTheDefault) {
+TEST(ChatTemplate, DefaultTemplateOfAListIsUsed) {
   const ScratchFolder folder;
   folder.write("tokenizer_config.json",
                R"({"chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
@@ -57,7 +57,7 @@ TEST(ChatTemplate, OfAListIsTheDefault) {
                   "tokenizer_config.json: 'chat_template' names only tool_use, expected a template named default");
 }
 
-TEST(ChatTemplate, OfToolsMayHaveItsOwnFile) {
+TEST(ChatTemplate, ToolTemplateMayHaveItsOwnFile) {
   const ScratchFolder folder;
   folder.write("tokenizer_config.json",
                R"({"chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
@@ -71,7 +71,7 @@ TEST(ChatTemplate, OfToolsMayHaveItsOwnFile) {
   EXPECT_EQ(chat_template_files(folder.path()).back(), path);
 }
 
-TEST(ChatTemplate, ThatIsMissingOrDamagedIsRefused) {
+TEST(ChatTemplate, MissingOrDamagedTemplateIsRefused) {
   const ScratchFolder folder;
   const auto message = [&](const std::string& path) {
     return message_of(ExitCode::data, [&] { read_chat_template(path); });

@@ -88,7 +88,7 @@ TEST(PartReader, DocumentsHaveAPlace) {
 TEST(PartReader, DocumentsOfAPartAreBounded) {
   const InputFile file{.path = "a.json", .form = TextForm::json};
   ReadRules rules;
-  rules.most_part_bytes = 5;
+  rules.max_part_bytes = 5;
   Texts documents, problems;
   read_part(
       file, rules, {.bytes = R"([{"text": "abc"}, {"text": "de"}, {"text": "f"}])"},

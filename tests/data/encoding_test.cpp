@@ -113,7 +113,7 @@ std::unique_ptr<Tokenizer> loaded(const nlohmann::json& json) {
 // Builder of a conversation in the form of a model's template.
 class ModelChat {
  public:
-  ModelChat() { document_.of_model = true; }
+  ModelChat() { document_.from_chat_template = true; }
   ModelChat& mark(std::string_view text) { return add(text, true, false); }
   ModelChat& message(std::string_view text) { return add(text, false, false); }
   ModelChat& answer(std::string_view text) { return add(text, false, true); }

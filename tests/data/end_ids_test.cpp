@@ -31,7 +31,7 @@ TEST(EndIds, AllIdsOfBothFilesEndATextOnce) {
   EXPECT_TRUE(found.warnings.empty());
 }
 
-TEST(EndIds, WithoutAModelTheEndOfDocumentsIsTheOnlyOne) {
+TEST(EndIds, EndOfDocumentsIsTheOnlyOneWithoutAModel) {
   const ScratchFolder folder;
   EXPECT_EQ(end_ids(*tokenizer_of_a_model(), "").ids, Ids{258});
   EXPECT_EQ(end_ids(*tokenizer_of_a_model(), folder.path()).ids, Ids{258});

@@ -106,7 +106,7 @@ TEST(ModelForm, WritesTextTokensAndTargetsOfTheNamedForms) {
     SCOPED_TRACE(twin.form);
     const NamedForm named(chat_form(twin.form));
     const ModelForm model = form_of(twin.source, twin.bos, twin.eos);
-    const Turns turns = conversation(named.lacking("system").empty());
+    const Turns turns = conversation(named.missing_role_text("system").empty());
     Document wanted, found;
     ASSERT_EQ(named.write({turns}, wanted), "");
     ASSERT_EQ(model.write({turns}, found), "");
@@ -236,8 +236,8 @@ TEST(ModelForm, ProblemsOfATemplateAreProblemsOfTheConversation) {
   EXPECT_EQ(problem_of(gemma, conversation(true)), "t.jinja:2: the template refuses the conversation: no system turns");
   EXPECT_EQ(problem_of(gemma, Turns{{"critic", "No", 1}}),
             "turn 1 has role \"critic\", expected system, user, assistant, tool (--chat-form model)");
-  EXPECT_EQ(gemma.lacking("critic"), "--chat-form model has system, user, assistant, tool");
-  EXPECT_EQ(problem_of(gemma, Turns(ModelForm::most_turns + 1, {"user", "a", 1})),
+  EXPECT_EQ(gemma.missing_role_text("critic"), "--chat-form model has system, user, assistant, tool");
+  EXPECT_EQ(problem_of(gemma, Turns(ModelForm::max_turns + 1, {"user", "a", 1})),
             "has 1001 turns, expected at most 1000 (--chat-form model)");
   Document out;
   EXPECT_EQ(gemma.write_question({conversation(true)}, out),

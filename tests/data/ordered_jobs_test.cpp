@@ -41,11 +41,11 @@ TEST(OrderedJobs, KeepsTheOrderOfItemsForSeveralNumbersOfThreads) {
 
 TEST(OrderedJobs, LargeItemsAreConvertedOneByOne) {
   Workers workers(4);
-  int added = 0, most_behind = 0;
-  Jobs jobs(workers, 1, slow_copy, [&](int item) { most_behind = std::max(most_behind, added - item); });
+  int added = 0, max_behind = 0;
+  Jobs jobs(workers, 1, slow_copy, [&](int item) { max_behind = std::max(max_behind, added - item); });
   for (; added < 20; ++added) jobs.add(int{added}, int64_t{200} << 20);
   jobs.finish();
-  EXPECT_EQ(most_behind, 1) << "an item waits until the item before it has been taken";
+  EXPECT_EQ(max_behind, 1) << "an item waits until the item before it has been taken";
 }
 
 TEST(OrderedJobs, ItemsWithoutBytesFillBatches) {

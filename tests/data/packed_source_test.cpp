@@ -153,7 +153,7 @@ TYPED_TEST(Shuffled, LossMaskRemovesTargets) {
     EXPECT_EQ(batch.targets[t], batch.ids[t] % 2 == 1 && batch.ids[t] < 9 ? batch.ids[t] + 1 : ignored);
 }
 
-TYPED_TEST(Shuffled, WithoutTokensIsADataError) {
+TYPED_TEST(Shuffled, EmptyDatasetIsADataError) {
   for (const std::vector<int>& lengths : {std::vector<int>{}, std::vector<int>{0, 0}}) {
     expect_contains(message_of(ExitCode::data, [&] { source_of<TypeParam>(lengths, 4); }), "has no token");
   }

@@ -41,7 +41,7 @@ TEST(SequentialSource, PadsTheLastSequenceWithASeparateDocument) {
   EXPECT_EQ(joined.batch(0, 2).last, (Ids{4, 4, 4, 4, 2, 2, 4, 4}));
 }
 
-TEST(SequentialSource, WithoutTargetsIsADataError) {
+TEST(SequentialSource, DatasetWithoutTargetsIsADataError) {
   expect_contains(message_of(ExitCode::data, [] { SequentialSource(dataset_of({1}), 4, Packing::isolated); }),
                   "has 1 token, expected at least 2 to predict one");
 }

@@ -73,7 +73,7 @@ TEST(TokenDataset, KeepsALossMask) {
   EXPECT_EQ(mask, (std::vector<uint8_t>{1, 1, 1, 0, 1, 1}));
 }
 
-TEST(TokenDataset, WithoutDocumentsIsLegalToOpen) {
+TEST(TokenDataset, EmptyDatasetIsLegalToOpen) {
   const ScratchFolder folder;
   TokenDatasetWriter(folder / "none.hxd", 300, {}).finish();
   const TokenDataset dataset(folder / "none.hxd");
@@ -222,7 +222,7 @@ TEST(TokenDatasetDamage, ShrinkingWhileOpenIsADataErrorNotABusError) {
   EXPECT_EQ(message, path + ": ends at byte 106, expected at least 126 (it had 158 bytes when it was opened)");
 }
 
-TEST(TokenDatasetWriter, WithoutFinishLeavesNoFile) {
+TEST(TokenDatasetWriter, LeavesNoFileWithoutFinish) {
   const ScratchFolder folder;
   { TokenDatasetWriter writer(folder / "train.hxd", 300, {}); }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

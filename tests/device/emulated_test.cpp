@@ -131,7 +131,7 @@ TEST_F(EmulatedDevice, FreshMemoryIsNan) {
 
 using EmulatedDeviceDeathTest = EmulatedDevice;
 
-TEST_F(EmulatedDeviceDeathTest, EndsAProcessWhoseHostReadsItsMemory) {
+TEST_F(EmulatedDeviceDeathTest, EndsAProcessIfItsHostReadsDeviceMemory) {
   float* block = allocate();
   EXPECT_DEATH(static_cast<void>(*static_cast<volatile float*>(block)), "");
   free(block);

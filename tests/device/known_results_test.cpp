@@ -65,7 +65,7 @@ TEST(KnownResults, AreFoundAmongManyComputations) {
   EXPECT_EQ(results.computed(), 200);
 }
 
-TEST(KnownResults, BelongToTheOperandThatAResultReplaces) {
+TEST(KnownResults, ResultMayReplaceItsOperand) {
   KnownResults results;
   Bytes values = bytes(1);
   write_reversed(results, values, values);
@@ -89,7 +89,7 @@ TEST(KnownResults, AreForgottenBeyondTheLimitOldestFirst) {
   EXPECT_EQ(results.computed(), 4);
 }
 
-TEST(KnownResults, LargerThanTheLimitAreNotKept) {
+TEST(KnownResults, ResultsAboveTheLimitAreNotKept) {
   KnownResults results(7);
   Bytes operand = bytes(1), result{};
   write_reversed(results, operand, result), write_reversed(results, operand, result);
@@ -97,7 +97,7 @@ TEST(KnownResults, LargerThanTheLimitAreNotKept) {
   EXPECT_EQ(results.computed(), 2);
 }
 
-TEST(KnownResults, OfAFailedComputationAreNotKept) {
+TEST(KnownResults, FailedComputationsAreNotKept) {
   KnownResults results;
   Bytes operand = bytes(1), result{};
   const std::span<std::byte> out(result);

@@ -134,7 +134,7 @@ TEST(WeightBuckets, CompletedWeightsNeedNoUse) {
           m.stream(), [&] { fill_owned(m, 1 + world.rank()); }, dp::Arrival::at_use);
       m.weights->complete(m.stream());
       for (Parameter* p : m.all) {
-        EXPECT_TRUE(p->weights_stay());
+        EXPECT_TRUE(p->weights_are_resident());
         EXPECT_EQ(values_of(p->local()).front(), 1);
         EXPECT_EQ(values_of(p->local()).back(), 2);
       }

@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(, Gathers,
                                          Case{"OwnersOfColumns", 4, {.dp = 2, .tp = 2}, 2, 2, Zero::states}),
                          [](const auto& i) { return i.param.name; });
 
-TEST(WholeMatrices, OfDividedParametersNeedAMesh) {
+TEST(WholeMatrices, DividedParametersNeedAMesh) {
   device::DeviceContext context(tests::on_test_device());
   ParameterSet set(context);
   const Parameter& p = set.add({.name = "w",

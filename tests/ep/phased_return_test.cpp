@@ -87,7 +87,7 @@ TEST(RowRanges, AreCopiedOnlyIfTheyAreNotAdjacent) {
   expect_bitwise(all.slice(0, 4, 5), taken.slice(0, 2, 3));
   const Tensor copy = copy_of(all);
   change<double>(copy, [](std::span<double> values) { std::fill(values.begin(), values.end(), 0.0); });
-  apart.put_into(copy, taken, lab.stream());
+  apart.scatter_into(copy, taken, lab.stream());
   expect_bitwise(taken, apart.taken_from(copy, lab.stream()));
   EXPECT_EQ(ep::RowRanges().taken_from(all, lab.stream()).dim(0), 0);
 }
@@ -125,7 +125,7 @@ Tensor returned(const RoutingPlan& plan, const ep::ExpertGroups& groups, const T
     }
     back.arrived.wait();
     EXPECT_EQ(back.data.dim(0), phase.landing.rows());
-    phase.landing.put_into(out, back.data, stream);
+    phase.landing.scatter_into(out, back.data, stream);
     rows += phase.landing.rows();
   }
   EXPECT_EQ(rows, sent);

@@ -75,7 +75,7 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkOfPeers) {
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, -1, 1}));
 }
 
-TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
+TEST(SlotOrder, OrderForSeveralRanksEqualsTheOrderOfEachRank) {
   Lab lab;
   const Tensor ids = random_ids(lab, 0, 8, 2, 4);
   for (RowOf row_of : {RowOf::slot, RowOf::token})

@@ -87,13 +87,13 @@ TEST_F(PlanJson, DescribesTheSearchAndItsLayouts) {
   EXPECT_EQ(json["simulated"], 7);
   EXPECT_EQ(json["search_seconds"], 0.5);
   EXPECT_EQ(json["tensor_memory_bytes"], 2e9);
-  EXPECT_EQ(json["not_modelled"], not_modelled());
+  EXPECT_EQ(json["not_modelled"], unmodelled_costs());
   ASSERT_EQ(json["layouts"].size(), 2U);
   EXPECT_EQ(json["layouts"][0]["layout"], two.best[0].candidate.to_string(ranks));
 }
 
 TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheGivenRecipe) {
-  const OwnLayout own{.layout = layout_with(4, 3e9, {"parallel.pp=2"}), .lack = {}};
+  const OwnLayout own{.layout = layout_with(4, 3e9, {"parallel.pp=2"}), .problem = {}};
   const Json json = explanation_json(planned(Objective::time), plan(), own);
   EXPECT_EQ(json["to_second"]["changed_seconds"]["kernels"], (Json{2.0, 3.0}));
   EXPECT_EQ(json["to_second"]["changed_settings"]["parallel.pp"], (Json{"1", "2"}));
@@ -106,7 +106,7 @@ TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheGivenRecipe) {
 }
 
 TEST_F(PlanJson, ReportsWhyTheGivenRecipeHasNoStepTime) {
-  const Json json = explanation_json(planned(Objective::time), plan(), {.layout = {}, .lack = "no legal layout"});
+  const Json json = explanation_json(planned(Objective::time), plan(), {.layout = {}, .problem = "no legal layout"});
   EXPECT_EQ(json["to_recipe_as_it_is"], (Json{{"error", "no legal layout"}}));
 }
 
@@ -120,7 +120,7 @@ TEST(PathJson, NamesTheShortfallAndTheNearestFit) {
   };
   const std::vector<int64_t> lengths{64, 128};
   // The points need 8 and 16 bytes. The plan has memory for 10 bytes.
-  const std::vector<PathPoint> path = expansion_path(plan_at, {.lengths = lengths, .ranks = 8, .most_ranks = 8});
+  const std::vector<PathPoint> path = expansion_path(plan_at, {.lengths = lengths, .ranks = 8, .max_ranks = 8});
   const Json json = path_json(plan_at, path, 8);
   EXPECT_EQ(json["path"][0]["fits"], true);
   EXPECT_EQ(json["path"][0]["layout"], path[0].layout->candidate.to_string(8));

@@ -104,7 +104,7 @@ TEST(Fp8Blocks, ScalesOfAnotherTypeAreRefused) {
   EXPECT_NE(message.find("is I32 [1, 1], expected F32, BF16 or F16 [1, 1]"), message.npos) << message;
 }
 
-TEST(Fp8Blocks, WithoutScalesAreRefused) {
+TEST(Fp8Blocks, MissingScalesAreRefused) {
   const ForeignFolder model("mixtral");
   quantise(model);
   model.change_tensors([](RawTensors& tensors) { tensors.erase(std::string(gate) + "_scale_inv"); });
@@ -112,7 +112,7 @@ TEST(Fp8Blocks, WithoutScalesAreRefused) {
   EXPECT_NE(message.find("is fp8, but the tensor of its scales"), message.npos) << message;
 }
 
-TEST(Fp8Blocks, OfAnotherSizeAreRefused) {
+TEST(Fp8Blocks, OtherBlockSizesAreRefused) {
   const ForeignFolder model("mixtral");
   quantise(model);
   model.change_config([](Json& config) { config["quantization_config"]["weight_block_size"] = {1, 128}; });

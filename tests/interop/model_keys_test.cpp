@@ -15,7 +15,7 @@ namespace {
 TEST(ModelKeys, RoundTripThroughARecipe) {
   for (const Family& family : families()) {
     const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
-    const ModelKeys again = ModelKeys::of_recipe(config::parse(keys.yaml(), "recipe"), "recipe");
+    const ModelKeys again = ModelKeys::from_recipe(config::parse(keys.yaml(), "recipe"), "recipe");
     EXPECT_EQ(ModelKeys::differences(keys, again), std::vector<std::string>()) << family.model_type;
   }
 }
@@ -36,21 +36,21 @@ TEST(ModelKeys, RecipeNamesTheWidthOfSharedExpertsOnlyIfThereAreSome) {
 TEST(ModelKeys, WidthOfMissingSharedExpertsChangesNoModel) {
   const std::string yaml = "model: {layers: 2, moe: {experts: 4, expert_hidden: 32";
   const auto keys = [](const std::string& text) {
-    return ModelKeys::of_recipe(config::parse(text, "recipe"), "recipe");
+    return ModelKeys::from_recipe(config::parse(text, "recipe"), "recipe");
   };
   EXPECT_EQ(ModelKeys::differences(keys(yaml + "}}"), keys(yaml + ", shared_hidden: 64}}")),
             std::vector<std::string>());
 }
 
 TEST(ModelKeys, QkNormTrueOfOlderRecipesMeansTheNormOfHeads) {
-  const auto keys = ModelKeys::of_recipe(config::parse("model: {qk_norm: true}", "recipe"), "recipe");
+  const auto keys = ModelKeys::from_recipe(config::parse("model: {qk_norm: true}", "recipe"), "recipe");
   EXPECT_EQ(keys.text("model.qk_norm"), "head");
 }
 
 TEST(ModelKeys, AnotherTypeIsRefusedWithItsText) {
   const auto refusal = [](const std::string& text) -> std::string {
     try {
-      ModelKeys::of_recipe(config::parse(text, "recipe"), "recipe");
+      ModelKeys::from_recipe(config::parse(text, "recipe"), "recipe");
     } catch (const base::Error& error) {
       return error.what();
     }

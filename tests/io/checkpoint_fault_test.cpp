@@ -148,7 +148,7 @@ TEST_F(CheckpointFaults, BadCheckpointOlderThanTheSelectedOneIsNotCalledReplaced
   expect_warned({"using " + store.path(200) + ", the newest good checkpoint, instead"});
 }
 
-TEST_F(CheckpointFaults, IfNoCheckpointIsGoodTheUserMustDecide) {
+TEST_F(CheckpointFaults, UserMustDecideIfNoCheckpointIsGood) {
   save(store, 100, 1, device);
   flip_bit(shard(100, "00000-of-00001"), 3000);
   expect_error(ExitCode::data, {"no checkpoint is good; to start over, set checkpoint.resume: none", "is damaged"},

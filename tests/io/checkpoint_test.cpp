@@ -188,7 +188,7 @@ TEST_F(Checkpoints, KeepZeroKeepsAll) {
   EXPECT_EQ(all.steps().size(), 5u);
 }
 
-TEST_F(Checkpoints, AfterAReturnToAnEarlierStepTheNewSavesAreTheNewest) {
+TEST_F(Checkpoints, NewSavesAreTheNewestAfterAReturnToAnEarlierStep) {
   for (int64_t step : {100, 200, 300}) save(store, step, 1, device);
   save(store, 150, 1, device);  // a run resumed from step 100
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 150);

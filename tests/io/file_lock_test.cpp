@@ -134,7 +134,7 @@ TEST_F(FileLocks, RetentionContinuesAfterAManifestThatCannotBeOpened) {
             0);
 }
 
-TEST_F(FileLocks, RetentionKeepsACheckpointWhoseFilesCannotBeExamined) {
+TEST_F(FileLocks, RetentionKeepsACheckpointWithUnreadableFiles) {
   const CheckpointStore one = three_checkpoints();
   fs::permissions(one.path(100), fs::perms::none);
   EXPECT_EQ(in_child_without_root([&] {
@@ -148,7 +148,7 @@ TEST_F(FileLocks, RetentionKeepsACheckpointWhoseFilesCannotBeExamined) {
   fs::permissions(one.path(100), fs::perms::owner_all);
 }
 
-TEST_F(FileLocks, RetentionRemovesACheckpointWhoseManifestIsALink) {
+TEST_F(FileLocks, RetentionRemovesACheckpointWithALinkedManifest) {
   const CheckpointStore one = three_checkpoints();
   fs::rename(one.path(100) + "/manifest.json", folder / "elsewhere");
   fs::create_symlink(folder / "elsewhere", one.path(100) + "/manifest.json");

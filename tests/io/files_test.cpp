@@ -63,7 +63,7 @@ TEST(AtomicWrite, FailureLeavesNoTemporaryFile) {
   expect_error(ExitCode::resource, {"/missing/a", "cannot be created"}, [&] { write_file(folder / "missing/a", ""); });
 }
 
-TEST(AtomicWrite, IfOnlyTheFolderIsNotFlushedTheMessageNamesTheNewFile) {
+TEST(AtomicWrite, MessageNamesTheNewFileIfOnlyTheFolderIsNotFlushed) {
   const TempFolder folder;
   write_file(folder / "a", "old");
   expect_error(ExitCode::resource, {folder / "a: is written, but may not survive a power cut: I/O error"}, [&] {

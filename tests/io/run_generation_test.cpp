@@ -245,13 +245,13 @@ TEST_F(RunGenerationTest, StartWaitsForACommit) {
 }
 
 TEST_F(RunGenerationTest, NoJobStartsDuringACommit) {
-  stale.while_current([&] {
+  stale.run_if_current([&] {
     expect_error(ExitCode::usage, {"generation.lock: held by another job"},
                  [&] { RunGeneration::take(folder.path(), std::chrono::milliseconds(1)); });
   });
   EXPECT_EQ(RunGeneration::take(folder.path()).number(), 2);
   bool written = false;
-  expect_error(ExitCode::usage, refusal, [&] { stale.while_current([&] { written = true; }); });
+  expect_error(ExitCode::usage, refusal, [&] { stale.run_if_current([&] { written = true; }); });
   EXPECT_FALSE(written);
 }
 

@@ -79,7 +79,7 @@ TEST_P(DuelOn, OtherRowsAreNotCompared) {
   EXPECT_TRUE(duel_.score().agrees()) << duel_.score().error;
 }
 
-TEST_P(DuelOn, WithoutRowsThereIsNoContest) {
+TEST_P(DuelOn, NoRowsMeanNoContest) {
   contest(copy(0, 1), {2, 2});
   EXPECT_EQ(duel_.score().contests, 0);
   EXPECT_FALSE(duel_.score().agrees()) << "nothing was compared";

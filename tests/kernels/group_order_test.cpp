@@ -43,7 +43,7 @@ TEST(GroupOrder, EqualsAStableSortForTwoToFifteenHundredGroups) {
   }
 }
 
-TEST(GroupOrder, KeepsTheOrderOfPassesWhoseTilesAreEquallyLong) {
+TEST(GroupOrder, KeepsTheOrderOfPassesWithEquallyLongTiles) {
   for (const GroupedPass pass : {GroupedPass::forward, GroupedPass::input_gradient})
     EXPECT_EQ(listed(pass, {1, 5, 0, 3}), (std::vector<int64_t>{0, 1, 2, 3}));
 }

@@ -51,12 +51,12 @@ TEST(LaunchPlan, WideAccessesNeedAlignedAddressesAndDistances) {
 
 TEST(LaunchPlan, GroupsOfThreadsHoldTheirWholeRow) {
   constexpr int threads = 256, held = 4;
-  for (int64_t vectors = 0; vectors <= int64_t{held} * most_threads_of_block; ++vectors) {
+  for (int64_t vectors = 0; vectors <= int64_t{held} * max_threads_of_block; ++vectors) {
     const RowGroups g = RowGroups::of(vectors, held, threads);
     ASSERT_GE(int64_t{g.lanes} * held, vectors);
     ASSERT_EQ(g.lanes * g.rows, g.threads);
     ASSERT_EQ(g.threads % warp_size, 0);
-    ASSERT_LE(g.threads, most_threads_of_block);
+    ASSERT_LE(g.threads, max_threads_of_block);
     // A sum over a part of a warp repeatedly halves this part, so the number of lanes of a part must be a power of two.
     ASSERT_TRUE(g.lanes > warp_size || std::has_single_bit(static_cast<unsigned>(g.lanes))) << vectors;
   }

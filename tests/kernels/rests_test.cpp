@@ -151,7 +151,7 @@ TEST_P(Rests, AreNotChangedInASkippedStep) {
 }
 
 // Tests more slices than a launch on a card can update, which is 32 or 48.
-TEST_P(Rests, OfManySlicesAreUpdatedTogether) {
+TEST_P(Rests, ManySlicesAreUpdatedTogether) {
   std::vector<AdamwSlice> all, rests;
   for (int64_t s = 0; s < 70; ++s) {
     const Floats main = mains(5 + s);

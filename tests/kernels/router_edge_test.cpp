@@ -30,7 +30,7 @@ TEST_P(RouterEdge, TiesGoToTheLowerIndex) {
   EXPECT_EQ(route({5, 5, 5, 5, 5, 5}, {.top_k = 2, .groups = 3, .top_groups = 1}).ids, (Ids{0, 1}));
 }
 
-TEST_P(RouterEdge, WithNanOrInfiniteLogitsChoosesIdsInRange) {
+TEST_P(RouterEdge, NanOrInfiniteLogitsGiveIdsInRange) {
   EXPECT_EQ(route({nan, nan, nan}, {.top_k = 2}).ids, (Ids{0, 1}));
   EXPECT_EQ(route({1, nan, 2}, {.top_k = 2}).ids, (Ids{0, 1}));  // with softmax, the whole row is NaN
   EXPECT_EQ(route({-inf, -inf}, {.top_k = 1}).ids, (Ids{0}));
@@ -68,7 +68,7 @@ TEST_P(RouterEdge, GroupsAreRankedByTheirBestInDeviceLimitedRouting) {
   EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{0, 3}));
 }
 
-TEST_P(RouterEdge, WithUnderflowedScoresGivesNoNan) {
+TEST_P(RouterEdge, UnderflowedScoresGiveNoNan) {
   for (float w : route({-300, -300, -300}, {.score = RouterScore::sigmoid, .top_k = 2}).weights) {
     EXPECT_GE(w, 0);
     EXPECT_LE(w, 1);

@@ -17,7 +17,7 @@ TEST(AttentionChunks, DivideTheDocumentsOfEachSequence) {
   EXPECT_EQ(chunks.count, 5);
 }
 
-TEST(AttentionChunks, OfTheLengthOfTheSequenceAreDocuments) {
+TEST(AttentionChunks, ChunksOfTheSequencesLengthAreDocuments) {
   const std::vector<int32_t> first{0, 0, 2, 2}, last{2, 2, 4, 4};
   const AttentionChunks chunks = attention_chunks(first, last, 4, 4);
   EXPECT_EQ(chunks.first, first);

@@ -48,12 +48,12 @@ struct Parts {
     if (mlp || !before) mlp_norm.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "mlp_norm");
   }
 
-  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
-    const Value residual = add(t, x, attention(t, attention_norm(t, x), pass)),
+  Value operator()(Tape& t, const Value& x, const ForwardContext& context) const {
+    const Value residual = add(t, x, attention(t, attention_norm(t, x), context)),
                 normed = mlp_norm ? (*mlp_norm)(t, residual) : Value{};
     Value y = residual;
-    if (moe) y = add(t, y, (*moe)(t, moe_norm ? (*moe_norm)(t, x) : normed, pass).y);
-    return mlp ? add(t, y, (*mlp)(t, normed, pass)) : y;
+    if (moe) y = add(t, y, (*moe)(t, moe_norm ? (*moe_norm)(t, x) : normed, context).y);
+    return mlp ? add(t, y, (*mlp)(t, normed, context)) : y;
   }
 };
 
@@ -92,16 +92,16 @@ TEST_P(BlockSums, EqualTheFormula) {
   overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
   const ModelConfig c = small_recipe(overrides).model;
   const TensorMap expected = results_of(c, false, [&](const Builder& b) -> Layer {
-    return [parts = std::make_shared<Parts>(c, b)](Tape& t, const Value& x, const ForwardContext& pass) {
-      return (*parts)(t, x, pass);
+    return [parts = std::make_shared<Parts>(c, b)](Tape& t, const Value& x, const ForwardContext& context) {
+      return (*parts)(t, x, context);
     };
   });
   for (const Recompute recompute : {Recompute::none, Recompute::norms, Recompute::attention, Recompute::block}) {
     SCOPED_TRACE(static_cast<int>(recompute));
     const auto make = [&](const Builder& b) -> Layer {
       const auto block = std::make_shared<Block>(Block::Spec{c, nullptr, 0, registry(), schedule}, b);
-      return [block, recompute](Tape& t, const Value& x, const ForwardContext& pass) {
-        return (*block)(t, x, pass, recompute).x;
+      return [block, recompute](Tape& t, const Value& x, const ForwardContext& context) {
+        return (*block)(t, x, context, recompute).x;
       };
     };
     expect_close(expected, results_of(c, recompute == Recompute::norms, make), base::tolerance(Dtype::f64, 1000));

@@ -131,7 +131,7 @@ std::vector<double> naive(Case& n, const std::vector<double>& x) {
 
 class EqualsFormula : public testing::TestWithParam<Overrides> {};
 
-TEST_P(EqualsFormula, ForTheseSizes) {
+TEST_P(EqualsFormula, OutputsAgree) {
   Case n(model_with(GetParam()));
   const Tensor x = n.lab.randn({sequences * length, n.c.hidden});
   const auto policy = keep_policy();
@@ -141,7 +141,7 @@ TEST_P(EqualsFormula, ForTheseSizes) {
   expect_close(expected, y.data, base::tolerance(Dtype::f64, 1024));
 }
 
-TEST_P(EqualsFormula, AndGradientsMatchFiniteDifferences) {
+TEST_P(EqualsFormula, GradientsMatchFiniteDifferences) {
   Case n(model_with(GetParam()));
   gradcheck(n.lab, {n.lab.randn({sequences * length, n.c.hidden})},
             [&](Tape& t, const std::vector<Value>& x) { return n.layer(t, x[0], {.batch = n.batch}); },
@@ -187,7 +187,7 @@ Tensor pass_over(Case& n, const Tensor& x, KeyValueCache& cache) {
 }
 
 // A pass over one token attends to the rows of the cache. A longer pass computes keys and values.
-TEST_P(EqualsFormula, InSeveralPassesWithACache) {
+TEST_P(EqualsFormula, CachedPassesAgree) {
   Case n(model_with(GetParam()));
   const Tensor x = n.lab.randn({sequences * length, n.c.hidden});
   const Tensor expected = n.lab.values(naive(n, values_of(x)), x.shape());

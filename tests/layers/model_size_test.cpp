@@ -243,7 +243,7 @@ TEST(ModelSize, CountsTheExpertsThatChooseAToken) {
 // Compares the count on a meta device with the parameters that the layers create.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(CountEqualsModel, ForThisRecipe) {
+TEST_P(CountEqualsModel, ParametersAreEqual) {
   const comm::SelfGroup self;
   const Recipe recipe = small_recipe(GetParam());
   const ModelInstance instance(recipe, Registry(), self);

@@ -78,7 +78,7 @@ TEST(RotaryTable, LongRopeDividesEachFrequencyByTheFactorOfItsContext) {
   }
 }
 
-TEST(RotaryTable, OfATemperatureMultipliesByTheFactorOfThePosition) {
+TEST(RotaryTable, TemperatureMultipliesByTheFactorOfThePosition) {
   static device::DeviceContext context(on_test_device());
   const RotaryTable t(8, 4, layers::TemperatureConfig{.scale = 0.5, .floor = 3}, Dtype::f64, context);
   for (const double s : values_of(t.sine)) EXPECT_EQ(s, 0);

@@ -155,7 +155,7 @@ TEST(QkNorm, RemovesTheScaleOfQueriesAndKeys) {
 
 // A norm of each head removes the scale of a single head. A norm over all heads removes only a scale that all heads
 // share.
-TEST(QkNorm, OverAllHeadsKeepsTheRelativeScaleOfHeads) {
+TEST(QkNorm, NormOverAllHeadsKeepsTheirRelativeScale) {
   for (const char* norm : {"head", "all_heads"}) {
     ModelInstance instance(small_recipe(dense_with({std::string("model.qk_norm=") + norm, "model.norm_eps=1e-14"})),
                            Registry(), self);
@@ -169,7 +169,7 @@ TEST(QkNorm, OverAllHeadsKeepsTheRelativeScaleOfHeads) {
   }
 }
 
-TEST(QkNorm, OverAllHeadsHasAGainForEachElement) {
+TEST(QkNorm, NormOverAllHeadsHasAGainForEachElement) {
   const ModelInstance instance(small_recipe(dense_with({"model.qk_norm=all_heads"})), Registry(), self);
   EXPECT_EQ(instance.parameters.find("layers.0.attention.q_norm.weight").shape(), (Shape{16}));
   EXPECT_EQ(instance.parameters.find("layers.0.attention.k_norm.weight").shape(), (Shape{8}));

@@ -54,7 +54,7 @@ struct SmallExperts {
   }
 };
 
-TEST(LocalWeights, BeforeTheLastProductEqualWeightsOfTheResults) {
+TEST(LocalWeights, WeightsBeforeTheLastProductEqualWeightsOfTheResults) {
   SmallExperts t;
   const std::vector<int64_t> offsets{0, 7, 7, 12};
   const int64_t rows = offsets.back();

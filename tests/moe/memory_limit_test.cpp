@@ -94,14 +94,14 @@ TEST(MemoryReuse, ChunksTakeTurnsInOneBufferOfActivations) {
 // With pairs of micro-batches, the rank's thread posts in the usual groups while lanes post tasks that are issued late.
 TEST(MemoryReuse, OnlyTasksThatAreIssuedLateCommunicateInGroupsOfLanes) {
   Lab lab;
-  const comm::SelfGroup usual, of_lanes;
+  const comm::SelfGroup usual, lane_groups;
   moe::PassSettings settings = pass_settings({&usual, &usual, &usual}, 4);
-  settings.of_lanes.emplace();
-  settings.of_lanes->experts = {&of_lanes, &of_lanes, &of_lanes};
-  settings.of_lanes->tensor = &of_lanes;
+  settings.lane_groups.emplace();
+  settings.lane_groups->experts = {&lane_groups, &lane_groups, &lane_groups};
+  settings.lane_groups->tensor = &lane_groups;
   const moe::Routes routes{.settings = settings};
   const Tensor like = Tensor::empty({1, 4}, Dtype::f64, lab.context, Category::temporary);
-  for (const auto& [bounded, expected] : {std::pair(true, &of_lanes), std::pair(false, &usual)}) {
+  for (const auto& [bounded, expected] : {std::pair(true, &lane_groups), std::pair(false, &usual)}) {
     const moe::PassGraph g(routes, like, bounded);
     EXPECT_EQ(&g.ranks, expected);
     EXPECT_EQ(&g.etp, expected);

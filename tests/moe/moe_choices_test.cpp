@@ -24,7 +24,7 @@ TEST(MoeChoices, ReferenceNamesValuesWithTheirGlosses) {
   const auto expect_words = [&](auto e) {
     for (const auto& word : words(e)) {
       EXPECT_NE(reference.find(base::cat('`', word.name, '`')), std::string::npos) << word.name;
-      EXPECT_NE(reference.find(word.gloss), std::string::npos) << word.gloss;
+      EXPECT_NE(reference.find(word.description), std::string::npos) << word.description;
     }
   };
   expect_words(Duplicates{}), expect_words(Overlap{}), expect_words(ChunkBy{}), expect_words(ReuseStrategy{});

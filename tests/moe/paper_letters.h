@@ -1,4 +1,4 @@
-// Graphs of passes with one letter for each task, so that a whole graph fits in one line of a test. Most letters are
+// Graphs of passes with one letter for each task, so that a whole graph fits in one line of a test. The letters are
 // defined in docs/moe-layer.md.
 #pragma once
 

@@ -22,8 +22,8 @@ class RoutingLogTest : public Lab, public testing::Test {
     log.record(step(3), layer, 0, values(std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}, {4, 2}), context.compute());
   }
   ForwardContext step(uint64_t number) const { return {.batch = batch, .step = number}; }
-  std::vector<int32_t> chosen(const ForwardContext& pass, int64_t begin, int64_t count) {
-    return to_host(log.choose(pass, layer, begin, count, context)).to_vector<int32_t>();
+  std::vector<int32_t> chosen(const ForwardContext& forward_context, int64_t begin, int64_t count) {
+    return to_host(log.choose(forward_context, layer, begin, count, context)).to_vector<int32_t>();
   }
   MicroBatch batch;
   RoutingLog log;

@@ -88,7 +88,7 @@ TEST(Schedules, F26_EqualThePlainScheduleIfEveryTokenChoosesOneExpert) {
 }
 
 // Gradients of weights and recomputed values are also bitwise identical, because only the GEMM calls differ.
-TEST(Schedules, WithDenseGemmsEqualThoseWithGroupedGemmsBitwise) {
+TEST(Schedules, DenseGemmsEqualGroupedGemmsBitwise) {
   const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.chunk_by=tokens",
                   "schedule.moe.chunks=3"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -106,7 +106,7 @@ TEST(Schedules, WithDenseGemmsEqualThoseWithGroupedGemmsBitwise) {
 
 // EPS-MoE's LocalReduce over expert groups: a rank adds up a token's results in the order of the token's slots, even
 // if the experts are in groups.
-TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
+TEST(Schedules, TokenRowsInExpertGroupsEqualOneGroupBitwise) {
   const Words of_tokens{"schedule.moe.rows=token"}, groups{"schedule.moe.chunk_by=experts", "schedule.moe.chunks=2"};
   for (const Mesh4& m : meshes) {
     SCOPED_TRACE(m.name);
@@ -120,7 +120,7 @@ TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
 }
 
 // DeepSpeed-MoE's padding sends more bytes but does not change results.
-TEST(Schedules, WithPaddingEqualThoseWithout) {
+TEST(Schedules, PaddingDoesNotChangeResults) {
   const std::string moe = "schedule.moe.";
   const Words padded{moe + "capacity_padding=full"},
       s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
@@ -142,7 +142,7 @@ TEST(Schedules, WithPaddingEqualThoseWithout) {
 }
 
 // Parm, equation 1: with the capacity factor f, y = f * k * B * L * M * N_ESP elements are exchanged.
-TEST(Schedules, WithPaddingSendTheCapacityFactorTimesAsManyBytes) {
+TEST(Schedules, PaddingSendsTheCapacityFactorTimesAsManyBytes) {
   const auto sent = [](const Words& more) {
     double bytes = 0;
     on_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -161,7 +161,7 @@ TEST(Schedules, WithPaddingSendTheCapacityFactorTimesAsManyBytes) {
   EXPECT_EQ(sent({"model.moe.capacity_factor=1.5", "schedule.moe.capacity_padding=full"}), 1.5 * plain);
 }
 
-TEST(Schedules, ByLoadUseDenseGemmsFromAMeanRowCountPerActiveExpert) {
+TEST(Schedules, ByLoadUsesDenseGemmsFromAMeanRowCountPerActiveExpert) {
   using moe::Gemms;
   const auto is_dense = [](Gemms gemms, std::optional<int64_t> rows, std::vector<int64_t> offsets) {
     moe::MoeSchedule s;

@@ -104,7 +104,7 @@ TEST_P(Shadows, GradientsOnIntegersEqualThoseOfRowsSentToTheExpertBitwise) {
 }
 
 // Rows 0 to 2 are for expert 1 on its rank, and for its shadow on both ranks.
-TEST_P(Shadows, ComputeWhatTheirExpertComputes) {
+TEST_P(Shadows, ShadowsEqualTheirExperts) {
   std::vector<std::vector<Tensor>> by_rank(2);
   Tensor own_output, own_rows;
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {

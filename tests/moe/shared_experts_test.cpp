@@ -76,16 +76,16 @@ void compare(const Layout& l, const Words& load) {
   }
 }
 
-TEST(SharedExperts, BesideTheAllToAllEqualThoseAfterIt) {
+TEST(SharedExperts, OverlappedExpertsEqualSequentialOnes) {
   for (const Layout& l : layouts) compare(l, {});
 }
 
-TEST(SharedExperts, BesideTheAllToAllEqualThoseAfterItWithGeluAndBiases) {
+TEST(SharedExperts, OverlappedGeluExpertsWithBiasesEqualSequentialOnes) {
   for (const Layout& l : layouts)
     if (l.name == "Ep2" || l.ranks == 4) compare(l, {"model.bias=true", "model.moe.expert=gelu"});
 }
 
-TEST(SharedExperts, WithGateBesideAllToAllEqualThoseAfterIt) {
+TEST(SharedExperts, OverlappedGatedExpertsEqualSequentialOnes) {
   for (const Layout& l : layouts) compare(l, {"model.moe.shared_gate=true"});
 }
 
@@ -156,7 +156,7 @@ class SharedExpertsOfRuns : public testing::TestWithParam<Run> {};
 
 // Tests whole runs, for example with recomputation, offloading, delayed weight gradients, chunks, memory reuse, ZeRO-3,
 // tensor ranks or gates.
-TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
+TEST_P(SharedExpertsOfRuns, OverlappedExpertsEqualSequentialOnes) {
   const Words common =
       joined(joined(shared, {"model.layers=2", "parallel.ep=2", "schedule.worker_lanes=true"}), GetParam().overrides);
   const Recipe after = small_recipe(common), during = small_recipe(joined(common, beside));
@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](cons
 
 // The dense MLP of dense_residual is a member of the block, not of the MoE layer. This MLP computes in the task of the
 // shared experts.
-TEST_P(SharedExpertsOfRuns, DenseMlpBesideTheAllToAllEqualsThatAfterIt) {
+TEST_P(SharedExpertsOfRuns, OverlappedDenseMlpEqualsASequentialOne) {
   const Words dense{"model.moe.dense_residual=true", "model.mlp_hidden=20"};
   const bool gated = GetParam().name.starts_with("Gated");  // a gate needs shared experts
   for (const Words& load : {dense, joined(dense, shared)}) {
@@ -237,7 +237,7 @@ class Witness final : public schedule::GraphRunner {
   Parameter& down_;
 };
 
-TEST(SharedExperts, BesideTheAllToAllHaveATaskInBothPasses) {
+TEST(SharedExperts, OverlappedExpertsHaveATaskInBothPasses) {
   for (const Layout& l : layouts)
     comm::with_ranks(l.ranks, [&](const comm::ProcessGroup& world) {
       SCOPED_TRACE(l.name);
@@ -278,7 +278,7 @@ class Holders final : public autograd::ParameterStorage {
 
 // Under ZeRO-3, weights are gathered while they are held.
 TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
-  const auto most_held = [](const Words& overrides) {
+  const auto max_held = [](const Words& overrides) {
     int most = 0;
     on_ranks(2, [&](const comm::ProcessGroup& world) {
       ScheduledLayer layer(world, joined(joined(shared, {"parallel.ep=2"}), overrides));
@@ -289,9 +289,9 @@ TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
     });
     return most;
   };
-  EXPECT_EQ(most_held({}), 0);
-  EXPECT_EQ(most_held(in_moe({"memory_reuse=s4", "chunk_by=tokens", "chunks=3"})), 0);
-  EXPECT_EQ(most_held(beside), 2) << "beside the all-to-all, two sets of weights must be held";
+  EXPECT_EQ(max_held({}), 0);
+  EXPECT_EQ(max_held(in_moe({"memory_reuse=s4", "chunk_by=tokens", "chunks=3"})), 0);
+  EXPECT_EQ(max_held(beside), 2) << "beside the all-to-all, two sets of weights must be held";
 }
 
 // Returns the cost of the task shared_experts in forward, for a block with these overrides.
@@ -321,7 +321,7 @@ TEST(SharedExperts, CostOfTheTaskIncludesTheDenseMlp) {
   EXPECT_EQ(both.products, (schedule::ByGemmPass<int64_t>{6, 0, 0}));
 }
 
-TEST(SharedExperts, AfterTheAllToAllHaveNoTask) {
+TEST(SharedExperts, SequentialExpertsHaveNoTask) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     ScheduledLayer layer(world, joined(shared, {"parallel.ep=2"}));
     Witness witness(layer.parameters.find("moe.shared.down.weight"));

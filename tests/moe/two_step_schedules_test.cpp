@@ -35,7 +35,7 @@ TEST(Schedules, GiveTheSameBitsWhenRowsAreSentInTwoSteps) {
 }
 
 // Under fp8, rows are rounded once before they are sent, and not again between the two steps.
-TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
+TEST(Schedules, TwoStepsGiveTheSameBitsOnAnyNodes) {
   const std::vector<int> topologies[] = {{0, 0, 0, 0, 1, 1, 1, 1},
                                          {0, 0, 1, 1, 2, 2, 3, 3},
                                          {0, 1, 0, 1, 1, 0, 1, 0},
@@ -75,14 +75,14 @@ std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
   return "not refused";
 }
 
-TEST(Schedules, InTwoStepsAreRefusedOnNodesWithUnequalRanks) {
+TEST(Schedules, TwoStepsAreRefusedOnNodesWithUnequalRanks) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 1}),
             "schedule.moe.all_to_all is hierarchical, which needs the same number of ranks on each node of an "
             "all-to-all, but the all-to-all of rank 0 (4 ranks) has 3, 1 ranks on its 2 nodes; legal here: direct");
 }
 
 // Ranks in such groups would issue different numbers of tasks.
-TEST(Schedules, InTwoStepsAreRefusedIfOnlySomeGroupsHaveTwoLevels) {
+TEST(Schedules, TwoStepsAreRefusedIfOnlySomeGroupsHaveTwoLevels) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 0, 0, 0, 1, 1}),
             "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks to be placed on nodes "
             "in the same way, but the group of rank 4 has two levels and another group has one; legal here: direct");

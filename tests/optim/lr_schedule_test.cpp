@@ -23,7 +23,7 @@ TEST(LearningRate, IncreasesLinearlyToThePeak) {
   }
 }
 
-TEST(LearningRate, WithoutWarmUpStartsJustBelowThePeak) {
+TEST(LearningRate, StartsJustBelowThePeakWithoutWarmUp) {
   OptimConfig c = config(ScheduleKind::linear);
   c.warmup = 0;
   EXPECT_DOUBLE_EQ(learning_rate(c, 1, 100), 2.0 * (0.1 + 0.9 * 0.99));

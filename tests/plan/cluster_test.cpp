@@ -250,7 +250,7 @@ TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   EXPECT_EQ(rates.alpha(Lane::inter, LaneSet{Lane::compute}), 1) << "a measured 1.02 means no slowdown";
 }
 
-TEST(Rates, OfLinksDoNotFallBelowTheirLastPoint) {
+TEST(Rates, LinkRatesDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](const std::string& points, double bytes) {
     Cluster cluster = load_text(text);
     for (MeasuredLink& link : cluster.links) link.points = load_text(points).links.front().points;
@@ -270,7 +270,7 @@ TEST(Rates, OfLinksDoNotFallBelowTheirLastPoint) {
   EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 8192), 0.003);
 }
 
-TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
+TEST(Rates, ProductRatesDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](double slow) {
     Cluster cluster = load_text(text);
     // Four experts have 100 x 50 weights. One row of each takes 10,000 FLOPs per expert.

@@ -113,7 +113,7 @@ TEST(ContextLengths, DoubleFromFirstToLast) {
   const std::vector<int64_t> long_path = context_lengths("4K..1M");
   EXPECT_EQ(long_path.size(), 9U);
   EXPECT_EQ(long_path.back(), 1 << 20);
-  EXPECT_EQ(context_lengths("4M"), (std::vector<int64_t>{most_micro_batch_tokens}));
+  EXPECT_EQ(context_lengths("4M"), (std::vector<int64_t>{max_micro_batch_tokens}));
   EXPECT_EQ(context_text(1 << 20), "1M");
   EXPECT_EQ(context_text(6144), "6K");
   EXPECT_EQ(context_text(1000), "1000");

@@ -79,7 +79,7 @@ TEST(DenseRows, AreTakenFromTheProfileOfTheRecipe) {
   EXPECT_EQ(taken({profile, "schedule.moe.gemms=auto", "schedule.moe.dense_rows=7"}), 7);
 }
 
-TEST(DenseRows, OfOpenGemmsAreLeftOutIfNoLoadFavoursDense) {
+TEST(DenseRows, OpenGemmsAreLeftOutIfNoLoadFavoursDense) {
   const Scratch folder;
   const std::string file = folder / "cluster.yaml";
   Cluster cluster = default_cluster(1, 2);

@@ -27,7 +27,7 @@ class Searches {
 };
 
 std::vector<PathPoint> path_of(Searches& searches, const std::vector<int64_t>& lengths, int64_t ranks, int64_t most) {
-  return expansion_path(searches.plan_at(), {.lengths = lengths, .ranks = ranks, .most_ranks = most});
+  return expansion_path(searches.plan_at(), {.lengths = lengths, .ranks = ranks, .max_ranks = most});
 }
 
 TEST(ExpansionPath, DoublesRanksIfALengthDoesNotFit) {
@@ -38,7 +38,7 @@ TEST(ExpansionPath, DoublesRanksIfALengthDoesNotFit) {
   for (size_t i = 0; i < path.size(); ++i) {
     EXPECT_EQ(path[i].ranks, ranks[i]) << i;
     EXPECT_TRUE(path[i].layout) << i;
-    EXPECT_FALSE(path[i].lack) << i;
+    EXPECT_FALSE(path[i].shortfall) << i;
   }
 }
 
@@ -54,8 +54,8 @@ TEST(ExpansionPath, NamesTheShortfallOfLengthsThatFitNowhere) {
   EXPECT_TRUE(path[0].layout);
   for (size_t i = 1; i < 4; ++i) {
     EXPECT_FALSE(path[i].layout) << i;
-    ASSERT_TRUE(path[i].lack && path[i].lack->least) << i;
-    EXPECT_DOUBLE_EQ(path[i].lack->missing(), (100 + static_cast<double>(path[i].context) / 1000) / 16 - 10);
+    ASSERT_TRUE(path[i].shortfall && path[i].shortfall->least) << i;
+    EXPECT_DOUBLE_EQ(path[i].shortfall->missing(), (100 + static_cast<double>(path[i].context) / 1000) / 16 - 10);
   }
   // After the first length that fits nowhere, each length is searched once.
   EXPECT_EQ(searches.asked.size(), 1U + 2 + 1 + 1);
@@ -69,11 +69,11 @@ TEST(ExpansionPath, UsesLayoutsOfTheUnlimitedSearch) {
     return plan;
   };
   const int64_t lengths[] = {50'000, 100'000};
-  const std::vector<PathPoint> path = expansion_path(plan_at, {.lengths = lengths, .ranks = 16, .most_ranks = 16});
+  const std::vector<PathPoint> path = expansion_path(plan_at, {.lengths = lengths, .ranks = 16, .max_ranks = 16});
   ASSERT_EQ(path.size(), 2U);
   for (const PathPoint& p : path) {
     EXPECT_TRUE(p.layout) << p.context;
-    EXPECT_FALSE(p.lack) << p.context;
+    EXPECT_FALSE(p.shortfall) << p.context;
   }
 }
 
@@ -82,15 +82,15 @@ TEST(ExpansionPath, EndsIfTheFirstLengthFitsNowhere) {
   const std::vector<PathPoint> path = path_of(searches, {100'000, 200'000}, 16, 16);
   ASSERT_EQ(path.size(), 1U);
   EXPECT_FALSE(path[0].layout);
-  EXPECT_TRUE(path[0].lack);
+  EXPECT_TRUE(path[0].shortfall);
 }
 
 TEST(NearestFit, HasTheFewestTriedRanks) {
   Searches searches;
-  const Shortfall lack = shortfall(searches.plan_at(), 400'000, 16, 10);  // 500 bytes in all, 31.25 on each rank
-  EXPECT_DOUBLE_EQ(lack.missing(), 21.25);
+  const Shortfall missing = shortfall(searches.plan_at(), 400'000, 16, 10);  // 500 bytes in all, 31.25 on each rank
+  EXPECT_DOUBLE_EQ(missing.missing(), 21.25);
   searches.asked.clear();
-  const auto fit = with_more_ranks(searches.plan_at(), lack);
+  const auto fit = with_more_ranks(searches.plan_at(), missing);
   ASSERT_TRUE(fit);
   EXPECT_EQ(fit->ranks, 64);
   EXPECT_EQ(fit->context, 400'000);
@@ -107,19 +107,19 @@ TEST(NearestFit, HasTheLongestShorterContext) {
 
 TEST(NearestFit, HasNoContextIfTheShortestDoesNotFit) {
   Searches searches;
-  const Shortfall lack = shortfall(searches.plan_at(), 4096, 8, 10);
+  const Shortfall missing = shortfall(searches.plan_at(), 4096, 8, 10);
   searches.asked.clear();
-  EXPECT_FALSE(with_shorter_context(searches.plan_at(), lack));
+  EXPECT_FALSE(with_shorter_context(searches.plan_at(), missing));
   ASSERT_EQ(searches.asked.size(), 1U);
   EXPECT_EQ(searches.asked.front().context, 1024);
 }
 
 TEST(NearestFit, IsEmptyWithoutALegalLayout) {
   const PlanAt none = [](const PlanQuestion&) { return Plan{}; };
-  const Shortfall lack = shortfall(none, 4096, 8, 10);
-  EXPECT_FALSE(lack.least);
-  EXPECT_FALSE(with_more_ranks(none, lack));
-  EXPECT_FALSE(with_shorter_context(none, lack));
+  const Shortfall missing = shortfall(none, 4096, 8, 10);
+  EXPECT_FALSE(missing.least);
+  EXPECT_FALSE(with_more_ranks(none, missing));
+  EXPECT_FALSE(with_shorter_context(none, missing));
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(ExpertShares, DoNotDependOnRowsOfDenseLayers) {
   EXPECT_EQ(of_older_program, (ExpertShares{first, second}));
 }
 
-TEST(ExpertShares, OfOneMeasuredLayerAreNotThoseOfOtherLayers) {
+TEST(ExpertShares, SharesOfAMeasuredLayerDoNotApplyToOtherLayers) {
   const std::vector<double> loads{0.5, 0.25, 0.125, 0.125};
   expect_refused(metrics_line(1, {{}, loads, {}}), 1,
                  "loads of 1 layer; expected 2 (the model's MoE layers), or a text file with one line for all layers");

@@ -27,7 +27,7 @@ std::optional<NearestLayout> nearest(const std::string& parallel, int64_t ranks,
   return nearest_layout(config::parse(yaml, "recipe.yaml"), recipe_of(yaml), {}, {.fewest = 1, .most = ranks}, fits);
 }
 
-TEST(NearestLayout, IsTheRecipesOwnIfThatIsLegal) {
+TEST(NearestLayout, IsTheRecipesLayoutIfItIsLegal) {
   for (const char* parallel :
        {"parallel: {tp: 2, sp: true, pp: 2, ep: 4, etp: 1}\n", "parallel: {cp: 2, ep: 4, cp_expansion: vertical}\n",
         "parallel: {pp: 2, ep: 2}\nschedule: {pipeline: {kind: zb_h1, split: [3, 5]}}\n"})

@@ -155,7 +155,7 @@ TEST(PlanRefinement, KeepsTheOrderOnRequest) {
 TEST(PlanRefinement, TriesNoOrderForLessMemory) {
   const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks, .objective = Objective::memory}, 0);
   for (const ChangesOfKey& key : changes_by_key())
-    for (const Recipe& c : key.of_recipe(r.recipe(), r.site())) EXPECT_FALSE(c.parallel.order);
+    for (const Recipe& c : key.changed_recipes(r.recipe(), r.site())) EXPECT_FALSE(c.parallel.order);
 }
 
 TEST(PlanRefinement, TriesNoOrderOnOneNode) {
@@ -169,7 +169,7 @@ TEST(PlanRefinement, TriesLargerAndSmallerBuckets) {
     const Refined r(dense, {"parallel.pp=2"}, two_nodes(), {.world = 8}, 0);
     std::vector<int64_t> all;
     for (const ChangesOfKey& key : changes_by_key())
-      for (const Recipe& c : key.of_recipe(recipe, r.site()))
+      for (const Recipe& c : key.changed_recipes(recipe, r.site()))
         if (c.distributed.bucket_bytes) all.push_back(*c.distributed.bucket_bytes);
     return all;
   };
@@ -183,7 +183,7 @@ TEST(PlanRefinement, TriesFewLegalOrders) {
   const Refined r(small, {"parallel.pp=2", "parallel.ep=4", "parallel.tp=2"}, two_nodes(), {.world = ranks}, 0);
   int orders = 0;
   for (const ChangesOfKey& key : changes_by_key())
-    for (const Recipe& c : key.of_recipe(r.recipe(), r.site())) {
+    for (const Recipe& c : key.changed_recipes(r.recipe(), r.site())) {
       if (c.parallel.order == r.recipe().parallel.order) continue;
       ++orders;
       EXPECT_FALSE(r.site().rules.broken(c)) << *c.parallel.order;

@@ -209,7 +209,7 @@ TEST(Plan, LeavesOutNeedlessRecomputation) {
   EXPECT_LE(all.best.front().step.seconds, few.best.front().step.seconds);
 }
 
-TEST(Plan, RecomputesWhatDoesNotFit) {
+TEST(Plan, RecomputesActivationsThatDoNotFit) {
   Cluster small = two_nodes();
   const std::vector<std::string> overrides{"model.context=8192", "batch.global=16"};
   const auto planned = [&] {
@@ -266,7 +266,7 @@ TEST(Plan, StaysWithinTheLimitOfTheRecipe) {
   for (const PlannedLayout& l : plan.best) EXPECT_LE(l.memory.blocks, limit) << l.candidate.to_string(ranks);
 }
 
-TEST(Plan, ByMemoryNeedsNoMoreThanByTime) {
+TEST(Plan, MemoryObjectiveNeedsNoMoreMemoryThanTimeObjective) {
   const config::Document document = config::parse(yaml, "plan.yaml");
   const auto best = [&](Objective objective) {
     return search_plan(document, recipe_of(yaml), {}, two_nodes(),
@@ -276,7 +276,7 @@ TEST(Plan, ByMemoryNeedsNoMoreThanByTime) {
   EXPECT_LE(best(Objective::memory).memory.total, best(Objective::time).memory.total);
 }
 
-TEST(Plan, ByMemoryHasAFirstLayoutNearTheMinimumOfAllLayouts) {
+TEST(Plan, MemoryObjectiveBeginsNearTheMinimumOfAllLayouts) {
   const std::string dense =
       "model: {layers: 4, hidden: 1024, heads: 4, context: 1024, vocab: 1024}\n"
       "batch: {global: 8, micro: 1}\n"

@@ -46,7 +46,7 @@ TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {
                                              {.world = ranks, .ranks_per_domain = 8});
   int64_t most = 0;
   for (const PlanCandidate& c : all.legal) most = std::max(most, c.recipe.batch.micro);
-  EXPECT_EQ(most << 20, most_micro_batch_tokens);
+  EXPECT_EQ(most << 20, max_micro_batch_tokens);
 }
 
 TEST(PlanCandidates, IncludeTheMicroBatchOfTheRecipe) {
@@ -60,7 +60,7 @@ TEST(PlanCandidates, IncludeTheMicroBatchOfTheRecipe) {
 
 TEST(PlanCandidates, HaveEveryEpGroupOnOneNodeIfRowsGoThroughWindows) {
   const std::string windows = yaml + "schedule: {moe: {all_to_all: window}}\n";
-  const auto most_ep = [&](int64_t ranks_per_node) {
+  const auto max_ep = [&](int64_t ranks_per_node) {
     const PlanCandidates all =
         plan_candidates(config::parse(windows, "plan.yaml"), recipe_of(windows), {},
                         {.world = ranks, .ranks_per_domain = 8, .ranks_per_node = ranks_per_node});
@@ -68,9 +68,9 @@ TEST(PlanCandidates, HaveEveryEpGroupOnOneNodeIfRowsGoThroughWindows) {
     for (const PlanCandidate& c : all.legal) most = std::max(most, c.recipe.parallel.ep);
     return most;
   };
-  EXPECT_EQ(most_ep(0), 8);
-  EXPECT_EQ(most_ep(8), 8);
-  EXPECT_EQ(most_ep(4), 4);
+  EXPECT_EQ(max_ep(0), 8);
+  EXPECT_EQ(max_ep(8), 8);
+  EXPECT_EQ(max_ep(4), 4);
 }
 
 TEST(LayoutRules, AreUnaffectedByEarlierRecipes) {
@@ -116,7 +116,7 @@ TEST(ChangedSettings, CompareTheResolvedValuesOfAuto) {
   EXPECT_EQ(changes(both, vertical), std::vector<std::string>{"parallel.cp_expansion: horizontal -> vertical"});
 }
 
-TEST(PlanCandidate, WithoutEtpUsesTheSizeOfTp) {
+TEST(PlanCandidate, UsesTheSizeOfTpWithoutEtp) {
   const PlanCandidate c{recipe_of(yaml, {"parallel.tp=2", "parallel.sp=true"}, ranks)};
   EXPECT_NE(c.to_string(ranks).find("etp 2"), std::string::npos) << c.to_string(ranks);
 }

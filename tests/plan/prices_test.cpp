@@ -256,7 +256,7 @@ TEST(Slowdowns, FollowFromTheSmsOfCommunication) {
   EXPECT_DOUBLE_EQ(Prices(cluster).slowdown(Lane::compute, {Lane::intra}), 1 - 20.0 / 132);
 }
 
-TEST(SpeedOfShare, IsThatOfTheThreadsOrMultiprocessors) {
+TEST(SpeedOfShare, EqualsTheSpeedOfItsThreadsOrMultiprocessors) {
   EXPECT_DOUBLE_EQ(Prices(shipped("h100-dgx")).speed_of_share(0.25, Dtype::bf16), 0.25);
   Cluster cluster = default_cluster(1, 2);
   EXPECT_DOUBLE_EQ(Prices(cluster).speed_of_share(0.5, Dtype::f32), 1) << "a single thread cannot be shared";

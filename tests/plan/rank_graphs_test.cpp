@@ -93,8 +93,8 @@ TEST(RankGroups, NumberAGroupByItsFirstRank) {
 }
 
 TEST(RankGroups, TheFullestNodeGivesTheRanksOfANode) {
-  EXPECT_EQ(most_ranks_of_node(std::vector{0, 1, 1, 0, 1}), 3);
-  EXPECT_EQ(most_ranks_of_node(std::vector{0}), 1);
+  EXPECT_EQ(max_ranks_of_node(std::vector{0, 1, 1, 0, 1}), 3);
+  EXPECT_EQ(max_ranks_of_node(std::vector{0}), 1);
 }
 
 // Returns the ranks of rank 0's Meeting in a layout of `ranks` ranks. Checks the Meeting of every rank.
@@ -119,7 +119,7 @@ TEST(Meeting, IsTheSmallestGroupThatContainsAllPeers) {
   EXPECT_EQ(meeting_of_rank_0(8, {.pp = 2, .tp = 2, .ep = 2, .etp = 1}).size(), 2u) << "one stage";
 }
 
-TEST(RankGroups, OfSomeRanksFollowTheOrderOfTheseRanks) {
+TEST(RankGroups, GroupsOfSomeRanksFollowTheirOrder) {
   const schedule::RankGroups all{{"tp", {0, 0, 2, 2}}, {"ep", {0, 1, 0, 1}}};
   const schedule::RankGroups some = groups_among(std::vector{3, 2}, all);
   EXPECT_EQ(some.at("tp"), (std::vector{2, 2}));

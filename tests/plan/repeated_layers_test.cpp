@@ -91,7 +91,7 @@ TEST_P(RepeatedLayers, GiveTheRecordOfTheWholeStep) {
 
 class MemoryOfRepeatedLayers : public testing::TestWithParam<Case> {};
 
-TEST_P(MemoryOfRepeatedLayers, IsThatOfTheWholeStep) {
+TEST_P(MemoryOfRepeatedLayers, EqualsTheMemoryOfTheWholeStep) {
   for_each_rank(GetParam(), [](const Recipe& r, const mesh::Layout& layout, int rank) {
     const train::Extensions extensions;
     RunOnMeta all(r, extensions, layout, rank, RoutingLoad::even);
@@ -119,7 +119,7 @@ TEST_P(MemoryOfRepeatedLayers, IsThatOfTheWholeStep) {
   });
 }
 
-TEST_P(MemoryOfRepeatedLayers, IsThatOfAnEstimate) {
+TEST_P(MemoryOfRepeatedLayers, EqualsAnEstimate) {
   for_each_rank(GetParam(), [](const Recipe& r, const mesh::Layout& layout, int rank) {
     const StepOnMeta expected = step_on_meta(r, {}, layout, rank, RoutingLoad::even, Wanted::all),
                      actual = step_on_meta(r, {}, layout, rank, RoutingLoad::even, Wanted::memory);

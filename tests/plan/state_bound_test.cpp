@@ -48,12 +48,12 @@ TEST(StateBound, IsAtMostTheMemoryOfLayouts) {
     const Recipe r = recipe_of(yaml, overrides, ranks);
     const StateBound bound = bound_of(r, without_offload());
     const MemoryEstimate m = estimate_memory(r, {}, ranks);
-    const double of_layout = bound.of_layout(r, ranks);
-    EXPECT_LE(of_layout, m.weights + m.gradients + m.optimizer) << testing::PrintToString(overrides);
+    const double layout_bytes = bound.layout_bytes(r, ranks);
+    EXPECT_LE(layout_bytes, m.weights + m.gradients + m.optimizer) << testing::PrintToString(overrides);
     if (r.parallel.zero < 3) {  // under ZeRO-3, the weights of some layers are gathered
-      EXPECT_GT(of_layout, 0.5 * (m.weights + m.gradients + m.optimizer)) << testing::PrintToString(overrides);
+      EXPECT_GT(layout_bytes, 0.5 * (m.weights + m.gradients + m.optimizer)) << testing::PrintToString(overrides);
     }
-    EXPECT_LE(bound.of_any_layout(ranks), of_layout) << testing::PrintToString(overrides);
+    EXPECT_LE(bound.lower_bound_bytes(ranks), layout_bytes) << testing::PrintToString(overrides);
   }
 }
 
@@ -62,8 +62,8 @@ TEST(StateBound, LeavesOutAnOptimizerThatMayBeOffloaded) {
   EXPECT_TRUE(bound_of(r, without_offload()).has_optimizer());
   EXPECT_FALSE(bound_of(r, two_nodes()).has_optimizer());
   // Weights and gradients take 6 of the 18 bytes of a bf16 parameter.
-  EXPECT_DOUBLE_EQ(3 * bound_of(r, two_nodes()).of_any_layout(ranks) - main_weights_of_routers,
-                   bound_of(r, without_offload()).of_any_layout(ranks));
+  EXPECT_DOUBLE_EQ(3 * bound_of(r, two_nodes()).lower_bound_bytes(ranks) - main_weights_of_routers,
+                   bound_of(r, without_offload()).lower_bound_bytes(ranks));
 }
 
 TEST(StateBound, CountsOnlyWeightsIfParametersAreFrozen) {
@@ -72,24 +72,24 @@ TEST(StateBound, CountsOnlyWeightsIfParametersAreFrozen) {
   EXPECT_FALSE(bound.has_gradients());
   EXPECT_FALSE(bound.has_optimizer());
   // Weights take 2 of the 18 bytes of a bf16 parameter.
-  EXPECT_DOUBLE_EQ(9 * bound.of_any_layout(ranks) - main_weights_of_routers,
-                   bound_of(all, without_offload()).of_any_layout(ranks));
+  EXPECT_DOUBLE_EQ(9 * bound.lower_bound_bytes(ranks) - main_weights_of_routers,
+                   bound_of(all, without_offload()).lower_bound_bytes(ranks));
   const MemoryEstimate m = estimate_memory(some, {}, ranks);
-  EXPECT_LE(bound.of_layout(some, ranks), m.weights + m.gradients + m.optimizer);
+  EXPECT_LE(bound.layout_bytes(some, ranks), m.weights + m.gradients + m.optimizer);
 }
 
-TEST(LackOfState, NamesTheFewestRanksThatHoldTheState) {
+TEST(StateShortfall, NamesTheFewestRanksThatHoldTheState) {
   const Recipe r = recipe_of(yaml, {}, ranks);
   Cluster small = without_offload();
-  const double alone = bound_of(r, small).of_any_layout(1);
+  const double alone = bound_of(r, small).lower_bound_bytes(1);
   small.machine->memory = config::ByteSize(static_cast<int64_t>(alone / 4.5 / 0.94));
-  EXPECT_FALSE(lack_of_state(r, {}, small, 5));
-  const std::optional<StateLack> lack = lack_of_state(r, {}, small, 4);
-  ASSERT_TRUE(lack);
-  EXPECT_EQ(lack->fewest_ranks, 5);
-  EXPECT_DOUBLE_EQ(lack->bytes, alone / 4);
-  EXPECT_NEAR(lack->memory, alone / 4.5, 1e-6 * alone);
-  EXPECT_FALSE(lack_of_state(r, {}, Cluster{}, 1)) << "without a description, memory has no limit";
+  EXPECT_FALSE(state_shortfall(r, {}, small, 5));
+  const std::optional<StateShortfall> shortfall = state_shortfall(r, {}, small, 4);
+  ASSERT_TRUE(shortfall);
+  EXPECT_EQ(shortfall->fewest_ranks, 5);
+  EXPECT_DOUBLE_EQ(shortfall->bytes, alone / 4);
+  EXPECT_NEAR(shortfall->memory, alone / 4.5, 1e-6 * alone);
+  EXPECT_FALSE(state_shortfall(r, {}, Cluster{}, 1)) << "without a description, memory has no limit";
 }
 
 }  // namespace

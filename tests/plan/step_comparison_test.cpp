@@ -82,7 +82,7 @@ TEST(MeasuredStep, HasTheMediansOfTheTimedStepsAndOneTracedStep) {
   EXPECT_DOUBLE_EQ(measured.summary.step_seconds.median, 2.5);
   EXPECT_DOUBLE_EQ(measured.sent[base::ordinal(TrafficClass::ep)], 350);
   EXPECT_EQ(measured.traced_step, 4);
-  EXPECT_EQ(measured.without_trace, "");
+  EXPECT_EQ(measured.trace_problem, "");
   std::vector<std::string> events;
   for (const TraceEvent& e : measured.trace.events) events.push_back(e.name + base::cat(" ", e.start_us));
   EXPECT_EQ(events, (std::vector<std::string>{"step 4 1e+06", "optimizer 3e+06", "step 4 0", "data 500000"}));
@@ -93,13 +93,13 @@ TEST(MeasuredStep, HasTheMediansOfTheTimedStepsAndOneTracedStep) {
 TEST(MeasuredStep, ExplainsAMissingTrace) {
   const Scratch folder;
   write_run(folder, small_recipe());
-  EXPECT_NE(measured_step(folder.path()).without_trace.find("has no trace.json.gz; set profile.steps to record one"),
+  EXPECT_NE(measured_step(folder.path()).trace_problem.find("has no trace.json.gz; set profile.steps to record one"),
             std::string::npos);
   write_trace_of_run(folder);
   train::record_start(folder.path(), started_after(4), config::write(small_recipe()));
   const MeasuredStep later = measured_step(folder.path());
   EXPECT_FALSE(later.traced_step.has_value());
-  EXPECT_NE(later.without_trace.find("has no step after step 4"), std::string::npos) << later.without_trace;
+  EXPECT_NE(later.trace_problem.find("has no step after step 4"), std::string::npos) << later.trace_problem;
 }
 
 TEST(MeasuredStep, IsRefusedForAnotherStep) {

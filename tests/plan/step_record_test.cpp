@@ -222,7 +222,7 @@ TEST(StepRecord, BeginsWithTheGathersThatItHides) {
       recipe.device = kind;
       const StepRecord record = record_of(recipe, 2);
       const auto is_gather = [&](size_t i) {
-        return record.issues[i].name == "all_gather" && record.is_in(record.issues[i], "optimizer");
+        return record.issues[i].name == "all_gather" && record.is_in_span(record.issues[i], "optimizer");
       };
       size_t gathers = 0;
       while (is_gather(gathers)) ++gathers;
@@ -295,7 +295,7 @@ TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
 }
 
 // On a CPU, lanes of memory reuse copy while the rank's thread computes, unless they run inline.
-TEST(StepRecord, HasTheLanesOfACpuWhoseLanesHaveThreads) {
+TEST(StepRecord, HasTheLanesOfACpuIfLanesHaveThreads) {
   const auto lanes_of = [](const std::string& overlap, const std::string& threads) {
     Recipe recipe = recipe_with({"parallel.ep=2", "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens",
                                  "schedule.moe.chunks=2", "schedule.pipeline.overlap=" + overlap,

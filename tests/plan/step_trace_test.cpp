@@ -103,7 +103,7 @@ TEST(StepTrace, HasThePartsOfTheModelAndTheRowsOfAMeasuredTrace) {
   EXPECT_EQ(trace.events.size(), 7U) << "no spans overlap, so no row is split";
 }
 
-TEST(StepTimeline, OfAPredictionHasKernelsByPartAndCommunicationByClass) {
+TEST(StepTimeline, PredictionHasKernelsByPartAndCommunicationByClass) {
   const Timeline timeline = predicted_timeline(forecast(), 0, two_nodes);
   EXPECT_EQ(parts_of(timeline, Lane::compute),
             (std::vector<Part>{{micro_batch, 0, 2}, {moe, 2, 3}, {moe, 7, 9}, {micro_batch, 9, 10}}));
@@ -112,7 +112,7 @@ TEST(StepTimeline, OfAPredictionHasKernelsByPartAndCommunicationByClass) {
   EXPECT_DOUBLE_EQ(timeline.exposed(TaskKind::all_to_all), 4);
 }
 
-TEST(StepTimeline, OfAMeasurementHasTheInnermostPartsWithoutWaits) {
+TEST(StepTimeline, MeasurementHasTheInnermostPartsWithoutWaits) {
   const Timeline timeline = measured_timeline(measured(), 0);
   EXPECT_EQ(parts_of(timeline, Lane::compute), (std::vector<Part>{{moe, 1, 3}, {moe, 6, 9}, {"optimizer", 9, 10}}));
   EXPECT_EQ(parts_of(timeline, Lane::intra), (std::vector<Part>{{"ep all_to_all", 2, 6}}));

@@ -40,7 +40,7 @@ TEST(HeldTensors, CoverThemselves) {
   });
 }
 
-TEST(HeldTensors, OfCoveredRanksIncludeNoLargerPeakOfActivations) {
+TEST(HeldTensors, CoveredRanksHaveNoLargerPeakOfActivations) {
   for_all_schedules(5, 12, [](const Schedule& schedule) {
     const CheckedSchedule program = checked(schedule, false);
     const std::vector<int> peaks = peak_activations(schedule);
@@ -54,7 +54,7 @@ TEST(HeldTensors, OfCoveredRanksIncludeNoLargerPeakOfActivations) {
   });
 }
 
-TEST(HeldTensors, OfTheFirstInnerRankCoverThoseOfTheOthersUnder1F1B) {
+TEST(HeldTensors, FirstInnerRankCoversTheOthersUnder1F1B) {
   for (const int micro_batches : {1, 3, 8, 17}) {
     const CheckedSchedule program = program_of(PipelineKind::one_f_one_b, 8, micro_batches);
     EXPECT_EQ(uncovered(program), std::vector<int>{1}) << micro_batches;
@@ -64,17 +64,17 @@ TEST(HeldTensors, OfTheFirstInnerRankCoverThoseOfTheOthersUnder1F1B) {
   EXPECT_FALSE(HeldTensors(program, 0).cover(HeldTensors(program, 1))) << "rank 0 receives no inputs";
 }
 
-TEST(HeldTensors, OfFewRanksCoverThoseOfTheOthersUnderInterleaving) {
+TEST(HeldTensors, FewRanksCoverTheOthersUnderInterleaving) {
   EXPECT_EQ(uncovered(program_of(PipelineKind::interleaved, 8, 16)), (std::vector<int>{1, 2}));
   EXPECT_EQ(uncovered(program_of(PipelineKind::interleaved, 16, 32)), (std::vector<int>{1, 2}));
 }
 
-TEST(HeldTensors, OfZeroBubbleRanksCoverNoOthers) {
+TEST(HeldTensors, ZeroBubbleRanksCoverNoOthers) {
   EXPECT_EQ(uncovered(program_of(PipelineKind::zb_h1, 6, 12)), (std::vector<int>{1, 2, 3, 4}))
       << "a later rank keeps fewer micro-batches for backward, but more for delayed weight gradients";
 }
 
-TEST(HeldTensors, OfMergedPairsAreNotCounted) {
+TEST(HeldTensors, MergedPairsAreNotCounted) {
   const PipelineConfig pairs{.kind = PipelineKind::one_f_one_b, .split = {}, .overlap = Overlap::micro_batches};
   EXPECT_THROW(HeldTensors(checked(make_schedule(pairs, 2, 4), true), 0), std::logic_error);
 }

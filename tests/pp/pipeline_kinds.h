@@ -26,10 +26,10 @@ inline std::vector<PipelineConfig> all_configs() {
 }
 
 template <class F>
-void for_all_schedules(int most_ranks, int most_micro_batches, F&& f) {
+void for_all_schedules(int max_ranks, int max_micro_batches, F&& f) {
   for (const PipelineConfig& config : all_configs())
-    for (int ranks = 1; ranks <= most_ranks; ++ranks)
-      for (int micro = 1; micro <= most_micro_batches; ++micro) f(make_schedule(config, ranks, micro));
+    for (int ranks = 1; ranks <= max_ranks; ++ranks)
+      for (int micro = 1; micro <= max_micro_batches; ++micro) f(make_schedule(config, ranks, micro));
 }
 
 }  // namespace hexad::pp

@@ -24,7 +24,7 @@ void for_all_times(F&& f) {
         f(StageTimes{static_cast<double>(forward), static_cast<double>(input), static_cast<double>(weight)});
 }
 
-TEST(Bubble, InTheSimulationEqualsTheFormula) {
+TEST(Bubble, SimulatedBubbleEqualsTheFormula) {
   std::map<std::pair<PipelineKind, bool>, int> compared;
   for (const PipelineConfig& config : all_configs())
     for (const int ranks : {1, 2, 3, 4, 7})

@@ -87,15 +87,15 @@ TEST_F(ScaleForecast, EveryPointHasTheRanksOfItsOwnCluster) {
   const Clusters clusters(experiment_, points);
   experiment_.problems.throw_if_any();
   clusters.set_ranks(experiment_.config, points);
-  EXPECT_EQ(points[0].most_ranks, 1);
+  EXPECT_EQ(points[0].max_ranks, 1);
   EXPECT_EQ(points[0].ranks_per_node, 1);
-  EXPECT_EQ(points[1].most_ranks, 4);
+  EXPECT_EQ(points[1].max_ranks, 4);
   EXPECT_EQ(points[1].ranks_per_node, 2);
   EXPECT_EQ(load_points(experiment_, points, extensions_).size(), 2u);
   experiment_.config.max_ranks = 3;
   experiment_.config.ranks_per_node = 8;
   clusters.set_ranks(experiment_.config, points);
-  EXPECT_EQ(points[1].most_ranks, 3);
+  EXPECT_EQ(points[1].max_ranks, 3);
   EXPECT_EQ(points[1].ranks_per_node, 8);
 }
 
@@ -118,7 +118,7 @@ TEST_F(ScaleForecast, TableShowsUnknownStepsAndTheLimitOfTheCost) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
 }
 
-TEST_F(ScaleForecast, TableShowsTheSumOfThePredictionsThatThereAre) {
+TEST_F(ScaleForecast, TableShowsTheSumOfAvailablePredictions) {
   // 3 runs of 25 steps of 48 s take one hour.
   const PointForecast known{.step_seconds = 48};
   const std::string all = dry_run_table(experiment_, points_, {known, known});

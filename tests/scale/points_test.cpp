@@ -32,10 +32,10 @@ class ScalePoints : public testing::Test {
     return parse_experiment(base::cat("recipe: a.yaml\ndir: runs/x\nsteps: 2\nwarmup_steps: 1\n", rest), path());
   }
   std::string path() const { return (folder_ / "e.yaml").string(); }
-  std::string refusal(const std::string& rest, int64_t most_ranks = 0) const {
+  std::string refusal(const std::string& rest, int64_t max_ranks = 0) const {
     Experiment e = experiment(rest);
     std::vector<Point> points = points_of(e);
-    for (Point& point : points) point.most_ranks = most_ranks;
+    for (Point& point : points) point.max_ranks = max_ranks;
     try {
       load_points(e, std::move(points), train::Extensions());
     } catch (const config::RecipeError& error) {
@@ -120,10 +120,10 @@ vary:
 TEST_F(ScalePoints, EachPointIsComparedWithItsOwnAvailableRanks) {
   Experiment e = experiment("ranks: [2, 4]\n");
   std::vector<Point> points = points_of(e);
-  points[0].most_ranks = 2;
-  points[1].most_ranks = 4;
+  points[0].max_ranks = 2;
+  points[1].max_ranks = 4;
   EXPECT_EQ(load_points(e, points, train::Extensions()).size(), 2u);
-  points[1].most_ranks = 3;
+  points[1].max_ranks = 3;
   try {
     load_points(e, points, train::Extensions());
     FAIL() << "a point with more ranks than the launcher has was accepted, expected an error";

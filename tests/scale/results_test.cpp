@@ -124,11 +124,11 @@ TEST(ScaleResults, PictureGrowsWithItsLegend) {
 
 TEST(ScaleResults, RunsAtTheSameTimeAreReported) {
   Results results = example();
-  EXPECT_EQ(about_runs_at_once(results), "");
+  EXPECT_EQ(concurrent_runs_text(results), "");
   EXPECT_EQ(markdown_of(results).find("at the same time"), std::string::npos);
   results.rows[1].beside = 2;
   const std::string about = "Up to 3 runs executed at the same time, each on cores or nodes of its own.";
-  EXPECT_EQ(about_runs_at_once(results), about);
+  EXPECT_EQ(concurrent_runs_text(results), about);
   EXPECT_NE(markdown_of(results).find(about), std::string::npos);
   EXPECT_NE(results_page(results).find(about), std::string::npos);
   EXPECT_NE(json_of(results).find("\"runs_beside\": 2"), std::string::npos);
@@ -164,10 +164,10 @@ TEST(ScaleResults, ValuesDoNotEndCellsOfTheMarkdownTable) {
 TEST(ScaleResults, RunsOfDifferentProgramsAreReported) {
   Results results = example();
   results.programs = {{"hexad 1", 2}};
-  EXPECT_EQ(about_programs(results), "");
+  EXPECT_EQ(programs_text(results), "");
   results.programs["hexad 2"] = 1;
   const std::string lines = "The runs are from different programs:\n- hexad 1: 2 runs\n- hexad 2: 1 run\n";
-  EXPECT_EQ(about_programs(results), lines);
+  EXPECT_EQ(programs_text(results), lines);
   EXPECT_NE(markdown_of(results).find(lines), std::string::npos);
   EXPECT_NE(results_page(results).find(lines), std::string::npos);
   EXPECT_NE(json_of(results).find("\"hexad 2\": 1"), std::string::npos);
@@ -185,7 +185,7 @@ TEST(ScaleResults, RanksThatSharedCoresAreMarked) {
 
 TEST(ScaleResults, DamagedRunsAreListed) {
   Results results = example();
-  EXPECT_EQ(about_damaged_runs(results), "");
+  EXPECT_EQ(damaged_runs_text(results), "");
   results.damaged = {"a/metrics.jsonl ends before step 2 of 3"};
   const std::string line = "Left out a damaged run: a/metrics.jsonl ends before step 2 of 3";
   EXPECT_NE(markdown_of(results).find(line), std::string::npos);

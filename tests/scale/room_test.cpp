@@ -103,7 +103,7 @@ TEST(ScalePlaces, AreTakenByOneRunAtATime) {
   EXPECT_EQ(places.take(3), (Names{"a", "b", "c"}));
 }
 
-TEST(ScaleHosts, OfASlurmListAreExpanded) {
+TEST(ScaleHosts, SlurmListIsExpanded) {
   EXPECT_EQ(hosts_of("n0"), (Names{"n0"}));
   EXPECT_EQ(hosts_of("n[0-2,07],login"), (Names{"n0", "n1", "n2", "n07", "login"}));
   EXPECT_EQ(hosts_of("n[08-11]"), (Names{"n08", "n09", "n10", "n11"}));

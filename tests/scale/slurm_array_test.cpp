@@ -92,7 +92,7 @@ TEST(ScaleCost, NodeHoursCountWholeNodes) {
       parse_experiment("recipe: a.yaml\ndir: x\nranks: [4]\nrepeats: 2\nminutes: 9.5\nsteps: 35\n", "e.yaml");
   EXPECT_EQ(nodes_of(point_of(9, 8)), 2);
   EXPECT_EQ(nodes_of(point_of(9, 0)), 1);
-  EXPECT_DOUBLE_EQ(most_node_hours(e.config, point_of(9, 8)), 52.0 / 60);
+  EXPECT_DOUBLE_EQ(max_node_hours(e.config, point_of(9, 8)), 52.0 / 60);
   EXPECT_DOUBLE_EQ(*predicted_node_hours(e.config, {.step_seconds = 45}, point_of(9, 8)), 2);
   EXPECT_FALSE(predicted_node_hours(e.config, {}, point_of(9, 8)).has_value());
 }

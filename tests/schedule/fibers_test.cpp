@@ -62,7 +62,7 @@ TEST_F(TurnsOfTwo, RemainingFiberContinuesAlone) {
   EXPECT_EQ(log, "apbqcd");
 }
 
-TEST_F(TurnsOfTwo, WithoutTheOtherFiberYieldDoesNothing) {
+TEST_F(TurnsOfTwo, YieldDoesNothingWithoutTheOtherFiber) {
   letters('a', 2)();
   EXPECT_EQ(log, "abc");
 }
@@ -73,7 +73,7 @@ TEST_F(TurnsOfTwo, BothAreOnTheCallersThread) {
   fibers.run(same, same);
 }
 
-TEST_F(TurnsOfTwo, WhenTheFirstFailsTheSecondIsUnwound) {
+TEST_F(TurnsOfTwo, FailureOfTheFirstUnwindsTheSecond) {
   const auto second = [&] {
     const Mark end{log, '.'};
     letters('p', 5)();
@@ -82,7 +82,7 @@ TEST_F(TurnsOfTwo, WhenTheFirstFailsTheSecondIsUnwound) {
   EXPECT_EQ(log, "apbqc!.") << "after the failure, only destructors of the second fiber run";
 }
 
-TEST_F(TurnsOfTwo, WhenTheSecondFailsTheFirstIsUnwoundAndTheErrorReachesTheCaller) {
+TEST_F(TurnsOfTwo, FailureOfTheSecondUnwindsTheFirstAndReachesTheCaller) {
   const auto first = [&] {
     const Mark end{log, '.'};
     letters('a', 5)();

@@ -179,7 +179,7 @@ TEST(Simulate, RestedLinksSendTheirBurstAtOnce) {
   expect_spans(simulate(g, rates), {{0, 0.5}, {0.5, 2.5}, {2.5, 3}, {0, 4}});
 }
 
-TEST(Simulate, WithoutThreadsOnlyCommunicationRunsConcurrentlyWithTheCaller) {
+TEST(Simulate, OnlyCommunicationRunsConcurrentlyWithTheCallerWithoutThreads) {
   TaskGraph g;
   sends(g, Lane::inter, "D0", 4);
   copies(g, "M", 2);
@@ -191,7 +191,7 @@ TEST(Simulate, WithoutThreadsOnlyCommunicationRunsConcurrentlyWithTheCaller) {
   expect_spans(simulate(g, unit_rates(), Drive::threads), {{0, 4}, {0, 2}, {0, 3}, {3, 4}, {4, 5}});
 }
 
-TEST(Simulate, WithoutThreadsTheCallerWaitsForPredecessors) {
+TEST(Simulate, CallerWaitsForPredecessorsWithoutThreads) {
   TaskGraph g;
   const TaskId d = sends(g, Lane::inter, "D0", 4);
   const TaskId second = sends(g, Lane::inter, "D1", 2);

@@ -128,7 +128,7 @@ TEST(ProgressSink, MfuAboveOneIsExplained) {
 }
 
 TEST(ProgressSink, SampleOfTheHeldOutSetIsMarked) {
-  EXPECT_EQ(heldout_text({.step = 1, .tokens = 5000, .loss = 2.5, .sequences = 64, .of_sequences = 1512}),
+  EXPECT_EQ(heldout_text({.step = 1, .tokens = 5000, .loss = 2.5, .sequences = 64, .total_sequences = 1512}),
             "held-out loss 2.5000 nats per token (64 of 1,512 sequences, 5.00 k tokens)");
 }
 
@@ -169,7 +169,7 @@ TEST(TextOutput, StuckReaderDelaysTrainingOnlyOnce) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const std::string more_than_fits(1 << 17, 'x');
-  TextOutput output(ends[1], Stuck::drop);
+  TextOutput output(ends[1], BlockedReader::drop);
   output.write(more_than_fits);  // waits for one second
   for (int i = 0; i < 1000; ++i) output.write("lost\n");
   EXPECT_EQ(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0)

@@ -64,7 +64,7 @@ TEST(ReportData, ColumnsAlignAndMissingValuesAreNullOrZero) {
 TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
   const auto eval = [](int64_t step, int64_t sequences, int64_t of, int64_t tokens) {
     return EvalMetrics{
-        .step = step, .tokens = tokens, .loss = 2, .sequences = sequences, .of_sequences = of, .seconds = 0};
+        .step = step, .tokens = tokens, .loss = 2, .sequences = sequences, .total_sequences = of, .seconds = 0};
   };
   MetricsHistory history;
   history.steps = steps_with_losses(std::vector<double>(40, 3));

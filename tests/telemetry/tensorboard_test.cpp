@@ -177,8 +177,8 @@ TEST(TensorboardSink, SampleAndTheWholeHeldOutSetAreTwoCurves) {
   const TemporaryFolder folder;
   TensorboardSink sink(folder / "tb");
   sink.on_start({});
-  sink.on_eval({.step = 1, .tokens = 8, .loss = 2.5, .sequences = 2, .of_sequences = 9});
-  sink.on_eval({.step = 1, .tokens = 36, .loss = 2.25, .sequences = 9, .of_sequences = 9});
+  sink.on_eval({.step = 1, .tokens = 8, .loss = 2.5, .sequences = 2, .total_sequences = 9});
+  sink.on_eval({.step = 1, .tokens = 36, .loss = 2.25, .sequences = 9, .total_sequences = 9});
   const std::vector<Event> events = read_events(folder / "tb");
   ASSERT_EQ(events.size(), 4u);
   EXPECT_EQ(events[2].scalars.at("eval_sample/loss"), 2.5f);

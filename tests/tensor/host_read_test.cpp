@@ -84,7 +84,7 @@ TEST(CopyToHost, IsTheTensorItselfOnTheHost) {
   EXPECT_EQ(on_device(t, context, Category::temporary).storage(), t.storage());
 }
 
-TEST(Device, WithoutItsBackendIsRefusedWithTheReason) {
+TEST(Device, MissingBackendIsRefusedWithTheReason) {
   try {
     const device::DeviceContext context({.kind = device::DeviceKind::cuda});
     GTEST_SKIP() << "this machine has a CUDA device";

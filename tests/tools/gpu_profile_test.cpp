@@ -168,7 +168,7 @@ TEST(KernelNames, AreFunctionsWithTheirTemplateArguments) {
   EXPECT_EQ(shortened("abcdefghij", 6), "abc...");
 }
 
-TEST(KernelNames, FromNvccAreDemangled) {
+TEST(KernelNames, NvccNamesAreDemangled) {
   EXPECT_EQ(shortened(demangled("_ZN5hexad7kernels4cuda45_GLOBAL__N__e6ed0a7b_12_optimizer_cu_a97c712d11clip_"
                                 "factorEPdPKdld")),
             "clip_factor");

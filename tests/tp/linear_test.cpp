@@ -164,7 +164,7 @@ TEST_P(SplitLinear, RecomputedEqualsKept) {
 }
 
 // The whole numbers are small enough for exact sums in bf16, in any order.
-TEST_P(SplitLinear, WithWholeNumbersEqualsOneRankBitwiseInEveryDtype) {
+TEST_P(SplitLinear, WholeNumbersEqualOneRankBitwiseInEveryDtype) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::bf16}) {
       SCOPED_TRACE(cat(dtype));
@@ -275,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SplitLinear, testing::Combine(testing::Values(2,
                            return cat(std::get<0>(test.param), std::get<1>(test.param) ? "_by_rows" : "");
                          });
 
-TEST(ColumnLinear, UnderSequenceParallelismKeepsOnlyItsOwnRows) {
+TEST(ColumnLinear, KeepsOnlyItsOwnRowsUnderSequenceParallelism) {
   comm::with_ranks(4, [](const ProcessGroup& group) {
     TpLab lab(group);
     Parameter& w = lab.parameter({8, 32});

@@ -160,7 +160,7 @@ TEST_P(VocabCrossEntropy, MatchesOneRankForHugeLogits) {
   });
 }
 
-TEST_P(VocabCrossEntropy, InSingleAndHalfPrecisionAgreesWithOneRank) {
+TEST_P(VocabCrossEntropy, SingleAndHalfPrecisionAgreeWithOneRank) {
   on_ranks([](TpLab& lab) {
     for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
       SCOPED_TRACE(cat(dtype));
@@ -202,7 +202,7 @@ TEST_P(VocabCrossEntropy, IgnoredRowsMayBeNaN) {
   });
 }
 
-TEST_P(VocabCrossEntropy, WithoutTargetsRowsOrScaleHasZeroGradients) {
+TEST_P(VocabCrossEntropy, NoTargetsRowsOrScaleGiveZeroGradients) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}), 0);
     const Tensor x = lab.randn({3, hidden});
@@ -216,7 +216,7 @@ TEST_P(VocabCrossEntropy, WithoutTargetsRowsOrScaleHasZeroGradients) {
   });
 }
 
-TEST_P(VocabCrossEntropy, InEvaluationDoesNotChangeGradients) {
+TEST_P(VocabCrossEntropy, EvaluationDoesNotChangeGradients) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     Parameter& piece = lab.piece(whole, 0);

@@ -88,7 +88,7 @@ TEST(ExpertDuel, FailedTrialMeansThePlainWay) {
   EXPECT_EQ(log_of(folder).find(" contests"), std::string::npos) << "there is no duel after a failed trial";
 }
 
-TEST(ExpertDuel, TrialThatFailsOnOneRankMeansThePlainWayOnAll) {
+TEST(ExpertDuel, FailureOnOneRankSelectsThePlainWayOnAllRanks) {
   const Scratch folder;
   on_ranks(2, [&](const comm::ProcessGroup& ranks) {
     const comm::World world(ranks);
@@ -142,7 +142,7 @@ TEST(ExpertDuel, EachStageHasItsOwnTrial) {
   EXPECT_EQ(trial.shape.rows, 2 * 16 * 2) << "micro-batches of 2 sequences of 16 tokens with 2 experts each";
 }
 
-TEST(FusedTrial, ShapeIsThatOfARank) {
+TEST(FusedTrial, UsesTheShapeOfARank) {
   const FusedShape s = fused_shape(small_recipe({"parallel.ep=2", "parallel.tp=2", "parallel.etp=1",
                                                  "model.moe.expert_hidden=24", "train.threads=2"}),
                                    3);

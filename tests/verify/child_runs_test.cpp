@@ -57,7 +57,7 @@ TEST_F(ChildRunsTest, OneChildRunsAllLayoutsOfADevice) {
   EXPECT_EQ(errors("emulated", "dp=2,ep=2;tp=2;dp=2,zero=3;ep=2,start=resumed"), std::pair(Errors(4), 1));
 }
 
-TEST_F(ChildRunsTest, OnTheCpuEachRunHasAChild) { EXPECT_EQ(errors("cpu", "dp=2,ep=2;tp=2"), std::pair(Errors(2), 2)); }
+TEST_F(ChildRunsTest, EachRunOnTheCpuHasAChild) { EXPECT_EQ(errors("cpu", "dp=2,ep=2;tp=2"), std::pair(Errors(2), 2)); }
 
 TEST_F(ChildRunsTest, NewChildHasTheNewOracle) {
   EXPECT_EQ(errors("emulated", "dp=2;dp=2,subject=zipf;tp=2,subject=zipf;tp=2"), std::pair(Errors(4), 2));

@@ -91,7 +91,7 @@ TEST_F(Comparing, NonFiniteValuesOnBothSidesAgree) {
 }
 
 // Backward computes the gradient of the last layer first.
-TEST_F(Comparing, IfAllIsNaNTheLastLayersGradientComesFirst) {
+TEST_F(Comparing, LastLayersGradientComesFirstIfAllIsNaN) {
   const std::vector<std::string> order{"embedding.weight", "layers.2.w", "layers.10.w", "head.weight"};
   TensorMap tensors;
   for (const std::string& name : order) tensors[name] = tensor({1}, {1});

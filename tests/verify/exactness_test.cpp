@@ -25,7 +25,7 @@ TEST(Exactness, BoundsTheToleranceOfEachPrecision) {
 }
 
 // If the oracle rounds in the same way, rounding makes no difference except in the last digit of a float.
-TEST(Exactness, ForFp8RowsIsLimitedByTheirScales) {
+TEST(Exactness, Fp8RowsAreLimitedByTheirScales) {
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{},
                                                     {"parallel.ep=2"},
                                                     {"parallel.tp=2"},
@@ -39,7 +39,7 @@ TEST(Exactness, ForFp8RowsIsLimitedByTheirScales) {
   }
 }
 
-TEST(Exactness, ForOtherRowsInFp8IsLimitedByTheirCodes) {
+TEST(Exactness, OtherRowsInFp8AreLimitedByTheirCodes) {
   const auto why = [](const std::vector<std::string>& overrides) {
     std::vector<std::string> all{"schedule.moe.wire=fp8"};
     all.insert(all.end(), overrides.begin(), overrides.end());

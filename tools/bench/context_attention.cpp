@@ -71,9 +71,10 @@ class Bench {
     const comm::TrafficStats t = group_.take(group_.traffic());
     const auto mean = [&](double x) { return group_.all_reduce_value(x, comm::Reduce::sum, device_) / group_.size(); };
     const double slowest = group_.all_reduce_value(seconds, comm::Reduce::max, device_);
-    const double waited = mean(t.exposed_seconds), flew = mean(t.seconds), sent = mean(static_cast<double>(t.bytes));
+    const double waited = mean(t.exposed_seconds), in_flight = mean(t.seconds),
+                 sent = mean(static_cast<double>(t.bytes));
     if (group_.rank() != 0) return;
-    fmt::print("{}\t{}\t{}\t{:.4f}\t{:.4f}\t{:.4f}\t{:.0f}\n", round_, what, pass, slowest, waited, flew, sent);
+    fmt::print("{}\t{}\t{}\t{:.4f}\t{:.4f}\t{:.4f}\t{:.0f}\n", round_, what, pass, slowest, waited, in_flight, sent);
     std::fflush(stdout);
   }
 

@@ -175,7 +175,7 @@ std::vector<GrowthRow> growth_rows(int world) {
   meter.measure("cores of a node", [&] { train::find_cores(*group); });
   meter.measure("groups of parameters", [&] {
     const std::vector<Placement> placements = placements_of(sizes);
-    for (int i = 0; i < parameters; ++i) mesh->reducers(placements[static_cast<size_t>(i) % placements.size()]);
+    for (int i = 0; i < parameters; ++i) mesh->reducers(placements[i % placements.size()]);
     mesh->unfit_ep_group();
   });
   std::optional<train::RankClock> clock;

@@ -68,9 +68,9 @@ void LayerContestant::step() {
   const bool training = passes_ == 2;
   Tape tape(stream(), *policy, training ? Tape::Mode::record : Tape::Mode::forget);
   const Value in = training ? tape.leaf(x_) : Value{x_};
-  const layers::ForwardContext pass{.batch = batch_, .statistics = training ? &statistics_.layers : nullptr};
+  const layers::ForwardContext forward_context{.batch = batch_, .statistics = training ? &statistics_.layers : nullptr};
   std::vector<Replay::Root> roots;
-  results_[0].measured = timed(0, [&] { roots.push_back({forward(tape, in, pass), dy_}); });
+  results_[0].measured = timed(0, [&] { roots.push_back({forward(tape, in, forward_context), dy_}); });
   if (options_.exchange) measure_parts();
   if (!training) return;
   Replay replay(tape, roots);
@@ -132,8 +132,9 @@ std::array<int64_t, device::category_count> LayerContestant::peaks() {
   return most;
 }
 
-Value LayerContestant::forward(Tape& tape, const Value& x, const layers::ForwardContext& pass) const {
-  return block_ ? (*block_)(tape, x, pass, layers::Recompute::none).x : (*alone_)(tape, x, pass).y;
+Value LayerContestant::forward(Tape& tape, const Value& x, const layers::ForwardContext& forward_context) const {
+  return block_ ? (*block_)(tape, x, forward_context, layers::Recompute::none).x
+                : (*alone_)(tape, x, forward_context).y;
 }
 
 Tensor LayerContestant::normals(const Shape& shape, std::string_view name) {

@@ -78,7 +78,8 @@ class LayerContestant final : public schedule::GraphRunner {
 
  private:
   device::Stream& stream() { return context_.compute(); }
-  autograd::Value forward(autograd::Tape& tape, const autograd::Value& x, const layers::ForwardContext& pass) const;
+  autograd::Value forward(autograd::Tape& tape, const autograd::Value& x,
+                          const layers::ForwardContext& forward_context) const;
   tensor::Tensor normals(const tensor::Shape& shape, std::string_view name);
   double outside_seconds(size_t pass, const schedule::Rates& rates) const;
   Measurement timed(size_t pass, const std::function<void()>& work);

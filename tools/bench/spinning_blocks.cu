@@ -20,8 +20,8 @@ struct SpinningFlags {
 namespace {
 
 constexpr int threads = 640, cluster = 4;
-constexpr long long most_cycles = 4'000'000'000;  // two seconds at 2 GHz
-constexpr std::chrono::seconds most_start(1);
+constexpr long long max_cycles = 4'000'000'000;  // two seconds at 2 GHz
+constexpr std::chrono::seconds max_start_time(1);
 
 // The first thread polls. The other threads wait at the barrier, so that the block stays resident. `released` is in the
 // card's memory, because blocks that poll the host's memory slow down all concurrent kernels.
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, con
     __threadfence_system();
     while (*released == 0) {
       __nanosleep(200);
-      if (clock64() - begin < most_cycles) continue;
+      if (clock64() - begin < max_cycles) continue;
       flags->expired[blockIdx.x] = 1;
       break;
     }
@@ -106,7 +106,7 @@ void SpinningBlocks::run_beside(int blocks, const std::function<void()>& work) {
   {
     const Release at_end(*this);
     launch(blocks);
-    const auto limit = std::chrono::steady_clock::now() + most_start;
+    const auto limit = std::chrono::steady_clock::now() + max_start_time;
     for (int b = 0; b < blocks; ++b)
       while (flags_->running[b] == 0) {
         if (std::chrono::steady_clock::now() > limit)

@@ -48,7 +48,7 @@ void measure_clocks(RankReport& report, const comm::ProcessGroup& world, device:
   const comm::NodeGrid grid(world.node_of_rank());
   const Tensor note = Tensor::zeros({1}, Dtype::i64, device, device::Category::communication);
   device::Stream& stream = device.context().compute();
-  const int step = (grid.nodes() + most_clocks - 1) / most_clocks;
+  const int step = (grid.nodes() + max_clocks - 1) / max_clocks;
   for (int node = 0; node < grid.nodes(); node += step) {
     const int rank = grid.rank(node, 0);
     if (rank == world.rank() && rank == 0) report.clock_offset = 0;

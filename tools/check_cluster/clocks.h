@@ -7,9 +7,9 @@
 namespace hexad::check_cluster {
 
 /// Largest number of nodes whose clocks are compared. On larger clusters, the compared nodes are evenly spaced.
-inline constexpr int most_clocks = 256;
+inline constexpr int max_clocks = 256;
 
-/// Compares the clocks of at most most_clocks nodes with the clock of rank 0's node. Sets `clock_offset` and
+/// Compares the clocks of at most max_clocks nodes with the clock of rank 0's node. Sets `clock_offset` and
 /// `clock_error` on the first rank of each compared node. Collective over `world`.
 void measure_clocks(RankReport& report, const comm::ProcessGroup& world, device::Device device);
 

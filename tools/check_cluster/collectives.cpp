@@ -18,7 +18,7 @@ using plan::Collective;
 using plan::GroupKind;
 
 constexpr int64_t sent_bytes = 1 << 20;  // bytes that a rank sends in a collective
-constexpr double most_repeats = 5;
+constexpr double max_repeats = 5;
 constexpr Collective operations[] = {Collective::all_to_all, Collective::all_gather, Collective::reduce_scatter,
                                      Collective::all_reduce};
 
@@ -44,7 +44,7 @@ std::vector<Group> groups_of(const comm::ProcessGroup& world) {
 
 // Returns the number of repeats that fit into `seconds` after the first two runs. A slow collective is not repeated.
 int repeats_within(double seconds, double once) {
-  return static_cast<int>(std::clamp(seconds / once - 2, 0.0, most_repeats));
+  return static_cast<int>(std::clamp(seconds / once - 2, 0.0, max_repeats));
 }
 
 // Returns the median time of the collective on this rank. All groups of a kind run at the same time.

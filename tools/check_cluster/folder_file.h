@@ -9,7 +9,7 @@ namespace hexad::check_cluster {
 
 /// Largest size of a rank's file, in bytes. A longer file counts as torn, because it has neither the old nor the new
 /// contents.
-inline constexpr size_t most_file_bytes = (1 << 20) + 128;
+inline constexpr size_t max_file_bytes = (1 << 20) + 128;
 
 /// Returns the contents of `version` of the file of `rank`, about 1 MiB of equal lines.
 std::string contents_of(int rank, int version);

@@ -14,7 +14,7 @@
 namespace hexad::check_cluster {
 namespace {
 
-constexpr size_t most_named = 8;
+constexpr size_t max_named = 8;
 
 struct Message {
   const RankReport* from;
@@ -81,14 +81,14 @@ void name_nodes(std::vector<Finding>& findings, const Messages& messages, std::v
   }
 }
 
-// Adds a finding for each of the slowest messages, at most `most_named`, the slowest first.
+// Adds a finding for each of the slowest messages, at most `max_named`, the slowest first.
 void name_pairs(std::vector<Finding>& findings, const Messages& messages, std::vector<Slow> slow,
                 const std::function<std::string(const Slow&)>& extent) {
   std::stable_sort(slow.begin(), slow.end(), [](const Slow& a, const Slow& b) { return a.times > b.times; });
-  for (size_t i = 0; i < std::min(most_named, slow.size()); ++i) {
+  for (size_t i = 0; i < std::min(max_named, slow.size()); ++i) {
     const Message& m = messages[slow[i].index];
-    const size_t unnamed = slow.size() - most_named;
-    const bool ends_list = i + 1 == most_named && slow.size() > most_named;
+    const size_t unnamed = slow.size() - max_named;
+    const bool ends_list = i + 1 == max_named && slow.size() > max_named;
     findings.push_back({.code = base::ExitCode::done,
                         .kind = "link",
                         .message = fmt::format("from {} to {}: {}{}", name_of(*m.from), name_of(*m.to), extent(slow[i]),

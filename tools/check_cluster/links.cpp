@@ -16,7 +16,7 @@ using tensor::Tensor;
 
 constexpr int repeats = 3, pings = 10;
 constexpr double longest_repeated = 0.5;  // seconds; slower messages are not repeated
-constexpr int64_t trial_bytes = 1 << 20, least_bytes = 256 << 10, most_bytes = 4 << 20;
+constexpr int64_t trial_bytes = 1 << 20, least_bytes = 256 << 10, max_bytes = 4 << 20;
 
 /// Messages between this rank and one peer. Both ranks make the same calls in the same order.
 class Pair {
@@ -130,11 +130,11 @@ int64_t rounds_within(double seconds, const Trial& trial) {
 }
 
 // Returns the message size for which `rounds` rounds take about `seconds`, rounded down to a power of two and limited
-// to least_bytes and most_bytes.
+// to least_bytes and max_bytes.
 int64_t message_bytes(size_t rounds, const Trial& trial, double seconds) {
   const double share = seconds / (static_cast<double>(rounds) * messages_of_a_round);
   const double wanted = std::log2(static_cast<double>(trial_bytes) * share / trial.message);
-  const double legal = std::clamp(std::floor(wanted), std::log2(least_bytes), std::log2(most_bytes));
+  const double legal = std::clamp(std::floor(wanted), std::log2(least_bytes), std::log2(max_bytes));
   return int64_t{1} << static_cast<int>(legal);
 }
 

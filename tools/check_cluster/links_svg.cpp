@@ -66,9 +66,9 @@ Table table_of(const std::vector<RankReport>& ranks) {
   for (const auto& [ends, seconds] : table.per_byte)
     for (const int end : {ends.first, ends.second}) worst[end] = std::max(worst[end], seconds);
   for (const auto& [row, name] : table.names) table.rows.push_back(row);
-  if (table.rows.size() > most_drawn) {
+  if (table.rows.size() > max_drawn) {
     std::stable_sort(table.rows.begin(), table.rows.end(), [&](int a, int b) { return worst[a] > worst[b]; });
-    table.rows.resize(most_drawn);
+    table.rows.resize(max_drawn);
     std::sort(table.rows.begin(), table.rows.end());
   }
   return table;

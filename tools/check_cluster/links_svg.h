@@ -10,7 +10,7 @@ namespace hexad::check_cluster {
 
 /// Largest number of rows of a table. If there are more nodes (or ranks), only the nodes (or ranks) with the slowest
 /// links are drawn.
-inline constexpr size_t most_drawn = 64;
+inline constexpr size_t max_drawn = 64;
 
 /// Returns a picture with two tables: bandwidth and latency. Rows are senders and columns are receivers: nodes, or
 /// ranks if there is a single node. Slower links have darker cells, on a logarithmic scale. The scale begins at the

@@ -23,7 +23,7 @@ std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count)
 
 namespace {
 
-int64_t most_ranks_of_a_node(const comm::NodeGrid& grid) {
+int64_t max_ranks_of_a_node(const comm::NodeGrid& grid) {
   size_t most = 0;
   for (int node = 0; node < grid.nodes(); ++node) most = std::max(most, grid.ranks(node).size());
   return static_cast<int64_t>(most);
@@ -32,7 +32,7 @@ int64_t most_ranks_of_a_node(const comm::NodeGrid& grid) {
 // Returns the number of rounds in which the ranks of each node meet each other.
 int64_t rounds_inside(const comm::NodeGrid& grid) {
   int64_t rounds = 0;
-  for (int64_t count = 2; count <= most_ranks_of_a_node(grid); ++count) rounds = std::max(rounds, rounds_of(count));
+  for (int64_t count = 2; count <= max_ranks_of_a_node(grid); ++count) rounds = std::max(rounds, rounds_of(count));
   return rounds;
 }
 
@@ -54,7 +54,7 @@ void meet_across(std::vector<int>& meetings, const comm::NodeGrid& grid, int ran
     if (place < static_cast<int>(grid.ranks(node).size())) players.push_back(grid.rank(node, place));
   const auto count = static_cast<int64_t>(players.size());
   const auto own = std::find(players.begin(), players.end(), rank);
-  const int64_t rounds = rounds_of(count), played = std::min(rounds, most_nodes_of_all_pairs);
+  const int64_t rounds = rounds_of(count), played = std::min(rounds, max_nodes_of_all_pairs);
   for (int64_t i = 0; i < played; ++i) {
     std::optional<int64_t> met;
     if (own != players.end()) met = opponent_of(i * rounds / played, own - players.begin(), count);
@@ -64,10 +64,10 @@ void meet_across(std::vector<int>& meetings, const comm::NodeGrid& grid, int ran
 
 }  // namespace
 
-std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank, int64_t most_rounds) {
-  const int64_t most = std::max(most_rounds, least_rounds);
-  const int64_t across = std::min(rounds_of(grid.nodes()), most_nodes_of_all_pairs);  // maximum rounds of a place
-  const int64_t places = grid.nodes() > most_nodes_of_all_pairs ? 1 : std::max<int64_t>(1, most_ranks_of_a_node(grid));
+std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank, int64_t max_rounds) {
+  const int64_t most = std::max(max_rounds, least_rounds);
+  const int64_t across = std::min(rounds_of(grid.nodes()), max_nodes_of_all_pairs);  // maximum rounds of a place
+  const int64_t places = grid.nodes() > max_nodes_of_all_pairs ? 1 : std::max<int64_t>(1, max_ranks_of_a_node(grid));
   const int64_t inside = std::min(rounds_inside(grid), most - across);
   const int64_t played = across == 0 ? 0 : std::clamp<int64_t>((most - inside) / across, 1, places);
   std::vector<int> meetings;

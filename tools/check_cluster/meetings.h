@@ -11,11 +11,11 @@ namespace hexad::check_cluster {
 
 /// Maximum number of nodes for which all pairs of nodes meet. On larger clusters, each node meets at most this number
 /// of other nodes.
-inline constexpr int64_t most_nodes_of_all_pairs = 64;
+inline constexpr int64_t max_nodes_of_all_pairs = 64;
 
 /// Minimum to which the number of rounds is reduced to save time. This minimum suffices for the meetings of all pairs
 /// of 64 nodes if only ranks with one index meet, and for a sample of the pairs inside nodes.
-inline constexpr int64_t least_rounds = 2 * most_nodes_of_all_pairs;
+inline constexpr int64_t least_rounds = 2 * max_nodes_of_all_pairs;
 
 /// Returns the number of rounds in which each of `count` players meets every other player once.
 int64_t rounds_of(int64_t count);
@@ -25,12 +25,12 @@ std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count)
 /// Returns the rank that `rank` meets in each round, or -1 for rounds in which it pauses. All ranks have the same
 /// number of rounds. First, the ranks of each node meet each other. Then, ranks with the same index on two nodes meet.
 /// Each index has its own rounds, so that no two pairs share the link of a node. If there are more than
-/// most_nodes_of_all_pairs nodes, only the first ranks of the nodes meet ranks of other nodes, in a sample of the
+/// max_nodes_of_all_pairs nodes, only the first ranks of the nodes meet ranks of other nodes, in a sample of the
 /// rounds.
 ///
-/// There are at most max(`most_rounds`, least_rounds) rounds. If more are needed, only the ranks of a sample
+/// There are at most max(`max_rounds`, least_rounds) rounds. If more are needed, only the ranks of a sample
 /// of indices, evenly spread, meet ranks of other nodes. If even one index needs too many rounds, the ranks of a node
 /// also meet only in a sample of their rounds.
-std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank, int64_t most_rounds = INT64_MAX);
+std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank, int64_t max_rounds = INT64_MAX);
 
 }  // namespace hexad::check_cluster

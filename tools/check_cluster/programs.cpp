@@ -14,12 +14,12 @@ namespace {
 // The line "hexad VERSION DIGEST", followed by zeros.
 using ProgramLine = std::array<int64_t, 16>;
 constexpr std::string_view line_start = "hexad ";
-constexpr size_t most_version = 80, most_digest = 32;  // in characters
-static_assert(line_start.size() + most_version + 1 + most_digest < sizeof(ProgramLine));
+constexpr size_t max_version = 80, max_digest = 32;  // in characters
+static_assert(line_start.size() + max_version + 1 + max_digest < sizeof(ProgramLine));
 
 ProgramLine program_line(const Program& program) {
   const std::string text =
-      base::cat(line_start, program.version.substr(0, most_version), ' ', program.digest.substr(0, most_digest));
+      base::cat(line_start, program.version.substr(0, max_version), ' ', program.digest.substr(0, max_digest));
   ProgramLine line{};
   std::memcpy(line.data(), text.data(), text.size());
   return line;
@@ -43,7 +43,7 @@ std::vector<Finding> compare_programs(const Program& mine, const comm::ProcessGr
   const std::vector<int64_t> all = world.all_gather_values(line, device);
   std::vector<RankReport> ranks(world.size());
   for (int rank = 0; rank < world.size(); ++rank) {
-    const Program program = program_from(all.data() + static_cast<size_t>(rank) * line.size());
+    const Program program = program_from(all.data() + rank * line.size());
     ranks[rank].rank = rank;
     ranks[rank].facts.version = program.version, ranks[rank].facts.binary = program.digest;
   }

@@ -26,7 +26,7 @@ std::vector<Slow> slow_values(std::span<const double> durations, const Rule& rul
   std::vector<Slow> slow;
   for (size_t i = 0; i < durations.size(); ++i) {
     const double value = durations[i];
-    const auto own = static_cast<size_t>(std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin());
+    const size_t own = std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin();
     const double reference = sorted[middle < own ? middle : middle + 1];
     const double excess = value - reference;
     if (excess > 0 && value >= rule.ratio * reference && excess >= rule.least_excess && excess > deviations * spread)

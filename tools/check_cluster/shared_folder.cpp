@@ -44,7 +44,7 @@ std::vector<int> peers_of(const std::vector<int>& participants, int rank) {
   const auto count = static_cast<std::ptrdiff_t>(participants.size());
   const auto own = std::find(participants.begin(), participants.end(), rank) - participants.begin();
   std::vector<int> peers;
-  for (std::ptrdiff_t i = 1; i < count && i <= most_folder_peers; ++i) peers.push_back(participants[(own + i) % count]);
+  for (std::ptrdiff_t i = 1; i < count && i <= max_folder_peers; ++i) peers.push_back(participants[(own + i) % count]);
   return peers;
 }
 
@@ -53,7 +53,7 @@ std::vector<int> peers_of(const std::vector<int>& participants, int rank) {
 std::optional<std::string> contents_at(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file.is_open()) return std::nullopt;
-  std::string text(most_file_bytes, '\0');
+  std::string text(max_file_bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return std::nullopt;
   text.resize(file.gcount());

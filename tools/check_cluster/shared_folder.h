@@ -9,7 +9,7 @@
 namespace hexad::check_cluster {
 
 /// Largest number of other ranks whose files each rank reads.
-inline constexpr int most_folder_peers = 63;
+inline constexpr int max_folder_peers = 63;
 
 /// Checks writes, fsync, renames, visibility and locks in a new folder inside `folder`. Removes the new folder
 /// afterwards. The first rank of each node takes part; on a single node, its first two ranks. Waits at most `patience`

@@ -21,7 +21,7 @@ namespace {
 
 // Upper limits of sizes. With these limits, products of sizes fit into 63 bits, and a damaged config.json cannot
 // exhaust the memory before a tensor is read.
-constexpr int64_t most_of_a_kind = 10'000, largest_width = int64_t{1} << 24, longest_context = int64_t{1} << 32;
+constexpr int64_t max_count = 10'000, largest_width = int64_t{1} << 24, longest_context = int64_t{1} << 32;
 
 int64_t limit_of(std::string_view recipe_key) {
   constexpr std::string_view counts[] = {"model.layers",
@@ -34,7 +34,7 @@ int64_t limit_of(std::string_view recipe_key) {
                                          "model.moe.experts",
                                          "model.moe.shared_experts"};
   if (recipe_key == "model.context") return longest_context;
-  return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
+  return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : max_count;
 }
 
 /// Returns all names of a config key. A new config has the first name.
@@ -196,8 +196,8 @@ int64_t count_prediction_blocks(const Json& config, const std::string& where) {
   for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"}) {
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) continue;
-    if (!found->is_number_integer() || *found < 0 || *found > most_of_a_kind)
-      fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected 0 .. ", most_of_a_kind);
+    if (!found->is_number_integer() || *found < 0 || *found > max_count)
+      fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected 0 .. ", max_count);
     if (*found > 0) return found->get<int64_t>();
   }
   return 0;

@@ -305,7 +305,7 @@ std::string index_json(const std::vector<Shard>& shards, int64_t bytes) {
 ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target, const ExportOptions& options,
                           const FileWork& work) {
   const Plan plan = make_plan(checkpoint, options);
-  const ModelKeys keys = ModelKeys::of_recipe(recipe_of(checkpoint), checkpoint.folder() + "/manifest.json: recipe");
+  const ModelKeys keys = ModelKeys::from_recipe(recipe_of(checkpoint), checkpoint.folder() + "/manifest.json: recipe");
   const Types types(options.dtype, plan);
   // Sets the dtype in config.json only if the config.json is new, or if options.dtype names a dtype.
   const bool same_type = plan.keeps_config() && options.dtype == "source";

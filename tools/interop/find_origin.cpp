@@ -59,9 +59,9 @@ config::Document recipe_of(const io::Checkpoint& checkpoint) {
 }
 
 std::string find_origin(const io::Checkpoint& checkpoint) {
-  constexpr int most_runs = 100;  // limit of a chain of runs, each started from the previous one
+  constexpr int max_runs = 100;  // limit of a chain of runs, each started from the previous one
   std::string folder = checkpoint.folder(), start = start_of(recipe_of(checkpoint));
-  for (int i = 0; i < most_runs; ++i) {
+  for (int i = 0; i < max_runs; ++i) {
     if (const std::string imported = imported_by_run(folder, start); !imported.empty()) return imported;
     const std::string beside = folder + "/" + std::string(origin_folder_name);
     if (has_config(beside)) return beside;

@@ -119,10 +119,10 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
       quantized_(layout_ == ExpertLayout::mxfp4),
       sizes_(config_.keys, *config_.family, layout_),
       map_((check_config(), map_tensors(*config_.family, sizes_))),
-      bare_(false),
+      lacks_model_prefix_(false),
       notes_(config_.notes) {
   const std::string& first = map_.links.front().theirs;
-  bare_ = !source_.find(first) && source_.find(without_first_word(first));
+  lacks_model_prefix_ = !source_.find(first) && source_.find(without_first_word(first));
   check_names();
   for (const Link& link : map_.links) check_tensor(link);
   note_quantised();
@@ -136,7 +136,7 @@ const SourceTensor& ForeignModel::mxfp4_scales_of(const Link& link) const {
 
 // Returns the name that a tensor of the family has in this folder.
 std::string ForeignModel::stored_name(const std::string& name) const {
-  return bare_ && name != "lm_head.weight" ? without_first_word(name) : name;
+  return lacks_model_prefix_ && name != "lm_head.weight" ? without_first_word(name) : name;
 }
 
 std::string ForeignModel::where(const Link& link) const {

@@ -67,7 +67,8 @@ class ForeignModel {
   bool quantized_;
   Sizes sizes_;
   TensorMap map_;
-  bool bare_;  // true if names lack their first word, because the checkpoint is of a model without its head
+  bool lacks_model_prefix_;  // true if names lack their first word, because the checkpoint is of a model without its
+                             // head
   std::vector<std::string> notes_;
   struct Scales {
     std::string name;

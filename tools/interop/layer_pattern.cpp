@@ -8,14 +8,14 @@ using namespace base;
 
 namespace {
 
-constexpr int64_t most_blocks = int64_t{1} << 31;
+constexpr int64_t max_blocks = int64_t{1} << 31;
 
 int64_t whole_number(const Json& config, const char* key, int64_t usual, int64_t least, const std::string& where) {
   const auto found = config.find(key);
   if (found == config.end() || found->is_null()) return usual;
-  if (!found->is_number_integer() || *found < least || *found > most_blocks)
+  if (!found->is_number_integer() || *found < least || *found > max_blocks)
     fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected a whole number from ", least, " to ",
-         most_blocks);
+         max_blocks);
   return found->get<int64_t>();
 }
 

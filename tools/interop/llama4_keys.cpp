@@ -7,7 +7,7 @@ using namespace base;
 namespace {
 
 constexpr const char *chunked = "chunked_attention", *unchunked = "full_attention";
-constexpr int64_t usual_interval = 4, usual_chunk = 8192, usual_floor = 8192, most_tokens = int64_t{1} << 32;
+constexpr int64_t usual_interval = 4, usual_chunk = 8192, usual_floor = 8192, max_tokens = int64_t{1} << 32;
 constexpr double usual_scale = 0.1;
 
 /// Returns the value of a key; null if it is missing.
@@ -29,8 +29,8 @@ int64_t period_of_marks(const std::vector<bool>& marks, const char* key, const s
 int64_t tokens_of(const Json& config, const char* key, int64_t usual, const std::string& where) {
   const Json value = value_or_null(config, key);
   if (value.is_null()) return usual;
-  if (!value.is_number_integer() || value < 1 || value > most_tokens)
-    fail(ExitCode::data, where, ": ", key, " is ", value.dump(), ", expected 1 .. ", most_tokens);
+  if (!value.is_number_integer() || value < 1 || value > max_tokens)
+    fail(ExitCode::data, where, ": ", key, " is ", value.dump(), ", expected 1 .. ", max_tokens);
   return value.get<int64_t>();
 }
 

@@ -207,7 +207,7 @@ ModelKeys::ModelKeys() {
   for (const KnownKey& key : known_keys) values_.emplace(key.path, Json::parse(key.usual));
 }
 
-ModelKeys ModelKeys::of_recipe(const config::Document& recipe, const std::string& where) {
+ModelKeys ModelKeys::from_recipe(const config::Document& recipe, const std::string& where) {
   ModelKeys keys;
   for (const KnownKey& key : known_keys) {
     const config::Node* node = find(recipe.root, key.path);

@@ -22,7 +22,7 @@ class ModelKeys {
   ModelKeys();
   /// Reads and resolves the keys of a recipe. Ignores keys that this class does not contain. Throws Error(data) if a
   /// value has the wrong type. The message begins with `where`.
-  static ModelKeys of_recipe(const config::Document& recipe, const std::string& where);
+  static ModelKeys from_recipe(const config::Document& recipe, const std::string& where);
 
   /// Returns the value of the key at `path`. Throws std::logic_error if there is no such key.
   const Json& operator[](std::string_view path) const;

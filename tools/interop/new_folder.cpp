@@ -36,7 +36,7 @@ std::string path_of_target(const std::string& target) {
   std::error_code error;
   const fs::path absolute = fs::absolute(target, error);
   const fs::path resolved = error ? fs::path() : fs::weakly_canonical(absolute, error);
-  if (error) fail(code_of_making(error), target, ": cannot be created: ", error.message());
+  if (error) fail(creation_exit_code(error), target, ": cannot be created: ", error.message());
   return without_slashes(resolved.string());
 }
 
@@ -70,7 +70,7 @@ NewFolder::NewFolder(const std::string& target, FileWork work) : work_(std::move
   const std::string path = std::exchange(temporary_, "");
   if (!error)
     fail(ExitCode::resource, path, ": exists already; remove this folder if no other import or export is running");
-  fail(code_of_making(error), path, ": cannot be created: ", error.message());
+  fail(creation_exit_code(error), path, ": cannot be created: ", error.message());
 }
 
 NewFolder::~NewFolder() {

@@ -10,7 +10,7 @@ using namespace base;
 namespace {
 
 // With this limit, a damaged config.json cannot exhaust the memory before a tensor is read.
-constexpr int64_t most_experts_of_all_blocks = 1'000'000;
+constexpr int64_t max_experts_of_all_blocks = 1'000'000;
 
 /// Returns a text like "vocab_size gives model.vocab 0".
 std::string given(const ModelKeys& keys, const Family& family, std::string_view path) {
@@ -66,9 +66,9 @@ void require_sizes(const ModelKeys& keys, const Family& family, const std::strin
   if (has_experts) counts.insert(counts.end(), {"model.moe.experts", "model.moe.expert_hidden"});
   for (const std::string_view path : counts)
     if (keys.integer(path) < 1) fail(ExitCode::data, where, ": ", given(keys, family, path), ", expected at least 1");
-  if (const int64_t all = keys.blocks() * keys.integer("model.moe.experts"); all > most_experts_of_all_blocks)
+  if (const int64_t all = keys.blocks() * keys.integer("model.moe.experts"); all > max_experts_of_all_blocks)
     fail(ExitCode::data, where, ": all blocks together would have ", all, " experts, expected at most ",
-         most_experts_of_all_blocks);
+         max_experts_of_all_blocks);
   if (const Json& head = keys["model.head_size"]; !head.is_null() && head < 1)
     fail(ExitCode::data, where, ": head_dim is ", head.dump(), ", expected at least 1");
   const int64_t heads = keys.integer("model.heads"), hidden = keys.integer("model.hidden");

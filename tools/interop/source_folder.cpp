@@ -220,11 +220,11 @@ std::vector<std::string> uncopied_files(const std::string& folder) {
 }
 
 std::string listed(std::string_view what, const std::vector<std::string>& names) {
-  constexpr size_t most_named = 5;
+  constexpr size_t max_named = 5;
   std::string text = cat(what, names.size() == 1 ? "" : "s", " ");
-  for (size_t i = 0; i < std::min(most_named, names.size()); ++i)
+  for (size_t i = 0; i < std::min(max_named, names.size()); ++i)
     text += cat(i == 0 ? "'" : ", '", config::shown(names[i]), "'");
-  if (names.size() > most_named) text += cat(" and ", names.size() - most_named, " more");
+  if (names.size() > max_named) text += cat(" and ", names.size() - max_named, " more");
   return text;
 }
 

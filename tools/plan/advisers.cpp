@@ -26,7 +26,7 @@ using schedule::TimeCurve;
 constexpr double eps_e0 = 0.32, eps_e1 = 0.03;
 // Largest number of chunks that MoNTA and MPMoE may advise. It is also the largest number that `auto` tries, except
 // with chunk_by: experts.
-constexpr int64_t most_advised = *std::rbegin(moe::chunks_tried);
+constexpr int64_t max_advised = *std::rbegin(moe::chunks_tried);
 
 // Answer of a paper's algorithm: a schedule, or the reason why there is none.
 struct Answer {
@@ -110,7 +110,7 @@ Answer of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
                                .copy = link_of(rates.copy, 1)};
   const double volume = group_bytes(l);
   const int64_t most =
-      std::min(most_advised, monta::most_chunks(volume, network, network.all_to_all.efficiency.points.front().x));
+      std::min(max_advised, monta::max_chunks(volume, network, network.all_to_all.efficiency.points.front().x));
   const auto best = [&](monta::Strategy strategy) {
     return monta::best_pipelined(monta::all_pipelined(strategy, volume, network, most));
   };
@@ -230,7 +230,7 @@ Answer of_mpmoe(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
   MoeSchedule best = unchunked(usual);
   std::optional<double> least;
   for (const moe::ReuseStrategy strategy : reuse)
-    for (int64_t n = 1; n <= most_advised; ++n) {
+    for (int64_t n = 1; n <= max_advised; ++n) {
       const double time = mpmoe::predict(layer, machine, mpmoe::all_strategies[base::ordinal(strategy)], n).seconds();
       if (least && time >= *least) continue;
       least = time, best.memory_reuse = strategy, best.chunks = n;

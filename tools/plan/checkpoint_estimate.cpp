@@ -54,7 +54,7 @@ class ScratchFile {
       const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written <= 0) return false;  // a full disk first writes a part, and then fails with a reason
-      bytes = bytes.subspan(static_cast<size_t>(written));
+      bytes = bytes.subspan(written);
     }
     return true;
   }

@@ -101,7 +101,7 @@ class Composition {
     std::map<Settings, size_t> known;
     for (size_t i = 0; i < legal_.size(); ++i) {
       const auto [at, is_new] = known.try_emplace(settings_beside_recomputation(legal_[i].recipe), groups_.size());
-      if (is_new) groups_.push_back({.state = state_.of_layout(legal_[i].recipe, request.world)});
+      if (is_new) groups_.push_back({.state = state_.layout_bytes(legal_[i].recipe, request.world)});
       groups_[at->second].layouts.push_back(i);
       group_of_.push_back(at->second);
     }

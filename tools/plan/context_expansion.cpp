@@ -13,11 +13,11 @@ namespace hexad::plan {
 namespace {
 
 // Returns the tokens of a text such as "4096", "4K" or "1M"; none if the text has another form or the number is not in
-// 1 .. most_micro_batch_tokens.
+// 1 .. max_micro_batch_tokens.
 std::optional<int64_t> length_of(std::string_view text) {
   int64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc() || n < 1 || n > most_micro_batch_tokens) return {};
+  if (error != std::errc() || n < 1 || n > max_micro_batch_tokens) return {};
   const std::string_view unit = text.substr(end - text.data());
   if (unit == "K" || unit == "k")
     n <<= 10;
@@ -25,7 +25,7 @@ std::optional<int64_t> length_of(std::string_view text) {
     n <<= 20;
   else if (!unit.empty())
     return {};
-  return n <= most_micro_batch_tokens ? std::optional(n) : std::nullopt;
+  return n <= max_micro_batch_tokens ? std::optional(n) : std::nullopt;
 }
 
 }  // namespace
@@ -36,14 +36,14 @@ std::vector<int64_t> context_lengths(std::string_view text) {
   const std::optional<int64_t> last = dots == text.npos ? first : length_of(text.substr(dots + 2));
   if (!first || !last)
     base::fail(base::ExitCode::usage, "'", text, "' given, expected a sequence length in tokens, 1 .. ",
-               context_text(most_micro_batch_tokens), ", such as 4096 or 4K, or a range such as 4K..1M");
+               context_text(max_micro_batch_tokens), ", such as 4096 or 4K, or a range such as 4K..1M");
   std::vector<int64_t> lengths{*first};
   while (2 * lengths.back() <= *last) lengths.push_back(2 * lengths.back());
   if (lengths.back() != *last) {
     const auto range = [&](int64_t end) { return base::cat(context_text(*first), "..", context_text(end)); };
     base::fail(base::ExitCode::usage, "'", text, "' given, expected a last length that is ", context_text(*first),
                " times a power of two; nearest: ", range(lengths.back()),
-               2 * lengths.back() <= most_micro_batch_tokens && *last > *first
+               2 * lengths.back() <= max_micro_batch_tokens && *last > *first
                    ? base::cat(", ", range(2 * lengths.back()))
                    : "");
   }

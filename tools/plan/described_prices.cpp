@@ -87,18 +87,18 @@ double DescribedPrices::copy(CopyKind kind, double bytes) const {
 double DescribedPrices::collective(Collective operation, const GroupPlace& place, double bytes) const {
   base::require(place.ranks_per_node <= m_.ranks_per_node, "[Prices] a group has ", place.ranks_per_node,
                 " ranks on one node, expected at most ", m_.ranks_per_node);
-  const Way way = way_of(place);
+  const Distribution d = distribution_of(place);
   switch (operation) {
     case Collective::all_to_all:
-      return *m_.collective_start + all_to_all(way, bytes);
+      return *m_.collective_start + all_to_all(d, bytes);
     case Collective::all_gather:
     case Collective::reduce_scatter:
-      return *m_.collective_start + ring(way, bytes) + ring_latency(way);
+      return *m_.collective_start + ring(d, bytes) + ring_latency(d);
     case Collective::all_reduce:
-      return *m_.collective_start + 2 * ring(way, bytes / 2) + 2 * std::min(ring_latency(way), tree_latency(way));
+      return *m_.collective_start + 2 * ring(d, bytes / 2) + 2 * std::min(ring_latency(d), tree_latency(d));
     case Collective::send:
       return *m_.collective_start +
-             (way.domains > 1 ? outside(way, bytes) + m_.network->latency : within(bytes) + m_.inside->latency);
+             (d.domains > 1 ? outside(d, bytes) + m_.network->latency : within(bytes) + m_.inside->latency);
   }
   base::fail_invariant(
       base::cat("[Prices] the collective is ", static_cast<int>(operation), "; expected a Collective"));
@@ -119,52 +119,51 @@ void DescribedPrices::add_slowdowns(Rates& rates) const {
   add(Lane::compute, Lane::copy, c.product_beside_copy);
 }
 
-DescribedPrices::Way DescribedPrices::way_of(const GroupPlace& place) const {
+DescribedPrices::Distribution DescribedPrices::distribution_of(const GroupPlace& place) const {
   const int64_t nodes_of_domain = *m_.domain / m_.ranks_per_node;
   const int64_t inside =
       place.ranks_in_domain > 0 ? place.ranks_in_domain : place.ranks_per_node * std::min(place.nodes, nodes_of_domain);
-  Way way{static_cast<double>(place.ranks), static_cast<double>(inside),
-          std::ceil(static_cast<double>(place.ranks) / static_cast<double>(inside)), 1};
+  Distribution d{static_cast<double>(place.ranks), static_cast<double>(inside),
+                 std::ceil(static_cast<double>(place.ranks) / static_cast<double>(inside)), 1};
   if (inside > 1 && !m_.inside)
     fail_cluster("the cluster has no machine.inside: a group of ", place.ranks, " ranks has ", inside,
                  " in one domain; add the link `inside` to the section machine");
-  if (way.domains > 1 && !m_.network)
-    fail_cluster("the cluster has no machine.network: a group of ", place.ranks, " ranks is in ", way.domains,
+  if (d.domains > 1 && !m_.network)
+    fail_cluster("the cluster has no machine.network: a group of ", place.ranks, " ranks is in ", d.domains,
                  " domains, with ", inside, " ranks in one; add the link `network` to the section machine");
   const auto users = static_cast<double>(place.ranks_per_node * place.groups);
-  way.adapter = std::min(1.0, static_cast<double>(*m_.topology.rails) / users);
+  d.adapter = std::min(1.0, static_cast<double>(*m_.topology.rails) / users);
   const int64_t span = place.node_span > 0 ? place.node_span : place.nodes;
-  if (m_.topology.switch_radix && span > *m_.topology.switch_radix / 2) way.adapter /= m_.topology.oversubscription;
-  return way;
+  if (m_.topology.switch_radix && span > *m_.topology.switch_radix / 2) d.adapter /= m_.topology.oversubscription;
+  return d;
 }
 
-double DescribedPrices::outside(const Way& way, double bytes) const {
-  return bytes > 0 ? bytes / (m_.network->bandwidth * way.adapter * network_->at(bytes)) : 0;
+double DescribedPrices::outside(const Distribution& d, double bytes) const {
+  return bytes > 0 ? bytes / (m_.network->bandwidth * d.adapter * network_->at(bytes)) : 0;
 }
 
-double DescribedPrices::all_to_all(const Way& way, double bytes) const {
-  const double peers = way.ranks - 1, near = way.inside - 1, far = way.ranks - way.inside;
+double DescribedPrices::all_to_all(const Distribution& d, double bytes) const {
+  const double peers = d.ranks - 1, near = d.inside - 1, far = d.ranks - d.inside;
   const double rounds = std::ceil(peers / peers_of_a_step);
   const double inner = near > 0 ? within(bytes * near / peers) + rounds * m_.inside->latency : 0;
-  const double outer = far > 0 ? outside(way, bytes * far / peers) + rounds * m_.network->latency : 0;
+  const double outer = far > 0 ? outside(d, bytes * far / peers) + rounds * m_.network->latency : 0;
   return std::max(inner, outer);
 }
 
-double DescribedPrices::ring(const Way& way, double bytes) const {
-  const double inner = way.inside > 1 ? within(bytes) : 0;
-  const double outer = way.domains > 1 ? outside(way, bytes / way.inside) : 0;
+double DescribedPrices::ring(const Distribution& d, double bytes) const {
+  const double inner = d.inside > 1 ? within(bytes) : 0;
+  const double outer = d.domains > 1 ? outside(d, bytes / d.inside) : 0;
   return std::max(inner, outer);
 }
 
-double DescribedPrices::ring_latency(const Way& way) const {
-  if (way.inside <= 1) return steps(way.ranks) * m_.network->latency;
-  return (way.ranks - way.domains) * m_.inside->latency +
-         (way.domains > 1 ? (way.domains - 1) * m_.network->latency : 0);
+double DescribedPrices::ring_latency(const Distribution& d) const {
+  if (d.inside <= 1) return steps(d.ranks) * m_.network->latency;
+  return (d.ranks - d.domains) * m_.inside->latency + (d.domains > 1 ? (d.domains - 1) * m_.network->latency : 0);
 }
 
-double DescribedPrices::tree_latency(const Way& way) const {
-  return (way.inside > 1 ? (way.inside - 1) * m_.inside->latency : 0) +
-         (way.domains > 1 ? steps(way.domains) * m_.network->latency : 0);
+double DescribedPrices::tree_latency(const Distribution& d) const {
+  return (d.inside > 1 ? (d.inside - 1) * m_.inside->latency : 0) +
+         (d.domains > 1 ? steps(d.domains) * m_.network->latency : 0);
 }
 
 double DescribedPrices::peak(Dtype dtype) const {

@@ -30,18 +30,18 @@ class DescribedPrices {
  private:
   // Distribution of a group: the number of its ranks, the number of its ranks in one domain, and the number of its
   // domains.
-  struct Way {
+  struct Distribution {
     double ranks, inside, domains;
     double adapter;  // share of an adapter's bandwidth for each rank
   };
 
-  Way way_of(const GroupPlace& place) const;
+  Distribution distribution_of(const GroupPlace& place) const;
   double within(double bytes) const { return bytes > 0 ? bytes / (m_.inside->bandwidth * inside_->at(bytes)) : 0; }
-  double outside(const Way& way, double bytes) const;
-  double all_to_all(const Way& way, double bytes) const;
-  double ring(const Way& way, double bytes) const;
-  double ring_latency(const Way& way) const;
-  double tree_latency(const Way& way) const;
+  double outside(const Distribution& distribution, double bytes) const;
+  double all_to_all(const Distribution& distribution, double bytes) const;
+  double ring(const Distribution& distribution, double bytes) const;
+  double ring_latency(const Distribution& distribution) const;
+  double tree_latency(const Distribution& distribution) const;
   double in_memory(double bytes) const { return bytes > 0 ? bytes / (m_.memory_bandwidth * memory_.at(bytes)) : 0; }
 
   double peak(base::Dtype dtype) const;

@@ -11,7 +11,7 @@
 namespace hexad::plan {
 
 /// Largest number of ranks of a plan.
-inline constexpr int64_t most_planned_ranks = 1 << 20;
+inline constexpr int64_t max_planned_ranks = 1 << 20;
 
 /// Question to a planner about one recipe: sequence length, number of ranks, and objective.
 struct PlanQuestion {
@@ -46,26 +46,26 @@ struct Shortfall {
 /// misses.
 Shortfall shortfall(const PlanAt& plan_at, int64_t context, int64_t ranks, double memory);
 
-/// Doubles the number of ranks of `lack` up to six times, at most to most_planned_ranks, and returns the first layout
-/// that fits; none if no layout fits. Skips rank counts for which the memory of `lack.least` would not fit even if this
-/// memory were spread evenly over all ranks.
-std::optional<FittingLayout> with_more_ranks(const PlanAt& plan_at, const Shortfall& lack);
-/// Halves the sequence length of `lack` while it is even, down to 1024 tokens. Returns a layout for the first length
-/// with which a layout fits on the same number of ranks; none if no layout fits.
-std::optional<FittingLayout> with_shorter_context(const PlanAt& plan_at, const Shortfall& lack);
+/// Doubles the number of ranks of `shortfall` up to six times, at most to max_planned_ranks, and returns the first
+/// layout that fits; none if no layout fits. Skips rank counts for which the memory of `shortfall.least` would not fit
+/// even if this memory were spread evenly over all ranks.
+std::optional<FittingLayout> with_more_ranks(const PlanAt& plan_at, const Shortfall& shortfall);
+/// Halves the sequence length of `shortfall` while it is even, down to 1024 tokens. Returns a layout for the first
+/// length with which a layout fits on the same number of ranks; none if no layout fits.
+std::optional<FittingLayout> with_shorter_context(const PlanAt& plan_at, const Shortfall& shortfall);
 
 /// Result for one sequence length.
 struct PathPoint {
   int64_t context, ranks;
   std::optional<PlannedLayout> layout;  // best layout; none if no layout fits
-  std::optional<Shortfall> lack;        // set if no layout fits: the shortfall on the most ranks
+  std::optional<Shortfall> shortfall;   // set if no layout fits: the shortfall on the most ranks
 };
 struct PathRequest {
   std::span<const int64_t> lengths;  // sequence lengths in tokens, ascending, at least one
-  int64_t ranks, most_ranks;         // ranks for the first length; limit for all lengths
+  int64_t ranks, max_ranks;          // ranks for the first length; limit for all lengths
   Objective objective = Objective::time;
 };
-/// Returns the best layout of each length, in order. Doubles the ranks, up to `most_ranks`, until a layout fits. If no
+/// Returns the best layout of each length, in order. Doubles the ranks, up to `max_ranks`, until a layout fits. If no
 /// layout fits a length, longer lengths need even more memory, so only their shortfalls are computed. If the layout of
 /// a shortfall fits after all, it becomes the best layout of this length, and the next length is planned in full. If no
 /// layout fits the first length, the result has one point.

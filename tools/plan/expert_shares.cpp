@@ -120,7 +120,7 @@ ExpertShares read_expert_shares(const std::string& path, const layers::ModelConf
 
   ExpertShares shares;
   for (int64_t layer = 0; layer < layers; ++layer) {
-    std::vector<double>& row = shares.emplace_back(rows[alike ? 0 : static_cast<size_t>(layer)].loads);
+    std::vector<double>& row = shares.emplace_back(rows[alike ? 0 : layer].loads);
     const double sum = std::accumulate(row.begin(), row.end(), 0.0);
     for (double& share : row) share /= sum;
   }

@@ -73,9 +73,7 @@ GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
 // batch has the fewest micro-batches and an infinite batch has the most. For a batch inside a known range, both bounds
 // are that range's n.
 GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
-  const auto position = [&](int64_t n) {
-    return static_cast<size_t>(std::ranges::lower_bound(numbers_, n) - numbers_.begin());
-  };
+  const auto position = [&](int64_t n) -> size_t { return std::ranges::lower_bound(numbers_, n) - numbers_.begin(); };
   int64_t low = numbers_.front(), high = numbers_.back();
   for (const auto& [n, range] : state_.ranges) {
     if (range.smallest <= batch && batch <= range.largest) return {position(n), position(n)};

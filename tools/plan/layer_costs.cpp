@@ -84,7 +84,7 @@ LayerCosts::Models& LayerCosts::models(const Recipe& r) {
   const std::string key = layer_key(r, stages, contexts[1]);
   if (const auto known = models_.find(key); known != models_.end()) return known->second;
   if (kinds_.empty()) kinds_ = frozen_periods(r, extensions_);
-  Models made{.recorded_context = contexts[1], .of_kinds = {}, .memory = {}, .times = {}};
+  Models made{.recorded_context = contexts[1], .kinds = {}, .memory = {}, .times = {}};
   for (const FrozenPeriods& kind : kinds_) {
     const auto of_periods = [&](int64_t periods) {
       Recipe few = r;
@@ -92,7 +92,7 @@ LayerCosts::Models& LayerCosts::models(const Recipe& r) {
       few.optim.freeze = kind.freeze;
       return FewLayers(std::move(few), extensions_, prices_of(r, stages), contexts, load_, shared_);
     };
-    made.of_kinds.push_back({of_periods(1), of_periods(2)});
+    made.kinds.push_back({of_periods(1), of_periods(2)});
   }
   return models_.emplace(key, std::move(made)).first->second;
 }
@@ -103,9 +103,9 @@ const LayerCosts::Memory& LayerCosts::memory_of_models(const Recipe& r) {
   if (!is_new) return at->second;
   Memory& memory = at->second;
   for (size_t k = 0; k < kinds_.size(); ++k) {
-    const std::array<FewLayers, 2>& of_kind = known.of_kinds[k];
+    const std::array<FewLayers, 2>& of_kind = known.kinds[k];
     for (size_t m = 0; m < of_kind.size(); ++m)
-      add(memory.of_models[m], kinds_[k].share, of_kind[m].memory(r.batch.micro, r.model.context));
+      add(memory.models[m], kinds_[k].share, of_kind[m].memory(r.batch.micro, r.model.context));
     memory.temporary = std::max(memory.temporary, temporary(of_kind[1], r, known.recorded_context));
   }
   return memory;
@@ -118,7 +118,7 @@ const LayerCosts::Times& LayerCosts::times_of_models(const Recipe& r) {
   if (!is_new) return at->second;
   for (size_t k = 0; k < kinds_.size(); ++k)
     for (size_t m = 0; m < at->second.size(); ++m)
-      add(at->second[m], kinds_[k].share, known.of_kinds[k][m].times(r.batch.micro, r.model.context, stages));
+      add(at->second[m], kinds_[k].share, known.kinds[k][m].times(r.batch.micro, r.model.context, stages));
   return at->second;
 }
 

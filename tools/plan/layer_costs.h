@@ -61,7 +61,7 @@ class LayerCosts {
   };
   // Memory and times of models with one and with two periods of layers.
   struct Memory {
-    std::array<FewLayersMemory, 2> of_models{};
+    std::array<FewLayersMemory, 2> models{};
     double temporary = 0;
   };
   using Times = std::array<FewLayersTimes, 2>;
@@ -69,7 +69,7 @@ class LayerCosts {
   // Models with one and with two periods of layers, for each kind of periods, and their costs.
   struct Models {
     int64_t recorded_context;  // the longer of the two recorded lengths
-    std::vector<std::array<FewLayers, 2>> of_kinds;
+    std::vector<std::array<FewLayers, 2>> kinds;
     std::map<Tokens, Memory> memory;
     std::map<std::pair<Tokens, int64_t>, Times> times;  // by tokens, and by stages for each recorded stage
   };

@@ -26,7 +26,7 @@ using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, cons
 
 /// Changes of one key.
 struct ChangesOfKey {
-  Changes of_recipe;
+  Changes changed_recipes;
   bool in_layers =
       false;  // true: the key is one of schedule.moe, which changes nothing outside the layers with experts
 };

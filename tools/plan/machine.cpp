@@ -13,9 +13,9 @@ using config::Curve;
 using Points = std::vector<Curve::Point>;
 
 // Plausible limits of rates and times. A value outside these limits is probably in the wrong unit.
-constexpr double least_rate = 1e6, most_rate = 1e14;    // bytes/s
-constexpr double least_flops = 1e9, most_flops = 1e17;  // FLOP/s
-constexpr double most_seconds = 0.1;
+constexpr double least_rate = 1e6, max_rate = 1e14;    // bytes/s
+constexpr double least_flops = 1e9, max_flops = 1e17;  // FLOP/s
+constexpr double max_seconds = 0.1;
 
 // Returns the text of a power of ten, such as "1e6".
 std::string power_of_ten(double value) { return fmt::format("1e{}", std::lround(std::log10(value))); }
@@ -55,18 +55,18 @@ class Checker {
     const Peak& peak = m.peak;
     if (!peak.bf16 && !peak.f32 && !peak.f64) add("peak", "must have at least one of bf16, f32, f64");
     for (const auto& [key, value] : {std::pair{"peak.bf16", peak.bf16}, {"peak.f32", peak.f32}, {"peak.f64", peak.f64}})
-      if (value) within(key, *value, least_flops, most_flops, "FLOP/s (989 TFLOP/s is 989e12)", "TFLOP/s", "e12");
+      if (value) within(key, *value, least_flops, max_flops, "FLOP/s (989 TFLOP/s is 989e12)", "TFLOP/s", "e12");
   }
 
   void rate(const std::string& key, double value) const {
-    within(key, value, least_rate, most_rate, "bytes/s (a link of 400 Gb/s carries 50e9)", "GB/s", "e9");
+    within(key, value, least_rate, max_rate, "bytes/s (a link of 400 Gb/s carries 50e9)", "GB/s", "e9");
   }
 
   void seconds(const std::string& key, double value) const {
-    if (good(key) && value > most_seconds)
+    if (good(key) && value > max_seconds)
       add(key, fmt::format("must be at most {:g} seconds (5 us are 5e-6); nearest: {:g}; if the value is in "
                            "microseconds, write {:g}e-6",
-                           most_seconds, most_seconds, value));
+                           max_seconds, max_seconds, value));
   }
 
   void link(const std::string& key, const std::optional<MachineLink>& link) const {

@@ -64,7 +64,7 @@ TraceRecords only_step(const TraceRecords& trace, int64_t step) {
 void read_trace_of(MeasuredStep& measured, int64_t newest_start) {
   const std::filesystem::path path = measured.run / "trace.json.gz";
   if (!std::filesystem::is_regular_file(path)) {
-    measured.without_trace = base::cat(measured.run.string(), " has no trace.json.gz; set profile.steps to record one");
+    measured.trace_problem = base::cat(measured.run.string(), " has no trace.json.gz; set profile.steps to record one");
     return;
   }
   const TraceRecords trace = telemetry::load_trace(path);
@@ -72,7 +72,7 @@ void read_trace_of(MeasuredStep& measured, int64_t newest_start) {
   if (measured.traced_step)
     measured.trace = only_step(trace, *measured.traced_step);
   else
-    measured.without_trace =
+    measured.trace_problem =
         base::cat(path.string(), " has no step after step ", newest_start,
                   ", the last step before the run's newest start; set profile.steps to later steps");
 }

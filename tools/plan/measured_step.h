@@ -22,7 +22,7 @@ struct MeasuredStep {
 
   std::optional<int64_t> traced_step = {};  // traced step whose duration is the median
   telemetry::TraceRecords trace = {};  // trace of traced_step on all ranks; times are relative to the start of the step
-  std::string without_trace = {};      // reason why there is no trace
+  std::string trace_problem = {};      // reason why there is no trace
 };
 
 /// Reads a run directory. Throws Error(usage) if `run` is not a run directory. Throws Error(data) if the run has no

@@ -344,8 +344,7 @@ MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& ext
     cycle.push_back(std::move(memory));
   }
   return memory_fit(
-      recipe, extensions, ranks,
-      [&](int64_t r) -> const RankMemory& { return cycle[static_cast<size_t>(r) % cycle.size()]; }, use);
+      recipe, extensions, ranks, [&](int64_t r) -> const RankMemory& { return cycle[r % cycle.size()]; }, use);
 }
 
 }  // namespace hexad::plan

@@ -24,11 +24,11 @@ using base::human_bytes;
 
 template <class Bytes>
 size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
-  return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
+  return std::ranges::max_element(stages, {}, bytes) - stages.begin();
 }
 
 // Returns the largest memory of any stage in bytes. Sizes of blocks are rounded up, as for memory.limit_bytes.
-double most_blocks(const std::vector<MemoryEstimate>& stages) {
+double max_blocks(const std::vector<MemoryEstimate>& stages) {
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
 
@@ -51,12 +51,12 @@ std::string how_loaded(const moe::MoeConfig& m) {
 std::string stage_lines(const std::vector<MemoryEstimate>& stages, size_t worst) {
   const size_t count = stages.size();
   if (count == 1) return {};
-  constexpr size_t most_lines = 8;
+  constexpr size_t max_lines = 8;
   std::string text;
   for (size_t s = 0; s < count; ++s) {
-    const bool shown = s + 1 < most_lines || s + 1 == count || s == worst || count <= most_lines;
+    const bool shown = s + 1 < max_lines || s + 1 == count || s == worst || count <= max_lines;
     if (!shown) {
-      if (s + 1 == most_lines) text += "  ...\n";
+      if (s + 1 == max_lines) text += "  ...\n";
       continue;
     }
     text += fmt::format("  {:<18}{:>18}   activations {}, micro-batches in flight: {}\n", fmt::format("stage {}", s),
@@ -136,7 +136,7 @@ std::string MemoryReport::table() const {
 // Returns the memory that `changed` needs. If memory_reuse is open, assumes the schedule that needs the least memory in
 // the unchanged recipe. Another schedule may need less in `changed`.
 double MemoryReport::needed_by(const Recipe& changed) const {
-  if (!within_) return most_blocks(estimate_stages(changed, extensions_, world_));
+  if (!within_) return max_blocks(estimate_stages(changed, extensions_, world_));
   moe::MoeSchedule s = within_->smallest;
   if (!contradictions(changed, s).empty()) s = keeping_schedule(s);
   return MemoryNeeds(changed, extensions_, world_).of(s);
@@ -146,7 +146,7 @@ std::string MemoryReport::problem() const {
   const auto limit = static_cast<double>(recipe_.memory.limit());
   if (limit == 0 || (within_ && within_->least <= limit)) return {};
   const auto stages = estimate_stages(planned_, extensions_, world_);
-  const double need = within_ ? within_->least : most_blocks(stages);
+  const double need = within_ ? within_->least : max_blocks(stages);
   if (need <= limit) return {};
   return fmt::format("memory.limit_bytes is {}, but a rank{} is estimated to need {}, {} more{}", human_bytes(limit),
                      stages.size() > 1 ? fmt::format(" of stage {}", neediest(stages, &MemoryEstimate::blocks)) : "",

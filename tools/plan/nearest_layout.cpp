@@ -39,7 +39,7 @@ Recipe with_sizes(const Recipe& recipe, const Sizes& s) {
 // Components of the distance between sizes, in order of decreasing importance.
 using Distance = std::array<double, 7>;
 
-Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
+Distance distance(const Recipe& recipe, const Sizes& s, int64_t max_ranks) {
   const train::ParallelConfig& p = recipe.parallel;
   const auto ratio = [](int64_t a, int64_t b) {
     return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
@@ -47,7 +47,7 @@ Distance distance(const Recipe& recipe, const Sizes& s, int64_t most_ranks) {
   const double tp = ratio(s.tp, p.tp), pp = ratio(s.pp, p.pp), cp = ratio(s.cp, p.cp);
   const int64_t etp = s.etp > 0 ? s.etp : s.tp, own_etp = p.etp.value_or(p.tp);
   // Rounds the sum, so that sums remain equal if they differ only by the order of additions.
-  const double sum = std::round(1e9 * (ratio(s.ranks, most_ranks) + tp + pp + cp));
+  const double sum = std::round(1e9 * (ratio(s.ranks, max_ranks) + tp + pp + cp));
   return {sum, tp, pp, cp, s.plain ? 1.0 : 0.0, ratio(etp, own_etp), ratio(s.ep, p.ep)};
 }
 

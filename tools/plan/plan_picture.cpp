@@ -22,8 +22,8 @@ constexpr int box_padding = 8, box_heading = 44, least_box = 190, page_width = 1
 constexpr int bracket_depth = 6, traffic_height = 100, least_run = 76;
 
 // Largest numbers of drawn items.
-constexpr size_t most_equal_nodes = 8, most_kinds = 16, most_cells = 64, most_members = 12;
-constexpr int most_columns = 8;
+constexpr size_t max_equal_nodes = 8, max_kinds = 16, max_cells = 64, max_members = 12;
+constexpr int max_columns = 8;
 
 // Nodes with the same pipeline stages in the same positions.
 struct NodeKind {
@@ -73,7 +73,7 @@ class Picture {
   std::vector<NodeKind> node_kinds() const {
     const int world = plan_.layout.world();
     const int64_t nodes = node_of(world - 1) + 1;
-    const bool all = nodes <= static_cast<int64_t>(most_equal_nodes);
+    const bool all = nodes <= static_cast<int64_t>(max_equal_nodes);
     std::map<std::vector<int>, size_t> known;
     std::vector<NodeKind> kinds;
     for (int64_t node = 0; node < nodes; ++node) {
@@ -92,12 +92,12 @@ class Picture {
 
   void draw_nodes() {
     const std::vector<NodeKind> kinds = node_kinds();
-    const size_t drawn = std::min(kinds.size(), most_kinds);
-    const auto columns = static_cast<int>(std::min<int64_t>(plan_.ranks_per_node, most_columns));
+    const size_t drawn = std::min(kinds.size(), max_kinds);
+    const auto columns = static_cast<int>(std::min<int64_t>(plan_.ranks_per_node, max_columns));
     const int width = std::max(least_box, columns * cell_width_ + 2 * box_padding);
     const int in_a_row = std::max(1, (page_width - margin) / (width + gap));
-    const auto cells = static_cast<int>(std::min(most_cells, kinds.front().stages.size()));
-    const bool cut = kinds.front().stages.size() > most_cells;
+    const auto cells = static_cast<int>(std::min(max_cells, kinds.front().stages.size()));
+    const bool cut = kinds.front().stages.size() > max_cells;
     const int height = box_heading + (cells + columns - 1) / columns * cell_height + box_padding + (cut ? line : 0);
     for (size_t i = 0; i < drawn; ++i) {
       const int column = static_cast<int>(i) % in_a_row;
@@ -124,7 +124,7 @@ class Picture {
     words("start small", x, box.y + 2 * line,
           stages.size() > 3 ? fmt::format("{} stages", stages.size())
                             : fmt::format("{} {}", base::plural(std::ssize(stages), "stage"), fmt::join(stages, ", ")));
-    const size_t cells = std::min(most_cells, kind.stages.size());
+    const size_t cells = std::min(max_cells, kind.stages.size());
     const auto first = static_cast<int>(kind.first * plan_.ranks_per_node);
     for (int i = 0; i < static_cast<int>(cells); ++i)
       draw_rank(first + i, x + i % columns * cell_width_, box.y + box_heading + i / columns * cell_height);
@@ -149,7 +149,7 @@ class Picture {
                       base::human_bytes(t.sent), link_of(t)));
     // Draws the ranks of one node next to each other, above the node's name.
     const int top = y_ + line + gap + bracket_depth, size = static_cast<int>(t.ranks.size());
-    const int drawn = std::min(size, static_cast<int>(most_members));
+    const int drawn = std::min(size, static_cast<int>(max_members));
     int x = margin, end = margin;
     for (int i = 0; i < drawn; ++i) {
       const bool begins = i == 0 || node_of(t.ranks[i]) != node_of(t.ranks[i - 1]);

@@ -11,11 +11,11 @@ using train::Recipe;
 
 namespace {
 
-constexpr size_t most_refined = 3;
-constexpr int64_t most_changes_of_layout = 11;
+constexpr size_t max_refined = 3;
+constexpr int64_t max_changes_of_layout = 11;
 // Largest number of layouts that are tried with offload because their steps seem shorter than the step of the best
 // layout. Each layout takes up to three changes.
-constexpr size_t most_offloaded = 2;
+constexpr size_t max_offloaded = 2;
 // Smallest relative gain for which a changed key is accepted.
 constexpr double least_improvement = 0.001;
 
@@ -91,7 +91,7 @@ PlannedLayout PlanRefinement::refined(PlannedLayout best, int64_t most) {
   std::set<std::vector<std::pair<std::string, std::string>>> tried{best.candidate.settings()};
   const auto improve = [&](const ChangesOfKey& key) {
     bool gained = false;
-    for (const Recipe& r : key.of_recipe(best.candidate.recipe, site_))
+    for (const Recipe& r : key.changed_recipes(best.candidate.recipe, site_))
       if (changes_ < last && !site_.rules.broken(r) && tried.insert(PlanCandidate{r}.settings()).second) {
         ++changes_;
         if (!key.in_layers || may_be_faster(best, r)) gained = improves(best, r) || gained;
@@ -107,8 +107,8 @@ PlannedLayout PlanRefinement::refined(PlannedLayout best, int64_t most) {
 }
 
 void PlanRefinement::refine_first(std::vector<PlannedLayout>& layouts, size_t count) {
-  count = std::min({layouts.size(), count, most_refined});
-  const int64_t last = changes_ + most_changes_of_layout * static_cast<int64_t>(count);
+  count = std::min({layouts.size(), count, max_refined});
+  const int64_t last = changes_ + max_changes_of_layout * static_cast<int64_t>(count);
   for (size_t i = 0; i < count; ++i)
     layouts[i] = refined(std::move(layouts[i]), (last - changes_) / static_cast<int64_t>(count - i));
 }
@@ -126,10 +126,10 @@ std::optional<PlannedLayout> PlanRefinement::made_to_fit(PlannedLayout l) {
 std::vector<PlannedLayout> PlanRefinement::smallest_that_fit(std::vector<PlannedLayout> layouts) {
   std::ranges::stable_sort(layouts, {},
                            [](const PlannedLayout& l) { return std::pair(l.composed.memory, l.composed.seconds); });
-  if (layouts.size() > 2 * most_refined) layouts.resize(2 * most_refined);
+  if (layouts.size() > 2 * max_refined) layouts.resize(2 * max_refined);
   for (PlannedLayout& l : layouts) estimate(l);
   std::ranges::stable_sort(layouts, {}, [](const PlannedLayout& l) { return l.memory.total; });
-  refine_first(layouts, most_refined);
+  refine_first(layouts, max_refined);
   std::vector<PlannedLayout> all;
   for (PlannedLayout& l : layouts) {
     least_memory_ = std::min(least_memory_, l.memory.total);
@@ -168,7 +168,7 @@ void add_offloaded(Plan& plan, std::vector<PlannedLayout> too_large, PlanRefinem
   const double seconds = plan.best.front().step.seconds;
   std::erase_if(too_large, [&](const PlannedLayout& l) { return l.composed.seconds >= seconds; });
   std::ranges::stable_sort(too_large, {}, [](const PlannedLayout& l) { return l.composed.seconds; });
-  if (too_large.size() > most_offloaded) too_large.resize(most_offloaded);
+  if (too_large.size() > max_offloaded) too_large.resize(max_offloaded);
   for (PlannedLayout& l : too_large)
     if (auto fit = refinement.made_to_fit(std::move(l))) plan.best.push_back(std::move(*fit));
 }

@@ -30,9 +30,9 @@ using pp::PipelineKind;
 // Smallest number of tokens of a sequence that each rank has under context parallelism.
 constexpr int64_t least_tokens = 4096;
 // Largest power of two that is tried as the size of a micro-batch.
-constexpr int64_t most_micro_batch = 8;
+constexpr int64_t max_micro_batch = 8;
 // Maximum number of world sizes that are tried on each side of an illegal world size.
-constexpr int most_tries = 16;
+constexpr int max_tries = 16;
 
 std::vector<int64_t> powers_of_two(int64_t most) {
   std::vector<int64_t> powers;
@@ -42,8 +42,8 @@ std::vector<int64_t> powers_of_two(int64_t most) {
 
 // Returns the sizes of a micro-batch to try: powers of two, and the size in the recipe.
 std::vector<int64_t> micro_batch_sizes(const Recipe& r) {
-  const int64_t most = std::max<int64_t>(1, most_micro_batch_tokens / r.model.context);
-  std::vector<int64_t> sizes = powers_of_two(std::min(most, most_micro_batch));
+  const int64_t most = std::max<int64_t>(1, max_micro_batch_tokens / r.model.context);
+  std::vector<int64_t> sizes = powers_of_two(std::min(most, max_micro_batch));
   if (r.batch.micro <= most && std::ranges::find(sizes, r.batch.micro) == sizes.end()) sizes.push_back(r.batch.micro);
   return sizes;
 }
@@ -171,20 +171,20 @@ LayoutRules::LayoutRules(const config::Document& document, const train::Extensio
                          int64_t ranks_per_node)
     : extensions_(extensions), world_(world), ranks_per_node_(ranks_per_node) {
   config::read<Recipe>(document, read_);
-  of_reading_ = read_.list().size();
+  read_problem_count_ = read_.list().size();
 }
 
 std::optional<std::string> LayoutRules::broken(const Recipe& r) const {
-  read_.keep_first(of_reading_);
+  read_.keep_first(read_problem_count_);
   train::check_layout(r, world_, read_);
   train::check_moe_schedule(r, extensions_, read_);
   train::check_micro_batch_overlap(r, world_, read_);
   train::check_moe_order(r, extensions_, read_);
-  if (read_.list().size() == of_reading_) {
+  if (read_.list().size() == read_problem_count_) {
     if (has_windows_across_nodes(r, world_, ranks_per_node_)) return "schedule.moe.all_to_all";
     return {};
   }
-  const config::Problems::Problem& first = read_.list()[of_reading_];
+  const config::Problems::Problem& first = read_.list()[read_problem_count_];
   return first.rule.empty() ? first.path : first.rule;
 }
 
@@ -202,7 +202,7 @@ NearestRanks nearest_legal_ranks(const config::Document& document, const Recipe&
   for (const int64_t dp : base::divisors(recipe.batch.global))
     for (int64_t n = dp; n <= most; n *= 2) numbers.insert(n);
   const auto first_legal = [&](auto begin, auto end) -> std::optional<int64_t> {
-    for (int tries = 0; tries < most_tries && begin != end; ++tries, ++begin) {
+    for (int tries = 0; tries < max_tries && begin != end; ++tries, ++begin) {
       const PlanSpace there{
           .world = *begin, .ranks_per_domain = space.ranks_per_domain, .ranks_per_node = space.ranks_per_node};
       if (!plan_candidates(document, recipe, extensions, there).legal.empty()) return *begin;

@@ -53,7 +53,7 @@ class LayoutRules {
   // Contains the keys of the recipe, and the problems found while reading them. broken() adds problems and removes them
   // again, because copying all keys would take longer than checking the rules.
   mutable config::Problems read_;
-  size_t of_reading_ = 0;  // number of problems found while reading
+  size_t read_problem_count_ = 0;  // number of problems found while reading
 };
 
 /// Limits of the search.
@@ -79,7 +79,7 @@ struct PlanCandidates {
 /// - zero: 1 and 3; only 0 if dp and cp are 1
 /// - recompute: none, attention, block
 /// - batch.micro: 1; also powers of two up to 8 and the recipe's own size, if such a micro-batch has at most
-///   most_micro_batch_tokens tokens
+///   max_micro_batch_tokens tokens
 ///
 /// parallel.order and cp_expansion are auto, schedule.pipeline.split is empty, and all other keys are as in the recipe.
 /// LayoutRules decides which layouts are legal.

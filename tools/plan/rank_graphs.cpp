@@ -99,7 +99,7 @@ schedule::RankGroups groups_among(std::span<const int> ranks, const schedule::Ra
   return out;
 }
 
-int64_t most_ranks_of_node(std::span<const int> node_of_rank) {
+int64_t max_ranks_of_node(std::span<const int> node_of_rank) {
   std::map<int, int64_t> ranks;
   int64_t most = 0;
   for (const int node : node_of_rank) most = std::max(most, ++ranks[node]);

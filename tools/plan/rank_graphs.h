@@ -29,7 +29,7 @@ Meeting meeting_of(const mesh::Mesh& mesh);
 /// schedule::node_group.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
 /// Returns the largest number of ranks on one node. `node_of_rank` is as in rank_groups().
-int64_t most_ranks_of_node(std::span<const int> node_of_rank);
+int64_t max_ranks_of_node(std::span<const int> node_of_rank);
 /// Returns `of_all` restricted to `ranks`. Element i of a list in the result is the number of the group of ranks[i].
 /// `ranks` must contain all members of a group or none, except for the groups of nodes (schedule::node_group).
 schedule::RankGroups groups_among(std::span<const int> ranks, const schedule::RankGroups& of_all);

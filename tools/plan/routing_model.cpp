@@ -19,7 +19,7 @@ using Choice = device::MetaRun::Choice;
 
 // Returns the largest number of experts of one token on a rank with `local` experts. The token may choose at most
 // c.top_groups groups.
-int64_t most_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
+int64_t max_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
 
 // Returns P(Beta(n, m) <= x) for integers: the probability that at least n of n + m - 1 draws are below x.
 double beta_distribution(int64_t n, int64_t m, double x) {
@@ -156,7 +156,7 @@ class Router {
     const double share = share_of_rank(load_, local, choice, capacity_factor_);
     const bool even = load_ == RoutingLoad::even;
     Experts experts(choice, even ? -1 : rank_, local);
-    const int64_t most = even ? 0 : std::min(top_k, most_of_token(local, choice));
+    const int64_t most = even ? 0 : std::min(top_k, max_of_token(local, choice));
     int64_t given = 0;  // slots assigned to this rank so far
     for (int64_t t = 0; t < tokens; ++t) {
       const std::span<int32_t> mine = std::span(ids).subspan(t * top_k, top_k);
@@ -224,7 +224,7 @@ double share_of_rank(RoutingLoad::Kind load, int64_t local, const Choice& choice
                      std::optional<double> capacity_factor) {
   const double even = static_cast<double>(local) / static_cast<double>(choice.experts);
   if (local == choice.experts || load == RoutingLoad::even) return even;
-  double most = std::min(1.0, static_cast<double>(most_of_token(local, choice)) / static_cast<double>(choice.top_k));
+  double most = std::min(1.0, static_cast<double>(max_of_token(local, choice)) / static_cast<double>(choice.top_k));
   if (capacity_factor) most = std::min(most, even * std::max(1.0, *capacity_factor));
   if (load == RoutingLoad::one_rank) return most;
   return std::min(most, std::max(even, beta_quantile(local, choice.experts - local, 0.99)));

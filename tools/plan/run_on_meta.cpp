@@ -60,12 +60,12 @@ RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::
       step_(recipe_, instance_, optimizer_),
       source_(r.model.context) {
   instance_.schedules = std::shared_ptr<pp::CheckedSchedules>(shared_, &shared_->schedules);
-  if (record == Record::parts) without_issues_.emplace(run_->issues());
+  if (record == Record::parts) log_pause_.emplace(run_->issues());
   ++shared_->runs;
 }
 
 void RunOnMeta::repeat_layers() {
-  const bool counts_memory = without_issues_.has_value();
+  const bool counts_memory = log_pause_.has_value();
   using Memory = train::RepeatedLayers::Memory;
   instance_.repeated_layers = &layers_.emplace(*run_->issues(), parameter_recorder(), instance_,
                                                counts_memory ? Memory::counted : Memory::ignored);
@@ -94,7 +94,7 @@ void RunOnMeta::step(int64_t micro_batches) {
   recipe_.batch.global = micro_batches * sequences_;
   device::SpanLog& spans = instance_.context.spans();
   // Any step may record layers, and the recordings contain the names of spans.
-  const bool names_spans = layers_ && !without_issues_ && !spans.recording();
+  const bool names_spans = layers_ && !log_pause_ && !spans.recording();
   if (names_spans) spans.start();
   step_.run(source_, progress_, recipe_.optim.lr);
   if (names_spans) spans.stop();

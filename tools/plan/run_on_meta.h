@@ -89,7 +89,7 @@ class RunOnMeta {
   const std::shared_ptr<SharedByRuns> shared_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
-  std::optional<device::IssueLog::Pause> without_issues_;  // with Record::parts
+  std::optional<device::IssueLog::Pause> log_pause_;  // with Record::parts
   // These outlive the instance, whose parameters and passes refer to them.
   std::optional<pp::ParameterRecorder> recorder_;
   std::optional<train::RepeatedLayers> layers_;

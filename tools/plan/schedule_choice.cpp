@@ -19,12 +19,12 @@ using Json = nlohmann::json;
 
 // Maximum number of finalists. Trials of more finalists would not be worthwhile, because the simulator predicts the
 // other schedules well enough.
-constexpr int64_t most_finalists = 4;
-constexpr int64_t most_rounds = 5;
+constexpr int64_t max_finalists = 4;
+constexpr int64_t max_rounds = 5;
 // Maximum number of chunk counts that Algorithm 1 tries between 2 and 16.
-constexpr int64_t most_asked = 9;
+constexpr int64_t max_measured_steps = 9;
 // Maximum number of trials of each schedule, if Algorithm 1 also needs trials.
-constexpr int64_t most_repeats = 3;
+constexpr int64_t max_repeats = 3;
 
 Json json_of(const GranularitySearch::State& s) {
   std::map<int64_t, std::pair<int64_t, int64_t>> ranges;
@@ -97,7 +97,7 @@ void ScheduleChoice::pick_finalists() {
   const auto equal_graphs = [&](size_t a, size_t b) { return candidates_[a].graphs == candidates_[b].graphs; };
   const auto pick = [&](int64_t trials) {
     finalists_.clear();
-    for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(most_finalists, trials / 2); ++i)
+    for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(max_finalists, trials / 2); ++i)
       if (std::ranges::none_of(finalists_, [&](size_t f) {
             return equal_graphs(f, i) || (open(i) && is_family(candidates_[f].schedule, candidates_[i].schedule));
           }))
@@ -119,7 +119,7 @@ void ScheduleChoice::pick_finalists() {
     (twin == finalists_.end() ? finalists_.back() : *twin) = at;
   }
   const auto finalists = std::ssize(finalists_);
-  family_turns_ = finalists * std::min(search_follows ? most_repeats : most_rounds, trials / finalists);
+  family_turns_ = finalists * std::min(search_follows ? max_repeats : max_rounds, trials / finalists);
 }
 
 const std::vector<int64_t>& ScheduleChoice::numbers_of(const MoeSchedule& s) {
@@ -197,7 +197,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   if (same_tokens && !searches_.empty())
     searched_ = before.at("searched").get<size_t>(), search_end_ = before.at("search_end").get<int64_t>();
   if (!searches_.empty())
-    go_on_searching();
+    continue_search();
   else if (!tries_families())
     end_families();
   return true;
@@ -237,7 +237,7 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
     return;
   }
   starts.resize(std::min<int64_t>(std::ssize(starts), trials / 2), like);
-  if (repeats == 0) repeats = std::clamp<int64_t>(trials / (most_asked * std::ssize(starts)), 1, most_repeats);
+  if (repeats == 0) repeats = std::clamp<int64_t>(trials / (max_measured_steps * std::ssize(starts)), 1, max_repeats);
   for (const MoeSchedule& start : starts) {
     GranularitySearch::State known;
     for (const ScheduleCandidate& c : candidates_)
@@ -247,7 +247,7 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
     Search search{start, numbers, repeats, GranularitySearch(numbers, repeats, std::move(known))};
     searches_.push_back(std::move(search));
   }
-  go_on_searching();
+  continue_search();
 }
 
 // Returns the next number of chunks to try in a search, or its result.
@@ -268,7 +268,7 @@ Trial ScheduleChoice::next_of(Search& search) {
 
 // Sets the next schedule to try, or the result of the searches. The remaining trials are divided equally among the
 // remaining searches.
-void ScheduleChoice::go_on_searching() {
+void ScheduleChoice::continue_search() {
   for (; searched_ < searches_.size(); ++searched_, search_end_ = 0) {
     if (search_end_ == 0) search_end_ = turn_ + (turns_ - turn_) / static_cast<int64_t>(searches_.size() - searched_);
     Search& search = searches_[searched_];
@@ -296,7 +296,7 @@ void ScheduleChoice::end_searches() {
 
 // Alternates between the finalists, so that a slow minute of the machine affects all of them.
 void ScheduleChoice::begin_trial() {
-  if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
+  if (tries_families()) set(finalists_[turn_ % finalists_.size()]);
 }
 
 void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passes) {
@@ -310,7 +310,7 @@ void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passe
     return;
   }
   searches_[searched_].chunks.record(rows_of_layer(recipe_), tried.schedule.chunks, tried.measured.back());
-  go_on_searching();
+  continue_search();
 }
 
 // Chooses the fastest finalist. Finalists are in the order of their predictions, so the prediction decides between
@@ -327,7 +327,7 @@ void ScheduleChoice::end_families() {
 
 size_t ScheduleChoice::index_of(const MoeSchedule& schedule) {
   const auto known = std::ranges::find(candidates_, schedule, &ScheduleCandidate::schedule);
-  if (known != candidates_.end()) return static_cast<size_t>(known - candidates_.begin());
+  if (known != candidates_.end()) return known - candidates_.begin();
   candidates_.push_back(predicted_schedule(recipe_, instance_.extensions, predictor_, world_, schedule));
   return candidates_.size() - 1;
 }

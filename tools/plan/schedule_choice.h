@@ -92,7 +92,7 @@ class ScheduleChoice {
   bool tries_families() const { return turn_ < family_turns_; }
   void end_families();
   void begin_searches(const moe::MoeSchedule& like, int64_t repeats);
-  void go_on_searching();
+  void continue_search();
   Trial next_of(Search& search);
   void end_searches();
   size_t index_of(const moe::MoeSchedule& schedule);

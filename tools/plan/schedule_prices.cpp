@@ -18,11 +18,11 @@ namespace {
 
 using moe::MoeSchedule;
 
-// Predicting more than `most_priced` schedules takes seconds. If there are more, only the `most_varied` fastest
+// Predicting more than `max_priced` schedules takes seconds. If there are more, only the `max_varied` fastest
 // schedules are also predicted with other values of late choices.
-constexpr size_t most_priced = 200, most_varied = 8;
+constexpr size_t max_priced = 200, max_varied = 8;
 // Largest number of ranks that are simulated together. With more ranks, each class of ranks is simulated alone.
-constexpr size_t most_together = 64;
+constexpr size_t max_ranks_together = 64;
 
 using Graphs = std::vector<schedule::TaskGraph>;
 
@@ -106,7 +106,7 @@ class SchedulePrices {
     const std::vector<Graphs> of_class = layers_.graphs(schedule);
     const std::vector<size_t>& class_of_rank = layers_.class_of_rank();
     const schedule::Drive drive = drive_of(recipe_, schedule);
-    const bool together = class_of_rank.size() <= most_together && may_meet(of_class);
+    const bool together = class_of_rank.size() <= max_ranks_together && may_meet(of_class);
     const double mine = together ? slowest_together(of_class, class_of_rank, predictor_, drive)
                                  : slowest_alone(of_class, predictor_, drive);
     std::string bytes;
@@ -178,7 +178,7 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, const E
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<MoeSchedule>& allowed, const RoutingLoad& load) {
   SchedulePrices prices(recipe, extensions, predictor, world, load);
-  const bool all = allowed.size() <= most_priced;
+  const bool all = allowed.size() <= max_priced;
   const MoeSchedule usual = recipe.schedule.moe.settled();
   std::vector<ScheduleCandidate> candidates;
   const auto price = [&](const MoeSchedule& s) {
@@ -196,7 +196,7 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, const E
   if (all) return candidates;
   std::vector<ScheduleCandidate> best = candidates;
   std::ranges::stable_sort(best, {}, &ScheduleCandidate::predicted);
-  best.resize(std::min(best.size(), most_varied));
+  best.resize(std::min(best.size(), max_varied));
   for (const MoeSchedule& s : allowed)
     for (const ScheduleCandidate& b : best)
       if (s != b.schedule && with_late_choices(s, usual) == b.schedule) price(s);

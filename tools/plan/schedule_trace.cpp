@@ -207,7 +207,7 @@ Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
                       .element = recipe.train.precision == Precision::bf16 ? plan::Element::bf16 : plan::Element::f32,
                       .inputs = recipe.model.hidden,
                       .outputs = recipe.model.moe.expert_hidden / mesh[Axis::etp].size(),
-                      .ranks_per_node = most_ranks_of_node(mesh.world().node_of_rank())});
+                      .ranks_per_node = max_ranks_of_node(mesh.world().node_of_rank())});
   rates.other_links = plain;
 }
 

@@ -50,7 +50,7 @@ StateBound::StateBound(const train::Recipe& r, const layers::ModelSize& size, co
   states_ = number(r.optim.states * base::size_of(r.optim.state_dtype(acc)));
 }
 
-double StateBound::of_layout(const train::Recipe& r, int64_t world) const {
+double StateBound::layout_bytes(const train::Recipe& r, int64_t world) const {
   const train::ParallelConfig& p = r.parallel;
   const double undivided = dense_ / number(p.tp * p.pp) + experts_ / number(p.ep * p.etp.value_or(p.tp) * p.pp);
   const double divided = (dense_ + experts_) / number(world);
@@ -60,24 +60,24 @@ double StateBound::of_layout(const train::Recipe& r, int64_t world) const {
          states_ * of_optimizer + main_weights_ * (of_optimizer - accumulators);
 }
 
-double StateBound::of_any_layout(int64_t world) const { return whole() / number(world); }
+double StateBound::lower_bound_bytes(int64_t world) const { return whole() / number(world); }
 
 int64_t StateBound::fewest_ranks(double bytes) const {
   return std::max<int64_t>(1, std::llround(std::ceil(whole() / bytes)));
 }
 
-std::optional<StateLack> lack_of_state(const train::Recipe& recipe, const train::Extensions& extensions,
-                                       const Cluster& cluster, int64_t world) {
+std::optional<StateShortfall> state_shortfall(const train::Recipe& recipe, const train::Extensions& extensions,
+                                              const Cluster& cluster, int64_t world) {
   const double memory = tensor_memory(cluster);
   if (std::isinf(memory)) return {};
   const StateBound bound(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
-  const double bytes = bound.of_any_layout(world);
+  const double bytes = bound.lower_bound_bytes(world);
   if (bytes <= memory) return {};
-  return StateLack{.bytes = bytes,
-                   .memory = memory,
-                   .has_gradients = bound.has_gradients(),
-                   .has_optimizer = bound.has_optimizer(),
-                   .fewest_ranks = bound.fewest_ranks(memory)};
+  return StateShortfall{.bytes = bytes,
+                        .memory = memory,
+                        .has_gradients = bound.has_gradients(),
+                        .has_optimizer = bound.has_optimizer(),
+                        .fewest_ranks = bound.fewest_ranks(memory)};
 }
 
 }  // namespace hexad::plan

@@ -27,11 +27,11 @@ class StateBound {
   StateBound(const train::Recipe& recipe, const layers::ModelSize& size, const Cluster& cluster);
 
   /// Returns a lower bound of the bytes of a rank under the recipe's layout on `world` ranks.
-  double of_layout(const train::Recipe& recipe, int64_t world) const;
+  double layout_bytes(const train::Recipe& recipe, int64_t world) const;
   /// Returns a lower bound, for all layouts on `world` ranks, of the bytes of the rank that needs the most. Together,
   /// the ranks hold the whole state at least once.
-  double of_any_layout(int64_t world) const;
-  /// Returns the fewest ranks for which of_any_layout() is at most `bytes`.
+  double lower_bound_bytes(int64_t world) const;
+  /// Returns the fewest ranks for which lower_bound_bytes() is at most `bytes`.
   int64_t fewest_ranks(double bytes) const;
   /// True if the bounds include gradients.
   bool has_gradients() const { return gradients_ > 0; }
@@ -51,7 +51,7 @@ class StateBound {
 };
 
 /// Reason why no layout can fit.
-struct StateLack {
+struct StateShortfall {
   double bytes, memory;  // least bytes of a rank's state; limit of a rank's tensors
   bool has_gradients;    // true if `bytes` include the gradients
   bool has_optimizer;    // true if `bytes` include the optimizer's main weights and states
@@ -59,7 +59,7 @@ struct StateLack {
 };
 /// Returns the reason why no layout of the recipe can fit on `world` ranks of the cluster, at any sequence length; none
 /// if the state alone fits.
-std::optional<StateLack> lack_of_state(const train::Recipe& recipe, const train::Extensions& extensions,
-                                       const Cluster& cluster, int64_t world);
+std::optional<StateShortfall> state_shortfall(const train::Recipe& recipe, const train::Extensions& extensions,
+                                              const Cluster& cluster, int64_t world);
 
 }  // namespace hexad::plan

@@ -16,9 +16,9 @@ using train::Recipe;
 
 // Throws Error(usage) if a micro-batch has too many tokens. The tokens of recorded micro-batches use host memory.
 void require_few_tokens(const Recipe& r) {
-  if (const int64_t tokens = r.batch.micro * r.model.context; tokens > most_micro_batch_tokens)
+  if (const int64_t tokens = r.batch.micro * r.model.context; tokens > max_micro_batch_tokens)
     base::fail(base::ExitCode::usage, "model.context (", r.model.context, ") x batch.micro (", r.batch.micro, ") is ",
-               tokens, " tokens; expected at most ", most_micro_batch_tokens, " tokens for a predicted step");
+               tokens, " tokens; expected at most ", max_micro_batch_tokens, " tokens for a predicted step");
 }
 
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {

@@ -11,7 +11,7 @@
 namespace hexad::plan {
 
 /// Largest micro-batch for which steps are predicted, in tokens.
-inline constexpr int64_t most_micro_batch_tokens = 1 << 22;
+inline constexpr int64_t max_micro_batch_tokens = 1 << 22;
 
 /// Prediction of a step. Times are in seconds.
 struct StepForecast {
@@ -52,7 +52,7 @@ struct RecordedStep {
 };
 /// Records a step for simulations. `shared` holds results of other runs; the runs of this call use them and add their
 /// results. Null: only these runs share results. Throws Error(usage) if a micro-batch has more than
-/// most_micro_batch_tokens tokens.
+/// max_micro_batch_tokens tokens.
 RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const mesh::Layout& layout, const StepPrices& prices,
                                  RoutingLoad load = RoutingLoad::even, std::shared_ptr<SharedByRuns> shared = nullptr);

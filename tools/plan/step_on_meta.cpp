@@ -143,7 +143,7 @@ StepOnMeta grown_step(MeasuredSteps& steps, int64_t few, int64_t all) {
 }
 
 // Largest number of tokens of a micro-batch that is run without extrapolation. Tokens use host memory.
-constexpr int64_t most_tokens = 1 << 18;
+constexpr int64_t max_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
 
@@ -244,7 +244,7 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
 // Runs the recipe. If its micro-batches have too many tokens, runs the recipe with two smaller sizes and extrapolates.
 StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const Recipe&)>& run) {
   if (runs_whole_micro_batches(recipe)) return run(recipe);
-  const Recipe smaller = with_tokens(recipe, most_tokens / 2), small = with_tokens(recipe, most_tokens);
+  const Recipe smaller = with_tokens(recipe, max_tokens / 2), small = with_tokens(recipe, max_tokens);
   const StepOnMeta less = run(smaller);
   StepOnMeta more = run(small);
   extend(more, less,
@@ -255,7 +255,7 @@ StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const
 
 }  // namespace
 
-bool runs_whole_micro_batches(const Recipe& recipe) { return tokens_of(recipe) <= most_tokens; }
+bool runs_whole_micro_batches(const Recipe& recipe) { return tokens_of(recipe) <= max_tokens; }
 
 std::optional<int64_t> micro_batches_in_memory(const Recipe& r, const mesh::Layout& layout, const RoutingLoad& load) {
   if (pipeline_of(r).kind == pp::PipelineKind::gpipe) return {};

@@ -38,7 +38,7 @@ std::string StepRecord::where(const device::Issue& issue) const {
   return names;
 }
 
-bool StepRecord::is_in(const device::Issue& issue, std::string_view span) const {
+bool StepRecord::is_in_span(const device::Issue& issue, std::string_view span) const {
   for (int32_t s = issue.span; s >= 0; s = spans[s].around)
     if (spans[s].name == span) return true;
   return false;
@@ -54,7 +54,7 @@ std::vector<bool> StepRecord::spans_of_update() const {
 
 size_t StepRecord::first_in(std::string_view span) const {
   for (size_t i = 0; i < issues.size(); ++i)
-    if (!issues[i].communicates() && is_in(issues[i], span)) return i;
+    if (!issues[i].communicates() && is_in_span(issues[i], span)) return i;
   base::fail_invariant(
       base::cat("[plan] a recorded step has no kernel and no copy in span '", span, "'; expected at least one"));
 }
@@ -64,14 +64,14 @@ namespace {
 // True if the operation may gather updated weights (ZeRO-1 and 2). An optimizer may also gather other tensors, but
 // these gathers end before the update ends.
 bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
-  return issue.communicates() && issue.name == "all_gather" && record.is_in(issue, "optimizer");
+  return issue.communicates() && issue.name == "all_gather" && record.is_in_span(issue, "optimizer");
 }
 
 // Returns the index of this step's operation that corresponds to operation `before` of the previous step. Both steps
 // end with the same operations. `first` is the number of this step's first operation in the log. Returns the number of
 // operations if there is no such operation.
 size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record) {
-  const auto from_end = static_cast<size_t>(first - before);
+  const size_t from_end = first - before;
   return from_end <= record.issues.size() ? record.issues.size() - from_end : record.issues.size();
 }
 

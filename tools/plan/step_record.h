@@ -31,7 +31,7 @@ struct StepRecord {
   /// Returns the names of the spans around an issue, outermost first, joined by " / ".
   std::string where(const device::Issue& issue) const;
   /// True if the issue is inside a span of this name, at any depth.
-  bool is_in(const device::Issue& issue, std::string_view span) const;
+  bool is_in_span(const device::Issue& issue, std::string_view span) const;
   /// Returns the index of the first kernel or copy inside a span of this name. Ignores communication, because it may
   /// begin during the computation of an earlier span. Throws std::logic_error if the span has no kernel and no copy.
   size_t first_in(std::string_view span) const;

@@ -49,7 +49,7 @@ size_t column_of(const std::vector<std::string>& header, std::string_view name, 
   const auto found = std::ranges::find(header, name);
   if (found == header.end())
     fail(ExitCode::usage, path, ":1: there is no column ", name, "; expected a table that `hexad scale` wrote");
-  return static_cast<size_t>(found - header.begin());
+  return found - header.begin();
 }
 
 }  // namespace

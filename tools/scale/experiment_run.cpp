@@ -89,8 +89,8 @@ class Runner {
       const Point& point = point_of(e).point;
       const int64_t cores = shared_cores_of(point);
       if (cores > 0 && numbers.insert(point.ranks).second)
-        request_.say(fmt::format("warning: {} share {}, so their steps take longer than on cores of their own",
-                                 base::counted(point.ranks, "rank"), base::counted(cores, "core")));
+        request_.info(fmt::format("warning: {} share {}, so their steps take longer than on cores of their own",
+                                  base::counted(point.ranks, "rank"), base::counted(cores, "core")));
     }
   }
 
@@ -102,8 +102,8 @@ class Runner {
           record.state == RunState::finished && record.program != request_.identity)
         ++runs[named_program(record.program)];
     for (const auto& [program, count] : runs)
-      request_.say(fmt::format("warning: the results of {} are from another program: {}; this one is {}",
-                               base::counted(count, "finished run"), program, request_.identity));
+      request_.info(fmt::format("warning: the results of {} are from another program: {}; this one is {}",
+                                base::counted(count, "finished run"), program, request_.identity));
   }
 
   // Starts waiting runs of one repeat. If no run is active, removes at least one run from waiting_.
@@ -132,7 +132,7 @@ class Runner {
     std::optional<io::FileLock> lock = io::FileLock::take(folder_.lock_of(e), io::FileLock::Mode::exclusive, true);
     if (!lock) {
       ++counts_.busy;
-      request_.say(fmt::format("{}: skipped; another process is running it", name));
+      request_.info(fmt::format("{}: skipped; another process is running it", name));
       return false;
     }
     if (folder_.record(e).state == RunState::finished) {
@@ -159,8 +159,8 @@ class Runner {
     const bool ended_early = end.exit_code == preempted_code && !end.timed_out;
     if (ended_early || (children_.interrupted() && record_of(*active, end).state != RunState::finished)) {
       counts_.preempted = true;
-      request_.say(fmt::format("{}: {}; run the command again to continue", active->name,
-                               ended_early ? "preempted" : "interrupted"));
+      request_.info(fmt::format("{}: {}; run the command again to continue", active->name,
+                                ended_early ? "preempted" : "interrupted"));
     } else {
       record(*active, end);
     }
@@ -171,12 +171,12 @@ class Runner {
   void record(const Active& active, const ChildEnd& end) {
     const RunRecord record = record_of(active, end);
     for (const std::string& warning : record.warnings)
-      if (warnings_.insert(warning).second) request_.say(fmt::format("{}: warning: {}", active.name, warning));
+      if (warnings_.insert(warning).second) request_.info(fmt::format("{}: warning: {}", active.name, warning));
     folder_.end(active.execution, record);
-    request_.say(record.state == RunState::finished
-                     ? fmt::format("{}: {}", active.name, base::precise_duration(end.seconds))
-                     : fmt::format("{}: failed: {}; output: {}", active.name, record.reason,
-                                   folder_.output_of(active.execution)));
+    request_.info(record.state == RunState::finished
+                      ? fmt::format("{}: {}", active.name, base::precise_duration(end.seconds))
+                      : fmt::format("{}: failed: {}; output: {}", active.name, record.reason,
+                                    folder_.output_of(active.execution)));
     if (record.state != RunState::failed) return;
     ++counts_.failed;
     if (counts_.first_failure == 0)

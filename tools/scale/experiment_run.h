@@ -17,7 +17,7 @@ struct ExperimentRequest {
   std::string identity;               // its version and digest (train::program_identity())
   std::optional<int64_t> only_run{};  // index in shuffled_order(); none: all runs
   std::optional<Room> room{};         // places for simultaneous runs; none: runs execute one after the other
-  std::function<void(const std::string& line)> say;
+  std::function<void(const std::string& line)> info;
 };
 
 /// Counts of the runs after run_points().

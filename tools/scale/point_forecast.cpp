@@ -70,12 +70,12 @@ const plan::Cluster* Clusters::of(const Point& point) const {
 
 void Clusters::set_ranks(const ExperimentConfig& config, std::vector<Point>& points) const {
   for (Point& point : points) {
-    point.most_ranks = config.max_ranks;
+    point.max_ranks = config.max_ranks;
     point.ranks_per_node = config.ranks_per_node;
     const plan::Cluster* cluster = of(point);
     if (!cluster) continue;
     const plan::Prices prices(*cluster);
-    if (point.most_ranks == 0) point.most_ranks = prices.nodes() * prices.ranks_per_node();
+    if (point.max_ranks == 0) point.max_ranks = prices.nodes() * prices.ranks_per_node();
     if (point.ranks_per_node == 0) point.ranks_per_node = prices.ranks_per_node();
   }
 }
@@ -139,18 +139,18 @@ std::optional<double> predicted_node_hours(const ExperimentConfig& config, const
   return seconds / 3600 * static_cast<double>(nodes_of(point));
 }
 
-int64_t most_minutes_of_run(const ExperimentConfig& config) {
+int64_t max_minutes_of_run(const ExperimentConfig& config) {
   constexpr double end_of_run = 0.5;
   constexpr int64_t start = 1, signal = 2;
   return static_cast<int64_t>(std::ceil(config.minutes + end_of_run)) + start + signal;
 }
 
-double most_node_hours_of_run(const ExperimentConfig& config, const Point& point) {
-  return static_cast<double>(most_minutes_of_run(config) * nodes_of(point)) / 60;
+double max_node_hours_of_run(const ExperimentConfig& config, const Point& point) {
+  return static_cast<double>(max_minutes_of_run(config) * nodes_of(point)) / 60;
 }
 
-double most_node_hours(const ExperimentConfig& config, const Point& point) {
-  return most_node_hours_of_run(config, point) * static_cast<double>(config.repeats);
+double max_node_hours(const ExperimentConfig& config, const Point& point) {
+  return max_node_hours_of_run(config, point) * static_cast<double>(config.repeats);
 }
 
 std::string dry_run_table(const Experiment& experiment, const std::vector<LoadedPoint>& points,
@@ -169,7 +169,7 @@ std::string dry_run_table(const Experiment& experiment, const std::vector<Loaded
     const std::optional<double> hours = predicted_node_hours(c, f, point);
     predicted += hours.value_or(0);
     known += hours ? 1 : 0;
-    most += most_node_hours(c, point);
+    most += max_node_hours(c, point);
     if (!f.trouble.empty()) troubles.insert(f.trouble);
     out += fmt::format("{:>4} {:<{}} {:>6} {:>6} {:>10} {:>23} {:>10} {:>11}\n", i, point.name, width, point.ranks,
                        nodes_of(point), f.step_seconds ? base::precise_duration(*f.step_seconds) : "unknown",

@@ -31,7 +31,7 @@ class Clusters {
 
   /// Returns the cluster of the point; nullptr if the point has no cluster file, or if the file could not be read.
   const plan::Cluster* of(const Point& point) const;
-  /// Sets Point::most_ranks and Point::ranks_per_node of each point to the experiment's numbers. If a number of the
+  /// Sets Point::max_ranks and Point::ranks_per_node of each point to the experiment's numbers. If a number of the
   /// experiment is 0, uses the number of the point's cluster.
   void set_ranks(const ExperimentConfig& config, std::vector<Point>& points) const;
 
@@ -63,11 +63,11 @@ std::optional<double> predicted_node_hours(const ExperimentConfig& config, const
 ///
 /// A run that takes too long therefore fails before Slurm's signal. The signal would preempt and requeue the run again
 /// and again.
-int64_t most_minutes_of_run(const ExperimentConfig& config);
+int64_t max_minutes_of_run(const ExperimentConfig& config);
 /// Returns the limit, in node-hours, of a job that executes one run of the point.
-double most_node_hours_of_run(const ExperimentConfig& config, const Point& point);
+double max_node_hours_of_run(const ExperimentConfig& config, const Point& point);
 /// Returns the limit, in node-hours, of all repeats of a point.
-double most_node_hours(const ExperimentConfig& config, const Point& point);
+double max_node_hours(const ExperimentConfig& config, const Point& point);
 
 /// Returns the table that --dry-run prints.
 std::string dry_run_table(const Experiment& experiment, const std::vector<LoadedPoint>& points,

@@ -103,7 +103,7 @@ std::string blamed(const Point& point, const std::string& source) {
   return found == point.at.end() ? "recipe" : found->second;
 }
 
-bool lacks_ranks(const Point& point) { return point.most_ranks > 0 && point.ranks > point.most_ranks; }
+bool lacks_ranks(const Point& point) { return point.max_ranks > 0 && point.ranks > point.max_ranks; }
 
 // Adds a problem for each number of ranks that exceeds the ranks available to its points. Points with different
 // clusters may have different numbers of available ranks.
@@ -112,7 +112,7 @@ void add_missing_ranks(Experiment& experiment, const std::vector<Point>& points)
   for (size_t i = 0; i < numbers.size(); ++i) {
     std::set<int64_t> available;
     for (const Point& point : points)
-      if (point.ranks == numbers[i] && lacks_ranks(point)) available.insert(point.most_ranks);
+      if (point.ranks == numbers[i] && lacks_ranks(point)) available.insert(point.max_ranks);
     for (const int64_t most : available)
       experiment.problems.add(cat("ranks.", i), cat("is more than the ", most, " available ranks; nearest: ", most));
   }

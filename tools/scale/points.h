@@ -22,7 +22,7 @@ struct Point {
   std::string cluster{};                    // path of the cluster file; empty: none
   std::vector<std::string> cluster_set{};   // overrides of the cluster file
   std::string launcher{};                   // launcher given by the experiment; empty: the default
-  int64_t most_ranks = 0;                   // ranks that are available to the point; 0: unknown
+  int64_t max_ranks = 0;                    // ranks that are available to the point; 0: unknown
   int64_t ranks_per_node = 0;               // 0: unknown, or all ranks are on one node
   std::map<std::string, std::string> at{};  // experiment key of each override, such as "set.0", by recipe key
 };
@@ -47,7 +47,7 @@ struct LoadedPoint {
 
 /// Reads the recipe of every point, with the override that makes the problem grow with the ranks. Adds a problem to the
 /// experiment for each point that is illegal or equals an earlier point, and for each number of ranks above the
-/// `most_ranks` of a point. Then calls `check_legal` with the legal points; it may add further problems. Throws
+/// `max_ranks` of a point. Then calls `check_legal` with the legal points; it may add further problems. Throws
 /// config::RecipeError with all problems if there are any, and Error(usage) if there are no points.
 std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> points,
                                      const train::Extensions& extensions,

@@ -159,7 +159,7 @@ void compare_with_first(Results& results) {
   }
 }
 
-std::string about_runs_at_once(const Results& results) {
+std::string concurrent_runs_text(const Results& results) {
   int64_t most = 0;
   for (const ResultRow& row : results.rows) most = std::max(most, row.beside);
   if (most == 0) return {};
@@ -171,7 +171,7 @@ std::string state_of_unmeasured(const ResultRow& row) {
   return row.failed > 0 ? fmt::format("failed: {}", row.reason) : std::string("not run");
 }
 
-std::string about_failed_runs(const Results& results) {
+std::string failed_runs_text(const Results& results) {
   std::string out;
   for (const ResultRow& row : results.rows)
     if (row.measured && row.failed > 0)
@@ -179,13 +179,13 @@ std::string about_failed_runs(const Results& results) {
   return out;
 }
 
-std::string about_damaged_runs(const Results& results) {
+std::string damaged_runs_text(const Results& results) {
   std::string out;
   for (const std::string& damage : results.damaged) out += fmt::format("Left out a damaged run: {}\n", damage);
   return out;
 }
 
-std::string about_programs(const Results& results) {
+std::string programs_text(const Results& results) {
   if (results.programs.size() < 2) return {};
   std::string out = "The runs are from different programs:\n";
   for (const auto& [program, runs] : results.programs)
@@ -279,8 +279,8 @@ std::string markdown_of(const Results& results) {
                        row.efficiency ? base::human_percent(*row.efficiency) : "",
                        base::human_percent(1 - m.parts.work / m.step_seconds), base::human_bytes(m.peak_memory_bytes));
   }
-  if (const std::string about = about_runs_at_once(results); !about.empty()) out += fmt::format("\n{}\n", about);
-  for (const std::string& about : {about_failed_runs(results), about_damaged_runs(results), about_programs(results)})
+  if (const std::string about = concurrent_runs_text(results); !about.empty()) out += fmt::format("\n{}\n", about);
+  for (const std::string& about : {failed_runs_text(results), damaged_runs_text(results), programs_text(results)})
     if (!about.empty()) out += fmt::format("\n{}", about);
   return out;
 }

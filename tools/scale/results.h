@@ -53,18 +53,18 @@ Losses losses_of(const PointMeasurement& point, const PointMeasurement& first, d
 void compare_with_first(Results& results);
 
 /// Returns a sentence about runs that executed at the same time; empty if none did.
-std::string about_runs_at_once(const Results& results);
+std::string concurrent_runs_text(const Results& results);
 
 /// Returns the state of a point without measurement, for tables: "not run" or "failed: REASON".
 std::string state_of_unmeasured(const ResultRow& row);
 /// Returns lines about failed runs of measured points; empty if there are none.
-std::string about_failed_runs(const Results& results);
+std::string failed_runs_text(const Results& results);
 
 /// Returns lines about damaged runs, which were left out; empty if there are none.
-std::string about_damaged_runs(const Results& results);
+std::string damaged_runs_text(const Results& results);
 
 /// Returns lines about the programs of the runs; empty if all runs have the same one.
-std::string about_programs(const Results& results);
+std::string programs_text(const Results& results);
 
 /// Returns the number of ranks of a row, for tables: "4", or "4 (ranks > cores)" if ranks shared cores.
 std::string ranks_text(const ResultRow& row);

@@ -152,9 +152,9 @@ std::string results_page(const Results& results) {
           "Speed-up: model FLOPs per second, relative to the point with the same values on the fewest ranks. "
           "Efficiency: speed-up divided by the growth of the ranks. Runs beside: the largest number of other runs "
           "that executed at the same time. Ranks > cores: ranks of a run shared cores of the machine. {}",
-          about_runs_at_once(results)),
+          concurrent_runs_text(results)),
       points_table(results) +
-          preformatted(about_failed_runs(results) + about_damaged_runs(results) + about_programs(results)));
+          preformatted(failed_runs_text(results) + damaged_runs_text(results) + programs_text(results)));
   out += section("Exposed communication",
                  "Share of a step in which computation waits for communication, by class of traffic. Excludes waiting "
                  "for the slowest "

@@ -135,7 +135,7 @@ Room room_here() {
   return room;
 }
 
-int64_t cores_here() { return train::find_cores().of_rank; }
+int64_t cores_here() { return train::find_cores().rank_cores; }
 
 int64_t shared_cores(const Point& point, int64_t cores) {
   const int64_t ranks = point.ranks_per_node > 0 ? std::min(point.ranks, point.ranks_per_node) : point.ranks;

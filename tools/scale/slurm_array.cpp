@@ -74,7 +74,7 @@ std::string slurm_script(const SlurmArray& array, const Experiment& experiment, 
       "[ $code -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\" # not needed if slurm.conf has RequeueExit=75\n"
       "exit $code\n",
       array.repeat, experiment.path, base::counted(array.nodes, "node"), ranges_text(array.tasks), array.nodes,
-      array.ranks_per_node, resources, most_minutes_of_run(experiment.config),
+      array.ranks_per_node, resources, max_minutes_of_run(experiment.config),
       train::shell_word((folder / "slurm-%A_%a.txt").string()), train::shell_word(working_directory), command,
       array.first_run);
 }

@@ -75,7 +75,7 @@ std::string difference(const Json& stored, const Json& wanted, const ExperimentC
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) fail(base::code_of_making(error), folder.string(), ": cannot be created: ", error.message());
+  if (error) fail(base::creation_exit_code(error), folder.string(), ": cannot be created: ", error.message());
 }
 
 std::string identity_of(const ExperimentConfig& config, const std::vector<LoadedPoint>& points) {

@@ -32,12 +32,12 @@ struct Plot {
   std::vector<std::string> ticks;
   std::vector<Placed> placed;
   std::vector<std::string> lines;
-  double most_seconds = 0;
+  double max_seconds = 0;
 };
 
 size_t index_in(std::vector<std::string>& list, const std::string& text) {
   const auto found = std::ranges::find(list, text);
-  if (found != list.end()) return static_cast<size_t>(found - list.begin());
+  if (found != list.end()) return found - list.begin();
   list.push_back(text);
   return list.size() - 1;
 }
@@ -64,8 +64,8 @@ Plot plot_of(const Results& results) {
     const std::string tick = axis ? row.values[*axis] : std::to_string(row.ranks);
     plot.placed.push_back({.x = index_in(plot.ticks, tick), .line = line, .row = &row});
     index_in(plot.lines, line);
-    if (row.measured) plot.most_seconds = std::max(plot.most_seconds, row.measured->most);
-    plot.most_seconds = std::max(plot.most_seconds, row.forecast.step_seconds.value_or(0));
+    if (row.measured) plot.max_seconds = std::max(plot.max_seconds, row.measured->most);
+    plot.max_seconds = std::max(plot.max_seconds, row.forecast.step_seconds.value_or(0));
   }
   return plot;
 }
@@ -80,7 +80,7 @@ double rounded_up(double value) {
 
 class Drawing {
  public:
-  explicit Drawing(const Plot& plot) : plot_(plot), high_(plot.most_seconds > 0 ? rounded_up(plot.most_seconds) : 1) {
+  explicit Drawing(const Plot& plot) : plot_(plot), high_(plot.max_seconds > 0 ? rounded_up(plot.max_seconds) : 1) {
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
         "font-size=\"12\">\n",

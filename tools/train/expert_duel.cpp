@@ -11,7 +11,7 @@ using Winner = kernels::Duel::Winner;
 
 namespace {
 
-constexpr double most_seconds = 120;  // time limit of a trial; opening a GPU and loading kernels takes seconds
+constexpr double max_seconds = 120;  // time limit of a trial; opening a GPU and loading kernels takes seconds
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void ExpertDuel::hold_trial(const ProveFused& prove) {
   if (!prove) return decide(Winner::plain, "this program has no trial in another process");
   // The other ranks may wait for the trial of this rank, so the trial must end before their watchdogs expire.
   const double patience = recipe_.distributed.watchdog_seconds;
-  const double limit = patience > 0 ? std::min(most_seconds, patience / 3) : most_seconds;
+  const double limit = patience > 0 ? std::min(max_seconds, patience / 3) : max_seconds;
   const std::string why = prove(fused_shape(recipe_, place_of(world_.group())), limit);
   if (!why.empty()) directory_.warn(cat("schedule.moe.fused: the trial in another process failed: ", why));
   device::DeviceContext host;

@@ -58,7 +58,7 @@ void prepare_rank(const Recipe& recipe, const comm::World& world, const Training
   require_offload_folder(recipe);
   const Cores cores = find_cores(world.group());
   directory.note(fmt::format("kernel threads: {}; cores: {} for this rank, {} for all {} ranks of the node",
-                             *recipe.train.threads, cores.of_rank, cores.of_node, cores.ranks));
+                             *recipe.train.threads, cores.rank_cores, cores.node_cores, cores.ranks));
   const std::string crowd = warn_of_threads(cores, *recipe.train.threads);
   if (!crowd.empty() && world.local_rank() == 0) directory.warn(crowd);
   for (const std::string& caution : cautions(recipe)) directory.warn(caution);
@@ -66,7 +66,7 @@ void prepare_rank(const Recipe& recipe, const comm::World& world, const Training
 
 io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
   return {.keep = static_cast<int>(recipe.checkpoint.keep),
-          .warn = directory.warner(),
+          .warn = directory.warn_function(),
           .fault = save_fault_from_environment(world.rank()),
           .work = world.file_work(),
           .generation = directory.generation()};
@@ -139,12 +139,12 @@ telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& 
   directory.generation().require_not_superseded();
   base::write_file((dir / "recipe.yaml").string(), config::write(recipe));
   const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
-    sinks.add(telemetry::checked(telemetry::tolerate_failures(std::move(sink), directory.warner()),
+    sinks.add(telemetry::checked(telemetry::tolerate_failures(std::move(sink), directory.warn_function()),
                                  [generation = directory.generation()] { generation.require_not_superseded(); }));
   };
   tolerant(std::make_unique<telemetry::JsonlSink>(dir / "metrics.jsonl"));
   tolerant(std::make_unique<telemetry::TensorboardSink>(dir / "tensorboard"));
-  sinks.add(std::make_unique<telemetry::ProgressSink>(telemetry::TextOutput(1, telemetry::Stuck::drop),
+  sinks.add(std::make_unique<telemetry::ProgressSink>(telemetry::TextOutput(1, telemetry::BlockedReader::drop),
                                                       recipe.train.log_every));
   return sinks;
 }

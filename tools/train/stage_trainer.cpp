@@ -70,7 +70,7 @@ StageTrainer::StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> c
     expert_duel_ = std::make_unique<ExpertDuel>(recipe_, world_, directory_, run.prove_fused,
                                                 checkpoint ? fused_in(*checkpoint, run.recipe, stage_) : "");
   auto peak = std::make_unique<PeakMeter>(recipe_, world_.group());
-  state_ = std::make_unique<TrainingState>(recipe_, extensions, world_.group(), directory_.informer());
+  state_ = std::make_unique<TrainingState>(recipe_, extensions, world_.group(), directory_.info_function());
   start_.changes = load_start(std::move(checkpoint), recipe_, data_, world_, directory_, *state_);
   if (expert_duel_) expert_duel_->enter(*state_);
   const int64_t remaining_steps = last_step_ - progress().step;
@@ -78,8 +78,8 @@ StageTrainer::StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> c
   if (!stage.empty()) start_.changes.insert(start_.changes.begin(), stage);
   const layers::ModelSize size = layers::model_size(recipe_.model, extensions);
   start_.run = run_info(recipe_, size, progress().step, world_.size());
-  auto meter =
-      std::make_unique<StepMeter>(recipe_, *state_, world_, std::move(peak), size.flops_per_token, directory_.warner());
+  auto meter = std::make_unique<StepMeter>(recipe_, *state_, world_, std::move(peak), size.flops_per_token,
+                                           directory_.warn_function());
   observers_ = std::make_unique<StepObservers>(recipe_, *state_, world_, directory_, run.skipped, std::move(meter),
                                                run.make_adviser);
   if (leader()) sinks_ = open_sinks(recipe_, directory_);
@@ -239,7 +239,7 @@ ExitCode StageTrainer::end_done() {
     keep_timelines();
     return ExitCode::done;
   }
-  write_report("", samples_of_run(recipe_, state_->instance, data_, progress().step, directory_.warner()));
+  write_report("", samples_of_run(recipe_, state_->instance, data_, progress().step, directory_.warn_function()));
   directory_.note(fmt::format("done after step {}", progress().step));
   return ExitCode::done;
 }

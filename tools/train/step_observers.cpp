@@ -13,11 +13,11 @@
 namespace hexad::train {
 
 void SkippedSteps::note(int64_t step, const StepResult& result, const TrainingDirectory& directory) {
-  in_a_row_ = result.skipped ? in_a_row_ + 1 : 0;
+  consecutive_skips_ = result.skipped ? consecutive_skips_ + 1 : 0;
   if (result.skipped)
     directory.warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, base::with_digits(result.loss, 6),
                                base::with_digits(result.grad_norm, 6)));
-  if (result.targets == 0 && !std::exchange(told_of_no_targets_, true))
+  if (result.targets == 0 && !std::exchange(warned_of_no_targets_, true))
     directory.warn(fmt::format(
         "step {} has no targets: every token of the global batch is the last of its document, or all targets are "
         "masked; such a step has no loss and changes no weights",
@@ -25,8 +25,9 @@ void SkippedSteps::note(int64_t step, const StepResult& result, const TrainingDi
 }
 
 void SkippedSteps::require_fewer(int64_t most, int64_t step) const {
-  if (in_a_row_ >= most)
-    base::fail(base::ExitCode::numeric, "step ", step, ": ", in_a_row_, in_a_row_ == 1 ? " step" : " steps in a row",
+  if (consecutive_skips_ >= most)
+    base::fail(base::ExitCode::numeric, "step ", step, ": ", consecutive_skips_,
+               consecutive_skips_ == 1 ? " step" : " steps in a row",
                " without a finite loss and gradient (train.max_skipped)");
 }
 
@@ -39,7 +40,7 @@ StepObservers::StepObservers(const Recipe& recipe, TrainingState& state, const c
       directory_(directory),
       skipped_(skipped),
       meter_(std::move(meter)),
-      trace_(recipe, state.instance, world.group(), directory.informer(), directory.warner()) {
+      trace_(recipe, state.instance, world.group(), directory.info_function(), directory.warn_function()) {
   if (make_adviser)
     adviser_ = make_adviser({recipe, state.instance, world, state.progress, trace_, directory.logger()});
 }

@@ -19,8 +19,8 @@ class SkippedSteps {
   void require_fewer(int64_t most, int64_t step) const;
 
  private:
-  int64_t in_a_row_ = 0;
-  bool told_of_no_targets_ = false;
+  int64_t consecutive_skips_ = 0;
+  bool warned_of_no_targets_ = false;
 };
 
 /// Calls the observers at each step, in the same order on all ranks, because most observers communicate.

@@ -17,7 +17,7 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
       make_adviser_(std::move(make_adviser)),
       prove_fused_(std::move(prove_fused)),
       directory_(recipe_, world),
-      patience_(directory_.warner()) {
+      patience_(directory_.warn_function()) {
   prepare_rank(recipe_, world_, directory_);
   const Checkpointer checkpoints(recipe_, world_.group(), store_options(recipe_, world_, directory_));
   checkpoints.clean();

@@ -17,19 +17,19 @@ const Sabotage& ChildRuns::plain() {
 ChildRuns::ChildRuns(const Subject& subject, OracleOf oracle_of, ThreadRuns how, const Sabotage& sabotage)
     : subject_(subject),
       oracle_of_(std::move(oracle_of)),
-      how_(how),
+      thread_runs_(how),
       sabotage_(sabotage),
       worker_([this](const std::string& request) { return answer(request); }) {}
 
 std::string ChildRuns::answer(const std::string& request) const {
   const Variant variant = variant_of(request);
-  return text_of(run_in_threads(subject_, oracle_of_(variant), variant, how_, sabotage_));
+  return text_of(run_in_threads(subject_, oracle_of_(variant), variant, thread_runs_, sabotage_));
 }
 
 Outcome ChildRuns::run(const Variant& variant) {
   if (oracles_.insert(&oracle_of_(variant)).second) worker_.end();
   const auto start = std::chrono::steady_clock::now();
-  const Isolated result = worker_.ask(request_of(variant), how_.seconds);
+  const Isolated result = worker_.ask(request_of(variant), thread_runs_.seconds);
   Outcome outcome{.variant = variant, .error = result.failure};
   if (result.failure.empty()) {
     outcome = outcome_from_json(result.text, variant);

@@ -30,7 +30,7 @@ class ChildRuns {
 
   const Subject& subject_;
   const OracleOf oracle_of_;
-  const ThreadRuns how_;
+  const ThreadRuns thread_runs_;
   const Sabotage& sabotage_;
   std::set<const Oracle*> oracles_;  // oracles that the current child has
   IsolatedWorker worker_;

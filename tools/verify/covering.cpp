@@ -105,7 +105,7 @@ class Cover {
 
   enum class Together : uint8_t { unknown, legal, illegal };
 
-  size_t index(int a, int b) const { return static_cast<size_t>(std::min(a, b) * features_.count() + std::max(a, b)); }
+  size_t index(int a, int b) const { return std::min(a, b) * features_.count() + std::max(a, b); }
   State& state(int a, int b) { return states_[index(a, b)]; }
 
   // True if the two values are legal together on `mesh`, with plain values of all other options.

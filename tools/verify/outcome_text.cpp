@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t most_explained = 5;
+constexpr size_t max_explained = 5;
 
 constexpr std::string_view nothing_compared = "nothing was compared";
 
@@ -80,12 +80,12 @@ std::string explanation(const Outcome& o) {
     return fmt::format("{}: {}: {}\n", o.variant.text(), nothing_compared, to_string(o.comparison.compared));
   std::string text;
   const auto& all = o.comparison.mismatches;
-  for (size_t i = 0; i < std::min(all.size(), most_explained); ++i) {
+  for (size_t i = 0; i < std::min(all.size(), max_explained); ++i) {
     const Finding& f = all[i];
     const std::string size = std::isfinite(f.relative) ? fmt::format("off by {:.1e}; ", f.relative) : "";
     text += fmt::format("{}: step {}: {}: {}{}\n", o.variant.text(), f.step, f.what, size, f.detail);
   }
-  if (all.size() > most_explained) text += fmt::format("... and {} more quantities\n", all.size() - most_explained);
+  if (all.size() > max_explained) text += fmt::format("... and {} more quantities\n", all.size() - max_explained);
   return text;
 }
 

@@ -45,7 +45,7 @@ ScratchFolder::ScratchFolder() : path_((std::filesystem::temp_directory_path() /
     remover_ = ::fork();
     if (remover_ == 0) remove_at_the_end_of_file((::close(ends[1]), ends[0]), path_);
     ::close(ends[0]);
-    alive_ = ends[1];
+    liveness_pipe_ = ends[1];
   }
   if (remover_ > 0) return;
   const int error = errno;
@@ -55,7 +55,7 @@ ScratchFolder::ScratchFolder() : path_((std::filesystem::temp_directory_path() /
 }
 
 ScratchFolder::~ScratchFolder() {
-  ::close(alive_);
+  ::close(liveness_pipe_);
   while (::waitpid(remover_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

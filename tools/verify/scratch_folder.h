@@ -21,7 +21,7 @@ class ScratchFolder {
 
  private:
   std::string path_;
-  int alive_ = -1;  // end of a pipe, open while a process uses the folder
+  int liveness_pipe_ = -1;  // end of a pipe, open while a process uses the folder
   pid_t remover_ = -1;
 };
 

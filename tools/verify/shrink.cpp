@@ -47,8 +47,7 @@ void shrink_attention(layers::ModelConfig& m, int64_t world) {
 void shrink_longrope(layers::ModelConfig& m, int64_t world) {
   layers::RotaryScalingConfig& s = m.rotary_scaling;
   if (s.kind != layers::RotaryScaling::longrope) return;
-  for (std::vector<double>* list : {&s.short_factors, &s.long_factors})
-    list->resize(static_cast<size_t>(m.rotary_size() / 2), 1.0);
+  for (std::vector<double>* list : {&s.short_factors, &s.long_factors}) list->resize(m.rotary_size() / 2, 1.0);
   if (m.context > s.original_context) lower(s.original_context, world);
 }
 

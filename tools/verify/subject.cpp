@@ -27,7 +27,7 @@ namespace {
 
 // Largest sizes of a subject. Larger subjects would need hours and too much memory, because all ranks and the oracle
 // run on one machine.
-constexpr int64_t most_parameters = int64_t{1} << 23, most_tokens = int64_t{1} << 15;
+constexpr int64_t max_parameters = int64_t{1} << 23, max_tokens = int64_t{1} << 15;
 
 constexpr std::string_view document_name = "layout";
 
@@ -44,10 +44,10 @@ constexpr double least_lr_ratio = 0.1;
 void require_small(const Recipe& r, const Extensions& extensions) {
   const int64_t parameters = layers::parameter_counts(r.model, extensions).parameters,
                 tokens = r.batch.global * r.model.context;
-  if (parameters <= most_parameters && tokens <= most_tokens) return;
+  if (parameters <= max_parameters && tokens <= max_tokens) return;
   fail(ExitCode::usage,
        fmt::format("the recipe has {:L} parameters and {:L} tokens per step; expected at most {:L} and {:L}",
-                   parameters, tokens, most_parameters, most_tokens),
+                   parameters, tokens, max_parameters, max_tokens),
        ", because verify computes each step many times in f64 on this machine; add --shrink, or override model.* and "
        "batch.*");
 }
@@ -184,7 +184,7 @@ Recipe Subject::oracle_recipe(std::string_view kind) const {
   for (const char* plain : {"overlap=sequential", "chunk_by=none", "chunks=1", "order=alternating"})
     overrides.push_back(cat("schedule.moe.", plain));
   for (std::string& o : overrides_of(kind)) overrides.push_back(std::move(o));
-  for (const std::string& o : subject_kind(kind).of_oracle) overrides.push_back(o);
+  for (const std::string& o : subject_kind(kind).oracle_overrides) overrides.push_back(o);
   overrides.emplace_back("train.precision=f64");
   overrides.emplace_back("optim.moment_dtype=f32");
   overrides.emplace_back("optim.main_weights=f32");

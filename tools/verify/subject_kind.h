@@ -33,7 +33,7 @@ struct SubjectKind {
   /// Returns the changes to the recipe, as overrides.
   std::vector<std::string> (*overrides)(const OwnSubject&);
   /// Additional overrides, only for the oracle.
-  std::vector<std::string> of_oracle{};
+  std::vector<std::string> oracle_overrides{};
   Course course = Course::plain;
 };
 

@@ -64,7 +64,7 @@ class Observer final : public ScheduleAdviser {
   template <class F>
   void for_first(const F& f) {
     for (const auto& p : instance_.parameters)
-      if (p->name() == ruined_ && owns_first(*p)) f(p->owned_weights().slice(0, 0, 1));
+      if (p->name() == ruined_ && owns_first_element(*p)) f(p->owned_weights().slice(0, 0, 1));
   }
 
   ModelInstance& instance_;

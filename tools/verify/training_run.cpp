@@ -47,8 +47,8 @@ TensorMap TrainingRun::whole(const std::vector<Piece>& pieces) const {
 std::vector<Piece> TrainingRun::held_weights() const {
   std::vector<Piece> out;
   for (const auto& p : instance.parameters)
-    out.push_back(p->weights_stay() ? whole_piece(p->name(), *p, p->use(stream()))
-                                    : owned_piece(p->name(), *p, p->owned_weights()));
+    out.push_back(p->weights_are_resident() ? whole_piece(p->name(), *p, p->use(stream()))
+                                            : owned_piece(p->name(), *p, p->owned_weights()));
   return out;
 }
 
@@ -81,7 +81,7 @@ void TrainingRun::load(const std::string& checkpoint_folder) {
   progress = Checkpointer::load(checkpoint, recipe, instance, optimizer);
 }
 
-bool owns_first(const Parameter& p) {
+bool owns_first_element(const Parameter& p) {
   const auto [begin, size] = p.region();
   return p.owned().begin == 0 && !p.owned().empty() &&
          std::all_of(begin.begin(), begin.end(), [](int64_t at) { return at == 0; });
@@ -94,7 +94,7 @@ void TrainingRun::init_from(const std::string& checkpoint_folder) {
 
 void TrainingRun::ruin_gradient(const std::string& name) {
   for (const auto& p : instance.parameters)
-    if (p->name() == name && owns_first(*p))
+    if (p->name() == name && owns_first_element(*p))
       kernels::kernels(instance.device())
           .pointwise.fill(stream(), p->owned_gradient(stream()).slice(0, 0, 1),
                           std::numeric_limits<double>::quiet_NaN());

@@ -73,7 +73,7 @@ class TrainingRun {
 };
 
 /// True if this rank owns the first element of the global tensor.
-bool owns_first(const Parameter& parameter);
+bool owns_first_element(const Parameter& parameter);
 
 /// Results of several steps.
 struct Trajectory {

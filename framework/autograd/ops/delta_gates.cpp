@@ -41,7 +41,7 @@ DeltaGates delta_gates(Tape& tape, const Value& decay, const Value& write, Param
         k.delta_gate.backward(b.stream, {ddecay, dwrite, rates, shifts}, dlog_decay, dstrength,
                               {decay_logits, write_logits, rate_again.on(b.stream), shift_again.on(b.stream)});
         b.accumulate(0, ddecay), b.accumulate(1, dwrite);
-        b.hand_to_weights(std::pair{rates, shifts});
+        b.pass_to_weight_pullback(std::pair{rates, shifts});
       },
       {{&log_rate, &shift}, [&k, &log_rate, &shift](Backward& b, const Tensor&, const Saved&) {
          const auto [rates, shifts] = b.take_from_pullback<std::pair<Tensor, Tensor>>();

@@ -41,7 +41,7 @@ struct RmsNorm {
     const Tensor partials =
         Tensor::empty({k.rms_norm.partials(inverse_rms.numel()), in.dim(-1)}, inverse_rms.dtype(), in.device());
     k.rms_norm.backward(b.stream, dx, partials, dout, in, gains(b.stream), inverse_rms, dresidual);
-    b.hand_to_weights(partials);
+    b.pass_to_weight_pullback(partials);
   }
 
   WeightPullback weights() const {
@@ -101,7 +101,7 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
         if (dout.defined())
           norm.backward(b, dx, dout, s, dsum);
         else
-          b.hand_to_weights(Tensor{});
+          b.pass_to_weight_pullback(Tensor{});
         b.accumulate(0, dx), b.accumulate(1, dx);
       },
       norm.weights());

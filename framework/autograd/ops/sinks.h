@@ -27,7 +27,7 @@ class AttentionSinks {
   WeightPullback weights() const;
 
  private:
-  Tensor of_heads(const Tensor& all, int64_t heads) const { return all.slice(0, first_, first_ + heads); }
+  Tensor slice_heads(const Tensor& all, int64_t heads) const { return all.slice(0, first_, first_ + heads); }
 
   Parameter* logits_ = nullptr;
   int64_t first_ = 0;  // index in `logits_` of the op's first head

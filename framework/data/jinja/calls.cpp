@@ -115,7 +115,7 @@ Value select(std::string_view name, const Value& value, const Arguments& argumen
     const Object* object = item.object();
     if (object == nullptr) site.refuse("'", name, "' is given a list with ", kind_of(item), ", expected messages");
     const Value* found = found_member(*object, key, site);
-    const bool matches = found != nullptr && (compares ? equal(*found, arguments.values[2], site) : truth(*found));
+    const bool matches = found != nullptr && (compares ? equal(*found, arguments.values[2], site) : is_truthy(*found));
     if (matches == wanted) chosen.push_back(item);
   }
   return list_value(std::move(chosen), site, true);
@@ -172,7 +172,7 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
                     ", expected none or a number from 0 to ", largest_indent);
       if (!is_none) style.indent = *spaces;
     } else if (name == "ensure_ascii") {
-      if (truth(value)) site.refuse("'ensure_ascii' of 'tojson' is true, which is not supported; expected false");
+      if (is_truthy(value)) site.refuse("'ensure_ascii' of 'tojson' is true, which is not supported; expected false");
     } else if (name == "separators") {
       const List* both = value.list();
       if (!is_none && (both == nullptr || both->items.size() != 2))
@@ -255,8 +255,8 @@ Value call_function(std::string_view name, const Arguments& arguments, const Sit
   if (!arguments.values.empty())
     site.refuse("'namespace' has ", arguments.values.size(),
                 " positional arguments, expected only named ones: namespace(name=value)");
-  if (arguments.named.size() > most_members)
-    site.refuse("a namespace has ", arguments.named.size(), " members, expected at most ", most_members);
+  if (arguments.named.size() > max_members)
+    site.refuse("a namespace has ", arguments.named.size(), " members, expected at most ", max_members);
   Object object{ObjectKind::name_space};
   for (const auto& [member, value] : arguments.named) {
     require_no_cycle(value, site);

@@ -19,7 +19,7 @@ class ExpressionParser {
   Expression make(Kind kind, int line, std::vector<Expression> children, std::string name = {}) const {
     Expression made{.kind = kind, .line = line, .name = std::move(name), .children = std::move(children)};
     for (const Expression& child : made.children) made.depth = std::max(made.depth, child.depth + 1);
-    if (made.depth > most_nested) cursor_.refuse_depth(line);
+    if (made.depth > max_nested) cursor_.refuse_depth(line);
     return made;
   }
   template <class... Children>

@@ -11,13 +11,13 @@ namespace hexad::data::jinja {
 
 inline constexpr size_t largest_template = size_t{256} << 10;  // bytes of a template's source
 inline constexpr size_t largest_text = size_t{16} << 20;       // bytes of a rendering and of each text in it
-inline constexpr int64_t most_steps = 1'000'000;               // steps of one rendering; see Site::spend()
-inline constexpr int most_nested = 100;                        // depth of nested blocks and expressions
-inline constexpr int most_nested_lists = 8;
-inline constexpr int most_nested_calls = 8;    // calls of macros
+inline constexpr int64_t max_steps = 1'000'000;                // steps of one rendering; see Site::spend()
+inline constexpr int max_nested = 100;                         // depth of nested blocks and expressions
+inline constexpr int max_nested_lists = 8;
+inline constexpr int max_nested_calls = 8;     // calls of macros
 inline constexpr int64_t largest_indent = 16;  // indent of the filter tojson
 inline constexpr size_t longest_name = 100;    // bytes of a variable, member or keyword
-inline constexpr size_t most_members = 100;    // members of a namespace
+inline constexpr size_t max_members = 100;     // members of a namespace
 
 /// Throws Error(data) that begins with the path and the line of the template.
 template <class... Parts>
@@ -36,11 +36,11 @@ struct Site {
     refuse_at(path, line, parts...);
   }
   /// Counts `steps` more steps. Callers count about one step for each statement, expression and list element, and for
-  /// each 256 bytes of text. Throws Error(data) if a rendering takes more than most_steps.
+  /// each 256 bytes of text. Throws Error(data) if a rendering takes more than max_steps.
   void spend(int64_t steps) const {
     steps_left -= steps;
     if (steps_left < 0)
-      refuse("the template takes more than ", most_steps, " steps, the maximum; a loop in it may be too long");
+      refuse("the template takes more than ", max_steps, " steps, the maximum; a loop in it may be too long");
   }
   /// Counts a new text of this size. Throws Error(data) if it is longer than largest_text.
   void spend_text(size_t bytes) const {

@@ -39,14 +39,14 @@ std::vector<std::string_view> counted_characters(const Text& text, const Site& s
 
 // Returns the text of a character, which is a view of the bytes of `text`.
 Text part_of(const Text& text, std::string_view character) {
-  return text.part(static_cast<size_t>(character.data() - text.bytes().data()), character.size());
+  return text.part(character.data() - text.bytes().data(), character.size());
 }
 
 // Returns the index of an element, which may be given from the end; nullopt if there is no such element.
 std::optional<size_t> index_of(int64_t given, int64_t size) {
   const int64_t index = given < 0 ? given + size : given;
   if (index < 0 || index >= size) return std::nullopt;
-  return static_cast<size_t>(index);
+  return index;
 }
 
 // Returns the indices that a slice of `size` elements has.
@@ -62,7 +62,7 @@ std::vector<size_t> sliced(int64_t size, const Value& begin, const Value& end, c
   const int64_t first = position(begin, stride > 0 ? lowest : highest);
   const int64_t last = position(end, stride > 0 ? highest : lowest);
   std::vector<size_t> indices;
-  for (int64_t i = first; stride > 0 ? i < last : i > last; i += stride) indices.push_back(static_cast<size_t>(i));
+  for (int64_t i = first; stride > 0 ? i < last : i > last; i += stride) indices.push_back(i);
   return indices;
 }
 

@@ -24,7 +24,7 @@ class Scopes {
   /// Returns the number of variables of the outermost scope.
   int64_t variables() const { return std::ssize(scopes_.front()); }
   /// Returns the scopes of a macro: a copy of the outermost scope, and a scope for parameters.
-  Scopes of_macro() const {
+  Scopes macro_scopes() const {
     Scopes inner;
     inner.scopes_.front() = scopes_.front();
     inner.open();

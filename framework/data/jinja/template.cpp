@@ -76,7 +76,7 @@ class Renderer {
 
   void choose(const Statement& statement) {
     size_t branch = 0;
-    while (branch < statement.expressions.size() && !truth(evaluate(statement.expressions[branch]))) ++branch;
+    while (branch < statement.expressions.size() && !is_truthy(evaluate(statement.expressions[branch]))) ++branch;
     if (branch < statement.bodies.size()) execute(statement.bodies[branch]);
   }
 
@@ -94,7 +94,7 @@ class Renderer {
     for (const Value& item : items) {
       scopes_.open();
       assign(statement, item, here);
-      if (truth(evaluate(statement.expressions[1]))) chosen.push_back(item);
+      if (is_truthy(evaluate(statement.expressions[1]))) chosen.push_back(item);
       scopes_.close();
     }
     return chosen;
@@ -121,7 +121,7 @@ class Renderer {
                                          {"first", boolean(i == 0)},
                                          {"last", boolean(i + 1 == count)},
                                          {"length", number(count)}}}));
-      assign(statement, items[static_cast<size_t>(i)], here);
+      assign(statement, items[i], here);
       execute(statement.bodies.front());
       scopes_.close();
     }
@@ -137,8 +137,8 @@ class Renderer {
     if (object == nullptr || object->kind != ObjectKind::name_space)
       here.refuse("'", config::shown(name), "' is ", kind_of(holder), ", expected a namespace");
     require_no_cycle(value, here);
-    if (object->members.size() >= most_members && object->find(statement.targets[1]) == nullptr)
-      here.refuse("a namespace has more than ", most_members, " members, the maximum");
+    if (object->members.size() >= max_members && object->find(statement.targets[1]) == nullptr)
+      here.refuse("a namespace has more than ", max_members, " members, the maximum");
     object->set(statement.targets[1], std::move(value));
   }
 
@@ -171,7 +171,7 @@ class Renderer {
       case ExpressionKind::test:
         return boolean(apply_test(e.name, child(0), here));
       case ExpressionKind::negation:
-        return boolean(!truth(child(0)));
+        return boolean(!is_truthy(child(0)));
       case ExpressionKind::conjunction:
         return first_with(e, false);
       case ExpressionKind::disjunction:
@@ -183,7 +183,7 @@ class Renderer {
         return apply_operator(e.name, left, child(1), here);
       }
       case ExpressionKind::conditional:
-        return truth(child(0)) ? child(1) : child(2);
+        return is_truthy(child(0)) ? child(1) : child(2);
     }
     base::fail_invariant(
         base::cat("[jinja] the kind of an expression is ", static_cast<int>(e.kind), "; expected an ExpressionKind"));
@@ -194,7 +194,7 @@ class Renderer {
     Value value;
     for (const Expression& operand : e.children) {
       value = evaluate(operand);
-      if (truth(value) == wanted) break;
+      if (is_truthy(value) == wanted) break;
     }
     return value;
   }
@@ -238,10 +238,10 @@ class Renderer {
   // Returns the text that a macro writes. A macro sees its parameters and the variables of the outermost scope.
   Value call_macro(const Statement& macro, const Arguments& given, const Site& here) {
     require_parameters(macro, given, here);
-    if (++calls_ > most_nested_calls)
-      here.refuse("macro calls are nested more than ", most_nested_calls, " deep, the maximum");
+    if (++calls_ > max_nested_calls)
+      here.refuse("macro calls are nested more than ", max_nested_calls, " deep, the maximum");
     here.spend(scopes_.variables());
-    Scopes outer_scopes = std::exchange(scopes_, scopes_.of_macro());
+    Scopes outer_scopes = std::exchange(scopes_, scopes_.macro_scopes());
     Text outer_text = std::exchange(out_, Text());
     const size_t parameters = macro.targets.size() - 1, required = parameters - macro.expressions.size();
     for (size_t i = 0; i < parameters; ++i) {
@@ -274,7 +274,7 @@ class Renderer {
   }
 
   const std::string& path_;
-  int64_t steps_left_ = most_steps;
+  int64_t steps_left_ = max_steps;
   std::map<std::string, const Statement*> macros_;
   int calls_ = 0;  // number of macro calls in progress
   Scopes scopes_;

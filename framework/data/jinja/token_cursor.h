@@ -15,11 +15,11 @@ namespace hexad::data::jinja {
 
 class TokenCursor {
  public:
-  /// Counts nested blocks and operands. Throws Error(data) above most_nested, so that recursion is limited.
+  /// Counts nested blocks and operands. Throws Error(data) above max_nested, so that recursion is limited.
   class Nested {
    public:
     explicit Nested(TokenCursor& cursor) : cursor_(cursor) {
-      if (++cursor_.nested_ > most_nested) cursor_.refuse_depth(cursor_.now().line);
+      if (++cursor_.nested_ > max_nested) cursor_.refuse_depth(cursor_.now().line);
     }
     ~Nested() { --cursor_.nested_; }
     Nested(const Nested&) = delete;
@@ -65,7 +65,7 @@ class TokenCursor {
               expected);
   }
   [[noreturn]] void refuse_depth(int line) const {
-    refuse_at(path_, line, "blocks or expressions are nested more than ", most_nested, " deep, the maximum");
+    refuse_at(path_, line, "blocks or expressions are nested more than ", max_nested, " deep, the maximum");
   }
 
  private:

@@ -91,7 +91,7 @@ class JsonText {
   void new_line(int64_t depth) {
     if (!style_.indent) return;
     mark("\n");
-    mark(std::string(static_cast<size_t>(*style_.indent * depth), ' '));
+    mark(std::string(*style_.indent * depth, ' '));
   }
   void write_list(const List& list) {
     const Origin outer = marks_;
@@ -213,8 +213,8 @@ Value list_value(std::vector<Value> items, const Site& site, bool generator) {
     if (const List* inner = item.list()) depth = std::max(depth, inner->depth + 1);
     if (item.object() != nullptr && item.mapping() == nullptr) site.refuse("a list cannot hold ", kind_of(item));
   }
-  if (depth > most_nested_lists)
-    site.refuse("lists are nested ", depth, " levels deep, expected at most ", most_nested_lists);
+  if (depth > max_nested_lists)
+    site.refuse("lists are nested ", depth, " levels deep, expected at most ", max_nested_lists);
   site.spend(1 + std::ssize(items));
   return {Value::Data(ListPointer(std::make_shared<const List>(List{std::move(items), depth, generator})))};
 }
@@ -240,7 +240,7 @@ std::string kind_of(const Value& value) {
   return "a namespace";
 }
 
-bool truth(const Value& value) {
+bool is_truthy(const Value& value) {
   if (const auto decimal = decimal_of(value)) return *decimal != 0;
   if (const Text* text = value.text()) return text->size() > 0;
   if (const List* list = value.list()) return list->generator || !list->items.empty();

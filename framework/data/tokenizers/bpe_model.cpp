@@ -14,13 +14,13 @@ namespace {
 
 // Returns a text that names the bytes without an id; empty if every byte has an id.
 std::string without_ids(const ByteIds& ids) {
-  constexpr int most_named = 8;
+  constexpr int max_named = 8;
   std::string named;
   int64_t count = 0;
   for (size_t byte = 0; byte < ids.size(); ++byte) {
     if (ids[byte] >= 0) continue;
-    if (count < most_named) named += fmt::format("{}0x{:02x}", count > 0 ? " " : "", byte);
-    if (count == most_named) named += " ...";
+    if (count < max_named) named += fmt::format("{}0x{:02x}", count > 0 ? " " : "", byte);
+    if (count == max_named) named += " ...";
     ++count;
   }
   return count == 0 ? named : base::cat("has no token for ", base::counted(count, "byte"), " (", named, ")");

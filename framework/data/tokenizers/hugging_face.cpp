@@ -37,7 +37,7 @@ class TemplateReader {
  private:
   static void set(std::optional<int32_t>& hint, const JsonField& id) {
     if (hint) id.fail_unsupported(" is a second token on one side of the text, expected at most one");
-    hint = static_cast<int32_t>(id.integer(0, most_ids - 1));
+    hint = static_cast<int32_t>(id.integer(0, max_ids - 1));
   }
   void read_template(const JsonField& json) {
     const JsonField list = json["single"], tokens = json["special_tokens"];
@@ -74,7 +74,7 @@ std::vector<AddedToken> read_added(const JsonField& json, Vocabulary& vocabulary
   for (size_t i = 0; list && i < list->size(); ++i) {
     const JsonField t = list->at(i);
     const bool special = t.flag("special", false);
-    AddedToken token{.id = static_cast<int32_t>(t["id"].integer(0, most_ids - 1)),
+    AddedToken token{.id = static_cast<int32_t>(t["id"].integer(0, max_ids - 1)),
                      .text = t["content"].text(),
                      .special = special,
                      .normalized = t.flag("normalized", !special),

@@ -18,11 +18,11 @@ namespace {
 void read_vocabulary(const JsonField& json, Vocabulary& vocabulary) {
   if (!json.json().is_object()) json.fail(" is ", base::json_kind(json.json()), ", expected an object");
   for (const auto& [name, id] : json.json().items()) {
-    const bool legal = id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(most_ids);
+    const bool legal = id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(max_ids);
     if (!legal)
       json.fail(": token '", name, "' has ",
                 id.is_number() ? base::cat("the id ", id.dump()) : base::cat("an id that is ", base::json_kind(id)),
-                ", expected 0 to ", most_ids - 1);
+                ", expected 0 to ", max_ids - 1);
     vocabulary.add(name, id.get<int32_t>(), json);
   }
 }
@@ -145,8 +145,8 @@ std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, 
                                         Vocabulary& vocabulary) {
   if (byte_level) json.fail_unsupported(" is Unigram with a ByteLevel pre-tokenizer, expected another pre-tokenizer");
   const JsonField list = json["vocab"];
-  if (list.size() == 0 || list.size() > static_cast<size_t>(most_ids))
-    list.fail(" has ", list.size(), " tokens, expected 1 to ", most_ids);
+  if (list.size() == 0 || std::ssize(list) > max_ids)
+    list.fail(" has ", list.size(), " tokens, expected 1 to ", max_ids);
   UnigramParts parts;
   for (size_t i = 0; i < list.size(); ++i) {
     const JsonField entry = list.at(i);

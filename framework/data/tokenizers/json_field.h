@@ -67,9 +67,9 @@ class JsonField {
 
   /// Throws Error(data) if `depth`, the number of enclosing steps, exceeds the maximum of 8.
   void require_depth(int depth) const {
-    constexpr int most_nested = 8;
-    if (depth > most_nested)
-      base::fail(base::ExitCode::data, place(), " is nested more than ", most_nested, " levels deep, the maximum");
+    constexpr int max_nested = 8;
+    if (depth > max_nested)
+      base::fail(base::ExitCode::data, place(), " is nested more than ", max_nested, " levels deep, the maximum");
   }
 
   const std::string& text() const {

@@ -98,7 +98,7 @@ Normalizer unicode_form(std::string_view name) {
                                                   : icu::Normalizer2::getNFKDInstance(error);
   if (U_FAILURE(error)) fail(ExitCode::resource, "ICU has no data for ", name, ": ", u_errorName(error));
   return [form](std::string& text) {
-    if (text.size() > static_cast<size_t>(INT32_MAX))
+    if (std::ssize(text) > INT32_MAX)
       fail(ExitCode::resource, "Unicode normalization cannot read a text of ", text.size(), " bytes, expected at most ",
            INT32_MAX);
     UErrorCode status = U_ZERO_ERROR;

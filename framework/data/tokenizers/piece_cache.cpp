@@ -27,7 +27,7 @@ PieceCache::Slot& PieceCache::free_slot(uint64_t hash) {
 }
 
 void PieceCache::grow_or_clear() {
-  if (slots_.size() >= most_slots) {
+  if (slots_.size() >= max_slots) {
     slots_.assign(slots_.size(), Slot());
     text_.clear(), ids_.clear();
     used_ = 0;

@@ -29,8 +29,8 @@ class PieceCache {
   }
 
  private:
-  static constexpr size_t longest = 64;           // bytes; longer pieces seldom occur twice
-  static constexpr size_t most_slots = 1u << 18;  // at most half of the slots are used
+  static constexpr size_t longest = 64;          // bytes; longer pieces seldom occur twice
+  static constexpr size_t max_slots = 1u << 18;  // at most half of the slots are used
 
   struct Slot {
     uint64_t hash = 0;

@@ -114,7 +114,7 @@ class Pipeline final : public ImportedTokenizer {
     original_.split(
         text, trusted,
         [&](std::string_view part) {
-          const auto begin = static_cast<size_t>(part.data() - text.data());
+          const size_t begin = part.data() - text.data();
           const ByteRanges trusted_part = trusted.slice(begin, begin + part.size());
           if (!marks_have_special(part, trusted_part)) return encode_part(part, trusted_part, call);
           // Positions in the normalized text are not known, so text of messages is encoded apart from marks here.

@@ -17,11 +17,11 @@ namespace {
 
 constexpr size_t longest_pattern = 64 << 10;  // bytes; patterns of known models are shorter than 1 KiB
 constexpr uint32_t quick_steps = 20'000;      // limit of the first attempt of a match
-constexpr uint32_t most_steps = 10'000'000;   // limit of the second attempt; a long run of white space needs many steps
+constexpr uint32_t max_steps = 10'000'000;    // limit of the second attempt; a long run of white space needs many steps
 constexpr size_t free_attempts = 16;  // second attempts allowed in even the shortest text; see second_attempts()
 constexpr size_t bytes_per_attempt = 4096;
-constexpr uint32_t most_depth = 100'000;  // maximum depth of nested backtracking
-constexpr uint32_t most_heap_kib = 64 << 10;
+constexpr uint32_t max_depth = 100'000;  // maximum depth of nested backtracking
+constexpr uint32_t max_heap_kib = 64 << 10;
 constexpr size_t largest_stack = size_t{4} << 20;  // bytes; stack of the compiled code
 
 template <auto Free>
@@ -51,8 +51,8 @@ MatchContext limited_context(uint32_t steps) {
   MatchContext context(pcre2_match_context_create(nullptr));
   if (!context) throw std::bad_alloc();
   pcre2_set_match_limit(context.get(), steps);
-  pcre2_set_depth_limit(context.get(), most_depth);
-  pcre2_set_heap_limit(context.get(), most_heap_kib);
+  pcre2_set_depth_limit(context.get(), max_depth);
+  pcre2_set_heap_limit(context.get(), max_heap_kib);
   return context;
 }
 
@@ -61,12 +61,12 @@ MatchContext limited_context(uint32_t steps) {
 struct Regex::Compiled {
   std::string where, pattern;
   Code code;
-  MatchContext quick = limited_context(quick_steps), patient = limited_context(most_steps);
+  MatchContext quick = limited_context(quick_steps), patient = limited_context(max_steps);
   bool may_be_empty = true;  // true if a match may be empty; the end of a text is then searched too
 
   [[noreturn]] void fail_match(int result) const {
     std::string reason = reason_of(result);
-    if (result == PCRE2_ERROR_MATCHLIMIT) reason += cat(", expected at most ", most_steps, " steps per match");
+    if (result == PCRE2_ERROR_MATCHLIMIT) reason += cat(", expected at most ", max_steps, " steps per match");
     if (result == PCRE2_ERROR_BADOFFSET)
       reason = "a match ends before it begins; expected a pattern without \\K in a look-ahead";
     fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason);
@@ -116,7 +116,7 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
   Stack stack;
   const auto add_stack = [&] {
     stack.reset(pcre2_jit_stack_create(64 << 10, largest_stack, nullptr));
-    quick = limited_context(quick_steps), patient = limited_context(most_steps);
+    quick = limited_context(quick_steps), patient = limited_context(max_steps);
     for (const MatchContext* context : {&quick, &patient}) pcre2_jit_stack_assign(context->get(), nullptr, stack.get());
   };
   const auto match = [&](size_t from, const MatchContext& limits, const MatchContext& limits_with_stack) {

@@ -24,13 +24,13 @@ class SentencePiece final : public ImportedTokenizer {
     const auto loaded = processor_.LoadFromSerializedProto(request.source.bytes);
     if (!loaded.ok()) fail(ExitCode::data, request.path, ": damaged SentencePiece model: ", loaded.error_message());
     const int size = processor_.GetPieceSize();
-    if (size < 1 || size > most_ids)
-      fail(ExitCode::data, request.path, ": damaged SentencePiece model: ", size, " tokens, expected 1 to ", most_ids);
+    if (size < 1 || size > max_ids)
+      fail(ExitCode::data, request.path, ": damaged SentencePiece model: ", size, " tokens, expected 1 to ", max_ids);
     std::vector<std::string> bytes;
     for (int id = 0; id < size; ++id) bytes.push_back(text_of(id));
     special_ = control_tokens();
     by_words_ = words_are_independent(request.source.bytes);
-    if (by_words_) pairs_ = CharacterPairs::of_model(request.source.bytes);
+    if (by_words_) pairs_ = CharacterPairs::from_model(request.source.bytes);
     if (pairs_) append(CharacterPairs::separator, separator_ids_);
     SpecialHints hints;
     if (processor_.bos_id() >= 0) hints.beginning = processor_.bos_id();

@@ -37,7 +37,7 @@ bool writes_unknown_characters_as_bytes(std::string_view model) {
 
 }  // namespace
 
-std::optional<CharacterPairs> CharacterPairs::of_model(std::string_view model) {
+std::optional<CharacterPairs> CharacterPairs::from_model(std::string_view model) {
   if (!writes_unknown_characters_as_bytes(model)) return std::nullopt;
   CharacterPairs pairs;
   for (const std::string_view message : contents(model, pieces))

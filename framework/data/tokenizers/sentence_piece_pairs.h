@@ -20,7 +20,7 @@ class CharacterPairs {
   /// nullopt if parts may depend on each other:
   /// - The model has no byte_fallback. Several unknown characters then become one token.
   /// - A token contains `separator` or is not UTF-8.
-  static std::optional<CharacterPairs> of_model(std::string_view model);
+  static std::optional<CharacterPairs> from_model(std::string_view model);
 
   /// Character that is written before a part, because the library inserts a space before each text. No token contains
   /// this character, so the part is encoded as if nothing preceded it.

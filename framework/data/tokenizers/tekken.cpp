@@ -67,7 +67,7 @@ std::vector<std::string> read_tokens(const JsonField& json, int64_t count) {
   std::vector<std::string> tokens(count);
   for (size_t i = 0; i < list.size(); ++i) {
     const JsonField entry = list.at(i);
-    const int64_t rank = entry["rank"].integer(0, most_ids - 1);
+    const int64_t rank = entry["rank"].integer(0, max_ids - 1);
     if (rank >= count) continue;  // the model uses only the first tokens
     const JsonField text = entry["token_bytes"];
     auto token = from_base64(text.text());
@@ -83,7 +83,7 @@ std::vector<std::string> read_tokens(const JsonField& json, int64_t count) {
 std::unique_ptr<Tokenizer> make_tekken(TokenizerRequest request) {
   const Json file = Json::parse(request.source.bytes, nullptr, /*allow_exceptions=*/false);
   const JsonField json(request.path, file), config = json["config"];
-  const int64_t size = config["default_vocab_size"].integer(257, most_ids);
+  const int64_t size = config["default_vocab_size"].integer(257, max_ids);
   const int64_t special = config["default_num_special_tokens"].integer(1, size - 256);
   const std::vector<std::string> tokens = read_tokens(json, size - special);
   PipelineParts parts;

@@ -27,9 +27,9 @@ std::vector<std::string> read_ranks(const TokenizerRequest& request, int64_t& co
     int64_t rank = -1;
     const char *begin = text.data() + std::min(space + 1, text.size()), *end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(begin, end, rank);
-    if (!token || token->empty() || error != std::errc() || stop != end || rank < 0 || rank >= most_ids)
+    if (!token || token->empty() || error != std::errc() || stop != end || rank < 0 || rank >= max_ids)
       fail(ExitCode::data, request.path, ":", line,
-           ": damaged tokenizer: expected base64, a space and a rank from 0 to ", most_ids - 1);
+           ": damaged tokenizer: expected base64, a space and a rank from 0 to ", max_ids - 1);
     if (tokens.size() <= static_cast<size_t>(rank)) tokens.resize(static_cast<size_t>(rank) + 1);
     if (!tokens[rank].empty())
       fail(ExitCode::data, request.path, ":", line, ": damaged tokenizer: a second token of rank ", rank,
@@ -62,7 +62,7 @@ void add_special(const TiktokenPattern& pattern, int64_t shift, PipelineParts& p
     for (int32_t i = 0; i < range.count; ++i) {
       std::string name(range.name);
       if (const size_t at = name.find("{}"); at != name.npos) name.replace(at, 2, cat(range.first_number + i));
-      const auto id = static_cast<size_t>(range.first_id + i + shift);
+      const size_t id = range.first_id + i + shift;
       if (parts.names.size() <= id) parts.names.resize(id + 1), parts.bytes.resize(id + 1);
       if (!parts.bytes[id].empty())
         fail(ExitCode::data, path, ": damaged tokenizer: rank ", id, " is the id of the special token ", name,

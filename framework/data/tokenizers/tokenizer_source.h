@@ -13,7 +13,7 @@ namespace hexad::data {
 /// Maximum bytes of a tokenizer file of another program.
 inline constexpr int64_t largest_source = int64_t{256} << 20;
 /// Upper bound of the vocabulary size: all ids must be smaller.
-inline constexpr int64_t most_ids = int64_t{1} << 22;
+inline constexpr int64_t max_ids = int64_t{1} << 22;
 
 /// A file from which to make a tokenizer. If source.end_of_document is negative, choose_special_ids() sets the special
 /// ids.

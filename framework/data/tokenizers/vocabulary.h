@@ -17,7 +17,7 @@ class Vocabulary {
  public:
   /// Adds a token. Throws Error(data) that names `place` if another token has the same id or the same name.
   void add(const std::string& name, int32_t id, const JsonField& place) {
-    const auto index = static_cast<size_t>(id);
+    const size_t index = id;
     if (names_.size() <= index) names_.resize(index + 1), used_.resize(index + 1);
     const auto [found, added] = ids_.emplace(name, id);
     if (used_[index] && names_[index] != name)

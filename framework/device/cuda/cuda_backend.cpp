@@ -30,7 +30,7 @@ int64_t addresses_of(const cudaDeviceProp& card) {
 // Gives communication priority over copies and computation, because other ranks wait for it.
 int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ? -2 : 0; }
 
-constexpr int64_t most_staged = int64_t{64} << 20;
+constexpr int64_t max_staged = int64_t{64} << 20;
 
 // Returns the bytes of staging buffers to allocate at the start: 40 MiB, but at most an eighth of the limit.
 int64_t stocked(int64_t pinned_limit) {
@@ -73,7 +73,7 @@ class CudaBackend final : public Backend {
   }
 
   // CUDA copies from or to ordinary (pageable) host memory only after the earlier work of the queue, and blocks the
-  // host until the copy is done. A copy of at most most_staged bytes from pageable memory goes through a staging
+  // host until the copy is done. A copy of at most max_staged bytes from pageable memory goes through a staging
   // buffer, which avoids this wait.
   // The card reads a host_buffer() when the stream reaches the copy. The caller must write to the buffer again only
   // after that copy, or release it and take another buffer.
@@ -82,7 +82,7 @@ class CudaBackend final : public Backend {
     cuda::ensure_card(card_->ordinal());
     cuda::CudaStream& queue = cuda::cuda_stream(stream);
     std::shared_ptr<std::byte> staged;  // released below; reused once the queue has passed the copy
-    if (bytes <= most_staged && is_pageable(from)) {
+    if (bytes <= max_staged && is_pageable(from)) {
       staged = buffers_->take(bytes);
       std::memcpy(staged.get(), from, bytes);
       from = staged.get();

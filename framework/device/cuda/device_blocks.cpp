@@ -48,7 +48,7 @@ void Blocks::touch(const void* place, const std::shared_ptr<Queue>& queue) {
 void Blocks::end_use(const void* place, const std::shared_ptr<Queue>& queue) {
   std::lock_guard lock(mutex_);
   const auto it = around(place);
-  User* const user = it == blocks_.end() ? nullptr : user_of(it->second, queue);
+  User* const user = it == blocks_.end() ? nullptr : find_user(it->second, queue);
   if (user) user->end = queue->record();
 }
 
@@ -65,7 +65,7 @@ void Blocks::accompany(void* begin, std::shared_ptr<const void> companion) {
 }
 
 // Returns the record of `queue` as a user of the block, or null.
-Blocks::User* Blocks::user_of(Block& block, const std::shared_ptr<Queue>& queue) {
+Blocks::User* Blocks::find_user(Block& block, const std::shared_ptr<Queue>& queue) {
   const auto it = std::ranges::find(block.users, queue, &User::queue);
   return it == block.users.end() ? nullptr : &*it;
 }
@@ -73,7 +73,7 @@ Blocks::User* Blocks::user_of(Block& block, const std::shared_ptr<Queue>& queue)
 // Records `queue` as a user and makes it wait for the former users of the memory. Every queue waits for the former
 // users directly, so no queue has to wait for another user of this block.
 void Blocks::touch_locked(Block& block, const std::shared_ptr<Queue>& queue) {
-  if (User* const user = user_of(block, queue)) {
+  if (User* const user = find_user(block, queue)) {
     user->end.reset();
     return;
   }

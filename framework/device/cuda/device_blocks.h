@@ -76,7 +76,7 @@ class Blocks {
   };
   using ByBegin = std::map<uintptr_t, Block>;
   ByBegin::iterator around(const void* place);
-  static User* user_of(Block& block, const std::shared_ptr<Queue>& queue);
+  static User* find_user(Block& block, const std::shared_ptr<Queue>& queue);
   void touch_locked(Block& block, const std::shared_ptr<Queue>& queue);
 
   std::mutex mutex_;

@@ -35,11 +35,11 @@ ReusedBuffers::~ReusedBuffers() {
   }
 }
 
-// Removes from the cache a buffer of `size` to most_waste * size bytes whose copies have finished, and returns it. The
+// Removes from the cache a buffer of `size` to max_waste * size bytes whose copies have finished, and returns it. The
 // result is empty if there is none.
 ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
-  constexpr int64_t most_waste = 8;
-  for (auto it = free_.lower_bound(size); it != free_.end() && it->first <= most_waste * size; ++it) {
+  constexpr int64_t max_waste = 8;
+  for (auto it = free_.lower_bound(size); it != free_.end() && it->first <= max_waste * size; ++it) {
     auto& buffers = it->second;
     const auto buffer = std::find_if(buffers.begin(), buffers.end(), [](const Free& b) { return passed(b.last); });
     if (buffer == buffers.end()) continue;

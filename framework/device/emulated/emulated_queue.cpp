@@ -101,9 +101,9 @@ void Queue::wait(const Event& event) {
 
 void Queue::delay(uint64_t launch) const {
   if (!jitter_) return;
-  constexpr uint64_t most_microseconds = 300;
+  constexpr uint64_t max_microseconds = 300;
   if (jitter_->below(2 * launch, 4) == 0)
-    std::this_thread::sleep_for(std::chrono::microseconds(jitter_->below(2 * launch + 1, most_microseconds)));
+    std::this_thread::sleep_for(std::chrono::microseconds(jitter_->below(2 * launch + 1, max_microseconds)));
 }
 
 void Queue::loop() {

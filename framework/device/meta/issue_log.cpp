@@ -114,7 +114,7 @@ void IssueLog::wait(Lane lane, int32_t issue) {
   if (!issues_[issue].communicates() && issues_[issue].lane == lane) return;
   Queue& of = lanes_[base::ordinal(lane)];
   of.waits.push_back(issue);
-  if (of.waits.size() > of.most_waits) shorten(of);
+  if (of.waits.size() > of.max_waits) shorten(of);
 }
 
 // Removes redundant entries that were added after the queue's last operation. Without this call, the waits of two
@@ -124,7 +124,7 @@ void IssueLog::shorten(Queue& of) const {
   std::vector<int32_t> kept(later, of.waits.end());
   keep_last_of_each_lane(kept, issues_);
   of.waits.erase(std::ranges::copy(kept, later).out, of.waits.end());
-  of.most_waits = std::max(of.most_waits, 2 * of.waits.size());
+  of.max_waits = std::max(of.max_waits, 2 * of.waits.size());
 }
 
 void IssueLog::wait(Lane lane, const IssueMark& mark) {

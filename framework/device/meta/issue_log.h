@@ -255,7 +255,7 @@ class IssueLog {
     std::vector<int32_t> waits;       // operations that the queue's next operation must wait for
     size_t issued_waits = 0;          // the queue's last operation waits for this many entries at the start of `waits`
     size_t host_waits = 0;            // the queue already waits for this many entries at the start of host_waits_
-    size_t most_waits = 64;           // if `waits` becomes longer, redundant entries are removed
+    size_t max_waits = 64;            // if `waits` becomes longer, redundant entries are removed
   };
   // With Host::computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
@@ -271,7 +271,7 @@ class IssueLog {
   void record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work);
   void record_mark(Lane lane);
   void record_mark(int32_t issue);
-  void record_wait(bool of_host, Lane lane, const IssueMark& mark);
+  void record_wait(bool is_host, Lane lane, const IssueMark& mark);
 
   const Host host_;
   SpanLog* spans_ = nullptr;

@@ -59,7 +59,7 @@ class Repetition {
     const auto mark = w.program < 0 ? repeated_mark(w.mark)
                                     : std::dynamic_pointer_cast<const IssueMark>(events_[w.program].launched());
     if (!mark) return;  // the mark follows no operation, so no wait is necessary
-    if (w.of_host)
+    if (w.is_host)
       log_.wait_on_host(*mark);
     else
       log_.wait(w.lane, *mark);
@@ -167,8 +167,8 @@ void IssueLog::record_memory(MetaAllocator& allocator, const MetaAllocator::Chan
   if (part_ && part_->counts_memory) part_->calls.emplace_back(IssuePart::Memory{&allocator, change});
 }
 
-void IssueLog::record_wait(bool of_host, Lane lane, const IssueMark& mark) {
-  part_->calls.emplace_back(IssuePart::Wait{of_host, lane, mark.number()});
+void IssueLog::record_wait(bool is_host, Lane lane, const IssueMark& mark) {
+  part_->calls.emplace_back(IssuePart::Wait{is_host, lane, mark.number()});
 }
 
 RepeatedPart IssueLog::repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program,

@@ -43,7 +43,7 @@ struct IssuePart {
   };
   /// Wait of a lane, or of the host, for a mark.
   struct Wait {
-    bool of_host;
+    bool is_host;
     Lane lane;             // not used if the host waits
     int64_t mark;          // IssueMark::number()
     int32_t program = -1;  // number of the program's call that returned the event of the mark (bind()); -1: none

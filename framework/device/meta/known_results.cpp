@@ -42,8 +42,8 @@ void KnownResults::write(const Computation& computation, std::span<const std::sp
 }
 
 void KnownResults::keep(Key key, Kept kept) {
-  if (kept.bytes > most_bytes_) return;
-  for (; bytes_ + kept.bytes > most_bytes_; by_age_.pop_front()) {
+  if (kept.bytes > max_bytes_) return;
+  for (; bytes_ + kept.bytes > max_bytes_; by_age_.pop_front()) {
     bytes_ -= by_age_.front()->second.bytes;
     kept_.erase(by_age_.front());
   }

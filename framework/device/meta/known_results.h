@@ -20,8 +20,8 @@ class KnownResults {
  public:
   static constexpr size_t usual_bytes = size_t{128} << 20;
 
-  /// Makes a cache that keeps at most `most_bytes` bytes of operands and results.
-  explicit KnownResults(size_t most_bytes = usual_bytes) : most_bytes_(most_bytes) {}
+  /// Makes a cache that keeps at most `max_bytes` bytes of operands and results.
+  explicit KnownResults(size_t max_bytes = usual_bytes) : max_bytes_(max_bytes) {}
   KnownResults(const KnownResults&) = delete;
   KnownResults& operator=(const KnownResults&) = delete;
 
@@ -49,7 +49,7 @@ class KnownResults {
   const Kept* find(const Key& key, std::span<const std::byte> operand) const;
   void keep(Key key, Kept kept);
 
-  const size_t most_bytes_;
+  const size_t max_bytes_;
   size_t bytes_ = 0;                      // bytes of all kept operands and results
   AllKept kept_;                          // sorted by key, because a search among layouts keeps thousands of results
   std::deque<AllKept::iterator> by_age_;  // oldest computation first

@@ -38,7 +38,7 @@ struct Filter {
         width(o.x.dim(1)),
         taps(o.weight.dim(1)),
         begin(r.begin),
-        weights(static_cast<size_t>(width * taps)) {
+        weights(width * taps) {
     const std::vector<A> by_column = accumulators<A>(o.weight);
     for (int64_t n = 0; n < width; ++n)
       for (int64_t w = 0; w < taps; ++w) weights[w * width + n] = by_column[n * taps + w];

@@ -167,7 +167,7 @@ template <class T>
 void backward_task(const Problem<T>& p, const Results<T>& r, int64_t b, int64_t g) {
   using A = accumulator_t<T>;
   const auto q = p.normalised(p.o.q, b, g, p.query_factor()), k = p.normalised(p.o.k, b, g, A{1});
-  const auto elements = static_cast<size_t>(p.state_size());
+  const size_t elements = p.state_size();
   DeltaChunk<A> chunk(p.size, p.values);
   std::vector<A> dq(q.x.size()), dk(k.x.size()), dS(elements), dout(delta_chunk * p.values);
   DeltaChunkGradients<A> of_chunk{nullptr, nullptr, std::vector<A>(delta_chunk * p.values), std::vector<A>(delta_chunk),

@@ -47,7 +47,7 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
         require_shape("combine", "an addend", addend, out.shape());
         joined.emplace_back(addend);
       }
-      const size_t most = static_cast<size_t>(slots) + joined.size();
+      const size_t most = slots + joined.size();
       const auto sum = choose<T>(v3::pointwise_loops, v4::pointwise_loops).weighted_sum;
       parallel_for(Out.count(), row_grain(Y.width() * static_cast<int64_t>(most)), [&](int64_t begin, int64_t end) {
         std::vector<const T*> kept(most);

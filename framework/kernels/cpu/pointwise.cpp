@@ -145,7 +145,7 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
 template <class T>
 void sum_blocks(T* out, const std::vector<const T*>& addends, int64_t first, int64_t end) {
   using A = accumulator_t<T>;
-  A sum[BlockSizes::most_cached_elements];
+  A sum[BlockSizes::max_cached_elements];
   const int64_t block = block_sizes().cached_elements;
   for (int64_t begin = first; begin < end; begin += block) {
     const int64_t n = std::min(block, end - begin);

@@ -18,8 +18,8 @@ struct Sharing {
   int lanes;
   int64_t across;
 
-  static Sharing of(int64_t vectors, int most_lanes) {
-    const auto lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(vectors, most_lanes))));
+  static Sharing of(int64_t vectors, int max_lanes) {
+    const auto lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(vectors, max_lanes))));
     return {lanes, (vectors + lanes - 1) / lanes};
   }
   __host__ __device__ int rows() const { return threads / lanes; }
@@ -134,7 +134,7 @@ void with_vectors(const Rows<D>& x, const void* bias, const Go& go) {
 }
 
 void add_to_rows(std::string_view op, Stream& stream, const Tensor& x, const Tensor& bias, const Ranges& ranges) {
-  constexpr int most_lanes = 32, turns = 4;
+  constexpr int max_lanes = 32, turns = 4;
   require_flat(op, "bias", bias, ranges.groups * x.dim(-1));
   with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
     using D = device_t<T>;
@@ -142,7 +142,7 @@ void add_to_rows(std::string_view op, Stream& stream, const Tensor& x, const Ten
     if (rows.count == 0 || rows.width == 0 || ranges.groups == 0) return;
     const auto add = [&]<class B>() {
       with_vectors(rows, device_raw(bias), [&]<int N>() {
-        const Sharing sharing = Sharing::of(rows.width / N, most_lanes);
+        const Sharing sharing = Sharing::of(rows.width / N, max_lanes);
         const int64_t rows_per_block = sharing.rows() * at_once * turns;
         const int64_t blocks = (rows.count + rows_per_block - 1) / rows_per_block * sharing.across;
         launch(op, add_bias<D, device_t<B>, N>, blocks, threads, stream, rows, pointer<B>(bias), ranges, sharing,
@@ -160,9 +160,9 @@ void add_to_rows(std::string_view op, Stream& stream, const Tensor& x, const Ten
 /// Launches column_sums once.
 template <class D>
 void sum_columns(std::string_view op, Stream& stream, sum_t<D>* out, const Rows<D>& x, const Ranges& ranges,
-                 int64_t splits, int most_lanes, bool add) {
+                 int64_t splits, int max_lanes, bool add) {
   with_vectors(x, nullptr, [&]<int N>() {
-    const Sharing sharing = Sharing::of(x.width / N, most_lanes);
+    const Sharing sharing = Sharing::of(x.width / N, max_lanes);
     const int64_t blocks = ranges.groups * splits * sharing.across;
     launch(op, column_sums<D, N>, blocks, threads, stream, out, x, ranges, splits, sharing, add);
   });

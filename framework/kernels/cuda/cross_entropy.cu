@@ -31,7 +31,7 @@ __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int3
 
 // Number of vectors of a row per thread, and maximum number of threads. A block can hold rows of up to 32768 elements,
 // but only up to 24576 elements on cards that permit 99 KiB of shared memory.
-constexpr int held = 8, most_threads = 1024;
+constexpr int held = 8, max_threads = 1024;
 constexpr int row_elements = 4;  // f32 elements in 16 bytes
 
 /// Returns the number of threads with which losses_of_rows() holds a row.
@@ -44,14 +44,14 @@ constexpr size_t shared_of_rows(int threads) {
 }
 /// True if losses_of_rows() can compute rows of `vocabulary` elements on this card.
 bool fits_block(const device::cuda::Card& card, int64_t vocabulary) {
-  return vocabulary <= int64_t{row_elements} * held * most_threads &&
+  return vocabulary <= int64_t{row_elements} * held * max_threads &&
          shared_of_rows(threads_of_row(vocabulary)) <= card.shared_memory();
 }
 
 /// Computes rows that fit into the registers of a block. Each block iterates over rows. While it computes a row, the
 /// next row is copied to shared memory. Each thread reads only elements that it copied.
 template <class D>
-__global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D> o) {
+__global__ void __launch_bounds__(max_threads) losses_of_rows(Operands<float, D> o) {
   constexpr int N = row_elements;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   float4* const next = &dynamic_shared<float4>();                          // [held][threads]
@@ -184,9 +184,9 @@ template <class D>
 void launch_rows(Stream& stream, const Operands<float, D>& o) {
   const int threads = threads_of_row(o.vocabulary);
   const int64_t blocks =
-      std::min<int64_t>(o.rows, cuda_stream(stream).card().multiprocessors() * (most_threads / threads));
-  launch_shared<shared_of_rows(most_threads)>("cross_entropy", losses_of_rows<D>, blocks, threads,
-                                              shared_of_rows(threads), stream, o);
+      std::min<int64_t>(o.rows, cuda_stream(stream).card().multiprocessors() * (max_threads / threads));
+  launch_shared<shared_of_rows(max_threads)>("cross_entropy", losses_of_rows<D>, blocks, threads,
+                                             shared_of_rows(threads), stream, o);
 }
 
 template <class A, class D>

@@ -13,9 +13,9 @@ using namespace base;
 namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
-constexpr int batch = 4;           // accesses in flight per thread
-constexpr int run_batch = 8;       // accesses in flight per thread for the rows of one id
-constexpr int most_threads = 512;  // maximum number of threads that share the columns of an id
+constexpr int batch = 4;          // accesses in flight per thread
+constexpr int run_batch = 8;      // accesses in flight per thread for the rows of one id
+constexpr int max_threads = 512;  // maximum number of threads that share the columns of an id
 
 template <int N, class D>
 __device__ Vector<D, N>* vectors(const Rows<D>& matrix, int64_t r) {
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(threads) forward_kernel(Rows<D> out, Rows<D> t
 /// Adds the rows of each id in one block. The index of this block is the first position of the id among the sorted ids.
 /// All other blocks do nothing. Tokens without an id (-1) come last and are not added.
 template <class A, class D, int N>
-__global__ void __launch_bounds__(most_threads, 2)
+__global__ void __launch_bounds__(max_threads, 2)
     backward_kernel(Rows<A> dtable, Rows<D> dout, const int32_t* ids, const int32_t* tokens, int count) {
   // Elements are loaded as raw bits. As bf16 elements, they would use twice as many registers.
   using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint2), uint2, Vector<D, N>>;
@@ -107,9 +107,8 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
     const SortedIds sorted = sort_ids("embedding", stream, ids, target.count);
     const auto start = [&]<int N>(std::integral_constant<int, N>) {
       const int64_t lanes = (rows.width / N + warp_size - 1) / warp_size * warp_size;
-      launch("embedding", backward_kernel<A, D, N>, rows.count,
-             static_cast<int>(std::min<int64_t>(lanes, most_threads)), stream, target, rows,
-             pointer<int32_t>(sorted.ids), pointer<int32_t>(sorted.places), rows.count);
+      launch("embedding", backward_kernel<A, D, N>, rows.count, static_cast<int>(std::min<int64_t>(lanes, max_threads)),
+             stream, target, rows, pointer<int32_t>(sorted.ids), pointer<int32_t>(sorted.places), rows.count);
     };
     if (rows.aligned(wide<A>) && target.aligned(wide<A>))
       start(std::integral_constant<int, wide<A>>{});

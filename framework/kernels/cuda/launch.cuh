@@ -136,21 +136,21 @@ template <class T>
 concept KernelParameter = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !std::ranges::range<T>;
 
 /// Launches `kernel`, unless the number of blocks is zero, and checks that the launch succeeded. Each block gets
-/// `shared` bytes of dynamic shared memory. No launch of this kernel may request more than `most_shared` bytes, or more
-/// than the card permits. If `most_shared` exceeds usual_shared_memory, the kernel must have no other shared memory.
-template <size_t most_shared, KernelParameter... Parameters, class... Arguments>
+/// `shared` bytes of dynamic shared memory. No launch of this kernel may request more than `max_shared` bytes, or more
+/// than the card permits. If `max_shared` exceeds usual_shared_memory, the kernel must have no other shared memory.
+template <size_t max_shared, KernelParameter... Parameters, class... Arguments>
 void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, size_t shared,
                    Stream& stream, Arguments&&... arguments) {
-  static_assert(most_shared <= most_shared_memory, "compute capability 8.0 does not permit that much shared memory");
+  static_assert(max_shared <= max_shared_memory, "compute capability 8.0 does not permit that much shared memory");
   if (blocks.none()) return;
   require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; at most ",
-          most_blocks_x, " x ", most_blocks_y, " are possible");
-  require(threads <= most_threads_of_block, "[", op, "] needs ", threads, " threads per block; at most ",
-          most_threads_of_block, " are possible");
-  const size_t permitted = std::min(most_shared, cuda_stream(stream).card().shared_memory());
+          max_blocks_x, " x ", max_blocks_y, " are possible");
+  require(threads <= max_threads_of_block, "[", op, "] needs ", threads, " threads per block; at most ",
+          max_threads_of_block, " are possible");
+  const size_t permitted = std::min(max_shared, cuda_stream(stream).card().shared_memory());
   require(shared <= permitted, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ", permitted);
   // The maximum is set at every launch, because other host threads may set a maximum for the same kernel.
-  if (most_shared > usual_shared_memory) check(allow_shared(kernel, permitted), op);
+  if (max_shared > usual_shared_memory) check(allow_shared(kernel, permitted), op);
   const auto queue = cuda_stream(stream).handle();
   start_kernel(op, kernel, dim3(static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)),
                dim3(static_cast<unsigned>(threads)), shared, queue.get(), static_cast<Parameters>(arguments)...);

@@ -13,21 +13,21 @@ namespace hexad::kernels::cuda {
 inline constexpr int warp_size = 32;
 
 /// Maximum numbers of blocks of a launch (CUDA programming guide, "Compute capabilities").
-inline constexpr int64_t most_blocks_x = INT32_MAX, most_blocks_y = 65535;
-inline constexpr int most_threads_of_block = 1024;
+inline constexpr int64_t max_blocks_x = INT32_MAX, max_blocks_y = 65535;
+inline constexpr int max_threads_of_block = 1024;
 
 /// Bytes of shared memory per block. Every kernel may use `usual_shared_memory`. A kernel may request up to
 /// `common_shared_memory` on every card from compute capability 8.0 on (the limit of 8.6, 8.9 and 12.0), and up to
-/// `most_shared_memory` on 8.0.
+/// `max_shared_memory` on 8.0.
 inline constexpr size_t usual_shared_memory = size_t{48} << 10, common_shared_memory = size_t{99} << 10,
-                        most_shared_memory = size_t{163} << 10;
+                        max_shared_memory = size_t{163} << 10;
 
 /// Numbers of blocks of a launch, in two dimensions.
 struct Blocks {
   int64_t x, y;
   constexpr Blocks(int64_t x_, int64_t y_ = 1) : x(x_), y(y_) {}
   constexpr bool none() const { return x == 0 || y == 0; }
-  constexpr bool possible() const { return x >= 0 && x <= most_blocks_x && y >= 0 && y <= most_blocks_y; }
+  constexpr bool possible() const { return x >= 0 && x <= max_blocks_x && y >= 0 && y <= max_blocks_y; }
 };
 
 /// Returns the number of blocks for n items if each block processes `per_block` items.

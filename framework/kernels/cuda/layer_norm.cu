@@ -7,7 +7,7 @@ using namespace base;
 namespace {
 
 // Number of vectors of a row per thread, number of threads of a block for narrow rows, and maximum number of threads.
-constexpr int held = 8, narrow_threads = 128, most_threads = 256;
+constexpr int held = 8, narrow_threads = 128, max_threads = 256;
 
 template <class D, class A = sum_t<D>>
 struct Forward {
@@ -20,7 +20,7 @@ struct Forward {
 
 /// Normalises rows with one group of threads per row. The group keeps the row in registers.
 template <class D>
-__global__ void __launch_bounds__(most_threads) forward_rows(Forward<D> o, int lanes) {
+__global__ void __launch_bounds__(max_threads) forward_rows(Forward<D> o, int lanes) {
   using A = sum_t<D>;
   constexpr int N = wide<D>;
   __shared__ A scratch[warp_size];
@@ -98,7 +98,7 @@ struct InputGradient {
 /// Computes dx = r * (g * dy - mean(g * dy) - n * mean(g * dy * n)) with n = (x - mean) * r. r is the inverse standard
 /// deviation, and g is the gain.
 template <class D>
-__global__ void __launch_bounds__(most_threads) input_gradient_rows(InputGradient<D> o, int lanes) {
+__global__ void __launch_bounds__(max_threads) input_gradient_rows(InputGradient<D> o, int lanes) {
   using A = sum_t<D>;
   constexpr int N = wide<D>;
   __shared__ A scratch[warp_size];
@@ -244,7 +244,7 @@ template <class D, class Operands>
 void launch_rows(Stream& stream, void (*rows)(Operands, int), void (*any)(Operands), const Operands& o, bool aligned) {
   const auto blocks_of_rows = [&](int each) { return blocks_of(o.rows, each); };
   const int64_t vectors = o.width / wide<D>;
-  if (aligned && o.width % wide<D> == 0 && vectors <= int64_t{held} * most_threads) {
+  if (aligned && o.width % wide<D> == 0 && vectors <= int64_t{held} * max_threads) {
     const RowGroups g = RowGroups::of(vectors, held, narrow_threads);
     return launch("layer_norm", rows, blocks_of_rows(g.rows), g.threads, stream, o, g.lanes);
   }
@@ -296,7 +296,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
 
 void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
                      const Tensor& stats) {
-  constexpr int64_t fewest_rows = 64, most_blocks = 64;  // minimum rows per block, and maximum number of blocks
+  constexpr int64_t fewest_rows = 64, max_blocks = 64;  // minimum rows per block, and maximum number of blocks
   const int64_t width = x.dim(-1), rows = rows_of_shape(x.shape());
   require_flat("layer_norm", "dgain", dgain, width);
   if (dbias.defined()) require_flat("layer_norm", "dbias", dbias, width);
@@ -304,7 +304,7 @@ void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, c
   require_flat("layer_norm", "x", x, rows * width);
   require_flat("layer_norm", "stats", stats, 2 * rows);
   if (rows == 0) return;
-  const int64_t blocks = std::clamp<int64_t>(rows / fewest_rows, 1, most_blocks);
+  const int64_t blocks = std::clamp<int64_t>(rows / fewest_rows, 1, max_blocks);
   with_dtype<float, bf16, double>("layer_norm", x.dtype(), [&]<class T>() {
     using D = device_t<T>;
     using A = accumulator_t<T>;

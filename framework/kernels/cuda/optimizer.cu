@@ -49,11 +49,11 @@ struct AdamwConstants {
 constexpr int threads = 256, at_once = 2;
 constexpr int64_t chunk = 16384;  // elements per block
 template <class M>
-constexpr int most_slices = std::is_same_v<M, __nv_bfloat16> ? 32 : 48;
+constexpr int max_slices = std::is_same_v<M, __nv_bfloat16> ? 32 : 48;
 
 template <class A, class G, class W, class M, class P>
 struct Batch {
-  Slice<A, G, W, M, P> slices[most_slices<M>];
+  Slice<A, G, W, M, P> slices[max_slices<M>];
   int used = 0;
   int64_t chunks = 0;
 };
@@ -104,9 +104,9 @@ struct MainWeights<float, W, M, __nv_bfloat16, N> {
   Words<__nv_bfloat16, N> rests;
   Words<W, N> weights;
 
-  __device__ __forceinline__ void read(const __nv_bfloat16* at, const W* of_model, int64_t i) {
+  __device__ __forceinline__ void read(const __nv_bfloat16* at, const W* model_weights, int64_t i) {
     rests = load_words_once<N>(at + i);
-    weights = load_words_once<N>(of_model + i);
+    weights = load_words_once<N>(model_weights + i);
   }
   /// Writes the main weights to `out` and clears the marks of `vs`.
   __device__ __forceinline__ void join(Vector<float, N>& out, Vector<M, N>& vs) const {
@@ -268,7 +268,7 @@ Rounding<M> rounding_of(const AdamwSlice& s) {
   }
 }
 
-/// Updates the slices of one combination of types. Each launch updates at most `most_slices` slices.
+/// Updates the slices of one combination of types. Each launch updates at most `max_slices` slices.
 template <class A, class G, class W, class M, class P = A>
 void update_alike(Stream& stream, const std::vector<const AdamwSlice*>& slices, const AdamwStep& step,
                   const double* factor) {
@@ -280,7 +280,7 @@ void update_alike(Stream& stream, const std::vector<const AdamwSlice*>& slices, 
          {std::pair{"main", s.main}, {"m", s.m}, {"v", s.v}, {"weights", s.weights}, {"gradient", s.gradient}})
       require_flat("adamw", name, t, n);
     if (n == 0) continue;
-    if (batch.used == most_slices<M>) {
+    if (batch.used == max_slices<M>) {
       launch_adamw(stream, batch, step, factor);
       batch = {};
     }

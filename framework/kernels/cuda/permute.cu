@@ -13,8 +13,8 @@ using namespace base;
 namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
-constexpr int batch = 4;         // accesses in flight per lane
-constexpr int most_addends = 4;  // maximum number of addends of a combine
+constexpr int batch = 4;        // accesses in flight per lane
+constexpr int max_addends = 4;  // maximum number of addends of a combine
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(threads)
 template <class D>
 struct Addends {
   int count = 0;
-  Rows<D> rows[most_addends];
+  Rows<D> rows[max_addends];
 };
 
 /// Computes out[t] = sum over k of weights[t, k] y[rows[t, k]] + the addends. If `weights` is null, all weights are 1.
@@ -328,8 +328,8 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
   require_flat("combine", "rows", rows, rows.numel());
   require_shape("combine", "out", out, {rows.dim(0), y.dim(-1)});
   if (weights.defined()) require_flat("combine", "weights", weights, rows.numel());
-  require(addends.size() <= most_addends, "[combine] there are ", addends.size(), " addends; expected at most ",
-          most_addends);
+  require(addends.size() <= max_addends, "[combine] there are ", addends.size(), " addends; expected at most ",
+          max_addends);
   with_dtype<float, bf16, double>("combine", y.dtype(), [&]<class T>() {
     using D = device_t<T>;
     const auto target = matrix_of<T>("combine", out), source = matrix_of<T>("combine", y);

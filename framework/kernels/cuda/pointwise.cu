@@ -57,11 +57,11 @@ struct ClampBackward {
 
 /// Maximum number of addends of one launch. Their addresses take 512 of the 4096 bytes of parameters that every card
 /// accepts.
-constexpr int most_addends = 64;
+constexpr int max_addends = 64;
 template <class D>
 struct Addends {
   int count = 0;
-  const D* at[most_addends];
+  const D* at[max_addends];
 };
 
 /// Computes out = the sum of the addends, in items of N elements. `out` may be one of the addends, because each thread
@@ -207,8 +207,8 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
 
 void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   const int64_t n = out.numel();
-  require(!addends.empty() && addends.size() <= most_addends, "[sum_of] there are ", addends.size(),
-          " addends; expected 1 to ", most_addends);
+  require(!addends.empty() && addends.size() <= max_addends, "[sum_of] there are ", addends.size(),
+          " addends; expected 1 to ", max_addends);
   require_flat("sum_of", "out", out, n);
   with_dtype<float, bf16, double>("sum_of", out.dtype(), [&]<class T>() {
     using D = device_t<T>;

@@ -9,11 +9,11 @@ namespace {
 
 // Number of threads of a block for narrow rows, and maximum number of threads. Rows that are too wide for the maximum
 // are not held in registers.
-constexpr int narrow_threads = 128, most_threads = 256;
+constexpr int narrow_threads = 128, max_threads = 256;
 // Number of threads of a block in backward, and maximum number of threads if each thread has `held` vectors. Both are
 // large, because there is only one block per partial sum.
 constexpr int backward_threads = 256;
-constexpr int most_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
+constexpr int max_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
 
 template <class D, class A = sum_t<D>>
 struct Forward {
@@ -27,7 +27,7 @@ struct Forward {
 /// Normalises rows with one group of threads per row. The row is kept in registers, with at most `held` vectors per
 /// thread.
 template <class D, int held>
-__global__ void __launch_bounds__(held <= 4 ? narrow_threads : most_threads) forward_rows(Forward<D> o, int lanes) {
+__global__ void __launch_bounds__(held <= 4 ? narrow_threads : max_threads) forward_rows(Forward<D> o, int lanes) {
   using A = sum_t<D>;
   constexpr int N = wide<D>;
   __shared__ A scratch[warp_size];
@@ -134,7 +134,7 @@ __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)
 /// and g is the gain. Each block also computes one partial sum of the gain's gradient. Each thread has `held` vectors
 /// of columns in every row of its group. A thread processes `rows` rows at a time, whose loads are in flight together.
 template <class D, int held, int rows>
-__global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
+__global__ void __launch_bounds__(max_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
   using A = sum_t<D>;
   constexpr int N = wide<D>;
   __shared__ A scratch[2][rows][warp_size];
@@ -290,7 +290,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
     const auto blocks_of_rows = [&](int rows) { return blocks_of(o.x.count, rows); };
     if constexpr (!std::is_same_v<D, double>) {
       const int64_t vectors = o.x.width / wide<D>;
-      if (vectors <= int64_t{8} * most_threads && vectors_lie_right(o.x.width, o.gain, {o.out, o.sum, o.x, o.addend})) {
+      if (vectors <= int64_t{8} * max_threads && vectors_lie_right(o.x.width, o.gain, {o.out, o.sum, o.x, o.addend})) {
         const int held = vectors <= 4 * warp_size ? 4 : 8;
         const RowGroups g = RowGroups::of(vectors, held, narrow_threads);
         return launch("rms_norm", held == 4 ? forward_rows<D, 4> : forward_rows<D, 8>, blocks_of_rows(g.rows),
@@ -305,7 +305,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
 /// each thread holds as few vectors as the size of the block permits.
 int vectors_held(int64_t vectors) {
   if (vectors <= 4 * warp_size) return vectors <= warp_size ? 1 : vectors <= 2 * warp_size ? 2 : 4;
-  return vectors <= most_backward_threads(1) ? 1 : vectors <= 2 * most_backward_threads(2) ? 2 : 4;
+  return vectors <= max_backward_threads(1) ? 1 : vectors <= 2 * max_backward_threads(2) ? 2 : 4;
 }
 
 void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, const Tensor& dy, const Tensor& x,
@@ -331,7 +331,7 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
 
     if constexpr (!std::is_same_v<D, double>) {
       const int64_t vectors = o.x.width / wide<D>;
-      if (vectors <= 4 * most_backward_threads(4) &&
+      if (vectors <= 4 * max_backward_threads(4) &&
           vectors_lie_right(o.x.width, o.gain, {o.dx, o.dy, o.x, o.dresidual})) {
         const int held = vectors_held(vectors);
         const RowGroups g = RowGroups::of(vectors, held, backward_threads);

@@ -15,7 +15,7 @@ constexpr int threads = 256;
 /// Number of counters in a block that writes slots. Each warp has one counter for each expert.
 constexpr int counters = 8192;
 /// Maximum number of parts. One block sums the counts of an expert, with one thread per part.
-constexpr int most_parts = 512;
+constexpr int max_parts = 512;
 
 __global__ void __launch_bounds__(threads) mask_kernel(int32_t* ids, const uint8_t* valid, int64_t slots, int top_k) {
   const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
@@ -40,7 +40,7 @@ Parts parts_of(int64_t tokens, int64_t top_k, int64_t experts) {
           .chunk = 0,
           .part = 0,
           .count = 0};
-  const int warps_in_all = most_parts * p.warps, steps = (p.slots + warps_in_all - 1) / warps_in_all;
+  const int warps_in_all = max_parts * p.warps, steps = (p.slots + warps_in_all - 1) / warps_in_all;
   p.chunk = std::max((steps + warp_size - 1) / warp_size, 2) * warp_size;
   p.part = p.chunk * p.warps;
   p.count = (p.slots + p.part - 1) / p.part;
@@ -65,20 +65,20 @@ __global__ void __launch_bounds__(threads) histogram_kernel(unsigned* counts, co
 
 /// Replaces counts[expert, part] by the number of slots that the expert has in earlier parts. There is one block per
 /// expert.
-__global__ void __launch_bounds__(most_parts) scan_parts_kernel(unsigned* counts, unsigned* totals, int parts) {
+__global__ void __launch_bounds__(max_parts) scan_parts_kernel(unsigned* counts, unsigned* totals, int parts) {
   unsigned* const row = counts + int64_t{blockIdx.x} * parts;
   const int part = static_cast<int>(threadIdx.x);
-  const Scan scan = block_scan<most_parts>(part < parts ? row[part] : 0);
+  const Scan scan = block_scan<max_parts>(part < parts ? row[part] : 0);
   if (part < parts) row[part] = scan.before;
   if (part == 0) totals[blockIdx.x] = scan.all;
 }
 
 /// Computes offsets[experts + 1] from totals[experts] in a single block.
-__global__ void __launch_bounds__(most_parts) offsets_kernel(int64_t* offsets, const unsigned* totals, int experts) {
+__global__ void __launch_bounds__(max_parts) offsets_kernel(int64_t* offsets, const unsigned* totals, int experts) {
   unsigned before = 0;
-  for (int first = 0; first < experts; first += most_parts) {
+  for (int first = 0; first < experts; first += max_parts) {
     const int e = first + static_cast<int>(threadIdx.x);
-    const Scan scan = block_scan<most_parts>(e < experts ? totals[e] : 0);
+    const Scan scan = block_scan<max_parts>(e < experts ? totals[e] : 0);
     if (e < experts) offsets[e] = before + scan.before;
     before += scan.all;
   }
@@ -196,8 +196,8 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
   auto* const count = reinterpret_cast<unsigned*>(pointer<int32_t>(counts));
   unsigned* const totals = count + int64_t{p.experts} * p.count;
   launch("slots_sort", histogram_kernel, p.count, threads, stream, count, pointer<int32_t>(ids), p);
-  launch("slots_sort", scan_parts_kernel, p.experts, most_parts, stream, count, totals, p.count);
-  launch("slots_sort", offsets_kernel, 1, most_parts, stream, pointer<int64_t>(offsets), totals, p.experts);
+  launch("slots_sort", scan_parts_kernel, p.experts, max_parts, stream, count, totals, p.count);
+  launch("slots_sort", offsets_kernel, 1, max_parts, stream, pointer<int64_t>(offsets), totals, p.experts);
   launch("slots_sort", place_kernel, p.count, p.warps * warp_size, stream, pointer<int64_t>(tokens),
          pointer<int64_t>(rows), pointer<int64_t>(offsets), count, pointer<int32_t>(ids), p);
 }

@@ -64,12 +64,12 @@ __global__ void __launch_bounds__(final_threads)
 /// `write`.
 template <class Term>
 void total(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, Write write) {
-  constexpr int64_t smallest = 16384, most_blocks = 2048;  // minimum elements per block; maximum partial sums
+  constexpr int64_t smallest = 16384, max_blocks = 2048;  // minimum elements per block; maximum partial sums
   const int64_t count = x.numel();
   require_flat(op, "out", out, 1);
   require_flat(op, "x", x, count);
   const int64_t per_block =
-      smallest * std::max<int64_t>(1, (count + smallest * most_blocks - 1) / (smallest * most_blocks));
+      smallest * std::max<int64_t>(1, (count + smallest * max_blocks - 1) / (smallest * max_blocks));
   const int64_t blocks = blocks_of(count, per_block);
   const Tensor partials = Tensor::empty({std::max<int64_t>(1, blocks)}, Dtype::f64, out.device());
   with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {

@@ -79,10 +79,12 @@ void log_issue(const Tensor& t, const Stream& stream, const device::Work& work) 
   if (device::IssueLog* log = run_of(t).issues()) log->add(name.family, name.entry, lane_of(stream), work);
 }
 
-inline Tensor a_tensor(const Tensor& t) { return t; }
-inline Tensor a_tensor(std::span<const AdamwSlice> slices) { return slices.empty() ? Tensor{} : slices.front().main; }
+inline Tensor first_tensor(const Tensor& t) { return t; }
+inline Tensor first_tensor(std::span<const AdamwSlice> slices) {
+  return slices.empty() ? Tensor{} : slices.front().main;
+}
 template <OperandStruct S>
-Tensor a_tensor(const S& operands) {
+Tensor first_tensor(const S& operands) {
   Tensor any;
   for_each_tensor<S>([&](auto member) {
     if (!any.defined()) any = operands.*member;
@@ -94,7 +96,7 @@ Tensor a_tensor(const S& operands) {
 template <class Argument>
 void find_output(Tensor& found, const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>)
-    if (!found.defined()) found = a_tensor(operand);
+    if (!found.defined()) found = first_tensor(operand);
 }
 
 template <auto Family, auto Entry, class>

@@ -13,7 +13,7 @@ using namespace base;
 
 Combine::Combine(PassGraph& g, Options options)
     : g_(g), options_(std::move(options)), format_(g.format(options_.row_weights)), chunks_(g.counts.chunks.size()) {
-  if (!g.bounded && landing() != Landing::as_they_are)
+  if (!g.bounded && landing() != Landing::as_received)
     slot_rows_.put(format_.buffer(g.counts.slots(), g.device, Category::temporary));
   if (g.counts.joined) {
     RowFormat of_slots = format_;
@@ -66,7 +66,7 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& results, const H
            const Rows grouped = merged ? results.read() : results.take();
            // Undoes dispatch.place, which copied row r to row place[r].
            RowSource ready{grouped.values, indices.place};
-           if (indices.of_tokens()) {
+           if (indices.rows_are_tokens()) {
              const Rows sums = reduce_groups(s, grouped, indices, row_weights.take());
              ready = {.values = sums.values, .row_weights = sums.row_weights};
            } else {
@@ -145,7 +145,7 @@ Combine::Landing Combine::landing() const {
   // unpacks its rows anyway.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
-  return g_.counts.chunks.size() == 1 && !g_.counts.in_phases() ? Landing::as_they_are : Landing::in_place;
+  return g_.counts.chunks.size() == 1 && !g_.counts.in_phases() ? Landing::as_received : Landing::in_place;
 }
 
 void Combine::add_all_to_all(size_t chunk) {
@@ -163,7 +163,7 @@ void Combine::add_all_to_all(size_t chunk) {
                                   : Tensor{};
            auto [data, arrived] = nodes ? ep::return_between_nodes(moved, sent, *nodes, s)
                                         : ep::send_to_tokens(moved, sent, ranks, s, out);
-           if (landing == Landing::as_they_are)
+           if (landing == Landing::as_received)
              slot_rows.put({data});
            else if (landing == Landing::unpacked)
              rows.put({data});
@@ -190,7 +190,7 @@ void Combine::add_window_exchange(size_t chunk) {
                                   ? slot_rows_.read().values.slice(0, counts.slots_begin, counts.slots_end)
                                   : format_.buffer(counts.slots(), g_.device).values;
            ep::return_by_window(out, counts, g_.routes.plan.indices.chunks[chunk].runs, results, *g_.windows, s);
-           if (landing == Landing::as_they_are)
+           if (landing == Landing::as_received)
              slot_rows_.put({out});
            else if (landing == Landing::unpacked)
              rows.put({out});

@@ -173,7 +173,7 @@ void Dispatch::add_placing(size_t chunk) {
            const Rows grouped =
                g.counts.merged ? together.read() : grouped_buffer(g, format, g.counts.chunks[chunk].rows_computed());
            const Tensor sent = rows.take().values;
-           if (!indices.of_tokens()) {
+           if (!indices.rows_are_tokens()) {
              // In plain format, this scatters rows: row r is copied to row place[r] of `grouped`.
              format.scatter_unpacked(s, sent, indices.place, grouped);
            } else {

@@ -68,7 +68,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                       const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
                       Stream& stream) {
   const Times times(routes, keeps.offloaded != nullptr);
-  const bool of_tokens = routes.of_tokens(), weighted = experts_weight(routes, experts);
+  const bool rows_are_tokens = routes.rows_are_tokens(), weighted = experts_weight(routes, experts);
   const auto compute_shared = [&](Times::Shared now) {
     if (now == times.shared && shared.compute) shared.compute();
   };
@@ -81,13 +81,13 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   // return as weighted sums.
   const Tensor computed_weights =
       weighted ? weights_of_computed(stream, routes, routes.own_of_result(weights)) : Tensor{};
-  const Tensor weights_on_return = of_tokens || weighted ? Tensor{} : weights;
+  const Tensor weights_on_return = rows_are_tokens || weighted ? Tensor{} : weights;
 
   PassGraph g(routes, x, times.sums_chunks);
   ShadowTasks shadows(g, experts);
   const TaskId shadows_received = shadows.add_broadcast(*expert_weights);
   add_token_gather(g, tokens);
-  const WireWeights row_weights = of_tokens ? WireWeights(add_weight_gather(g, weights)) : WireWeights();
+  const WireWeights row_weights = rows_are_tokens ? WireWeights(add_weight_gather(g, weights)) : WireWeights();
   Handoff<Tensor> own;  // results of this rank's tokens, in a bounded pass
   if (times.sums_chunks) own.put(Tensor::like(tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
@@ -99,7 +99,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
               rows_of_addends(addends, routes.begin + t.begin, routes.begin + t.end));
   };
   Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr, .accept = combine_chunk});
-  Dispatch dispatch(g, {.row_weights = of_tokens ? 1 : 0, .keeps_weights = of_tokens});
+  Dispatch dispatch(g, {.row_weights = rows_are_tokens ? 1 : 0, .keeps_weights = rows_are_tokens});
   ExpertTasks expert_tasks(g, experts.flops_per_row(), {experts.products(), 0, 0});
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
     ExpertActivations activations =
@@ -108,7 +108,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
     if (weighted) activations.activated = {};  // backward recomputes it
     ChunkActivations made{.inputs = std::move(rows.values),
                           .activations = std::move(activations),
-                          .results = of_tokens ? results.values : Tensor{}};
+                          .results = rows_are_tokens ? results.values : Tensor{}};
     if (keeps.offloaded)
       keeps.offloaded->put(c, std::move(made));
     else if (keeps.all)

@@ -47,7 +47,7 @@ Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassC
   ForwardResult result = forward(*call.routes, *call.experts, x.data, weights.data,
                                  {.all = tape.recording() ? &kept.experts : nullptr}, addends, shared, tape.stream);
   const bool weighted = experts_weight(*call.routes, *call.experts);
-  if (!call.routes->of_tokens() && !weighted) kept.slot_results = std::move(result.slot_results);
+  if (!call.routes->rows_are_tokens() && !weighted) kept.slot_results = std::move(result.slot_results);
   if (!weighted) kept.weights = weights.data;
   return call.record(tape, result.out, x, weights, addends, tensors_of(std::move(kept)),
                      [call](Backward& b, const Tensor& dout, const Saved& saved) { pull_back(call, b, dout, saved); });
@@ -207,7 +207,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   // GradientRows::take_dweights writes `dweights`, except for dropped slots. If take_dweights is empty
   // (rows_of_slots()), to_send writes all of `dweights`.
   const Tensor dweights = Tensor::empty(routes.plan.indices.rows.shape(), acc, dout.device());
-  if (weighted || routes.of_tokens()) dweights.fill_bytes(0, b.stream);
+  if (weighted || routes.rows_are_tokens()) dweights.fill_bytes(0, b.stream);
   const Tensor computed_dweights =
       weighted ? Tensor::empty({routes.plan.counts.slots()}, acc, dout.device()) : Tensor{};
 
@@ -218,7 +218,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   GradientRows gradients;
   if (weighted)
     gradients = rows_to_weight(routes, dtokens, computed_dweights, dweights);
-  else if (routes.of_tokens())
+  else if (routes.rows_are_tokens())
     gradients = rows_of_tokens(routes, dtokens, add_weight_gather(g, kept.weights), dweights);
   else
     gradients = rows_of_slots(routes, dtokens, kept, add_weight_gather(g, kept.weights), dweights);

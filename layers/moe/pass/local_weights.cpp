@@ -19,7 +19,7 @@ void for_each_placed(const Routes& routes, const Tensor& slot_rows, const F& f) 
 }  // namespace
 
 bool experts_weight(const Routes& routes, const Experts& experts) {
-  return routes.settings.groups.experts->size() == 1 && !routes.of_tokens() &&
+  return routes.settings.groups.experts->size() == 1 && !routes.rows_are_tokens() &&
          routes.settings.schedule.wire == kernels::WireFormat::model && experts.can_weight();
 }
 

@@ -41,18 +41,19 @@ class OffloadedActivations {
   /// Adds the task `fetch`, which starts after the task `after`. Returns the task, or no_task if nothing was offloaded.
   TaskId add_fetch(PassGraph& g, size_t chunk, TaskId after);
   /// Moves the fetched activations of a chunk to the caller.
-  ChunkActivations take(size_t chunk) { return std::exchange(here_[chunk], {}); }
+  ChunkActivations take(size_t chunk) { return std::exchange(on_device_[chunk], {}); }
 
  private:
   Cost moved(const PassGraph& g, size_t chunk) const;
 
   const bool inputs_, activations_;
   const int64_t activation_width_;
-  std::vector<ChunkActivations> here_;  // by chunk; used from `experts` to `offload`, and from `fetch` to `experts`
+  std::vector<ChunkActivations>
+      on_device_;  // by chunk; used from `experts` to `offload`, and from `fetch` to `experts`
   struct Copies {
     std::shared_ptr<autograd::SavedTensor> inputs, gate_up;
   };
-  std::vector<Copies> away_;
+  std::vector<Copies> offloaded_;
   std::unique_ptr<autograd::SavePolicy> policy_;
 };
 

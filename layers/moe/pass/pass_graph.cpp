@@ -12,7 +12,7 @@ namespace {
 
 // Returns the groups in which the tasks of a pass communicate. `late`: true if they are issued late.
 PassGroups groups_of(const PassSettings& settings, bool late) {
-  return late && settings.of_lanes ? *settings.of_lanes : PassGroups{settings.groups, settings.tensor};
+  return late && settings.lane_groups ? *settings.lane_groups : PassGroups{settings.groups, settings.tensor};
 }
 
 }  // namespace
@@ -32,8 +32,8 @@ PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers, c
       windows(counts.windows),
       etp(*groups.experts.etp),
       tensor(*groups.tensor),
-      computed_by_(counts.chunks.size(), no_task),
-      returned_by_(counts.chunks.size(), no_task) {}
+      compute_tasks_(counts.chunks.size(), no_task),
+      return_tasks_(counts.chunks.size(), no_task) {}
 
 std::vector<size_t> PassGraph::compute_order() const {
   if (counts.merged) return {0};
@@ -95,25 +95,25 @@ TaskId PassGraph::add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::
 
 TaskId PassGraph::room_to_dispatch() {
   const size_t before = dispatched_++;
-  return bounded && before >= 2 ? returned_by_[combined_[before - 2]] : first_;
+  return bounded && before >= 2 ? return_tasks_[combined_[before - 2]] : first_;
 }
 
 std::vector<TaskId> PassGraph::room_to_compute() const {
   std::vector<TaskId> after;
   const size_t before = computed_.size();
-  if (bounded && before >= 1) after.push_back(computed_by_[computed_[before - 1]]);
-  if (bounded && before >= 2) after.push_back(returned_by_[computed_[before - 2]]);
+  if (bounded && before >= 1) after.push_back(compute_tasks_[computed_[before - 1]]);
+  if (bounded && before >= 2) after.push_back(return_tasks_[computed_[before - 2]]);
   return after;
 }
 
 void PassGraph::note_computed(size_t chunk, TaskId task) {
   computed_.push_back(chunk);
-  computed_by_[chunk] = task;
+  compute_tasks_[chunk] = task;
 }
 
 void PassGraph::note_returned(size_t chunk, TaskId task) {
   combined_.push_back(chunk);
-  returned_by_[chunk] = task;
+  return_tasks_[chunk] = task;
 }
 
 RowFormat PassGraph::format(int64_t row_weights) const {

@@ -53,7 +53,7 @@ class PassGraph {
   /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. If `bounded`, chunks share
   /// two sets of buffers: chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks of
   /// such a pass are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. They
-  /// communicate in PassSettings::of_lanes. `routes` must outlive the graph.
+  /// communicate in PassSettings::lane_groups. `routes` must outlive the graph.
   PassGraph(const Routes& routes, const Tensor& like, bool bounded);
 
   const Routes& routes;
@@ -96,10 +96,10 @@ class PassGraph {
   void note_returned(size_t chunk, TaskId task);
   /// Records a task that completes the return of a set of rows (ReturnSet), if rows return in phases. Call this
   /// function for all such tasks of every set, instead of note_returned(). Such a pass has only one chunk.
-  void note_set_returned(TaskId task) { sets_returned_by_.push_back(task); }
+  void note_set_returned(TaskId task) { set_return_tasks_.push_back(task); }
   /// Returns the tasks recorded by note_returned() or, if rows return in phases, by note_set_returned(). When all of
   /// these tasks are done, all rows have returned.
-  const std::vector<TaskId>& return_tasks() const { return counts.in_phases() ? sets_returned_by_ : returned_by_; }
+  const std::vector<TaskId>& return_tasks() const { return counts.in_phases() ? set_return_tasks_ : return_tasks_; }
 
   /// Returns the format of rows with `row_weights` weights for each slot.
   RowFormat format(int64_t row_weights) const;
@@ -131,9 +131,9 @@ class PassGraph {
   schedule::TaskGraph graph_{};
   TaskId first_ = no_task;
   size_t dispatched_ = 0;
-  std::vector<size_t> computed_, combined_;        // chunks in the order of computation, and of return
-  std::vector<TaskId> computed_by_, returned_by_;  // task of each chunk
-  std::vector<TaskId> sets_returned_by_{};         // tasks of all sets
+  std::vector<size_t> computed_, combined_;           // chunks in the order of computation, and of return
+  std::vector<TaskId> compute_tasks_, return_tasks_;  // task of each chunk
+  std::vector<TaskId> set_return_tasks_{};            // tasks of all sets
 };
 
 /// Returns the name of a task, such as "dispatch.a2a[2]".

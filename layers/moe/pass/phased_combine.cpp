@@ -19,7 +19,7 @@ struct Returned {
 // Copies the arriving rows of a phase to their positions in `wire`. The returned event is done once they are copied.
 device::Event put(const ep::ReturnPhase& phase, const Tensor& wire, const ep::InFlight& rows, Stream& s) {
   s.wait(rows.arrived);
-  phase.landing.put_into(wire, rows.data, s);
+  phase.landing.scatter_into(wire, rows.data, s);
   return s.record();
 }
 

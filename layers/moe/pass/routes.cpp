@@ -278,13 +278,13 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
         settings.groups.experts->all_reduce_value(static_cast<double>(value), comm::Reduce::max, ids.device());
     return static_cast<int64_t>(most);
   };
-  const int64_t most_chunks = std::max<int64_t>(1, largest(routes.end - routes.begin));
+  const int64_t max_chunks = std::max<int64_t>(1, largest(routes.end - routes.begin));
   PassSettings finer = settings;
   finer.schedule.chunk_by = ChunkBy::tokens;
   while (true) {
     const int64_t bytes = largest(buffer_bytes(routes.plan.counts, shape, finer.schedule.memory_reuse, dtype));
-    if (bytes <= limit || finer.schedule.chunks >= most_chunks) break;
-    finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
+    if (bytes <= limit || finer.schedule.chunks >= max_chunks) break;
+    finer.schedule.chunks = std::min(max_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
     routes = routes_in_chunks(ids, held, finer, shape, dtype, stream);
   }
   routes.settings = settings;

@@ -35,7 +35,7 @@ struct PassSettings {
   // Groups of the same ranks as `groups` and `tensor`, for tasks that are issued late. Lanes post such tasks, while the
   // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in `groups` and
   // `tensor`.
-  std::optional<PassGroups> of_lanes{};
+  std::optional<PassGroups> lane_groups{};
   kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: not fused
 
   /// True if the experts' first product and their activation are one kernel call wherever the products are grouped.
@@ -103,7 +103,7 @@ struct Routes {
   size_t computations() const { return plan.counts.merged ? 1 : plan.counts.chunks.size(); }
   /// True if rows belong to tokens instead of slots. Weights are then sent with the rows, because the experts' ranks
   /// multiply the results by these weights.
-  bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
+  bool rows_are_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
   // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, they are all
   // tokens of the result and of the plan. The next three functions then return all rows.

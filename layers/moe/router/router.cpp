@@ -101,7 +101,7 @@ class ExpertChoiceRouter final : public Router {
 
  private:
   Tensor ids(const Tensor& scores, const RouterInput& in, device::Stream& stream) const {
-    const layers::MicroBatch& batch = in.pass.batch;
+    const layers::MicroBatch& batch = in.context.batch;
     return choose_tokens(scores, in.own_begin, in.own_end, config_.top_k, batch, *tokens_,
                          choices_of_experts(config_, batch), stream);
   }

@@ -68,14 +68,14 @@ struct RouterSpec {
 /// the accumulator dtype.
 struct RouterInput {
   const Value& x;  // [T, hidden]
-  const ForwardContext& pass;
+  const ForwardContext& context;
   int64_t first, own_begin, own_end;
   Tensor bias{};    // [E] acc: used only to select experts; undefined unless MoeConfig::has_selection_bias()
   Tensor forced{};  // i32 [T, K]: experts to use instead of the router's choice; undefined: the router chooses
 
   int64_t rows() const { return x.data.dim(0); }
   /// Returns the tokens' ids in the vocabulary: i32 [T].
-  Tensor token_ids() const { return pass.batch.ids.slice(0, first, first + rows()); }
+  Tensor token_ids() const { return context.batch.ids.slice(0, first, first + rows()); }
 };
 
 /// Result of a router. The balancing loss is computed from scores, the z-loss from logits. A router without scores or

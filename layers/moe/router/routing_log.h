@@ -20,11 +20,11 @@ class RoutingLog {
  public:
   /// Records the experts ids [rows, K] (i32, on any device) of the micro-batch's rows from row `begin` on. Replaces
   /// earlier records of the same tokens.
-  void record(const ForwardContext& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream);
+  void record(const ForwardContext& context, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream);
   /// Returns the recorded ids [count, K] of the micro-batch's rows from row `begin` on. A token without a record gets
   /// the first K experts if its whole sequence is padding. Throws std::logic_error if any other token has no record, or
   /// if the log has no record of the layer and step.
-  Tensor choose(const ForwardContext& pass, int64_t layer, int64_t begin, int64_t count, Device device) const;
+  Tensor choose(const ForwardContext& context, int64_t layer, int64_t begin, int64_t count, Device device) const;
   bool empty() const { return experts_.empty(); }
 
  private:

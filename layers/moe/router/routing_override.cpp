@@ -57,8 +57,8 @@ RoutingOverride::RoutingOverride(const MoeConfig& c, int64_t layer) : config_(c)
 
 // Draws K experts without replacement. In each draw, the probability of an expert is its share of the remaining
 // weights.
-void RoutingOverride::zipf(int32_t* ids, const ForwardContext& pass, int64_t token) const {
-  const Philox random(pass.seed, Purpose::route, cat("layer.", layer_), pass.step);
+void RoutingOverride::zipf(int32_t* ids, const ForwardContext& context, int64_t token) const {
+  const Philox random(context.seed, Purpose::route, cat("layer.", layer_), context.step);
   std::vector<double> left = zipf_weights_;
   for (int64_t k = 0; k < config_.top_k; ++k) {
     double point = random.uniform_double(static_cast<uint64_t>(token * config_.top_k + k)) *
@@ -71,18 +71,18 @@ void RoutingOverride::zipf(int32_t* ids, const ForwardContext& pass, int64_t tok
   }
 }
 
-Tensor RoutingOverride::choose(const ForwardContext& pass, int64_t begin, int64_t count, Device device) const {
+Tensor RoutingOverride::choose(const ForwardContext& context, int64_t begin, int64_t count, Device device) const {
   const int64_t top_k = config_.top_k;
   std::vector<int32_t> chosen(count * top_k);
   int32_t* ids = chosen.data();
   for (int64_t r = begin; r < begin + count; ++r, ids += top_k) {
-    const int64_t token = pass.batch.first_token + pass.batch.token(r);
+    const int64_t token = context.batch.first_token + context.batch.token(r);
     switch (config_.routing) {
       case Routing::balanced:
         for (int64_t k = 0; k < top_k; ++k) ids[k] = static_cast<int32_t>((token * top_k + k) % config_.experts);
         break;
       case Routing::zipf:
-        zipf(ids, pass, token);
+        zipf(ids, context, token);
         break;
       case Routing::trace: {
         const int64_t lines = static_cast<int64_t>(trace_.size()) / top_k;

@@ -22,10 +22,10 @@ class RoutingOverride {
   RoutingOverride(const MoeConfig& c, int64_t layer);
 
   /// Returns the experts ids [count, K] i32 of rows [begin, begin + count) of the micro-batch on this rank.
-  Tensor choose(const ForwardContext& pass, int64_t begin, int64_t count, Device device) const;
+  Tensor choose(const ForwardContext& context, int64_t begin, int64_t count, Device device) const;
 
  private:
-  void zipf(int32_t* ids, const ForwardContext& pass, int64_t token) const;
+  void zipf(int32_t* ids, const ForwardContext& context, int64_t token) const;
 
   MoeConfig config_;
   int64_t layer_;

@@ -18,12 +18,12 @@ namespace hexad::moe {
 struct MoeSchedule;
 enum class ReuseStrategy : uint8_t;
 
-/// Value of an enumeration and its name in recipes. The recipe reference prints `gloss`, such as the source paper, in
-/// brackets after the name.
+/// Value of an enumeration and its name in recipes. The recipe reference prints `description`, such as the source
+/// paper, in brackets after the name.
 template <class E>
 struct Word {
   E value;
-  std::string_view name, gloss;
+  std::string_view name, description;
 };
 
 /// Returns the values and names of an enumeration for which words() is defined.
@@ -85,7 +85,7 @@ struct ChoiceFacts {
   std::optional<config::Constraint> limits[2]{};
   /// True if the name of every schedule contains this choice. If false, a name contains the choice only if it differs
   /// from its default.
-  bool in_every_name = false;
+  bool always_named = false;
 
   /// Adds refusals if the value of this choice is illegal in a schedule. The text of a refusal follows the key in the
   /// message, and says which values are legal or what to change.

@@ -19,7 +19,7 @@ inline constexpr std::tuple moe_choices{
   choice("duplicates", [](auto& s) -> auto& { return s.duplicates; },
     ChoiceFacts{.meaning = "treatment of the tokens that all tensor-parallel ranks hold",
       .automatic = "chosen in the first steps",
-      .in_every_name = true,
+      .always_named = true,
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         const bool replicated = s.duplicates == Duplicates::replicated;
         if (at.sp && at.tp > 1 && (replicated || s.duplicates == Duplicates::pause_after_gate))
@@ -39,7 +39,7 @@ inline constexpr std::tuple moe_choices{
   choice("overlap", [](auto& s) -> auto& { return s.overlap; },
     ChoiceFacts{.meaning = "collectives that are in flight at the same time",
       .automatic = "chosen in the first steps",
-      .in_every_name = true,
+      .always_named = true,
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.in_sequence() && !s.is_chunked())
           no.add("needs chunks: set schedule.moe.chunk_by, or overlap: sequential");
@@ -50,7 +50,7 @@ inline constexpr std::tuple moe_choices{
   choice("chunk_by", [](auto& s) -> auto& { return s.chunk_by; },
     ChoiceFacts{.meaning = "division of a micro-batch into chunks that the experts compute one after another",
       .automatic = "chosen in the first steps",
-      .in_every_name = true,
+      .always_named = true,
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.chunk_by == ChunkBy::experts && at.experts == at.ep)
           no.add("divides the experts of a rank, but every rank has one (", at.experts, " / ", at.ep,
@@ -65,7 +65,7 @@ inline constexpr std::tuple moe_choices{
                            "x parallel.etp)",
       .automatic = "1 if nothing overlaps, else chosen in the first steps",
       .limits = {config::at_least(1), config::at_most(1024)},
-      .in_every_name = true,
+      .always_named = true,
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.chunks > 1 && !s.overlaps())
           return no.add("needs schedule.moe.chunk_by or schedule.moe.overlap, which divide the work into chunks; set "
@@ -76,7 +76,7 @@ inline constexpr std::tuple moe_choices{
         // An ep group of one rank always has one chunk or phase.
         if (s.chunk_by == ChunkBy::nodes && at.ep > 1 && s.chunks > at.ep)
           no.add("must be at most parallel.ep (", at.ep, ") for chunk_by: nodes, which divides the all-to-all by peers");
-        if (const int64_t most = s.most_phases(at);
+        if (const int64_t most = s.max_phases(at);
             s.returns_in_phases() && at.ep > 1 && s.chunks > at.ep && s.chunks != most)
           no.add("must be at most parallel.ep (", at.ep, ")", most > at.ep ? ", or parallel.ep x parallel.etp (" : "",
                  most > at.ep ? base::cat(most, ")") : "", ", for the phases in which rows return with duplicates: "

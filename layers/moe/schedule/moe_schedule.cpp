@@ -52,7 +52,7 @@ std::string meaning_of(const ChoiceFacts& facts) {
   if constexpr (requires { words(T{}); }) {
     std::string_view before = ": ";
     for (const auto& word : words(T{})) {
-      text += cat(before, word.name, word.gloss.empty() ? "" : cat(" (", word.gloss, ")"));
+      text += cat(before, word.name, word.description.empty() ? "" : cat(" (", word.description, ")"));
       before = ", ";
     }
   }
@@ -133,7 +133,7 @@ bool MoeSchedule::is_dense(std::span<const int64_t> offsets) const {
 }
 
 std::string to_string(const MoeSchedule& s) {
-  return choices_text(s, [](const ChoiceFacts& facts) { return facts.in_every_name; });
+  return choices_text(s, [](const ChoiceFacts& facts) { return facts.always_named; });
 }
 
 std::optional<MoeSchedule> schedule_named(std::string_view name) {

@@ -188,7 +188,7 @@ struct MoeSchedule : MoeChoices<Settled> {
   /// True if all chunks share the row that a token has for a rank (ep::joins_rows()).
   bool joins_rows() const { return rows == ep::RowOf::token && chunk_by == ChunkBy::experts; }
   /// Returns the number of phases if each rank of the all-to-all returns its rows in a separate phase (Parm, Fig. 5).
-  int64_t most_phases(const ScheduleSite& at) const {
+  int64_t max_phases(const ScheduleSite& at) const {
     return esp_exchange_used() == ep::EspExchange::direct ? at.ep * at.etp : at.ep;
   }
   /// True if backward restores activations. Tasks may then run on the copy lane.

@@ -38,7 +38,7 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, std::share
     : library_(library),
       ordinal_(compute.card().ordinal()),
       options_(options),
-      most_blocks_(limit),
+      max_blocks_(limit),
       compute_(compute),
       allocator_(std::move(allocator)),
       scratch_(take_scratch(ordinal_), [](void* p) { return cudaFree(p); }),
@@ -51,7 +51,7 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, std::share
 
 CommunicatorConfig CardRank::named(CommunicatorConfig config, TrafficClass traffic, std::string name) const {
   config.name = std::move(name);
-  config.max_ctas = std::min(config.max_ctas, most_blocks_);
+  config.max_ctas = std::min(config.max_ctas, max_blocks_);
   config.network_class = options_.network_class[base::ordinal(traffic)];
   return config;
 }

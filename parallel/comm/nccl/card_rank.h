@@ -48,8 +48,8 @@ class CardRank {
   const DeviceGroupOptions& options() const { return options_; }
   Watch& watch() { return watch_; }
   /// Returns the maximum number of thread blocks of an operation.
-  int most_blocks() const { return most_blocks_; }
-  /// Returns `config` with at most most_blocks(), the name of a communicator and the network class of its traffic.
+  int max_blocks() const { return max_blocks_; }
+  /// Returns `config` with at most max_blocks(), the name of a communicator and the network class of its traffic.
   CommunicatorConfig named(CommunicatorConfig config, TrafficClass traffic, std::string name) const;
   /// Returns the stream that all groups of kind `kind` share. Launches on it run in the order of the calls.
   const std::shared_ptr<TrafficStream>& stream(StreamKind kind);
@@ -76,7 +76,7 @@ class CardRank {
   const Library& library_;
   const int ordinal_;
   const DeviceGroupOptions options_;
-  const int most_blocks_;
+  const int max_blocks_;
   const device::cuda::CudaStream& compute_;
   const std::shared_ptr<device::Allocator> allocator_;
   ConnectionMemory memory_;

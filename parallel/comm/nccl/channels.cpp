@@ -37,11 +37,11 @@ bool Channels::has(std::span<const Route> routes) const {
 }
 
 void Channels::add(std::span<const Route> routes) {
-  const int size = its_.size(), rank = its_.rank();
+  const int size = process_group_.size(), rank = process_group_.rank();
   std::set<Route> added;
   for (const Route& route : routes) {
     require(route.from >= 0 && route.from < size && route.to >= 0 && route.to < size && route.from != route.to, "[",
-            its_.name(), "] a route leads from rank ", route.from, " to rank ", route.to,
+            process_group_.name(), "] a route leads from rank ", route.from, " to rank ", route.to,
             ", expected two different ranks of a group of ", size);
     if (routes_.insert(route).second) added.insert(route);
   }
@@ -63,24 +63,27 @@ void Channels::add(std::span<const Route> routes) {
       if (!mine) continue;
       const bool sends = mine->from == rank;
       const int peer = sends ? mine->to : mine->from;
-      all_.push_back(std::make_unique<Channel>(Channel{.communicator = std::move(communicator),
-                                                       .peer = rank < peer ? 1 : 0,
-                                                       .stream = card_.make_stream({.traffic = its_.traffic()})}));
+      all_.push_back(
+          std::make_unique<Channel>(Channel{.communicator = std::move(communicator),
+                                            .peer = rank < peer ? 1 : 0,
+                                            .stream = card_.make_stream({.traffic = process_group_.traffic()})}));
       (sends ? to_ : from_)[peer] = all_.back().get();
-      make_connection(card_, *all_.back(), sends,
-                      message_bytes(std::array{*mine}, most_routes_of_a_rank(routes_), rank, its_.node_of_rank()));
+      make_connection(
+          card_, *all_.back(), sends,
+          message_bytes(std::array{*mine}, max_routes_per_rank(routes_), rank, process_group_.node_of_rank()));
     }
 }
 
 CommunicatorConfig Channels::config_of(const Route& route, bool upwards) const {
-  const std::vector<int>& nodes = its_.node_of_rank();
-  return card_.named(message_config(nodes[route.from] != nodes[route.to], most_routes_of_a_rank(routes_)),
-                     its_.traffic(), cat(its_.name(), upwards ? " up" : " down"));
+  const std::vector<int>& nodes = process_group_.node_of_rank();
+  return card_.named(message_config(nodes[route.from] != nodes[route.to], max_routes_per_rank(routes_)),
+                     process_group_.traffic(), cat(process_group_.name(), upwards ? " up" : " down"));
 }
 
 const Channel& Channels::find(const ByPeer& channels, int peer, std::string_view direction) const {
   const auto it = channels.find(peer);
-  require(it != channels.end(), "[", its_.name(), "] rank ", its_.rank(), " has no channel ", direction, " rank ", peer,
+  require(it != channels.end(), "[", process_group_.name(), "] rank ", process_group_.rank(), " has no channel ",
+          direction, " rank ", peer,
           ": connect_routes() did not name the route; expected a call with this route before the message");
   return *it->second;
 }

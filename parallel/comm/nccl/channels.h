@@ -27,10 +27,10 @@ struct Channel {
 /// card memory and a stream.
 class Channels {
  public:
-  /// Makes an object without channels. `group` is the communicator of the ProcessGroup `its`. Both must outlive this
-  /// object.
-  Channels(CardRank& card, const Communicator& group, const ProcessGroup& its)
-      : card_(card), group_(group), its_(its) {}
+  /// Makes an object without channels. `group` is the communicator of the ProcessGroup `process_group`. Both must
+  /// outlive this object.
+  Channels(CardRank& card, const Communicator& group, const ProcessGroup& process_group)
+      : card_(card), group_(group), process_group_(process_group) {}
 
   /// True if add() has been called for all of these routes.
   bool has(std::span<const Route> routes) const;
@@ -48,7 +48,7 @@ class Channels {
 
   CardRank& card_;
   const Communicator& group_;
-  const ProcessGroup& its_;
+  const ProcessGroup& process_group_;
   std::set<Route> routes_;  // routes of all ranks
   // Channels of this rank, in the order in which both ranks make and destroy them.
   std::vector<std::unique_ptr<Channel>> all_;

@@ -12,7 +12,7 @@ CommunicatorConfig config_of(StreamKind kind) {
     case TrafficClass::tp:
     case TrafficClass::ep:
     case TrafficClass::dp:
-      return {.min_ctas = 1, .max_ctas = kind.across_nodes ? 8 : most_ctas};
+      return {.min_ctas = 1, .max_ctas = kind.across_nodes ? 8 : ctas_limit};
     case TrafficClass::control:
     case TrafficClass::pp:
     case TrafficClass::cp:
@@ -38,14 +38,14 @@ int blocks_in_flight(std::span<const GroupTraffic> groups, int limit) {
   return blocks;
 }
 
-int most_ctas_of(std::span<const GroupTraffic> groups) {
-  for (const int limit : {most_ctas, 12, 8, 4, 2})
-    if (blocks_in_flight(groups, limit) <= most_blocks_in_flight) return limit;
+int max_ctas_of(std::span<const GroupTraffic> groups) {
+  for (const int limit : {ctas_limit, 12, 8, 4, 2})
+    if (blocks_in_flight(groups, limit) <= max_blocks_in_flight) return limit;
   return 1;
 }
 
 int multiprocessors_of(std::span<const TrafficBeside> traffic, int limit) {
-  constexpr int cluster = 4, most_doubled = 8;
+  constexpr int cluster = 4, max_doubled = 8;
   int blocks = 0, single = 0;
   for (const TrafficBeside& t : traffic) {
     const CommunicatorConfig config =
@@ -54,7 +54,7 @@ int multiprocessors_of(std::span<const TrafficBeside> traffic, int limit) {
     blocks += own;
     if (of_operation % cluster != 0) single += own;
   }
-  return blocks + std::min(single, most_doubled);
+  return blocks + std::min(single, max_doubled);
 }
 
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest) {

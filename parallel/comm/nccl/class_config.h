@@ -29,12 +29,12 @@ struct StreamKind {
 /// Maximum number of thread blocks of all operations that may be in flight together: one for each multiprocessor of an
 /// H100. With more blocks, an operation could wait for blocks of another operation while that operation waits for a
 /// peer.
-inline constexpr int most_blocks_in_flight = 132;
+inline constexpr int max_blocks_in_flight = 132;
 /// Maximum number of thread blocks of an operation.
-inline constexpr int most_ctas = 16;
+inline constexpr int ctas_limit = 16;
 
 /// Returns the configuration of communicators for the collectives of a group. Network links need few thread blocks;
-/// links inside a node need more. Layouts with many groups need a lower maximum (most_ctas_of()).
+/// links inside a node need more. Layouts with many groups need a lower maximum (max_ctas_of()).
 CommunicatorConfig config_of(StreamKind kind);
 
 /// Returns the configuration of a communicator for messages. `channels` is the maximum number of channels of a rank of
@@ -45,9 +45,9 @@ CommunicatorConfig message_config(bool across_nodes, int channels);
 /// Returns the maximum number of thread blocks of all operations of `groups` together if no operation has more than
 /// `limit` blocks. Collectives of equal StreamKind run one after the other, and count once.
 int blocks_in_flight(std::span<const GroupTraffic> groups, int limit);
-/// Returns the largest of the limits 16, 12, 8, 4 and 2 with which `groups` occupy at most most_blocks_in_flight blocks
+/// Returns the largest of the limits 16, 12, 8, 4 and 2 with which `groups` occupy at most max_blocks_in_flight blocks
 /// (blocks_in_flight()). Returns 1 if even the limit 2 is too large.
-int most_ctas_of(std::span<const GroupTraffic> groups);
+int max_ctas_of(std::span<const GroupTraffic> groups);
 
 /// Returns the number of multiprocessors that matrix products cannot use because of this traffic. `limit` is the
 /// maximum number of blocks of an operation. If the number of blocks of an operation is a multiple of four, NCCL
@@ -55,7 +55,7 @@ int most_ctas_of(std::span<const GroupTraffic> groups);
 /// multiprocessor unusable, because products use pairs of multiprocessors within a part of the card (a GPC). Up to
 /// eight single blocks count twice; all further blocks are assumed to share pairs. Messages are assumed to have one
 /// channel per operation and to remain inside a node, where they need more blocks.
-int multiprocessors_of(std::span<const TrafficBeside> traffic, int limit = most_ctas);
+int multiprocessors_of(std::span<const TrafficBeside> traffic, int limit = ctas_limit);
 
 /// Returns CUDA's priority for a stream of this kind, from `least` to `greatest`. In CUDA, smaller numbers are higher
 /// priorities. The priorities of the classes determine the order of the streams, as far as CUDA has enough levels. With

@@ -53,14 +53,14 @@ int64_t connection_bytes(const CommunicatorShape& c, Uses uses, const BufferSize
   return bytes;
 }
 
-int64_t message_bytes(std::span<const Route> routes, int most_of_a_rank, int rank, const std::vector<int>& node_of_rank,
-                      const BufferSizes& sizes) {
+int64_t message_bytes(std::span<const Route> routes, int max_routes_per_rank, int rank,
+                      const std::vector<int>& node_of_rank, const BufferSizes& sizes) {
   const Connection one(sizes);
   int64_t bytes = 0;
   for (const Route& route : routes) {
     if (route.from != rank && route.to != rank) continue;
     const bool across_nodes = node_of_rank[route.from] != node_of_rank[route.to];
-    const int64_t used = used_channels(message_config(across_nodes, most_of_a_rank).max_ctas);
+    const int64_t used = used_channels(message_config(across_nodes, max_routes_per_rank).max_ctas);
     bytes += across_nodes ? round_up(used * sizes.network, sizes.page)
                           : used * (route.to == rank ? one.receives : one.sends);
   }

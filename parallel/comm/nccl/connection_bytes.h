@@ -46,9 +46,9 @@ CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 int64_t connection_bytes(const CommunicatorShape& shape, Uses uses, const BufferSizes& sizes = {});
 
 /// Returns the bytes that NCCL allocates for messages on the card of rank `rank`. Counts only the routes in `routes`
-/// that begin or end at this rank. Each route has a communicator of two ranks (message_config). `most_of_a_rank` is
-/// most_routes_of_a_rank() of all routes of the group. `node_of_rank` is the node of each rank of the group.
-int64_t message_bytes(std::span<const Route> routes, int most_of_a_rank, int rank, const std::vector<int>& node_of_rank,
-                      const BufferSizes& sizes = {});
+/// that begin or end at this rank. Each route has a communicator of two ranks (message_config). `max_routes_per_rank`
+/// is max_routes_per_rank() of all routes of the group. `node_of_rank` is the node of each rank of the group.
+int64_t message_bytes(std::span<const Route> routes, int max_routes_per_rank, int rank,
+                      const std::vector<int>& node_of_rank, const BufferSizes& sizes = {});
 
 }  // namespace hexad::comm::nccl

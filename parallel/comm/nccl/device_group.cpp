@@ -79,7 +79,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   if (world.size() == 1 || options.collectives == DeviceCollectives::host) return nullptr;
   const bool demanded = options.collectives == DeviceCollectives::nccl;
   const auto say = [&](const std::string& text) {
-    if (options.say && world.rank() == 0) options.say(text);
+    if (options.info && world.rank() == 0) options.info(text);
   };
   const auto without = [&](const std::string& why) -> std::unique_ptr<ProcessGroup> {
     if (demanded)
@@ -107,7 +107,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     };
   const device::cuda::CudaStream& compute = device::cuda::cuda_stream(context.compute());
   context.keep_host_memory();
-  const int limit = static_cast<int>(world.all_reduce_value(nccl::most_ctas_of(options.groups), Reduce::min, context));
+  const int limit = static_cast<int>(world.all_reduce_value(nccl::max_ctas_of(options.groups), Reduce::min, context));
   const auto card =
       std::make_shared<nccl::CardRank>(*library, compute, context.allocator(), world.rank(), complete, limit);
   const ncclUniqueId id = unique_id(*library, world, context);

@@ -110,7 +110,7 @@ StreamKind kind_of(const ProcessGroup& group, Urgency urgency) {
 }
 
 // Maximum number of addends of PointwiseKernels::sum_of.
-constexpr int most_addends = 64;
+constexpr int max_addends = 64;
 
 // Number of 8-byte words of a name that ranks compare.
 constexpr size_t name_words = 8;
@@ -145,9 +145,9 @@ std::unique_ptr<ProcessGroup> NcclGroup::urgent(std::string name) const {
   return make(0, rank(), control_.urgent(std::move(name)), Urgency::urgent);
 }
 
-std::unique_ptr<ProcessGroup> NcclGroup::twin(std::string name) const {
+std::unique_ptr<ProcessGroup> NcclGroup::duplicate(std::string name) const {
   check_same_split(name);
-  std::unique_ptr<ProcessGroup> control = control_.twin(std::move(name));
+  std::unique_ptr<ProcessGroup> control = control_.duplicate(std::move(name));
   const ProcessGroup& its = *control;
   return std::make_unique<NcclGroup>(card_, its, std::move(control), communicator_, urgency_);
 }
@@ -162,7 +162,7 @@ void NcclGroup::connect(Uses uses, Device device) const {
   if (fresh.empty()) return;
   const auto here = std::count(node_of_rank().begin(), node_of_rank().end(), node_of_rank()[rank()]);
   CommunicatorShape shape = shape_of(kind_of(*this, urgency_), size(), static_cast<int>(here));
-  shape.channels = std::min(shape.channels, card_->most_blocks());
+  shape.channels = std::min(shape.channels, card_->max_blocks());
   const int64_t expected = connection_bytes(shape, connected | fresh) - connection_bytes(shape, connected);
   const Tensor buffer = connecting_buffer(fresh, size(), device);
   const Watch::HostCall call(card_->watch(), cat("connecting the ranks of group ", name()));
@@ -209,8 +209,8 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
       communicator_->split(alone ? std::nullopt : std::optional(color), key,
                            card_->named(config_of(kind_of(*control, urgency)), control->traffic(), control->name()));
   if (alone) return control;
-  if (card_->options().sum_of && control->size() > most_addends)
-    fail(ExitCode::usage, "[", control->name(), "] train.deterministic sums over at most ", most_addends,
+  if (card_->options().sum_of && control->size() > max_addends)
+    fail(ExitCode::usage, "[", control->name(), "] train.deterministic sums over at most ", max_addends,
          " ranks in rank order, but this group has ", control->size());
   const ProcessGroup& its = *control;
   return std::make_unique<NcclGroup>(card_, its, std::move(control), std::move(communicator), urgency);

@@ -24,8 +24,8 @@ using base::Dtype;
 ///
 /// Connections: connect() and connect_routes() allocate the card memory that NCCL needs. If the ranks are not connected
 /// for a kind of operation, the first operation of this kind connects them, and is thus collective. The first message
-/// then makes the channels of all pairs of ranks. Twins share a communicator, because they also share a stream. They do
-/// not share the channels of messages.
+/// then makes the channels of all pairs of ranks. Duplicates share a communicator, because they also share a stream.
+/// They do not share the channels of messages.
 ///
 /// Results: NCCL guarantees less than ProcessGroup promises. NCCL chooses the order of a sum. Results are bitwise
 /// identical on all ranks. They are bitwise identical from run to run only with the same version, cards and links. Sums
@@ -42,7 +42,7 @@ class NcclGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
-  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
+  std::unique_ptr<ProcessGroup> duplicate(std::string name) const override;
   void connect(Uses uses, Device device) const override;
   void connect_routes(std::span<const Route> routes, Device device) const override;
   std::unique_ptr<WindowMemory> window_memory() const override;

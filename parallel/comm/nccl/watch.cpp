@@ -86,7 +86,7 @@ void Watch::launched(cudaStream_t stream, Launch launch) {
   const bool was_idle = idle();
   // Counts the bytes now, in the step that sends them, because the watch may detect the end of the operation much
   // later.
-  if (launch.meter) launch.meter->flew(launch.traffic, 0, launch.bytes);
+  if (launch.meter) launch.meter->add_device_operation(launch.traffic, 0, launch.bytes);
   flights_[stream].push_back({.launch = std::move(launch)});
   if (was_idle) changed_.notify_all();
 }
@@ -125,7 +125,8 @@ std::string Watch::look_at(std::deque<InFlight>& flights, double seconds) const 
       return options_.watchdog_seconds > 0 && first.waits > options_.watchdog_seconds ? first.launch.what : "";
     }
     if (first.launch.meter)
-      first.launch.meter->flew(first.launch.traffic, seconds_between(first.launch.begin, first.launch.end), 0);
+      first.launch.meter->add_device_operation(first.launch.traffic,
+                                               seconds_between(first.launch.begin, first.launch.end), 0);
     flights.pop_front();
   }
   return {};

@@ -42,7 +42,7 @@ std::string members(int count) {
   return all;
 }
 
-TEST(ChatTemplateRefusal, NamesTagLineAndWhatIsSupported) {
+TEST(ChatTemplateRefusal, NamesTagLineAndSupportedTags) {
   expect_refusals({
       {"a\nb\n{% block f %}{% endblock %}",
        "t.jinja:3: the tag {% block %} is not supported; supported tags: if, elif, else, for, set, macro, generation"},

@@ -166,7 +166,7 @@ TEST(ChatTemplateText, MessagesAreSelectedByAMember) {
   });
 }
 
-TEST(ChatTemplateText, TestsTellKindsOfValues) {
+TEST(ChatTemplateText, TestsDistinguishKindsOfValues) {
   expect_texts({
       {"{{ messages is defined }}{{ missing is defined }}{{ missing is undefined }}{{ messages is not defined }}|{{ "
        "none is none }}{{ 'a' is string }}{{ 1 is string }}|{{ messages[0] is mapping }}{{ messages is mapping }}|{{ "

@@ -45,7 +45,7 @@ TEST(SmallTokenizers, IdsEqualTheReference) {
 
 // Returns a conversation in the form of a model's template, with `message` from the user.
 Document conversation(const std::string& message) {
-  Document chat{.text = "<s>(in) ", .of_model = true};
+  Document chat{.text = "<s>(in) ", .from_chat_template = true};
   const auto add = [&](const std::string& text, bool mark, bool answer) {
     chat.text += text;
     chat.parts.push_back({chat.text.size(), mark, answer});

@@ -100,7 +100,7 @@ TEST(SentencePiece, WordsOfModelsThatChangeSpacesOrAreDamagedAreNotIndependent) 
 }
 
 TEST(CharacterPairs, DivideWhereNoTokenHasBothCharacters) {
-  const auto pairs = CharacterPairs::of_model(model());
+  const auto pairs = CharacterPairs::from_model(model());
   ASSERT_TRUE(pairs);
   const auto parts = [&](std::string_view word) {
     std::vector<std::string> all;
@@ -126,13 +126,13 @@ TEST(CharacterPairs, DivideWhereNoTokenHasBothCharacters) {
 }
 
 TEST(CharacterPairs, ModelsWithTheSeparatorOrWithoutBytesAreNotDivided) {
-  EXPECT_FALSE(CharacterPairs::of_model(model(piece("a\x01", -3))));
-  EXPECT_FALSE(CharacterPairs::of_model(piece("ab", -3)));
+  EXPECT_FALSE(CharacterPairs::from_model(model(piece("a\x01", -3))));
+  EXPECT_FALSE(CharacterPairs::from_model(piece("ab", -3)));
   EXPECT_FALSE(
-      CharacterPairs::of_model(model(piece("ab\xff"
-                                           "cd",
-                                           0, user_defined))));
-  EXPECT_FALSE(CharacterPairs::of_model(""));
+      CharacterPairs::from_model(model(piece("ab\xff"
+                                             "cd",
+                                             0, user_defined))));
+  EXPECT_FALSE(CharacterPairs::from_model(""));
 }
 
 // The reference is the same model with the further token x\x01. This token contains the separator, so texts are not

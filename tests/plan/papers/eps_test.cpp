@@ -122,7 +122,7 @@ TEST(Eps, BestGroupsAreNearTheSquareRoot) {
   for (const Groups& g : tried) EXPECT_LE(g.gain, largest_gain(comm, comp, overhead) + rounding * comm) << g.N;
 }
 
-TEST(Eps, BetweenDivisorsTheBetterNeighbourWins) {
+TEST(Eps, BetterNeighbourWinsBetweenDivisors) {
   // sqrt(C/k) = 3.16 with 8 experts, so 2 or 4 groups are best.
   const Overhead overhead{.k = 0.1, .b = 0};
   EXPECT_EQ(best_groups(all_groups(1, 9, 8, overhead)).N, gain(1, 9, 2, overhead) > gain(1, 9, 4, overhead) ? 2 : 4);

@@ -80,7 +80,7 @@ TEST(Monta, ManyChunksApproachTheLimits) {
   EXPECT_NEAR(ratio(Strategy::o1, 1), limits(network).o1, rounding);
 }
 
-TEST(Monta, WithOneCurveO3IsNeverSlowerThanO2) {
+TEST(Monta, O3IsNeverSlowerThanO2WithOneCurve) {
   const Network network = table_8();
   for (double volume = 1e5; volume < 1e10; volume *= 1.7)
     for (int64_t n : {1, 2, 3, 4, 16}) {
@@ -102,7 +102,7 @@ TEST(Monta, SearchReturnsTheBestNotTheLast) {
   // Small chunks pay latency: 4 chunks are better than 1, and better than 32.
   Network network = table_8();
   network.all_to_all.efficiency = Points{{1e6, 0.03}, {8e6, 0.427}, {32e6, 0.632}, {256e6, 0.741}};
-  ASSERT_EQ(most_chunks(table_8_volume, network, 1e6), 32);
+  ASSERT_EQ(max_chunks(table_8_volume, network, 1e6), 32);
   for (const Strategy strategy : {Strategy::o2, Strategy::o3}) {
     const auto tried = all_pipelined(strategy, table_8_volume, network, 32);
     ASSERT_EQ(tried.size(), 32u);
@@ -114,9 +114,9 @@ TEST(Monta, SearchReturnsTheBestNotTheLast) {
   }
 }
 
-TEST(Monta, WithoutALegalChunkOnlyO1Remains) {
+TEST(Monta, OnlyO1RemainsWithoutALegalChunk) {
   const Network network = table_8();
-  EXPECT_EQ(most_chunks(table_8_volume, network, 33e6), 0);
+  EXPECT_EQ(max_chunks(table_8_volume, network, 33e6), 0);
   const auto none = best_pipelined(all_pipelined(Strategy::o2, table_8_volume, network, 0));
   EXPECT_FALSE(none);
   EXPECT_EQ(choose(2.456e-3, none, none).strategy, Strategy::o1);

@@ -45,7 +45,7 @@ TEST(Parm, SchedulesMatchEquations11And14) {
   EXPECT_DOUBLE_EQ(s2_sequential_seconds(l, costs), 2 * (3e-4 + 1.3e-9 * y) + 1.09e-4 + 7.14e-10 * l.ETM());
 }
 
-TEST(Parm, WithoutModelParallelismBothSchedulesAreEquation2) {
+TEST(Parm, BothSchedulesAreEquation2WithoutModelParallelism) {
   Layer l = table_3_layer();
   l.N_MP = 1;
   const Costs costs{.AG_MP = {}, .A2A = all_to_all, .overlap = {}};

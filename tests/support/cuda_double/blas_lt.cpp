@@ -54,7 +54,7 @@ enum Operand { a_operand, b_operand, c_operand, d_operand, operands };
 struct Preference {
   Kind kind;
   uint32_t alignment[operands];
-  uint64_t most_workspace;
+  uint64_t max_workspace;
 };
 struct Algorithm {
   Kind kind;
@@ -367,7 +367,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t t
   uint32_t scheme = 0;
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-      return set(preference.most_workspace);
+      return set(preference.max_workspace);
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:  // the double sums in the compute type
       return set(scheme);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
@@ -395,7 +395,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (most < 1) return CUBLAS_STATUS_INVALID_VALUE;
   if (const cublasStatus_t state = state_of(problem); state != CUBLAS_STATUS_SUCCESS) return state;
   if (!has_kernel(problem, preference.alignment)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const bool splits = problem.k() >= deep && bytes_of_sums(problem) <= preference.most_workspace;
+  const bool splits = problem.k() >= deep && bytes_of_sums(problem) <= preference.max_workspace;
   Algorithm algorithm{
       .kind = Kind::algorithm, .alignment = {}, .splits = splits ? 1u : 0u, .number = static_cast<uint64_t>(number)};
   suited().add(algorithm, problem);

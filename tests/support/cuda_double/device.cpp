@@ -16,10 +16,10 @@
 namespace hexad::cuda_double {
 namespace {
 
-constexpr int most_devices = 64;
+constexpr int max_devices = 64;
 thread_local int chosen = -1;  // -1: no device was chosen
 thread_local cudaError_t last_error = cudaSuccess;
-std::array<std::atomic<bool>, most_devices> broken;
+std::array<std::atomic<bool>, max_devices> broken;
 constexpr int multiprocessors_of_h100 = 132;
 std::atomic<int> multiprocessors = multiprocessors_of_h100;
 constexpr size_t shared_memory_of_h100 = size_t{227} << 10;
@@ -56,7 +56,7 @@ int device_count() {
   static const int count = [] {
     const char* text = std::getenv("HEXAD_CUDA_DOUBLE_DEVICES");
     const int wanted = text ? std::atoi(text) : 8;
-    return wanted < 0 ? 0 : wanted > most_devices ? most_devices : wanted;
+    return wanted < 0 ? 0 : wanted > max_devices ? max_devices : wanted;
   }();
   return count;
 }

@@ -59,7 +59,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class FirstLoss : public testing::TestWithParam<Case> {};
 
-TEST_P(FirstLoss, EqualsThatOfTheModelBefore) {
+TEST_P(FirstLoss, EqualsTheLossOfTheModelBefore) {
   const Scratch scratch;
   const std::string folder = save(scratch, GetParam().before);
   const double before = first_loss(small_recipe(GetParam().before), folder);

@@ -142,7 +142,7 @@ TEST(Evaluation, SampleIsSpreadOverTheWholeSet) {
     const ReadSequences source(rows, 11);
     const Evaluation e = evaluate_alone(recipe, source, sequences);
     EXPECT_EQ(e.sequences, std::ssize(source.read));
-    EXPECT_EQ(e.of_sequences, 11);
+    EXPECT_EQ(e.total_sequences, 11);
     return source.read;
   };
   EXPECT_EQ(read(4), (std::set<int64_t>{0, 2, 5, 8}));

@@ -194,7 +194,7 @@ SamplingOptions at_most(int64_t tokens, double temperature) {
   return o;
 }
 
-TEST(Generate, AtTemperatureZeroIsGreedy) {
+TEST(Generate, TemperatureZeroIsGreedy) {
   ModelInstance instance(small_recipe(), Registry(), self);
   EXPECT_EQ(generate(instance, prompt(3), at_most(5, 0)), greedy(instance, prompt(3), 5));
 }

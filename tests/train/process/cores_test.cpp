@@ -60,7 +60,7 @@ TEST(Cores, AreSharedByTheRanksOfANode) {
                    [](const comm::ProcessGroup& world) {
                      const Cores here = find_cores(world);
                      EXPECT_EQ(here.ranks, world.rank() == 2 ? 1 : 3);
-                     EXPECT_LE(here.of_rank, here.of_node);
+                     EXPECT_LE(here.rank_cores, here.node_cores);
                    },
                    {.node_of_rank = {0, 0, 1, 0}});
 }
@@ -96,7 +96,7 @@ TEST_F(ControlGroups, GrantTheTightestQuota) {
   EXPECT_EQ(quota("0::/other"), std::nullopt);
 }
 
-TEST_F(ControlGroups, InAContainerAreMountedWithoutTheirPath) {
+TEST_F(ControlGroups, ContainersMountThemWithoutTheirPath) {
   write("cpu.max", "200000 100000");
   EXPECT_EQ(quota("0::/system.slice/docker-1234"), 2);
 }
@@ -111,18 +111,18 @@ TEST_F(ControlGroups, MayBeOfVersionOne) {
 }
 
 TEST(Threads, CauseNoWarningIfThereAreEnoughCores) {
-  EXPECT_EQ(warn_of_threads({.ranks = 1, .of_node = 4, .of_rank = 4}, 4), "");
-  EXPECT_EQ(warn_of_threads({.ranks = 2, .of_node = 4, .of_rank = 2}, 2), "");
+  EXPECT_EQ(warn_of_threads({.ranks = 1, .node_cores = 4, .rank_cores = 4}, 4), "");
+  EXPECT_EQ(warn_of_threads({.ranks = 2, .node_cores = 4, .rank_cores = 2}, 2), "");
 }
 
 TEST(Threads, AreReportedWithNumbersAndKeyIfCoresAreTooFew) {
-  EXPECT_EQ(warn_of_threads({.ranks = 2, .of_node = 4, .of_rank = 2}, 4),
+  EXPECT_EQ(warn_of_threads({.ranks = 2, .node_cores = 4, .rank_cores = 2}, 4),
             "2 ranks x 4 kernel threads share 4 cores of this node and will wait for each other: set "
             "train.threads=2");
-  EXPECT_EQ(warn_of_threads({.ranks = 4, .of_node = 2, .of_rank = 1}, 1),
+  EXPECT_EQ(warn_of_threads({.ranks = 4, .node_cores = 2, .rank_cores = 1}, 1),
             "4 ranks x 1 kernel thread share 2 cores of this node and will wait for each other: start at most 2 "
             "ranks on this node");
-  EXPECT_EQ(warn_of_threads({.ranks = 1, .of_node = 1, .of_rank = 1}, 2),
+  EXPECT_EQ(warn_of_threads({.ranks = 1, .node_cores = 1, .rank_cores = 1}, 2),
             "1 rank x 2 kernel threads share 1 core of this node and will wait for each other: set "
             "train.threads=1");
 }

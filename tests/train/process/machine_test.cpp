@@ -53,7 +53,7 @@ TEST_F(MachineMemory, IsLessInAControlGroupOfTheFirstVersion) {
   EXPECT_EQ(available(), 0);
 }
 
-TEST_F(MachineMemory, IsLessInAContainerWhoseOwnGroupIsTheRoot) {
+TEST_F(MachineMemory, IsLessInAContainerWithTheRootAsItsGroup) {
   file("/proc/self/cgroup", "0::/\n");
   file("/sys/fs/cgroup/memory.max", "8000\n");
   file("/sys/fs/cgroup/memory.current", "3000\n");

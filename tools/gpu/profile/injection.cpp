@@ -138,10 +138,10 @@ Recorder& recorder() {
   return one;
 }
 
-void CUPTIAPI buffer_requested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
+void CUPTIAPI buffer_requested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
   *buffer = static_cast<uint8_t*>(::operator new(buffer_bytes, buffer_alignment, std::nothrow));
   *bytes = *buffer ? buffer_bytes : 0;
-  *most_records = 0;  // 0: only the buffer's size limits the number of records
+  *max_records = 0;  // 0: only the buffer's size limits the number of records
 }
 
 void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t* buffer, size_t, size_t valid_bytes) {

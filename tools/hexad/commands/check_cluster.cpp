@@ -32,8 +32,8 @@ struct CheckArguments {
   bool json = false;
 };
 
-constexpr double least_seconds = 0.1, most_seconds = 3600;  // limits of --seconds and --patience
-constexpr double watchdog_seconds = 60;                     // a hang is reported after this time plus --patience
+constexpr double least_seconds = 0.1, max_seconds = 3600;  // limits of --seconds and --patience
+constexpr double watchdog_seconds = 60;                    // a hang is reported after this time plus --patience
 
 CheckOptions check_options(const CheckArguments& o, const comm::World& world) {
   CheckOptions c;
@@ -41,7 +41,7 @@ CheckOptions check_options(const CheckArguments& o, const comm::World& world) {
   c.folder = o.folder;
   c.patience = o.patience;
   c.card = o.device == "cuda";
-  const auto share = static_cast<int>(train::find_cores(world.group()).of_rank);
+  const auto share = static_cast<int>(train::find_cores(world.group()).rank_cores);
   c.threads = o.threads > 0 ? o.threads : share;
   c.host = world.node_name();
   if (c.host.empty()) c.host = train::host_name();
@@ -107,11 +107,11 @@ void add_check_cluster(const Program& program) {
   command.add_option("--svg", &options->svg, "SVG file to write: bandwidth and latency between all pairs").path();
   command.add_flag("--json", options->json, "print all figures and findings as JSON");
   command.add_option("--seconds", &options->seconds, "approximate seconds of the measurements, excluding the folder")
-      .legal(number(least_seconds, most_seconds));
+      .legal(number(least_seconds, max_seconds));
   command
       .add_option("--patience", &options->patience,
                   "seconds after which a file that another node has written counts as missing")
-      .legal(number(least_seconds, most_seconds));
+      .legal(number(least_seconds, max_seconds));
   command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));
   command.add_option("--device", &options->device, "device of the planned runs; cuda: every rank needs a GPU")

@@ -57,18 +57,18 @@ class Planner {
         extensions_(extensions),
         contexts_(lengths(options.context)),
         cluster_(load_cluster(options.cluster, divided(options.overrides).cluster)),
-        document_(
-            renamed(document_of_stage(config::load(options.recipe, of_recipe(), options.include_root), options.stage))),
+        document_(renamed(
+            document_of_stage(config::load(options.recipe, recipe_overrides(), options.include_root), options.stage))),
         recipe_(load_recipe(document_, extensions, 0)),
         load_(load_of(options.routing, recipe_.model)),
         prices_(cluster_),
         ranks_(options.ranks > 0 ? options.ranks : prices_.nodes() * prices_.ranks_per_node()) {
     complete(recipe_, 1);
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
-    if (ranks_ > most_planned_ranks)
+    if (ranks_ > max_planned_ranks)
       base::fail(base::ExitCode::usage, options.ranks > 0 ? "--ranks" : options.cluster, ": ", ranks_,
-                 " ranks; plans are made for at most ", most_planned_ranks, "; set --ranks to at most ",
-                 most_planned_ranks);
+                 " ranks; plans are made for at most ", max_planned_ranks, "; set --ranks to at most ",
+                 max_planned_ranks);
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
                  " has: ", base::counted(prices_.nodes(), "node"), " of ",
@@ -131,7 +131,7 @@ class Planner {
   } catch (const base::Error& e) {
     base::fail(e.code(), "--context: ", e.what());
   }
-  std::vector<std::string> of_recipe() const {
+  std::vector<std::string> recipe_overrides() const {
     std::vector<std::string> out = divided(options_.overrides).recipe;
     if (!contexts_.empty()) out.push_back(fmt::format("model.context={}", contexts_.front()));
     return out;
@@ -184,10 +184,10 @@ class Planner {
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     const std::vector<PathPoint> path = expansion_path(planner(), {.lengths = contexts_,
                                                                    .ranks = ranks_,
-                                                                   .most_ranks = std::min(all, most_planned_ranks),
+                                                                   .max_ranks = std::min(all, max_planned_ranks),
                                                                    .objective = objective()});
     if (const PathPoint& first = path.front(); !first.layout) {
-      if (first.lack->least) refuse_size(*first.lack);
+      if (first.shortfall->least) refuse_size(*first.shortfall);
       refuse_rules(plan_at({.context = first.context, .ranks = first.ranks}), first.ranks);
     }
     if (options_.json) {
@@ -196,7 +196,7 @@ class Planner {
                                   {"objective", options_.objective}, {"search_seconds", base::now() - begin}};
       json.update(path_json(planner(), path, prices_.ranks_per_node()));
       json["assumed"] = assumptions(cluster_);
-      json["not_modelled"] = not_modelled();
+      json["not_modelled"] = unmodelled_costs();
       fmt::print("{}\n", json.dump(2));
       return base::ExitCode::done;
     }
@@ -222,9 +222,9 @@ class Planner {
   // layout fits. Otherwise, refuses the recipe.
   void add_smallest_or_refuse(Plan& plan, const PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) const {
     if (plan.legal == 0) refuse_rules(plan, ranks_);
-    Shortfall lack = shortfall(planner(), recipe_.model.context, ranks_, plan.memory);
-    if (!lack.fits()) refuse_size(lack);
-    plan.best.push_back(std::move(lack.least->layout));
+    Shortfall missing = shortfall(planner(), recipe_.model.context, ranks_, plan.memory);
+    if (!missing.fits()) refuse_size(missing);
+    plan.best.push_back(std::move(missing.least->layout));
     add_details(plan, extensions_, cluster_, request);
     std::erase_if(fewer, [&](const FewestRanks::Refused& f) { return f.ranks >= ranks_; });
   }
@@ -241,7 +241,7 @@ class Planner {
   // Returns a text like "nearest numbers of ranks with a legal layout: 16, 32 (more than c.yaml has)".
   std::string nearest_ranks_text(int64_t ranks) const {
     const auto [below, above] =
-        nearest_legal_ranks(document_, recipe_, extensions_, space_of(ranks), most_planned_ranks);
+        nearest_legal_ranks(document_, recipe_, extensions_, space_of(ranks), max_planned_ranks);
     if (!below && !above) return "no number of ranks that was tried has a legal layout";
     std::string text = "nearest numbers of ranks with a legal layout:";
     if (below) text += fmt::format(" {}", *below);
@@ -253,41 +253,44 @@ class Planner {
   // Refuses a recipe whose weights, gradients and optimizer state do not fit the ranks in any layout. Simulates no
   // step.
   void refuse_state(int64_t ranks) const {
-    const std::optional<StateLack> lack = lack_of_state(recipe_, extensions_, cluster_, ranks);
-    if (!lack) return;
+    const std::optional<StateShortfall> shortfall = state_shortfall(recipe_, extensions_, cluster_, ranks);
+    if (!shortfall) return;
     const auto above =
-        nearest_legal_ranks(document_, recipe_, extensions_, space_of(lack->fewest_ranks - 1), most_planned_ranks)
+        nearest_legal_ranks(document_, recipe_, extensions_, space_of(shortfall->fewest_ranks - 1), max_planned_ranks)
             .above;
     const std::string nearest = above ? fmt::format("{} ({})", base::counted(*above, "rank"),
                                                     base::counted((*above - 1) / prices_.ranks_per_node() + 1, "node"))
-                                      : fmt::format("more than {}", base::counted(lack->fewest_ranks - 1, "rank"));
+                                      : fmt::format("more than {}", base::counted(shortfall->fewest_ranks - 1, "rank"));
     base::fail(base::ExitCode::usage, options_.recipe, " does not fit ", base::counted(ranks, "rank"), " of ",
                options_.cluster, ", whatever the layout and the context: ",
-               lack->has_optimizer   ? "weights, gradients and the optimizer's state"
-               : lack->has_gradients ? "weights and gradients"
-                                     : "weights",
-               ", divided evenly among the ranks, take ", base::human_bytes(lack->bytes), " a rank, ",
-               base::human_bytes(lack->bytes - lack->memory), " more than the ", base::human_bytes(lack->memory),
+               shortfall->has_optimizer   ? "weights, gradients and the optimizer's state"
+               : shortfall->has_gradients ? "weights and gradients"
+                                          : "weights",
+               ", divided evenly among the ranks, take ", base::human_bytes(shortfall->bytes), " a rank, ",
+               base::human_bytes(shortfall->bytes - shortfall->memory), " more than the ",
+               base::human_bytes(shortfall->memory),
                " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
   }
-  [[noreturn]] void refuse_size(const Shortfall& lack) const {
+  [[noreturn]] void refuse_size(const Shortfall& shortfall) const {
     // true if the limit is the recipe's memory.limit_bytes
-    const bool is_limit = lack.memory < tensor_memory(cluster_);
-    base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(lack.least->context),
-               " does not fit ", base::counted(lack.least->ranks, "rank"), " of ", options_.cluster,
-               is_limit ? " within memory.limit_bytes: " : ": ", lack_text(planner(), lack, prices_.ranks_per_node()));
+    const bool is_limit = shortfall.memory < tensor_memory(cluster_);
+    base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(shortfall.least->context),
+               " does not fit ", base::counted(shortfall.least->ranks, "rank"), " of ", options_.cluster,
+               is_limit ? " within memory.limit_bytes: " : ": ",
+               shortfall_text(planner(), shortfall, prices_.ranks_per_node()));
   }
 
   // Predicts the recipe's own layout.
   OwnLayout own_layout(const PlanRequest& request) const {
     try {
-      return {.layout = layout_as_is(document_, extensions_, cluster_, request), .lack = {}};
+      return {.layout = layout_as_is(document_, extensions_, cluster_, request), .problem = {}};
     } catch (const config::RecipeError& e) {
       return {.layout = {},
-              .lack = fmt::format("the unchanged recipe has no legal layout of {}:\n{}", base::counted(ranks_, "rank"),
-                                  e.what())};
+              .problem = fmt::format("the unchanged recipe has no legal layout of {}:\n{}",
+                                     base::counted(ranks_, "rank"), e.what())};
     } catch (const base::Error& e) {
-      return {.layout = {}, .lack = fmt::format("the step of the unchanged recipe cannot be predicted:\n{}", e.what())};
+      return {.layout = {},
+              .problem = fmt::format("the step of the unchanged recipe cannot be predicted:\n{}", e.what())};
     }
   }
 

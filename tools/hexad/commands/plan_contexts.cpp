@@ -52,13 +52,13 @@ Json layout_json(const PlannedLayout& l, int64_t ranks) {
 
 // Returns the memory that is missing for a sequence length. If no layout is legal, the object has only the member
 // `legal`.
-Json lack_json(const Shortfall& lack) {
+Json shortfall_json(const Shortfall& shortfall) {
   Json json;
-  json["legal"] = lack.least.has_value();
-  if (!lack.least) return json;
-  json.update(layout_json(lack.least->layout, lack.least->ranks));
-  json["missing_bytes"] = lack.missing();
-  json["tensor_memory_bytes"] = lack.memory;
+  json["legal"] = shortfall.least.has_value();
+  if (!shortfall.least) return json;
+  json.update(layout_json(shortfall.least->layout, shortfall.least->ranks));
+  json["missing_bytes"] = shortfall.missing();
+  json["tensor_memory_bytes"] = shortfall.memory;
   return json;
 }
 
@@ -67,20 +67,20 @@ std::string ranks_text(int64_t ranks, int64_t ranks_per_node) {
   return fmt::format("{} ({})", base::counted(ranks, "rank"), base::counted(nodes_of(ranks, ranks_per_node), "node"));
 }
 
-std::string missing_text(const Shortfall& lack) {
-  if (!lack.least) return "no layout is legal";
+std::string missing_text(const Shortfall& shortfall) {
+  if (!shortfall.least) return "no layout is legal";
   return fmt::format("the least memory found is {}, {} more than the {} that its tensors may take",
-                     memory_text(*lack.least), human_bytes(lack.missing()), human_bytes(lack.memory));
+                     memory_text(*shortfall.least), human_bytes(shortfall.missing()), human_bytes(shortfall.memory));
 }
 
-std::string more_ranks_text(const PlanAt& plan_at, const Shortfall& lack, int64_t ranks_per_node) {
-  const auto fit = with_more_ranks(plan_at, lack);
+std::string more_ranks_text(const PlanAt& plan_at, const Shortfall& shortfall, int64_t ranks_per_node) {
+  const auto fit = with_more_ranks(plan_at, shortfall);
   return fit ? fmt::format("{} would suffice: {}", ranks_text(fit->ranks, ranks_per_node), memory_text(*fit))
              : "no number of ranks that was tried would suffice";
 }
 
 auto first_lacking(std::span<const PathPoint> path) {
-  return std::ranges::find_if(path, [](const PathPoint& p) { return p.lack.has_value(); });
+  return std::ranges::find_if(path, [](const PathPoint& p) { return p.shortfall.has_value(); });
 }
 
 // Returns a text like "cp 1 -> 2, dp 8 -> 4" for the changes since the previous point; empty if no axis changes.
@@ -93,10 +93,10 @@ std::string growth_text(const PathPoint& before, const PathPoint& now) {
 
 }  // namespace
 
-std::string lack_text(const PlanAt& plan_at, const Shortfall& lack, int64_t ranks_per_node) {
-  std::string text =
-      fmt::format("{}\nnearest that fit: {}", missing_text(lack), more_ranks_text(plan_at, lack, ranks_per_node));
-  if (const auto fit = with_shorter_context(plan_at, lack))
+std::string shortfall_text(const PlanAt& plan_at, const Shortfall& shortfall, int64_t ranks_per_node) {
+  std::string text = fmt::format("{}\nnearest that fit: {}", missing_text(shortfall),
+                                 more_ranks_text(plan_at, shortfall, ranks_per_node));
+  if (const auto fit = with_shorter_context(plan_at, shortfall))
     text += fmt::format("; or a context of {}: {}", context_text(fit->context), memory_text(*fit));
   else
     text += "; no shorter context that was tried (halves, down to 1024 tokens) would suffice";
@@ -110,7 +110,7 @@ void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t 
     const PathPoint& p = path[i];
     const std::string begin = fmt::format("{:>7} {:>7}", context_text(p.context), p.ranks);
     if (!p.layout) {
-      fmt::print("{} does not fit: {}\n", begin, missing_text(*p.lack));
+      fmt::print("{} does not fit: {}\n", begin, missing_text(*p.shortfall));
       continue;
     }
     const ContextExpansion e = expansion_of(layout_of(*p.layout, p.ranks));
@@ -130,7 +130,8 @@ void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t 
   if (lacking == path.end()) return;
   const PathPoint& longest = *(lacking - 1);
   fmt::print("longest that fits: {} on {}\n", context_text(longest.context), ranks_text(longest.ranks, ranks_per_node));
-  fmt::print("for {}: {}\n", context_text(lacking->context), more_ranks_text(plan_at, *lacking->lack, ranks_per_node));
+  fmt::print("for {}: {}\n", context_text(lacking->context),
+             more_ranks_text(plan_at, *lacking->shortfall, ranks_per_node));
 }
 
 nlohmann::ordered_json path_json(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t ranks_per_node) {
@@ -138,7 +139,7 @@ nlohmann::ordered_json path_json(const PlanAt& plan_at, std::span<const PathPoin
   for (size_t i = 0; i < path.size(); ++i) {
     const PathPoint& p = path[i];
     Json point{{"context", p.context}, {"ranks", p.ranks}, {"fits", p.layout.has_value()}};
-    if (p.lack) point.update(lack_json(*p.lack));
+    if (p.shortfall) point.update(shortfall_json(*p.shortfall));
     if (p.layout) {
       const mesh::Layout now = layout_of(*p.layout, p.ranks);
       const ContextExpansion e = expansion_of(now);
@@ -167,7 +168,7 @@ nlohmann::ordered_json path_json(const PlanAt& plan_at, std::span<const PathPoin
   json["longest_that_fits"] = {
       {"context", longest.context}, {"ranks", longest.ranks}, {"nodes", nodes_of(longest.ranks, ranks_per_node)}};
   Json& nearest = json["nearest_that_fits"];  // null: no layout that was tried fits
-  if (const auto fit = with_more_ranks(plan_at, *lacking->lack)) {
+  if (const auto fit = with_more_ranks(plan_at, *lacking->shortfall)) {
     nearest = {{"context", fit->context}, {"ranks", fit->ranks}, {"nodes", nodes_of(fit->ranks, ranks_per_node)}};
     nearest.update(layout_json(fit->layout, fit->ranks));
   }

@@ -13,7 +13,7 @@ namespace hexad::app {
 
 /// Returns a text with the memory that a recipe lacks, and the nearest layouts that fit: "the least memory found is
 /// 140 GiB per rank with dp 1, ..., 65 GiB more than ...".
-std::string lack_text(const plan::PlanAt& plan_at, const plan::Shortfall& lack, int64_t ranks_per_node);
+std::string shortfall_text(const plan::PlanAt& plan_at, const plan::Shortfall& shortfall, int64_t ranks_per_node);
 
 /// Prints a row for each sequence length. The row shows the changed axes or, if the length does not fit, the missing
 /// memory. The first point of `path` must have a layout.

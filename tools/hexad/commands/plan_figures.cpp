@@ -50,7 +50,7 @@ LayoutComparison compare(const Planned& planned, const PlannedLayout& from, cons
   return difference;
 }
 
-std::string_view not_modelled() {
+std::string_view unmodelled_costs() {
   return "stragglers, launches that the host delays, clocks that vary, traffic of other jobs, evaluation and "
          "checkpoints";
 }

@@ -49,13 +49,13 @@ struct LayoutComparison {
 };
 LayoutComparison compare(const Planned& planned, const plan::PlannedLayout& from, const plan::PlannedLayout& to);
 
-/// Layout of the unchanged recipe, or the reason (`lack`) why the recipe has none that can be compared.
+/// Layout of the unchanged recipe, or the reason (`problem`) why the recipe has none that can be compared.
 struct OwnLayout {
   std::optional<plan::PlannedLayout> layout;
-  std::string lack;
+  std::string problem;
 };
 
 /// Returns a text about the costs that predicted steps do not include.
-std::string_view not_modelled();
+std::string_view unmodelled_costs();
 
 }  // namespace hexad::app

@@ -79,7 +79,7 @@ Json plan_json(const Planned& planned, const Plan& plan, double seconds,
             {"gain_factor", unit_more},
             {"interval", prediction_error(planned.cluster).explanation()},
             {"assumed", assumptions(planned.cluster)},
-            {"not_modelled", not_modelled()}};
+            {"not_modelled", unmodelled_costs()}};
   if (planned.objective != Objective::ranks) return json;
   Json refused = Json::array();
   for (const FewestRanks::Refused& f : fewer)
@@ -98,7 +98,7 @@ Json explanation_json(const Planned& planned, const Plan& plan, const OwnLayout&
     as_is["fits"] = own.layout->counted_memory() <= plan.memory;
     as_is.update(comparison_json(planned, best, *own.layout));
   } else {
-    as_is["error"] = own.lack;
+    as_is["error"] = own.problem;
   }
   return json;
 }

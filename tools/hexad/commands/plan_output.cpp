@@ -18,7 +18,7 @@ using namespace plan;
 void print_limits(const Cluster& cluster) {
   const std::vector<std::string> assumed = assumptions(cluster);
   for (size_t i = 0; i < assumed.size(); ++i) fmt::print("{}{}\n", i == 0 ? "assumed: " : "         ", assumed[i]);
-  fmt::print("not modelled: {}\n", not_modelled());
+  fmt::print("not modelled: {}\n", unmodelled_costs());
 }
 
 void PlanOutput::print_table(const Plan& plan, double seconds) const {
@@ -85,7 +85,7 @@ void PlanOutput::print_difference(const std::string& title, const PlannedLayout&
 void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const {
   const PlannedLayout& best = plan.best.front();
   if (plan.best.size() > 1) print_difference("from layout 1 to layout 2, seconds of a step:", best, plan.best[1]);
-  if (!own.layout) return fmt::print("\n{}\n", own.lack);
+  if (!own.layout) return fmt::print("\n{}\n", own.problem);
   if (changed_settings(best.candidate, own.layout->candidate, planned_.ranks).empty())
     return fmt::print("\nlayout 1 is the layout of the unchanged recipe\n");
   std::string title = fmt::format("from layout 1 to the unchanged recipe, {} per step:",
@@ -97,9 +97,9 @@ void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const
 }
 
 void PlanOutput::print_fewer(const Plan& plan, const std::vector<FewestRanks::Refused>& fewer) const {
-  constexpr size_t most_lines = 4;
+  constexpr size_t max_lines = 4;
   fmt::print("\nfewest ranks that suffice: {}\n", planned_.ranks);
-  for (size_t i = fewer.size() - std::min(fewer.size(), most_lines); i < fewer.size(); ++i) {
+  for (size_t i = fewer.size() - std::min(fewer.size(), max_lines); i < fewer.size(); ++i) {
     const FewestRanks::Refused& f = fewer[i];
     fmt::print("  {}: {}\n", base::counted(f.ranks, "rank"),
                f.legal == 0 ? "no layout is legal"

@@ -73,8 +73,8 @@ plan::ProfileOptions profile_options(const ProfileArguments& o, const comm::Worl
   plan::ProfileOptions p = o.quick ? plan::quick_profile() : plan::ProfileOptions{};
   if (o.seconds) p.seconds = *o.seconds;
   const Cores cores = find_cores(world.group());
-  p.threads = o.threads > 0 ? o.threads : static_cast<int>(cores.of_rank);
-  p.node_cores = cores.of_node;
+  p.threads = o.threads > 0 ? o.threads : static_cast<int>(cores.rank_cores);
+  p.node_cores = cores.node_cores;
   p.offload_folder = offload_folder(o);
   if (!o.products.empty()) p.products.clear();
   for (const std::string& text : o.products) p.products.push_back(product_shape(text));

@@ -45,7 +45,7 @@ Prompt prompt_of_json(std::string_view line, const std::string& system, bool cha
 
 // Refuses the prompt if the form has no system role.
 void require_system(const data::ConversationForm& form, const Prompt& prompt) {
-  const std::string lacking = form.lacking("system");
+  const std::string lacking = form.missing_role_text("system");
   if (lacking.empty()) return;
   if (!prompt.own_system)
     fail(ExitCode::usage, "--system needs a form with the role system; ", lacking,

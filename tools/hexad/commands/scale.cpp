@@ -57,7 +57,7 @@ void limit_to_allocation(const ExperimentConfig& config, const ScaleArguments& o
   for (int64_t i = 0; i < std::ssize(points); ++i) {
     Point& point = points[i];
     if ((only_point >= 0 && i != only_point) || !point.launcher.empty()) continue;
-    point.most_ranks = point.most_ranks > 0 ? std::min(point.most_ranks, ranks) : ranks;
+    point.max_ranks = point.max_ranks > 0 ? std::min(point.max_ranks, ranks) : ranks;
   }
 }
 
@@ -120,7 +120,7 @@ ExitCode submit(const Ready& r, const ScaleArguments& options) {
     fmt::print("nothing to submit: every run of the experiment is finished\n");
     return ExitCode::done;
   }
-  for (const int64_t i : indices) hours += most_node_hours_of_run(config, r.points[order[i].point].point);
+  for (const int64_t i : indices) hours += max_node_hours_of_run(config, r.points[order[i].point].point);
   if (config.max_node_hours > 0 && hours > config.max_node_hours)
     fail(ExitCode::usage, r.experiment.problems.known().at("max_node_hours").at.text(), ": max_node_hours (",
          config.max_node_hours, ") is less than the ", base::with_digits(hours, 3),
@@ -197,7 +197,7 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
   RunCounts counts;
   if (!options.report) {
     ExperimentRequest request{
-        .program = own_path(), .identity = train::program_identity(), .only_run = {}, .room = room, .say = say_line};
+        .program = own_path(), .identity = train::program_identity(), .only_run = {}, .room = room, .info = say_line};
     if (options.run >= 0) request.only_run = options.run;
     counts = run_points(r.experiment, r.points, folder, request);
     fmt::print("{} executed, {} finished before, {} failed, {} run by other processes\n",

@@ -24,7 +24,7 @@ std::string steps_text(const telemetry::RunSummary& summary) {
 
 std::string trace_text(const MeasuredStep& run) {
   return run.traced_step ? fmt::format("timelines: step {} of {}", *run.traced_step, run.run.string())
-                         : fmt::format("no measured timeline: {}", run.without_trace);
+                         : fmt::format("no measured timeline: {}", run.trace_problem);
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ nlohmann::ordered_json json_of(const StepBesideRun& beside) {
           {"last_step", run.summary.last_step},
           {"rows", std::move(rows)},
           {"traced_step", run.traced_step ? Json(*run.traced_step) : Json(nullptr)},
-          {"without_trace", run.without_trace}};
+          {"without_trace", run.trace_problem}};
 }
 
 telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, const StepForecast& forecast,

@@ -50,7 +50,7 @@ std::string step_for_all_ranks(const RunRequest& request, const comm::World& wor
 
 TrainedRun open_trained_run(const RunRequest& request, TrainedUse use, const Extensions& extensions,
                             comm::World& world) {
-  const int64_t cores = find_cores(world.group()).of_rank;
+  const int64_t cores = find_cores(world.group()).rank_cores;
   const auto memory_use = use == TrainedUse::generation ? plan::ModelUse::generation : plan::ModelUse::evaluation;
   const auto fits = [&](const Recipe& candidate) {
     Recipe recipe = candidate;

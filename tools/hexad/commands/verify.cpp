@@ -210,7 +210,7 @@ ExitCode verify_in_world(const VerifyArguments& o, const Extensions& extensions,
   world.set_guards(guards);
   const bool first = world.rank() == 0;
   device::DeviceContext context;
-  const auto meet = [&] { world.group().barrier(context.compute()).wait(); };
+  const auto wait_for_ranks = [&] { world.group().barrier(context.compute()).wait(); };
   std::optional<ScratchFolder> scratch;
   if (first) scratch.emplace();
   const std::string folder = broadcast_text(first ? scratch->path() : "", 0, world.group(), context);
@@ -220,17 +220,17 @@ ExitCode verify_in_world(const VerifyArguments& o, const Extensions& extensions,
   Oracles oracles(subject, first ? Saves::yes : Saves::no);
   check_fault(o, subject);
   oracles.of(Variant());
-  meet();  // now the checkpoint is complete, so other oracles may start from it
+  wait_for_ranks();  // now the checkpoint is complete, so other oracles may start from it
   const auto run = [&](const Variant& v) {
     const Oracle& oracle = oracles.of(v);
-    meet();  // from here on, all ranks can read the checkpoint
+    wait_for_ranks();  // from here on, all ranks can read the checkpoint
     return run_in_world(subject, oracle, v, world.group());
   };
   const auto print_once = [&](const std::string& text) {
     if (first) print_at_once(text);
   };
   const ExitCode code = run_selected(o, subject, selection, {.run = run, .ranks = Ranks::fixed, .print = print_once});
-  meet();  // after this, rank 0 may remove the folder
+  wait_for_ranks();  // after this, rank 0 may remove the folder
   return code;
 }
 

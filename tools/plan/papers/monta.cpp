@@ -54,7 +54,7 @@ double seconds(Strategy strategy, const Chunk& one, int64_t chunks) {
   base::fail_invariant(base::cat("[monta] the strategy is ", static_cast<int>(strategy), "; expected a Strategy"));
 }
 
-int64_t most_chunks(double volume, const Network& n, double smallest_volume) {
+int64_t max_chunks(double volume, const Network& n, double smallest_volume) {
   return static_cast<int64_t>(std::floor(volume / (n.t * smallest_volume)));
 }
 

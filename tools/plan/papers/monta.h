@@ -55,7 +55,7 @@ double seconds(Strategy strategy, const Chunk& one, int64_t chunks);
 
 /// Returns the largest number of chunks that Algorithms 1 and 2 try: the largest N for which I/(N * t) is at least
 /// `smallest_volume` (I_minimal). Returns 0 if even a single chunk is below I_minimal.
-int64_t most_chunks(double volume, const Network& network, double smallest_volume);
+int64_t max_chunks(double volume, const Network& network, double smallest_volume);
 
 struct Pipelined {
   int64_t chunks;  // N

@@ -12,7 +12,7 @@ namespace {
 using namespace config;
 
 /// Largest number of candidates in a printed list.
-constexpr int64_t most_listed_chunks = 1024;
+constexpr int64_t max_listed_chunks = 1024;
 
 struct Memory {
   double p1 = 0, p2 = -1;
@@ -83,7 +83,7 @@ struct Input {
       at_most(1));
     v("I_minimal", smallest, "[bytes] size of the smallest chunk (I/(N t)) to try; limits the search for N",
       positive());
-    v("N", chunks, "number of chunks of O2 and O3; replaces the search", at_least(1), at_most(most_listed_chunks));
+    v("N", chunks, "number of chunks of O2 and O3; replaces the search", at_least(1), at_most(max_listed_chunks));
     v("memory", memory, "memory of a rank by Tables 3 and 4; needs b, s, h");
     v("step", step, "the training step that contains the all-to-alls");
   }
@@ -119,10 +119,10 @@ void check(const Input& in, Problems& problems) {
   if (in.r2_o3) check_sizes(problems, "r2_O3", *in.r2_o3);
   if (in.r3_o3) check_sizes(problems, "r3_O3", *in.r3_o3);
   if (problems.any()) return;
-  if (in.smallest && in.I() / static_cast<double>(in.t) / *in.smallest > most_listed_chunks)
+  if (in.smallest && in.I() / static_cast<double>(in.t) / *in.smallest > max_listed_chunks)
     problems.add("I_minimal",
-                 base::cat("allows more than ", most_listed_chunks, " chunks of I/t; expected at least ",
-                           static_cast<int64_t>(std::ceil(in.I() / static_cast<double>(in.t * most_listed_chunks)))));
+                 base::cat("allows more than ", max_listed_chunks, " chunks of I/t; expected at least ",
+                           static_cast<int64_t>(std::ceil(in.I() / static_cast<double>(in.t * max_listed_chunks)))));
   if (in.step && in.step->count * baseline(in.I(), in.network()).seconds >= in.step->seconds)
     problems.add("step.n_A2A", base::cat("all-to-alls of ", baseline(in.I(), in.network()).seconds, " s each take ",
                                          in.step->count * baseline(in.I(), in.network()).seconds,
@@ -156,7 +156,7 @@ Searched search(Strategy strategy, const Input& in, const Network& network, doub
   if (in.chunks)
     tried.push_back({*in.chunks, seconds(strategy, chunk(in.I(), network, *in.chunks), *in.chunks)});
   else
-    tried = all_pipelined(strategy, in.I(), network, most_chunks(in.I(), network, *in.smallest));
+    tried = all_pipelined(strategy, in.I(), network, max_chunks(in.I(), network, *in.smallest));
   Searched out{.json = Json::object(), .best = best_pipelined(tried)};
   if (!out.best) {
     out.json["not_possible"] = "I/t is below I_minimal, so even one chunk is too small";

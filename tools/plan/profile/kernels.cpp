@@ -125,7 +125,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device dev
 
 void measure_peaks(Cluster& cluster, const Timer& timer, const Progress& progress) {
   for (const auto& [element, name] : enum_names(Element{})) {
-    timer.meet();
+    timer.wait_for_ranks();
     const kernels::GemmRate rate = kernels::sample_gemm_rate(timer.device(), dtype_of(element), 0);
     cluster.peaks.push_back({element, rounded(timer.mean(rate.flops_per_second))});
     progress(fmt::format("{} products: {} per rank", name,
@@ -144,7 +144,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
   if (sizes.back() < options.largest_rows) sizes.push_back(options.largest_rows);
   for (const auto& [element, element_name] : elements)
     for (const ProductShape& shape : options.products) {
-      GroupedProduct product(shape, element, bytes_of_outer_cache(options.most_in_use), timer.device());
+      GroupedProduct product(shape, element, bytes_of_outer_cache(options.max_in_use), timer.device());
       double best = 0;
       for (const auto& [pass, pass_name] : passes) {
         const auto prepare = [&, p = pass](int64_t rows) -> Timer::Work {

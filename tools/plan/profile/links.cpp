@@ -22,7 +22,7 @@ void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, c
   constexpr auto operations = enum_names(Collective{});
   const auto operands =
       std::make_shared<Operands>(std::max(bytes_of_exchange(options.largest_bytes, timer.world().size()),
-                                          bytes_beyond_caches(cluster.measured.ranks_per_node, options.most_in_use)),
+                                          bytes_beyond_caches(cluster.measured.ranks_per_node, options.max_in_use)),
                                  timer.device());
   const Budget budget(timer, seconds);
   size_t open = groups.size() * operations.size();

@@ -10,7 +10,7 @@ ProfileOptions quick_profile() {
           .largest_rows = 1024,
           .row_ratio = 8,
           .longest_sequence = 512,
-          .most_in_use = 64 << 20,
+          .max_in_use = 64 << 20,
           .rounds = 1,
           .products = {usual_products.front()},
           .attention = {usual_heads.front()}};

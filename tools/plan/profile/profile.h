@@ -32,7 +32,7 @@ struct ProfileOptions {
   int64_t largest_rows = 4096;         // largest number of rows of a product
   int64_t row_ratio = 2;               // ratio of successive numbers of rows
   int64_t longest_sequence = 1024;     // largest number of positions in attention
-  int64_t most_in_use = 1ll << 30;     // most bytes of operands that operations of one kind use in turn
+  int64_t max_in_use = 1ll << 30;      // most bytes of operands that operations of one kind use in turn
   int rounds = 3;                      // measurements of each slowdown, of which the median counts
   int threads = 1;                     // number of threads of each rank's kernels
   std::string offload_folder = "/tmp";

@@ -53,7 +53,7 @@ double done_at(const Stamps& stamps, double begin, double time) {
 std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& timer) {
   std::vector<StampsPtr> stamps;
   for (const Load* load : loads) stamps.push_back(std::make_shared<Stamps>(load->units));
-  timer.meet();
+  timer.wait_for_ranks();
   const double begin = now();
   std::vector<device::Event> last;
   for (size_t i = 0; i < loads.size(); ++i) last.push_back(loads[i]->start(stamps[i]));

@@ -159,7 +159,7 @@ void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOp
     for (const auto& [of, name] : classes) {
       if (element != Element::f32 && !follows_precision(of)) continue;
       SmallKernels kernels_of(element, timer.device());
-      const int64_t in_use = bytes_in_use(of, cluster.measured.ranks_per_node, options.most_in_use);
+      const int64_t in_use = bytes_in_use(of, cluster.measured.ranks_per_node, options.max_in_use);
       const auto prepare = [&, c = of](int64_t bytes) { return in_turn(kernels_of, c, bytes, in_use, timer.device()); };
       const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
       cluster.kernels.push_back({of, element, curve});

@@ -102,12 +102,12 @@ double rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c
 double Timer::median(const Work& work, double seconds) const {
   if (work.batch_seconds > 0)
     work.run();  // warm-up run, because allocations would distort the number of runs per batch
-  meet();
+  wait_for_ranks();
   const double once = std::max(1e-9, largest(timed(work, 1)));
   const int runs = static_cast<int>(std::ceil(std::clamp(work.batch_seconds / once, 1.0, 1e6)));
   const int repeats = static_cast<int>(std::clamp(seconds / (once * runs), double(least), double(most(work))));
   std::vector<double> times;
-  meet();
+  wait_for_ranks();
   for (int i = 0; i < repeats; ++i) times.push_back(timed(work, runs));
   return rounded(largest(base::median(std::move(times))));
 }

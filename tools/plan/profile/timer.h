@@ -43,7 +43,7 @@ class Timer {
   /// `prepare` rounds to a measured size.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
-  void meet() const { world_.barrier(device_.context().compute()).wait(); }
+  void wait_for_ranks() const { world_.barrier(device_.context().compute()).wait(); }
   double largest(double value) const { return world_.all_reduce_value(value, comm::Reduce::max, device_); }
   double mean(double value) const { return world_.all_reduce_value(value, comm::Reduce::sum, device_) / world_.size(); }
   device::Device device() const { return device_; }

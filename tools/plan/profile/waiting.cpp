@@ -63,7 +63,7 @@ void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const
   // Returns the seconds of the slowest of the first `ranks` ranks of a node. The node's other ranks wait for these
   // ranks.
   const auto seconds_of = [&](int64_t ranks, int runs) {
-    timer.meet();
+    timer.wait_for_ranks();
     const double begin = now();
     for (int i = 0; i < runs && place < ranks; ++i) product();
     return timer.largest(place < ranks ? now() - begin : 0);

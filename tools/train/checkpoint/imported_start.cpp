@@ -89,10 +89,10 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
 interop::ModelKeys saved_keys(const io::Checkpoint& checkpoint, const std::string& where) {
   const config::Document document = saved_document(checkpoint);
   const config::Node* stages = document.root.find("stages");
-  if (!stages || stages->children.empty()) return interop::ModelKeys::of_recipe(document, where);
+  if (!stages || stages->children.empty()) return interop::ModelKeys::from_recipe(document, where);
   const Recipe saved = saved_recipe(checkpoint);
   const Recipe last = with_stage(saved, stage_at(saved, std::max<int64_t>(1, checkpoint.step())));
-  return interop::ModelKeys::of_recipe(config::parse(config::write(last), where), where);
+  return interop::ModelKeys::from_recipe(config::parse(config::write(last), where), where);
 }
 
 // True if this difference between the two models needs no warning: train.init_experts or train.init_vocabulary requests
@@ -130,7 +130,7 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe) {
     before = saved_keys(io::Checkpoint::open(start, io::Check::quick), path);
   }
   const interop::ModelKeys now =
-      interop::ModelKeys::of_recipe(config::parse(config::write(recipe), "recipe"), "recipe");
+      interop::ModelKeys::from_recipe(config::parse(config::write(recipe), "recipe"), "recipe");
   std::vector<std::string> cautions;
   for (const std::string& change : interop::ModelKeys::differences(before, now))
     if (!needs_no_caution(recipe.train, change))

@@ -13,7 +13,7 @@ using base::cat;
 namespace {
 
 // Returns the largest divisor of `ranks` that divides `experts`; 1 for a model without experts.
-int64_t most_expert_ranks(int64_t experts, int64_t ranks) {
+int64_t max_expert_ranks(int64_t experts, int64_t ranks) {
   int64_t most = 1;
   for (const int64_t d : base::divisors(ranks))
     if (experts > 0 && experts % d == 0) most = d;
@@ -75,8 +75,8 @@ std::vector<std::vector<std::string>> layout_candidates(const Recipe& recipe, in
   for (const int64_t pp : base::divisors(world))
     for (const int64_t tp : base::divisors(world / pp)) {
       const int64_t stage = world / pp, dp = stage / tp;
-      all.push_back({pp, tp, dp, most_expert_ranks(experts, stage), experts > 0});
-      if (experts > 0 && tp > 1) all.push_back({pp, tp, dp, most_expert_ranks(experts, dp), false});
+      all.push_back({pp, tp, dp, max_expert_ranks(experts, stage), experts > 0});
+      if (experts > 0 && tp > 1) all.push_back({pp, tp, dp, max_expert_ranks(experts, dp), false});
     }
   std::ranges::stable_sort(all, [&](const Candidate& a, const Candidate& b) {
     if (a.dp != b.dp) return use == TrainedUse::generation ? a.dp < b.dp : a.dp > b.dp;

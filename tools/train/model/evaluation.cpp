@@ -68,7 +68,7 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
   result.bits_per_byte = bytes > 0 ? loss / std::numbers::ln2 / bytes : 0;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.sequences = total;
-  result.of_sequences = source.size();
+  result.total_sequences = source.size();
   return result;
 }
 
@@ -76,7 +76,7 @@ telemetry::EvalMetrics metrics_of(const Evaluation& e, int64_t step) {
   telemetry::EvalMetrics m{.step = step,
                            .tokens = e.tokens,
                            .sequences = e.sequences,
-                           .of_sequences = e.of_sequences,
+                           .total_sequences = e.total_sequences,
                            .seconds = e.seconds,
                            .time = telemetry::utc_time()};
   if (e.tokens > 0) m.loss = e.loss;

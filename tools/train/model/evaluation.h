@@ -15,7 +15,7 @@ struct Evaluation {
   double loss = 0;           // nats per predicted token; NaN if no token is predicted
   double bits_per_byte = 0;  // bits per byte of the text of the predicted tokens; 0 without a tokenizer or such text
   double seconds = 0;
-  int64_t sequences = 0, of_sequences = 0;  // number of evaluated sequences; number of sequences in the source
+  int64_t sequences = 0, total_sequences = 0;  // number of evaluated sequences; number of sequences in the source
 };
 
 /// Runs forward passes over `sequences` sequences of `source` (0: all), or over all its sequences if `source` has

@@ -92,7 +92,7 @@ class Computation {
       const int64_t row = s * length;
       for (int64_t t = 0; t < length; ++t)  // positions of padding must also be below the context
         batch.positions[row + t] = static_cast<int32_t>(std::min(t, context - 1));
-      const LikelihoodRequest* r = request_at(first + static_cast<size_t>(s));
+      const LikelihoodRequest* r = request_at(first + s);
       if (!r) continue;
       valid[s] = inputs_of(*r);
       std::copy(r->ids.begin(), r->ids.end() - 1, batch.ids.begin() + row);
@@ -117,9 +117,9 @@ class Computation {
       const auto values = read.wait<T>();
       for (int64_t r = 0; r < batch.rows(); ++r) {
         const int64_t sequence = batch.token(r) / batch.length, t = batch.token(r) % batch.length;
-        const LikelihoodRequest* request = request_at(first + static_cast<size_t>(sequence));
+        const LikelihoodRequest* request = request_at(first + sequence);
         if (!request || t >= inputs_of(*request) || t < inputs_of(*request) - request->predicted) continue;
-        sums_[order_[first + static_cast<size_t>(sequence)]] -= static_cast<double>(values[r]);
+        sums_[order_[first + sequence]] -= static_cast<double>(values[r]);
       }
     });
   }

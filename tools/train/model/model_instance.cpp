@@ -49,11 +49,11 @@ device::DeviceContext& connected(device::DeviceContext& context, const Recipe& r
 
 std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
                                                device::DeviceContext& context,
-                                               std::function<void(const std::string&)> say) {
+                                               std::function<void(const std::string&)> info) {
   if (context.kind() == device::DeviceKind::meta)
     return nullptr;  // groups of simulated ranks accept tensors of any device
   comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
-  options.say = std::move(say);
+  options.info = std::move(info);
   if (context.kind() == device::DeviceKind::cuda)
     options.groups = traffic_of_groups(recipe, world, shared_pieces(recipe));
   return comm::make_device_group(world, context, options);
@@ -104,11 +104,11 @@ int64_t unit_bytes(const Recipe& recipe, int ranks) {
 }
 
 ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, const comm::ProcessGroup& world,
-                             std::function<void(const std::string&)> say, std::shared_ptr<device::MetaRun> meta)
+                             std::function<void(const std::string&)> info, std::shared_ptr<device::MetaRun> meta)
     : extensions(known),
       schedule_config(recipe.schedule),
       context(context_options(recipe, world, std::move(meta))),
-      cards(make_cards(recipe, world, context, std::move(say))),
+      cards(make_cards(recipe, world, context, std::move(info))),
       mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe), posting(recipe, context)),
       parameters(connected(context, recipe, extensions, mesh), recipe.optim.freeze),
       model(recipe.model, extensions, recipe.schedule.moe.settled(),

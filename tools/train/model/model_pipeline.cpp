@@ -47,23 +47,23 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
                                   recipe_.recompute == Recompute::norms);
   };
   functions.forward = [&](Tape& tape, int chunk, int micro, const Value& input) -> pp::TapeStages::Output {
-    ForwardContext pass{.batch = batches[micro],
-                        .seed = recipe_.train.seed,
-                        .routing_to = instance_.routing_to,
-                        .routing_from = instance_.routing_from};
+    ForwardContext forward_context{.batch = batches[micro],
+                                   .seed = recipe_.train.seed,
+                                   .routing_to = instance_.routing_to,
+                                   .routing_from = instance_.routing_from};
     Transformer::TrainOptions options;
     if (training) {
-      pass.step = static_cast<uint64_t>(training->step);
-      pass.statistics = training->statistics;
+      forward_context.step = static_cast<uint64_t>(training->step);
+      forward_context.statistics = training->statistics;
       options.recompute = recipe_.recompute;
       options.loss.gradient_scale = training->loss_gradient;
       if (instance_.repeated_layers) {
         instance_.repeated_layers->begin(micro);
-        pass.blocks = instance_.repeated_layers;
+        forward_context.blocks = instance_.repeated_layers;
       }
     }
     const size_t part = chunk;
-    auto out = model.forward(tape, pass, part, input, options, row_losses ? &(*row_losses)[micro] : nullptr);
+    auto out = model.forward(tape, forward_context, part, input, options, row_losses ? &(*row_losses)[micro] : nullptr);
     const bool last = model.parts()[part].last;
     const auto count = [&](int64_t index, const Value& loss) {
       if (counts) add_up(stream, sums.slice(0, index, index + 1), loss.data, kernels::Write::add);

@@ -23,12 +23,12 @@ uint64_t key_of(const Parameter& p) {
   const auto region = p.region();
   const base::FlatRange owned = p.owned();
   return base::stable_hash(cat(p.name(), " ", region.begin, " ", region.size,
-                               p.weights_stay() ? "" : cat(" ", owned.begin, " ", owned.end)));
+                               p.weights_are_resident() ? "" : cat(" ", owned.begin, " ", owned.end)));
 }
 
 uint64_t content_of(Parameter& p) {
   device::Stream& stream = p.device().context().compute();
-  const tensor::Tensor here = p.weights_stay() ? p.use(stream) : p.owned_weights(),
+  const tensor::Tensor here = p.weights_are_resident() ? p.use(stream) : p.owned_weights(),
                        t = tensor::copy_to_host("replica check", here, stream);
   return data::digest_of({static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes())}).low;
 }
@@ -51,7 +51,7 @@ bool reducers_agree(const autograd::ParameterSet& parameters, const std::vector<
   size_t i = 0;
   for (const auto& p : parameters) {
     const Piece& piece = mine[i++];
-    if (!p->weights_stay()) continue;
+    if (!p->weights_are_resident()) continue;
     const comm::ProcessGroup* group = &mesh.reducers(p->placement());
     auto at = std::ranges::find(contents, group, [](const auto& entry) { return entry.first; });
     if (at == contents.end()) at = contents.emplace(at, group, std::vector<int64_t>{});

@@ -83,7 +83,7 @@ Tensor TokenPasses::run_parts(std::span<KeyValueCache* const> caches, std::span<
   pp::TapeStages::Functions functions;
   functions.tape = [&] { return std::make_unique<Tape>(instance_.context.compute(), *policy_, Tape::Mode::forget); };
   functions.forward = [&](Tape& tape, int chunk, int, const Value& input) -> pp::TapeStages::Output {
-    const auto part = static_cast<size_t>(chunk);
+    const size_t part = chunk;
     const Value value = model.activations(tape, {.batch = batch, .caches = caches}, part, input);
     if (model.parts()[part].last && !rows.empty()) logits = model.own_logits(tape, value, rows);
     return {value, {}};

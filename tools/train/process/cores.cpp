@@ -60,10 +60,10 @@ Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional
   for (size_t core = 0; core < all.size(); ++core)
     if (ranks[mine][core])
       share += 1.0 / static_cast<double>(std::count_if(ranks.begin(), ranks.end(), [&](auto& r) { return r[core]; }));
-  auto of_node = static_cast<double>(all.count());
-  if (quota) of_node = std::min(of_node, *quota), share = std::min(share, *quota / static_cast<double>(count));
+  auto node_cores = static_cast<double>(all.count());
+  if (quota) node_cores = std::min(node_cores, *quota), share = std::min(share, *quota / static_cast<double>(count));
   const auto whole = [](double cores) { return std::max<int64_t>(1, static_cast<int64_t>(cores + 1e-9)); };
-  return {.ranks = count, .of_node = whole(of_node), .of_rank = whole(share)};
+  return {.ranks = count, .node_cores = whole(node_cores), .rank_cores = whole(share)};
 }
 
 Cores find_cores(const comm::ProcessGroup& world) {
@@ -105,13 +105,13 @@ int64_t core_of(int64_t processor, const std::filesystem::path& folder) {
 }
 
 std::string warn_of_threads(const Cores& cores, int64_t threads) {
-  if (cores.ranks * threads <= cores.of_node) return {};
+  if (cores.ranks * threads <= cores.node_cores) return {};
   const auto plural = [](int64_t n, const char* what) { return cat(n, " ", what, n == 1 ? "" : "s"); };
-  const std::string advice = threads > cores.of_rank
-                                 ? cat("set train.threads=", cores.of_rank)
-                                 : cat("start at most ", plural(cores.of_node, "rank"), " on this node");
+  const std::string advice = threads > cores.rank_cores
+                                 ? cat("set train.threads=", cores.rank_cores)
+                                 : cat("start at most ", plural(cores.node_cores, "rank"), " on this node");
   return cat(plural(cores.ranks, "rank"), " x ", plural(threads, "kernel thread"), " share ",
-             plural(cores.of_node, "core"), " of this node and will wait for each other: ", advice);
+             plural(cores.node_cores, "core"), " of this node and will wait for each other: ", advice);
 }
 
 }  // namespace hexad::train

@@ -19,9 +19,9 @@ using CoreMask = std::bitset<CPU_SETSIZE>;
 
 /// Numbers of cores available to a node's ranks and to one of these ranks, within the CPU quota.
 struct Cores {
-  int64_t ranks = 1;    // number of ranks on this node
-  int64_t of_node = 1;  // cores on which at least one of these ranks may run
-  int64_t of_rank = 1;  // this rank's share, at least 1; a core that k ranks share counts as 1/k
+  int64_t ranks = 1;       // number of ranks on this node
+  int64_t node_cores = 1;  // cores on which at least one of these ranks may run
+  int64_t rank_cores = 1;  // this rank's share, at least 1; a core that k ranks share counts as 1/k
   bool operator==(const Cores&) const = default;
 };
 

@@ -33,7 +33,7 @@ std::string launch_hint(const std::string& path, const std::vector<std::string>&
 
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root, std::string_view command) {
-  const int64_t cores = find_cores(world.group()).of_rank;
+  const int64_t cores = find_cores(world.group()).rank_cores;
   const Recipe recipe = load_on_all_ranks(world, [&] {
     const auto warn = [&](const std::string& text) {
       if (world.rank() == 0) say(text);

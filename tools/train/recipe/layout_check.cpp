@@ -78,7 +78,7 @@ void check_stages(const Recipe& r, Problems& problems) {
     const pp::StageMap stages = pp::stage_map(pipeline, static_cast<int>(r.parallel.pp));
     std::vector<int64_t> split = pipeline.split;
     if (split.empty()) {
-      split.assign(static_cast<size_t>(stages.stages()), 1);
+      split.assign(stages.stages(), 1);
       split.back() += r.model.layers - stages.stages();
     }
     pp::StageSplit(stages, split, {.layers = std::vector<double>(r.model.layers, 1.0)});

@@ -7,7 +7,7 @@
 namespace hexad::train {
 namespace {
 
-constexpr size_t most_bytes = 40;
+constexpr size_t max_bytes = 40;
 constexpr std::string_view blanks = " \t\r\n";
 
 // Piece of a document. The first and the last word of a piece may be incomplete.
@@ -24,7 +24,7 @@ std::string first_words(const TextPiece& piece) {
   while (!text.empty() && base::utf8_length(text) == 0) text.remove_prefix(1);
   if (const size_t blank = text.find_first_of(blanks); !piece.begins && blank != text.npos) text.remove_prefix(blank);
   text.remove_prefix(std::min(text.size(), text.find_first_not_of(blanks)));
-  if (text.size() > most_bytes) text = text.substr(0, most_bytes), ends = false;
+  if (text.size() > max_bytes) text = text.substr(0, max_bytes), ends = false;
   if (const size_t blank = text.find_last_of(blanks); !ends && blank != text.npos) text = text.substr(0, blank);
   text = text.substr(0, text.find_last_not_of(blanks) + 1);
   std::string words;
@@ -37,7 +37,7 @@ std::string first_words(const TextPiece& piece) {
 std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::Tokenizer& tokenizer) {
   const auto end = std::ranges::find(ids, tokenizer.end_of_document());
   const auto document = ids.first(end - ids.begin());
-  const auto some = document.first(std::min(document.size(), 4 * most_bytes));
+  const auto some = document.first(std::min(document.size(), 4 * max_bytes));
   return first_words({tokenizer.decode(some), begins, end != ids.end() && some.size() == document.size()});
 }
 
@@ -50,7 +50,7 @@ std::string prompt_near(const data::Source& heldout, const data::Tokenizer& toke
   for (int64_t i = first; first > 0 && i < std::min(first + searched, heldout.size()); ++i) {
     const std::vector<int32_t> ids = two_from(i);
     const auto end = std::find(ids.begin(), ids.begin() + heldout.context(), tokenizer.end_of_document());
-    const auto begin = static_cast<size_t>(end - ids.begin()) + 1;
+    const size_t begin = end - ids.begin() + 1;
     if (begin > static_cast<size_t>(heldout.context())) continue;
     if (std::string prompt = prompt_from(std::span(ids).subspan(begin), true, tokenizer); !prompt.empty())
       return prompt;

@@ -68,11 +68,11 @@ std::vector<TraceEvent> waits_of(const std::vector<comm::TrafficRecord>& records
 }  // namespace
 
 RunTrace::RunTrace(const Recipe& recipe, ModelInstance& instance, const comm::ProcessGroup& world,
-                   std::function<void(const std::string&)> say, std::function<void(const std::string&)> warn)
+                   std::function<void(const std::string&)> info, std::function<void(const std::string&)> warn)
     : recipe_(recipe),
       instance_(instance),
       world_(world),
-      say_(std::move(say)),
+      info_(std::move(info)),
       warn_(std::move(warn)),
       steps_(parse_steps(recipe.profile.steps)) {}
 
@@ -101,7 +101,7 @@ void RunTrace::close_step() {
       events.push_back(std::move(e));
     }
   }
-  append(mine_.events, std::move(events), other_micro_batch);
+  append(own_records_.events, std::move(events), other_micro_batch);
   passes_.reset();
 }
 
@@ -128,8 +128,8 @@ void RunTrace::end() {
   append(mine.events, std::move(host), other_micro_batch);
   append(mine.events, events_of(spans.device, "device", rank, *zero_), other_micro_batch);
   append(mine.events, operations_of(operations, rank, *zero_), at_once);
-  std::ranges::move(mine_.events, std::back_inserter(mine.events));
-  mine_ = {};
+  std::ranges::move(own_records_.events, std::back_inserter(mine.events));
+  own_records_ = {};
   for (const device::SpanLog::Sample& sample : spans.memory) {
     TraceCounter counter{.name = "memory (bytes)", .rank = rank, .time_us = 1e6 * (sample.time - *zero_)};
     for (size_t c = 0; c < sample.used.size(); ++c)
@@ -149,7 +149,7 @@ void RunTrace::write() {
   const std::string path = (std::filesystem::path(recipe_.run.dir) / "trace.json.gz").string();
   try {
     write_trace(path, all_);
-    say_(cat("timeline: ", path, ", for ui.perfetto.dev"));
+    info_(cat("timeline: ", path, ", for ui.perfetto.dev"));
   } catch (const Error& e) {
     warn_(e.what());
   }

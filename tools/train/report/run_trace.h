@@ -20,10 +20,10 @@ namespace hexad::train {
 /// - the memory in use, by category.
 class RunTrace {
  public:
-  /// Makes the trace of a run. On rank 0, `say` receives the path of the trace, or `warn` receives the reason why the
+  /// Makes the trace of a run. On rank 0, `info` receives the path of the trace, or `warn` receives the reason why the
   /// trace cannot be written. All other arguments must outlive the object.
   RunTrace(const Recipe& recipe, ModelInstance& instance, const comm::ProcessGroup& world,
-           std::function<void(const std::string&)> say, std::function<void(const std::string&)> warn);
+           std::function<void(const std::string&)> info, std::function<void(const std::string&)> warn);
 
   /// Begins a step. Events between steps, such as evaluations and saves, are recorded with the previous step.
   /// Collective.
@@ -44,13 +44,13 @@ class RunTrace {
   const Recipe& recipe_;
   ModelInstance& instance_;
   const comm::ProcessGroup& world_;
-  const std::function<void(const std::string&)> say_, warn_;
+  const std::function<void(const std::string&)> info_, warn_;
   const std::optional<StepRange> steps_;
   std::optional<PassRecorder> passes_;  // MoE passes of the current step, if this object records them
   std::optional<device::Span> step_;
-  std::optional<double> zero_;    // start of the trace, on this rank's clock
-  telemetry::TraceRecords mine_;  // records of this rank
-  telemetry::TraceRecords all_;   // on rank 0: records of all ranks
+  std::optional<double> zero_;           // start of the trace, on this rank's clock
+  telemetry::TraceRecords own_records_;  // records of this rank
+  telemetry::TraceRecords all_;          // on rank 0: records of all ranks
 };
 
 }  // namespace hexad::train

@@ -72,11 +72,11 @@ void TrainingDirectory::require_held_now() {
   generation_.require_not_superseded();
 }
 
-std::function<void(const std::string&)> TrainingDirectory::informer() const {
+std::function<void(const std::string&)> TrainingDirectory::info_function() const {
   return [log = log_](const std::string& text) { log->info(text); };
 }
 
-std::function<void(const std::string&)> TrainingDirectory::warner() const {
+std::function<void(const std::string&)> TrainingDirectory::warn_function() const {
   return [log = log_](const std::string& text) { log->warn(text); };
 }
 

@@ -38,8 +38,8 @@ class TrainingDirectory {
   void note(const std::string& text) const { file_->info(text); }
 
   /// Returns info() or warn() as a function, which may outlive this object.
-  std::function<void(const std::string&)> informer() const;
-  std::function<void(const std::string&)> warner() const;
+  std::function<void(const std::string&)> info_function() const;
+  std::function<void(const std::string&)> warn_function() const;
   spdlog::logger& logger() const { return *log_; }
 
  private:

@@ -30,7 +30,7 @@ struct MatrixUnit {
   static constexpr PairBlocks blocks = amx::blocks;
 
   /// Multiplies all 32 rows, even if fewer are requested.
-  static void multiply(const Sums& to, const Sums& from, const Factors& factors, Meanwhile& meanwhile) {
+  static void multiply(const Sums& to, const Sums& from, const Factors& factors, InterleavedWork& interleaved) {
     memory_is_up_to_date(from.data);
     if (from.data) {
       const auto bytes = static_cast<size_t>(from.stride) * sizeof(float);
@@ -64,7 +64,7 @@ struct MatrixUnit {
       gap();
       _tile_dpbf16ps(3, 5, 7);
       gap();
-      meanwhile.step();
+      interleaved.step();
     }
     const auto bytes = static_cast<size_t>(to.stride) * sizeof(float);
     _tile_stored(0, to.data, bytes);

@@ -5,7 +5,7 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-constexpr int most_rows = 11;  // uses 22 of 32 registers; 32 rows are divided into 11, 11 and 10
+constexpr int max_rows = 11;  // uses 22 of 32 registers; 32 rows are divided into 11, 11 and 10
 
 /// Computes rows [0, height) of to = from + a b, or of to = a b if there is no `from`.
 template <int height, class Beside>
@@ -49,11 +49,11 @@ __attribute__((noinline)) void multiply_rows(const Sums& to, const Sums& from, c
   }
 }
 
-/// Computes `rows` rows, at most most_rows, with the smallest compiled height that covers them.
+/// Computes `rows` rows, at most max_rows, with the smallest compiled height that covers them.
 template <class Beside>
 void multiply_some(int64_t rows, const Sums& to, const Sums& from, const char* a, const Factors& factors,
                    const Beside& beside) {
-  const auto multiply = rows > 10  ? multiply_rows<most_rows, Beside>
+  const auto multiply = rows > 10  ? multiply_rows<max_rows, Beside>
                         : rows > 6 ? multiply_rows<10, Beside>
                         : rows > 3 ? multiply_rows<6, Beside>
                                    : multiply_rows<3, Beside>;
@@ -65,14 +65,14 @@ struct VectorUnit {
 
   /// Rounds the number of rows up to a compiled height. The function may therefore read and write more rows than
   /// requested, but at most 32.
-  static void multiply(const Sums& to, const Sums& from, const Factors& factors, Meanwhile& meanwhile) {
-    for (int64_t r = 0; r < factors.rows; r += most_rows) {
+  static void multiply(const Sums& to, const Sums& from, const Factors& factors, InterleavedWork& interleaved) {
+    for (int64_t r = 0; r < factors.rows; r += max_rows) {
       const Sums rows_to{to.data + r * to.stride, to.stride},
           rows_from{from.data ? from.data + r * from.stride : nullptr, from.stride};
-      const int64_t rows = min(most_rows, factors.rows - r);
+      const int64_t rows = min(max_rows, factors.rows - r);
       const char* a = factors.a.data + r * factors.a.row;
       if (r == 0)
-        multiply_some(rows, rows_to, rows_from, a, factors, [&] { meanwhile.step(); });
+        multiply_some(rows, rows_to, rows_from, a, factors, [&] { interleaved.step(); });
       else
         multiply_some(rows, rows_to, rows_from, a, factors, [] {});
     }

@@ -90,7 +90,7 @@ void gemm(std::span<const GemmTile> products, Unit unit) {
   std::atomic<size_t> next = 0;
   parallel_for(threads, 1, [&](int64_t, int64_t) {
     for (size_t i = next++; i < tiles.size(); i = next++) {
-      const size_t after = i + static_cast<size_t>(threads);
+      const size_t after = i + threads;
       loops.run(tiles[i], after < tiles.size() ? &tiles[after] : nullptr, scratch(loops.scratch));
     }
   });

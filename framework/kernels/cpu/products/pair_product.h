@@ -62,7 +62,7 @@ struct Near {
 
 /// Work that is done while strips are multiplied. It is spread over the steps of 32 terms, because all the work at once
 /// would stall the multiplications.
-class Meanwhile {
+class InterleavedWork {
  public:
   Rounding rounding;
   Ahead a, b;  // prefetches of the operands that are needed next
@@ -99,8 +99,8 @@ struct TermBlock {
 };
 
 /// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and `void multiply(to, from, factors,
-/// meanwhile)`. multiply() must compute to = from + a b, or to = a b if there is no `from`, for at least the requested
-/// rows. It must call meanwhile.step() once for each step of the factors.
+/// interleaved)`. multiply() must compute to = from + a b, or to = a b if there is no `from`, for at least the
+/// requested rows. It must call interleaved.step() once for each step of the factors.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
@@ -112,7 +112,7 @@ struct Product {
   bool narrowed = t.c.dtype == base::Dtype::bf16;
   bool one_depth = t.k <= blocks.depth;
   Lines a = rows_of(t.a), b = columns_of(t.b);
-  Meanwhile meanwhile = {};
+  InterleavedWork interleaved = {};
 
   void run() {
     const int64_t columns = columns_of_block(t);
@@ -121,7 +121,7 @@ struct Product {
       for (int64_t j = 0; j < t.n; j += columns)
         for (int64_t k = 0; k < t.k; k += blocks.depth)
           multiply_block(i, min(rows, t.m - i), j, min(columns, t.n - j), k, min(blocks.depth, t.k - k));
-    while (meanwhile.rounding.rows > 0) meanwhile.rounding.step();
+    while (interleaved.rounding.rows > 0) interleaved.rounding.step();
   }
 
   /// Returns the maximum number of columns of `b` that are packed at a time. The number is doubled if `a` must be
@@ -135,7 +135,7 @@ struct Product {
     pack<Factor::right>(right, b, j, columns, k, depth);
     const int64_t steps = (depth + terms - 1) / terms, strip_bytes = steps * step_bytes;
     const int64_t padded = round_up(columns, strip), strips = (rows + strip - 1) / strip;
-    meanwhile.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
+    interleaved.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
     // If the last strip has fewer than 32 rows, its rows are packed, because all 32 rows of a strip are read.
     const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
     const int64_t group = blocks.left / (steps * terms) / strip * strip;  // maximum rows packed at a time
@@ -150,8 +150,8 @@ struct Product {
       }
       const int64_t here = r < in_place ? strip : group;  // number of rows before the next part of `a` is needed
       if (at == 0)
-        meanwhile.a = rows_after(i + r + here, here, k, depth,
-                                 (min(here, rows - r) + strip - 1) / strip * (padded / strip) * steps);
+        interleaved.a = rows_after(i + r + here, here, k, depth,
+                                   (min(here, rows - r) + strip - 1) / strip * (padded / strip) * steps);
       float* sums = partial + (one_depth ? 0 : r * padded);
       for (int64_t c = 0; c < columns; c += strip) {
         const Factors factors{x, right + c / strip * strip_bytes, depth, min(strip, rows - r)};
@@ -188,7 +188,7 @@ struct Product {
       // `corner` still contains the previous sums. The steps of this multiplication round them before its own sums are
       // stored.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
-      meanwhile.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
+      interleaved.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
       return;
     }
     float* c = reinterpret_cast<float*>(at);
@@ -205,8 +205,8 @@ struct Product {
 
   /// Multiplies, and prefetches `near` during the multiplication unless near.data is null.
   void multiply(const Sums& to, const Sums& from, const Factors& factors, const Near& near) {
-    meanwhile.begin(factors.steps(), near);
-    Unit::multiply(to, from, factors, meanwhile);
+    interleaved.begin(factors.steps(), near);
+    Unit::multiply(to, from, factors, interleaved);
   }
 };
 

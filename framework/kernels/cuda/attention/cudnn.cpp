@@ -41,10 +41,10 @@ struct Cudnn {
 
 /// Maximum number of documents for which cuDNN is used. For each document, cuDNN visits all tiles of a sequence, most
 /// of which are empty.
-constexpr int64_t most_documents = 1024;
+constexpr int64_t max_documents = 1024;
 
 /// True if the call may suit cuDNN. It must be bf16, with more than one query per sequence and as many keys as queries.
-/// The only masks allowed are counted documents, at most most_documents of them, and a causal mask aligned at the top
+/// The only masks allowed are counted documents, at most max_documents of them, and a causal mask aligned at the top
 /// left. Rows must begin at multiples of 16 bytes, the size of a head must be a multiple of 8, and the scale must be
 /// finite. cuDNN checks the remaining conditions.
 template <class... Tensors>
@@ -54,7 +54,7 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
     return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0 && t.strides()[0] % 8 == 0 && t.strides()[1] % 8 == 0;
   };
   const bool everybody = !first.defined() && !last.defined();
-  const bool counted = first.defined() && last.defined() && shape.documents > 0 && shape.documents <= most_documents;
+  const bool counted = first.defined() && last.defined() && shape.documents > 0 && shape.documents <= max_documents;
   return q.dtype() == Dtype::bf16 && (everybody || counted) && shape.queries == shape.keys && shape.queries > 1 &&
          shape.query_offset == 0 && shape.window == 0 && std::isfinite(shape.scale) && q.dim(2) % 8 == 0 &&
          on_16_bytes(q) && (on_16_bytes(others) && ...);
@@ -64,7 +64,7 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
 /// estimate assumes that every document has all positions. Without this check, cuDNN would try to plan, and refuse, the
 /// problem for each number of documents.
 bool asks_too_much(const AttentionProblem& p) {
-  return p.deterministic && p.documents * p.heads * p.positions * p.positions > CudnnPlan::most_workspace / 2;
+  return p.deterministic && p.documents * p.heads * p.positions * p.positions > CudnnPlan::max_workspace / 2;
 }
 
 HeadStrides strides_of(const Tensor& t) { return {t.strides()[0], t.strides()[1]}; }

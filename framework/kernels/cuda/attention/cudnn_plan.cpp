@@ -121,8 +121,8 @@ class GraphMaker {
 std::string refusal(error_t built, const Graph& graph, int64_t& workspace) {
   if (built.is_bad()) return built.get_message();
   if (error_t asked = graph.get_workspace_size(workspace); asked.is_bad()) return asked.get_message();
-  if (workspace <= CudnnPlan::most_workspace) return {};
-  return cat("needs a workspace of ", workspace, " bytes; expected at most ", CudnnPlan::most_workspace);
+  if (workspace <= CudnnPlan::max_workspace) return {};
+  return cat("needs a workspace of ", workspace, " bytes; expected at most ", CudnnPlan::max_workspace);
 }
 
 }  // namespace

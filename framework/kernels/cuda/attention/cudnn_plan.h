@@ -76,7 +76,7 @@ class CudnnPlan {
   /// pass of cuDNN is slow and stores all B * H * S^2 gradients of scores in bf16. For 16 heads and 4 x 4096 tokens,
   /// the gradients take 2.1 GB, even if each sequence is one document. For comparison, forward and backward together
   /// take 2.06 ms without determinism, and 5.2 ms with PyTorch's deterministic flash attention.
-  static constexpr int64_t most_workspace = int64_t{4} << 30;
+  static constexpr int64_t max_workspace = int64_t{4} << 30;
 
   CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle);
   /// Makes a plan for a card that need not be present. The plan cannot be executed.

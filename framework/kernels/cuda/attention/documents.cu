@@ -7,12 +7,12 @@ namespace hexad::kernels::cuda {
 namespace {
 
 constexpr int threads = 1024;
-constexpr int most_tensors = 9;
+constexpr int max_tensors = 9;
 
 struct Offsets {
   int64_t* data;  // [tensors, documents + 1]
   int tensors;
-  int64_t distance[most_tensors];  // distance between tokens, in elements
+  int64_t distance[max_tensors];  // distance between tokens, in elements
 };
 
 // Runs as one block. Each thread processes adjacent tokens, in two passes: it counts the documents that begin at its
@@ -25,7 +25,7 @@ __global__ void find(int* lengths, Offsets offsets, const int* first, const int*
   const auto put = [&](int64_t document, int64_t token, int length) {
     if (document < documents) lengths[document] = length;
 #pragma unroll  // without unrolling, `distance` would be copied to local memory
-    for (int t = 0; t < most_tensors; ++t)
+    for (int t = 0; t < max_tensors; ++t)
       if (t < offsets.tensors) offsets.data[t * (documents + 1) + document] = token * offsets.distance[t];
   };
   unsigned found = 0;
@@ -42,7 +42,7 @@ __global__ void find(int* lengths, Offsets offsets, const int* first, const int*
 
 void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets, const DocumentBounds& bounds,
                     int64_t positions, std::span<const int64_t> distances) {
-  require(distances.size() <= most_tensors && std::ssize(distances) == offsets.dim(0) &&
+  require(distances.size() <= max_tensors && std::ssize(distances) == offsets.dim(0) &&
               offsets.dim(1) == lengths.dim(0) + 1,
           "[attention] offsets ", offsets.shape(), " of ", distances.size(), " tensors and lengths ", lengths.shape(),
           "; expected [tensors, documents + 1] and [documents]");

@@ -19,8 +19,8 @@ namespace {
 
 using device::cuda::cuda_stream;
 
-constexpr size_t most_workspace = size_t{32} << 20;  // the size that cuBLAS uses on Hopper
-constexpr size_t most_plans = 4096;  // limited, because the experts' numbers of rows change in every step
+constexpr size_t max_workspace = size_t{32} << 20;  // the size that cuBLAS uses on Hopper
+constexpr size_t max_plans = 4096;  // limited, because the experts' numbers of rows change in every step
 constexpr uint32_t best_alignment = 256;
 
 void check(cublasStatus_t status, std::string_view what) {
@@ -166,8 +166,8 @@ class Library {
   Choice checked(Description& d, const cublasLtMatmulAlgo_t& algorithm) const;
 
   cublasLtHandle_t handle_ = nullptr;
-  PlanCache<Problem, Choice> choices_{most_plans};  // keys are results of chosen_for()
-  PlanCache<Problem, Plan> plans_{most_plans};
+  PlanCache<Problem, Choice> choices_{max_plans};  // keys are results of chosen_for()
+  PlanCache<Problem, Plan> plans_{max_plans};
 };
 
 // Uses the kernel that was chosen for the rounded number of rows if it also supports this problem. Choosing a kernel
@@ -189,7 +189,7 @@ Choice Library::checked(Description& d, const cublasLtMatmulAlgo_t& algorithm) c
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
       cublasLtMatmulAlgoCheck(handle_, &d.product, &d.a, &d.b, &d.out, &d.out, &algorithm, &result);
-  const bool suits = status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= most_workspace;
+  const bool suits = status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= max_workspace;
   return {.algorithm = algorithm, .workspace = result.workspaceSize, .possible = suits};
 }
 
@@ -197,7 +197,7 @@ Choice Library::choose(const Problem& p) const {
   Description d = describe(p);
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference), "preference");
-  prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{most_workspace});
+  prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{max_workspace});
   // Stores the partial sums of a split product in the workspace, in f32, because a bf16 result would round them.
   prefer(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});

@@ -23,7 +23,7 @@ namespace {
 // Limits of compute capability 9.0: the shared memory of a block if no more is requested, the threads of a block, and
 // the blocks of a grid.
 constexpr size_t usual_shared = size_t{48} << 10;
-constexpr unsigned most_threads = 1024, most_threads_z = 64, most_blocks_x = 0x7fffffff, most_blocks_yz = 65535;
+constexpr unsigned max_threads = 1024, max_threads_z = 64, max_blocks_x = 0x7fffffff, max_blocks_yz = 65535;
 
 std::mutex allowed_mutex;
 std::map<const void*, size_t>& allowed() {
@@ -32,10 +32,10 @@ std::map<const void*, size_t>& allowed() {
 }
 
 bool possible(const dim3& blocks, const dim3& threads) {
-  return blocks.x >= 1 && blocks.y >= 1 && blocks.z >= 1 && blocks.x <= most_blocks_x && blocks.y <= most_blocks_yz &&
-         blocks.z <= most_blocks_yz && threads.x >= 1 && threads.y >= 1 && threads.z >= 1 &&
-         threads.x <= most_threads && threads.y <= most_threads && threads.z <= most_threads_z &&
-         uint64_t{threads.x} * threads.y * threads.z <= most_threads;
+  return blocks.x >= 1 && blocks.y >= 1 && blocks.z >= 1 && blocks.x <= max_blocks_x && blocks.y <= max_blocks_yz &&
+         blocks.z <= max_blocks_yz && threads.x >= 1 && threads.y >= 1 && threads.z >= 1 && threads.x <= max_threads &&
+         threads.y <= max_threads && threads.z <= max_threads_z &&
+         uint64_t{threads.x} * threads.y * threads.z <= max_threads;
 }
 
 size_t allowed_shared(const void* kernel) {
