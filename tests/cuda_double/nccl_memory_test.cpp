@@ -80,8 +80,8 @@ std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int mic
     peaks[rank] = peak_since(before, w.context);
     const int one_each = micro_batches * (micro_batches + 1) / 2;
     int sum = 0;
-    for (int chunk = 0; chunk < schedule.stages.chunks; ++chunk) {
-      const int stage = schedule.stages.stage(rank, chunk);
+    for (int local = 0; local < schedule.stages.stages_a_rank; ++local) {
+      const int stage = schedule.stages.stage(rank, local);
       sum += (stage > 0 ? one_each : 0) + (stage < schedule.stages.last() ? 100 * one_each : 0);
     }
     EXPECT_EQ(work.received(), std::vector<float>(OneValue::shape.numel(), static_cast<float>(sum)));

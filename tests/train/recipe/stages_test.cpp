@@ -122,6 +122,18 @@ TEST(TrainingStages, RotaryPositionsAndSchedulesMayDiffer) {
   EXPECT_EQ(config::write(load_to_train(config::parse(written, "recipe.yaml"), Registry(), 4)), config::write(r));
 }
 
+TEST(TrainingStages, OldNamesAreReadWithAWarning) {
+  const std::string text = replaced(yaml, "    recompute: block", "    schedule: {pipeline: {chunks: 4}}");
+  std::vector<std::string> said;
+  const Recipe r = load_to_train(config::parse(text, "r.yaml"), Registry(), 4,
+                                 [&](const std::string& line) { said.push_back(line); });
+  EXPECT_EQ(with_stage(r, 0).schedule.pipeline.virtual_stages, 2);
+  EXPECT_EQ(with_stage(r, 1).schedule.pipeline.virtual_stages, 4);
+  EXPECT_EQ(said, std::vector<std::string>{
+                      "r.yaml:16: stages.1.schedule.pipeline.chunks is now called "
+                      "stages.1.schedule.pipeline.virtual_stages; the next version will refuse the old name"});
+}
+
 TEST(TrainingStages, IllegalScheduleNamesItsStage) {
   const std::string text = refused_text(replaced(yaml, "    recompute: block", "    schedule: {moe: {chunks: 2}}"));
   EXPECT_EQ(text.find("r.yaml:16: schedule.moe.chunks (2) needs schedule.moe.chunk_by or schedule.moe.overlap"), 0u)
