@@ -113,7 +113,7 @@ std::vector<int64_t> peaks_of_pass(int chunks) {
     device::Stream& stream = w.context.compute();
     std::vector<int32_t> ids;
     for (int64_t t = 0; t < tokens; ++t) ids.push_back(static_cast<int32_t>(t % experts));
-    const ep::PlanOptions options{.chunking = {ep::Chunking::By::tokens, chunks}};
+    const ep::RoutingOptions options{.chunking = {ep::Chunking::By::tokens, chunks}};
     PlainPass pass(
         {.settings = pass_settings(groups, experts),
          .plan = plan_for_ids(Tensor::from<int32_t>(ids, {tokens, 1}, w.context), experts, groups, options, stream),

@@ -70,9 +70,9 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   // experts_weight() is false if the experts are on several ranks. Rows of tokens are sent with their weights and
   // return as weighted sums.
   const Tensor row_weights =
-      of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
+      of_tokens ? wire_weights(stream, routes.plan, routes.routed_weights(weights, stream)) : Tensor{};
   const Tensor computed_weights =
-      weighted ? weights_of_computed(stream, routes, routes.plan_weights(weights, stream)) : Tensor{};
+      weighted ? weights_of_computed(stream, routes, routes.routed_weights(weights, stream)) : Tensor{};
   const Tensor weights_on_return = of_tokens || weighted ? Tensor{} : weights;
 
   PassGraph g(routes, x, times.sums_chunks);
@@ -109,7 +109,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   TaskId offloaded_before = no_task;  // task that offloads T_M of the chunk that was computed last
   g.add_steps({.dispatch =
                    [&](size_t c) {
-                     // A row to send is the row of its token (PlanIndices::wire_tokens).
+                     // A row to send is the row of its token (RoutingIndices::wire_tokens).
                      dispatch.add(c, g.room_to_dispatch(),
                                   [&, c](Stream&) { return routes.sent_rows(c, tokens, row_weights); });
                    },

@@ -16,12 +16,12 @@ void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chun
 /// rows of all chunks.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
-/// Returns the weights [W, M] of the slots of each row to send, from the weights [T, K] of the plan's tokens.
+/// Returns the weights [W, M] of the slots of each row to send, from the weights [T, K] of the routing plan's tokens.
 /// Entries beyond a row's slots are 0.
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights);
 /// Writes row weights to their slots: out[row_slots[r, m]] = row_weights[r, m]. `row_slots` [R, M] is
-/// PlanIndices::row_slots or a part of it. `row_weights` [R, M] are the weights that returned with the rows. `out` is
-/// [T, K].
+/// RoutingIndices::row_slots or a part of it. `row_weights` [R, M] are the weights that returned with the rows. `out`
+/// is [T, K].
 void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots);
 
 }  // namespace hexad::moe
