@@ -33,6 +33,11 @@ std::vector<std::string> rename_keys(config::Document& recipe) {
   return config::rename_keys(recipe, renames);
 }
 
+config::Document with_current_names(config::Document recipe, const std::function<void(const std::string&)>& warn) {
+  for (const std::string& line : rename_keys(recipe)) warn(line);
+  return recipe;
+}
+
 std::string rename_schedules(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> words[] = {
       {", cut ", ", chunk_by "},         {", parts ", ", chunks "},
