@@ -29,7 +29,7 @@ std::vector<ModelPart> parts_of(const ModelConfig& c) {
 }
 
 // The whole model on a single rank of a meta device, which allocates no memory. The device imitates a GPU, so routing
-// plans are local (ep::make_local_plan) and the host makes no lists of rows.
+// plans are local (ep::make_local_routing_plan) and the host makes no lists of rows.
 class MetaModel {
  public:
   MetaModel(const ModelConfig& c, const Registry& registry)

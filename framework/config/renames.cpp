@@ -6,16 +6,24 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
+#include "framework/base/parsed_number.h"
 #include "framework/config/words.h"
 
 namespace hexad::config {
 namespace {
 
+// Returns the child with key `name`, or the element of a list with index `name`; nullptr if there is none.
+Node* child_of(Node& node, std::string_view name) {
+  if (node.kind != Node::Kind::list) return node.find(name);
+  const auto index = base::parsed_number<size_t>(name);
+  return index && *index < node.children.size() ? &node.children[*index] : nullptr;
+}
+
 Node* section_of(Document& document, std::string_view path) {
   Node* node = &document.root;
   while (node && !path.empty()) {
     const size_t dot = path.find('.');
-    node = node->find(path.substr(0, dot));
+    node = child_of(*node, path.substr(0, dot));
     path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
   }
   return node;

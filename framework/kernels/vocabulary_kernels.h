@@ -31,12 +31,12 @@ struct CrossEntropyKernels {
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;
-  /// Returns the preferred number of rows per chunk, at least one, for callers that compute the logits in chunks.
-  Kernel<int64_t(int64_t rows, int64_t vocabulary)> chunk_rows;
+  /// Returns the preferred number of rows per block, at least one, for callers that compute the logits in blocks.
+  Kernel<int64_t(int64_t rows, int64_t vocabulary)> block_rows;
 
   static constexpr auto entries() {
     return std::tuple{Named{"forward", &CrossEntropyKernels::forward},
-                      Named{"chunk_rows", &CrossEntropyKernels::chunk_rows}};
+                      Named{"block_rows", &CrossEntropyKernels::block_rows}};
   }
   static const CrossEntropyKernels of_reference, of_cpu, of_cuda;
 };

@@ -97,7 +97,7 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
 int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hidden.value_or(c.expert_hidden); }
 
 // Throws an error that names the router if the shapes or ids of its choice are wrong. Does not read ids in device
-// memory. The routing plan detects ids out of range there, unless ep::make_local_plan() made the plan.
+// memory. The routing plan detects ids out of range there, unless ep::make_local_routing_plan() made it.
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
@@ -265,8 +265,8 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   require_for(config_.z_loss, "z_loss", logits, "logits", config_);
   if (context.routing_to) context.routing_to->record(context, index_, r.first, choice.ids, t.stream);
 
-  // The router's op keeps choice.ids for backward. Slots are therefore masked and dropped in a copy. The plan has row
-  // -1 for masked and dropped slots, so they get no gradient.
+  // The router's op keeps choice.ids for backward. Slots are therefore masked and dropped in a copy. The routing plan
+  // has row -1 for masked and dropped slots, so they get no gradient.
   Tensor ids = choice.ids;
   const bool may_drop = config_.capacity_factor && !config_.experts_choose();  // experts choose up to their capacity
   if (context.batch.valid.defined() || may_drop) {

@@ -5,7 +5,7 @@
 
 #include "framework/base/block_sizes.h"
 #include "parallel/comm/bytes.h"
-#include "parallel/comm/plan_builder.h"
+#include "parallel/comm/message_plan_builder.h"
 #include "parallel/comm/tree.h"
 
 namespace hexad::comm {
@@ -16,9 +16,9 @@ namespace {
 
 using Kind = Operation::Kind;
 
-class LargeGroupPlanner : public PlanBuilder {
+class LargeGroupPlanner : public MessagePlanBuilder {
  public:
-  using PlanBuilder::PlanBuilder;
+  using MessagePlanBuilder::MessagePlanBuilder;
 
   std::optional<MessagePlan> make() {
     if (!large() || !plan()) return {};

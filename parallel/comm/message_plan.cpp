@@ -5,7 +5,7 @@
 #include "framework/base/block_sizes.h"
 #include "parallel/comm/bytes.h"
 #include "parallel/comm/large_group_plan.h"
-#include "parallel/comm/plan_builder.h"
+#include "parallel/comm/message_plan_builder.h"
 
 namespace hexad::comm {
 
@@ -27,9 +27,9 @@ Span part(Span all, int i, int parts) {
   return {edge(i), edge(i + 1)};
 }
 
-class Planner : public PlanBuilder {
+class Planner : public MessagePlanBuilder {
  public:
-  using PlanBuilder::PlanBuilder;
+  using MessagePlanBuilder::MessagePlanBuilder;
 
   MessagePlan make() {
     switch (op_.kind) {

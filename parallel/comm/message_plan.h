@@ -39,11 +39,11 @@ struct Round {
 /// a transfer in the same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one; a round may be empty
-  std::vector<Tensor> scratch;  // buffers owned by the plan
+  std::vector<Tensor> scratch;  // buffers owned by the message plan
 };
 
-/// Returns the plan of rank `rank` among `size` ranks. This call also performs the copies within the rank. A message
-/// has at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round.
+/// Returns the message plan of rank `rank` among `size` ranks. This call also performs the copies within the rank. A
+/// message has at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round.
 /// Messages of up to BlockSizes::message_bytes are always permitted.
 /// - In reductions, ranks exchange pieces, and each rank sums the pieces that it receives in the order of the ranks.
 ///   all_reduce then gathers the sums. In an all_reduce, each rank sends 2 * (size - 1) / size times the bytes of the

@@ -39,11 +39,11 @@ struct Half {
 Half half(int which, const ContextAttention& c) {
   const int64_t rows = c.split.half_rows();
   Half h{.shape = {.sequences = c.split.sequences,
-                   .queries = c.split.chunk_length(),
+                   .queries = c.split.piece_length(),
                    .keys = c.split.length,
                    .scale = c.scale,
                    .causal = c.causal,
-                   .query_offset = c.split.chunk_begin(c.split.rank, which),
+                   .query_offset = c.split.piece_begin(c.split.rank, which),
                    .deterministic = c.deterministic,
                    .window = c.window,
                    .value_size = c.value_size},

@@ -18,8 +18,8 @@ struct Block {
   Tensor first, last;
 };
 
-// Converts the bounds (`first` or `last`) of a half of the queries to positions relative to a chunk of keys. The
-// results may be outside the chunk.
+// Converts the bounds (`first` or `last`) of a half of the queries to positions relative to a piece of keys. The
+// results may be outside the piece.
 Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, const ContextSplit& split,
                 Stream& stream) {
   if (!bounds.defined()) return {};
@@ -29,8 +29,8 @@ Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, 
 }
 
 Block block_of(const BlockPair& pair, int owner, const ContextAttention& c, Stream& stream) {
-  const int64_t length = c.split.chunk_length(), key_begin = c.split.chunk_begin(owner, pair.key_half);
-  const int64_t distance = c.split.chunk_begin(c.split.rank, pair.query_half) - key_begin;
+  const int64_t length = c.split.piece_length(), key_begin = c.split.piece_begin(owner, pair.key_half);
+  const int64_t distance = c.split.piece_begin(c.split.rank, pair.query_half) - key_begin;
   // Passes a window to the kernel only if the window hides a key of the block, because kernels are faster without a
   // window.
   const bool hides = c.window > 0 && distance + length > c.window;
@@ -53,9 +53,9 @@ std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool 
   std::vector<BlockPair> pairs;
   for (int q = 0; q < split.halves(); ++q)
     for (int k = 0; k < split.halves(); ++k) {
-      const int queries = split.chunk(split.rank, q), keys = split.chunk(owner, k);
+      const int queries = split.piece(split.rank, q), keys = split.piece(owner, k);
       const int64_t least =
-          (queries - keys - 1) * split.chunk_length() + 1;  // smallest distance between a query and a key
+          (queries - keys - 1) * split.piece_length() + 1;  // smallest distance between a query and a key
       if (window > 0 && least >= window) continue;
       if (!causal || keys <= queries) pairs.push_back({q, k, causal && keys == queries});
     }

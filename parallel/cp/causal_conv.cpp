@@ -1,6 +1,6 @@
-#include "parallel/cp/chunk_chain.h"
 #include "parallel/cp/delta_net.h"
 #include "parallel/cp/halves.h"
+#include "parallel/cp/piece_chain.h"
 
 namespace hexad::cp {
 
@@ -11,7 +11,7 @@ namespace {
 
 // Returns the last `count` rows of each sequence in a half x[B S, N], as a view [B, count, N].
 Tensor tails_of(const Tensor& x, const ContextSplit& split, int64_t count) {
-  const int64_t length = split.chunk_length();
+  const int64_t length = split.piece_length();
   return x.reshape({split.sequences, length, x.dim(1)}).slice(1, length - count, length);
 }
 
@@ -30,7 +30,7 @@ CausalConvOperands conv_operands(const Tensor& x, const Tensor& weight, const Te
 Halves rows_before(const Tensor& x, int64_t count, const DeltaRows& rows, Stream& stream) {
   Halves before, tails;
   if (rows.split.ranks == 1) return before;
-  ChunkChain chain(rows.split, *rows.group, Along::later, stream);
+  PieceChain chain(rows.split, *rows.group, Along::later, stream);
   for (const int half : chain.halves()) {
     tails[half] = copied(tails_of(half_of(x, rows.split, half), rows.split, count), stream);
     chain.pass_on(half, tails[half]);
@@ -50,7 +50,7 @@ void backward_of_conv(Backward& b, const Tensor& dout, const Saved& saved, Param
   const Tensor w = held.on(b.stream), dx = Tensor::like(x);
   const Tensor dweight = Tensor::empty(w.shape(), accumulator_dtype(w.dtype()), w.device());
   k.pointwise.fill(b.stream, dweight, 0);
-  ChunkChain chain(rows.split, *rows.group, Along::earlier, b.stream);
+  PieceChain chain(rows.split, *rows.group, Along::earlier, b.stream);
   for (const int half : chain.halves()) {
     const Tensor dbefore = before[half].defined() ? Tensor::like(before[half]) : Tensor();
     k.causal_conv.backward(b.stream, {half_of(dx, rows.split, half), dweight, dbefore}, half_of(dout, rows.split, half),
@@ -77,8 +77,8 @@ Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows
   require(x.data.rank() == 2 && w.rank() == 2 && x.data.dim(1) == w.dim(0) && x.data.dim(0) == rows.split.rows(),
           "[causal_conv] x is ", x.shape(), ", ", weight.name(), " ", w.shape(), ", with ", rows.split.rows(),
           " rows per rank; expected [R, N] and [N, W]");
-  require(rows.split.ranks == 1 || rows.split.chunk_length() >= w.dim(1) - 1, "[causal_conv] a chunk of ",
-          rows.split.chunk_length(), " tokens is shorter than the ", w.dim(1) - 1,
+  require(rows.split.ranks == 1 || rows.split.piece_length() >= w.dim(1) - 1, "[causal_conv] a piece of ",
+          rows.split.piece_length(), " tokens is shorter than the ", w.dim(1) - 1,
           " earlier tokens of a filter; expected at least as many");
   if (rows.split.ranks > 1) connect_chain(*rows.group, x.device());
   const Halves before = rows_before(x.data, w.dim(1) - 1, rows, tape.stream);

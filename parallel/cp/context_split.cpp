@@ -6,16 +6,16 @@ namespace hexad::cp {
 
 using base::require;
 
-int64_t ContextSplit::chunk_length() const {
+int64_t ContextSplit::piece_length() const {
   require(ranks >= 1 && 0 <= rank && rank < ranks, "[cp] the rank is ", rank, ", expected at least 0 and less than ",
           ranks);
-  const int64_t chunks = ranks == 1 ? 1 : 2 * ranks;
-  require(length % chunks == 0, "[cp] sequences of ", length, " tokens cannot be divided into 2 x ", ranks,
-          " equal chunks; expected a multiple of ", chunks);
-  return length / chunks;
+  const int64_t pieces = ranks == 1 ? 1 : 2 * ranks;
+  require(length % pieces == 0, "[cp] sequences of ", length, " tokens cannot be divided into 2 x ", ranks,
+          " equal pieces; expected a multiple of ", pieces);
+  return length / pieces;
 }
 
-int ContextSplit::chunk(int of, int half) const {
+int ContextSplit::piece(int of, int half) const {
   require(0 <= of && of < ranks && 0 <= half && half < halves(), "[cp] there is no half ", half, " of rank ", of,
           "; expected halves 0 .. ", halves() - 1, " of ranks 0 .. ", ranks - 1);
   return half == 0 ? of : 2 * ranks - 1 - of;
@@ -25,15 +25,15 @@ std::vector<ContextSplit::Run> ContextSplit::runs(int of) const {
   std::vector<Run> runs;
   int64_t row = 0;
   for (int half = 0; half < halves(); ++half)
-    for (int64_t s = 0; s < sequences; ++s, row += chunk_length())
-      runs.push_back({row, s * length + chunk_begin(of, half)});
+    for (int64_t s = 0; s < sequences; ++s, row += piece_length())
+      runs.push_back({row, s * length + piece_begin(of, half)});
   return runs;
 }
 
 std::vector<int64_t> ContextSplit::tokens(int of) const {
   std::vector<int64_t> tokens;
   tokens.reserve(rows());
-  const int64_t length_of_run = chunk_length();
+  const int64_t length_of_run = piece_length();
   for (const Run& run : runs(of))
     for (int64_t i = 0; i < length_of_run; ++i) tokens.push_back(run.token + i);
   return tokens;

@@ -8,30 +8,30 @@
 
 namespace hexad::cp {
 
-/// Split of sequences among ranks. Every sequence is divided into 2 x ranks equal chunks. Half 0 of rank c is chunk c,
-/// and half 1 is chunk 2 x ranks - 1 - c. This zigzag order gives every rank the same work in causal attention. The
-/// rows of a rank are ordered by half, sequence and position in the chunk. A half is contiguous: [sequences,
-/// chunk_length]. If there is only one rank, it has one half, whose rows are in the order of the tokens.
+/// Split of sequences among ranks. Every sequence is divided into 2 x ranks equal pieces. Half 0 of rank c is piece c,
+/// and half 1 is piece 2 x ranks - 1 - c. This zigzag order gives every rank the same work in causal attention. The
+/// rows of a rank are ordered by half, sequence and position in the piece. A half is contiguous: [sequences,
+/// piece_length]. If there is only one rank, it has one half, whose rows are in the order of the tokens.
 ///
 /// A token is identified by its index in the whole micro-batch: sequence * length + position. All methods except
-/// halves() throw std::logic_error if a rank or half does not exist. All methods except halves() and chunk() also throw
-/// std::logic_error if sequences cannot be divided into equal chunks.
+/// halves() throw std::logic_error if a rank or half does not exist. All methods except halves() and piece() also throw
+/// std::logic_error if sequences cannot be divided into equal pieces.
 struct ContextSplit {
   int64_t sequences = 1, length = 0;  // sequences in the micro-batch; tokens in each sequence
   int ranks = 1, rank = 0;
 
   int halves() const { return ranks == 1 ? 1 : 2; }
-  /// Returns the number of tokens of a chunk.
-  int64_t chunk_length() const;
+  /// Returns the number of tokens of a piece.
+  int64_t piece_length() const;
   /// Return the number of rows of one half, and of one rank.
-  int64_t half_rows() const { return sequences * chunk_length(); }
+  int64_t half_rows() const { return sequences * piece_length(); }
   int64_t rows() const { return halves() * half_rows(); }
-  /// Returns the index of the chunk that is half `half` of rank `of`.
-  int chunk(int of, int half) const;
+  /// Returns the index of the piece that is half `half` of rank `of`.
+  int piece(int of, int half) const;
   /// Returns the position in the sequence at which half `half` of rank `of` begins.
-  int64_t chunk_begin(int of, int half) const { return chunk(of, half) * chunk_length(); }
+  int64_t piece_begin(int of, int half) const { return piece(of, half) * piece_length(); }
 
-  /// Run of chunk_length() consecutive rows of a rank, from `row` on, that contain consecutive tokens, from `token` on.
+  /// Run of piece_length() consecutive rows of a rank, from `row` on, that contain consecutive tokens, from `token` on.
   struct Run {
     int64_t row, token;
   };

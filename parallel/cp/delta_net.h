@@ -1,5 +1,5 @@
-// Ops of delta nets over sequences whose tokens are divided among several ranks. In each op, the rank of a chunk sends
-// the data that later tokens need to the rank of the next chunk. Backward sends gradients in the opposite direction.
+// Ops of delta nets over sequences whose tokens are divided among several ranks. In each op, the rank of a piece sends
+// the data that later tokens need to the rank of the next piece. Backward sends gradients in the opposite direction.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"
@@ -21,8 +21,8 @@ struct DeltaRows {
 };
 
 /// Returns the causal convolution of x[R, N] with weight[N, W], followed by SiLU (kernels::CausalConvKernels). If there
-/// are several ranks, a chunk must have at least W - 1 tokens. A rank sends the last W - 1 rows of its chunks to the
-/// ranks of the next chunks. Collective, in forward and in backward.
+/// are several ranks, a piece must have at least W - 1 tokens. A rank sends the last W - 1 rows of its pieces to the
+/// ranks of the next pieces. Collective, in forward and in backward.
 Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows& rows);
 
 /// Operands of delta_rule(), with the shapes of kernels::DeltaRuleOperands.
@@ -30,7 +30,7 @@ struct DeltaInputs {
   Value q, k, v, log_decay, strength;
 };
 /// Returns the outputs [R, H, U] of the gated delta rule (kernels::DeltaRuleKernels). The state of each sequence moves
-/// along the chunks, so that a rank waits for the ranks of the earlier chunks. Collective, in forward and in backward.
+/// along the pieces, so that a rank waits for the ranks of the earlier pieces. Collective, in forward and in backward.
 Value delta_rule(Tape& tape, const DeltaInputs& in, const DeltaRows& rows);
 
 /// Connects every rank of `group` to the ranks before and after it, for tensors on `device`. Without this call, the

@@ -1,8 +1,8 @@
 #include <array>
 
-#include "parallel/cp/chunk_chain.h"
 #include "parallel/cp/delta_net.h"
 #include "parallel/cp/halves.h"
+#include "parallel/cp/piece_chain.h"
 
 namespace hexad::cp {
 
@@ -29,7 +29,7 @@ void backward_of_rule(Backward& b, const Tensor& dout, const Saved& saved, const
   const DeltaRuleOperands all{kept[0], kept[1], kept[2], kept[3], kept[4], {}, rows.first};
   std::array<Tensor, 5> gradients;
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = Tensor::like(kept[i]);
-  ChunkChain chain(rows.split, *rows.group, Along::earlier, b.stream);
+  PieceChain chain(rows.split, *rows.group, Along::earlier, b.stream);
   for (const int half : chain.halves()) {
     const auto part = [&](const Tensor& t) { return half_of(t, rows.split, half); };
     const Tensor dlast = chain.has_source(half) ? chain.take(half, empty_states(all, rows.split)) : Tensor();
@@ -55,7 +55,7 @@ Value delta_rule(Tape& tape, const DeltaInputs& in, const DeltaRows& rows) {
   if (rows.split.ranks > 1) connect_chain(*rows.group, in.v.device());
   const Tensor out = Tensor::like(in.v.data);
   Halves states;  // states before the first row of each half; undefined: zero states
-  ChunkChain chain(rows.split, *rows.group, Along::later, tape.stream);
+  PieceChain chain(rows.split, *rows.group, Along::later, tape.stream);
   for (const int half : chain.halves()) {
     const Tensor last = empty_states(all, rows.split);
     if (chain.has_source(half)) states[half] = chain.take(half, last);

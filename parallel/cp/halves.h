@@ -21,7 +21,7 @@ inline Tensor half_of(const Tensor& rows, const ContextSplit& split, int half) {
 
 /// Returns the sequences and the first position of the rows of half `half` of this rank.
 inline kernels::SequenceRows sequence_rows(const ContextSplit& split, int half) {
-  return {.sequences = split.sequences, .begin = split.chunk_begin(split.rank, half)};
+  return {.sequences = split.sequences, .begin = split.piece_begin(split.rank, half)};
 }
 
 }  // namespace hexad::cp

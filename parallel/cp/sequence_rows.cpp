@@ -13,7 +13,7 @@ namespace {
 // tensors.
 template <class Copy>
 void for_each_run(const Tensor& rows, const Tensor& tokens, const ContextSplit& split, const Copy& copy) {
-  const int64_t count = split.chunk_length();
+  const int64_t count = split.piece_length();
   for (int r = 0; r < split.ranks; ++r)
     for (const auto& run : split.runs(r)) {
       const int64_t row = r * split.rows() + run.row;

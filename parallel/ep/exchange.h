@@ -3,7 +3,7 @@
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
-#include "parallel/ep/plan_counts.h"
+#include "parallel/ep/routing_counts.h"
 
 namespace hexad::ep {
 

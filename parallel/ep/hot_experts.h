@@ -16,9 +16,9 @@ using tensor::Tensor;
 /// Hot experts. Every ep rank has a copy of each hot expert, a shadow, which computes the rows of the rank's own tokens
 /// (FasterMoE, He et al. 2022). Let E be the number of experts, H the number of hot experts, and P the number of ranks.
 /// A rank has its E / P own experts, followed by H shadows in the order of list(). Numbers count the experts of all
-/// ranks in this order, including shadows: number n belongs to rank n / (E / P + H), rounded down. Plans are made for
-/// numbers, so they treat shadows as additional experts of each rank. Without hot experts, the number of an expert is
-/// its id.
+/// ranks in this order, including shadows: number n belongs to rank n / (E / P + H), rounded down. Routing plans are
+/// made for numbers, so they treat shadows as additional experts of each rank. Without hot experts, the number of an
+/// expert is its id.
 class HotExperts {
  public:
   HotExperts() = default;

@@ -21,7 +21,7 @@ struct Row {
 // Rows of all sources, in the order of their tokens. Source p etp + j is ep rank p and etp rank j.
 class ArrivingRows {
  public:
-  ArrivingRows(const SlotOrder& order, const ReceivedCounts& n, const ExpertGroups& g, const PlanOptions& options,
+  ArrivingRows(const SlotOrder& order, const ReceivedCounts& n, const ExpertGroups& g, const RoutingOptions& options,
                Device host)
       : width_(order.row_experts.dim(1)) {
     const comm::ProcessGroup& all = g.sources(options.esp_exchange);
@@ -119,7 +119,7 @@ class Numbering {
 }  // namespace
 
 std::vector<ChunkIndices> join_rows(const SlotOrder& order, const ReceivedCounts& n, const ExpertGroups& groups,
-                                    const PlanOptions& options, Device device) {
+                                    const RoutingOptions& options, Device device) {
   const ArrivingRows rows(order, n, groups, options, device.host());
   const int64_t width = rows.width();
   const ReceivedCounts back = n.by_return();

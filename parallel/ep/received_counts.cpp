@@ -22,7 +22,7 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
 
 }  // namespace
 
-ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options,
+ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, const RoutingOptions& options,
                                device::Device device) {
   const bool rows_are_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
   const int64_t ep = g.ep->size(), local = order.experts / ep;

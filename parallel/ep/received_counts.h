@@ -1,5 +1,5 @@
-// Counts of slots and rows that ranks exchange before a plan is made, and the order of grouped rows that follows from
-// them.
+// Counts of slots and rows that ranks exchange before a routing plan is made, and the order of grouped rows that
+// follows from them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "parallel/ep/offsets.h"
-#include "parallel/ep/plan_counts.h"
+#include "parallel/ep/routing_counts.h"
 
 namespace hexad::ep {
 
@@ -50,7 +50,7 @@ struct ReceivedCounts {
 /// Exchanges the full matrix of counts, by expert, in tensors on `device`, which must be a host device. Returns the
 /// numbers of slots that this rank receives, and of rows that every rank sends. Collective over
 /// ExpertGroups::sources(). Throws Error(communication) if another rank sent wrong counts.
-ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
+ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& groups, const RoutingOptions& options,
                                device::Device device);
 
 /// Calls f(etp rank, ep rank) for each sender, in the order of the received rows: sorted by etp rank after gathering,

@@ -152,7 +152,8 @@ std::vector<int64_t> rows_to(const std::vector<int64_t>& rows, int64_t c, int64_
 
 // Sets the number of rows that this rank receives from each rank in chunk c. With EspExchange::gather, also sets the
 // number of rows that each etp rank contributes to the all-gather over the etp ranks.
-void receive(MovedRows& moved, const ReceivedCounts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
+void receive(MovedRows& moved, const ReceivedCounts& n, int64_t c, const RoutingOptions& options,
+             const ExpertGroups& g) {
   const int64_t own = options.esp_exchange == EspExchange::replicated ? 0 : g.etp->rank();
   for (int64_t p = 0; p < n.ep; ++p) {
     if (options.esp_exchange == EspExchange::direct)
@@ -170,7 +171,7 @@ void receive(MovedRows& moved, const ReceivedCounts& n, int64_t c, const PlanOpt
 
 // Returns the numbers of rows that the ranks of the all-to-all send to each other in chunk c. `n` must outlive the
 // result.
-RowsBetween rows_between(const ReceivedCounts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
+RowsBetween rows_between(const ReceivedCounts& n, int64_t c, const RoutingOptions& options, const ExpertGroups& g) {
   const int64_t fan = options.esp_exchange == EspExchange::direct ? n.etp : 1;
   const int64_t own = options.esp_exchange == EspExchange::gather ? g.etp->rank() : 0;
   return [&n, c, fan, own](int source, int destination) {
@@ -178,7 +179,7 @@ RowsBetween rows_between(const ReceivedCounts& n, int64_t c, const PlanOptions& 
   };
 }
 
-// Returns PlanIndices::row_slots: the slots [S, M] of the slot rows. M is 1 if rows belong to slots.
+// Returns RoutingIndices::row_slots: the slots [S, M] of the slot rows. M is 1 if rows belong to slots.
 Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
   if (order.row_slots.defined()) return order.row_slots;
   const Device device = order.rows.device();
@@ -202,7 +203,7 @@ void for_each_copy(const std::vector<int64_t>& rows, int64_t ranks, const std::v
 }
 
 // Sets the indices of the rows to send, sorted by chunk, destination rank and row.
-void lay_out(PlanIndices& plan, const SlotOrder& order, int64_t ranks, const std::vector<int>& destinations,
+void lay_out(RoutingIndices& plan, const SlotOrder& order, int64_t ranks, const std::vector<int>& destinations,
              int64_t etp, Stream& stream) {
   const Device device = order.tokens.device();
   std::vector<int64_t> wire_slots;
@@ -214,7 +215,7 @@ void lay_out(PlanIndices& plan, const SlotOrder& order, int64_t ranks, const std
 }
 
 // Sets the positions of the rows that return for each slot row.
-void set_copies(PlanIndices& plan, const SlotOrder& order, int64_t ranks, const std::vector<int>& destinations,
+void set_copies(RoutingIndices& plan, const SlotOrder& order, int64_t ranks, const std::vector<int>& destinations,
                 int64_t etp) {
   std::vector<int64_t> copies(order.size() * etp);
   int64_t chunk = 0, next = 0;
@@ -231,31 +232,31 @@ int64_t ChunkCounts::rows_received() const { return sum_of(splits.receive); }
 int64_t ChunkCounts::rows_to_get_back() const { return sum_of(back().splits.send); }
 int64_t ChunkCounts::rows_to_return() const { return sum_of(back().splits.receive); }
 
-int64_t PlanCounts::rows_received() const {
+int64_t RoutingCounts::rows_received() const {
   int64_t all = 0;
   for (const ChunkCounts& c : chunks) all += c.rows_received();
   return all;
 }
 
-int64_t PlanCounts::rows_computed() const {
+int64_t RoutingCounts::rows_computed() const {
   if (merged) return chunks.front().rows_computed();
   int64_t all = 0;
   for (const ChunkCounts& c : chunks) all += c.rows_computed();
   return all;
 }
 
-int64_t PlanCounts::rows_gathered() const {
+int64_t RoutingCounts::rows_gathered() const {
   int64_t all = 0;
   for (const ChunkCounts& c : chunks) all += c.shared.empty() ? c.rows_received() : sum_of(c.shared);
   return all;
 }
 
-RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
+RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const RoutingOptions& options,
                               Stream& stream) {
   const int ranks = groups.ep->size();
   require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(),
           " ranks in a group of ep x etp = ", ranks, " x ", groups.etp->size(), "; expected the product");
-  require(!options.hot.any() || options.row_of == RowOf::slot, "[ep] a plan has ", options.hot.count(),
+  require(!options.hot.any() || options.row_of == RowOf::slot, "[ep] a routing plan has ", options.hot.count(),
           " hot experts and rows of tokens; expected rows of slots");
   const int64_t chunks = options.chunking.chunks;
   const Device device = order.rows.device(), host_device = device.host();
@@ -277,8 +278,8 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     row_experts.emplace(order, counts, groups, options.esp_exchange, host_device);
 
   RoutingPlan plan;
-  PlanCounts& host = plan.counts;
-  PlanIndices& device_side = plan.indices;
+  RoutingCounts& host = plan.counts;
+  RoutingIndices& device_side = plan.indices;
   host.esp_exchange = options.esp_exchange, host.row_of = options.row_of, host.merged = options.merged;
   host.all_to_all = options.all_to_all, host.joined = order.joined, host.hot = options.hot;
   if (by_window && groups.windows && ranks > 1 &&

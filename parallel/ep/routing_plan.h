@@ -1,8 +1,8 @@
 // Routing plan of dispatch and combine: the rows that each rank sends to every other rank.
 #pragma once
 
-#include "parallel/ep/plan_counts.h"
-#include "parallel/ep/plan_indices.h"
+#include "parallel/ep/routing_counts.h"
+#include "parallel/ep/routing_indices.h"
 
 namespace hexad::ep {
 
@@ -15,20 +15,20 @@ namespace hexad::ep {
 /// determines. (EspExchange::replicated sums as ProcessGroup::all_reduce() does.) Finally, the rank of the token sums
 /// slot rows in the order of their first slots.
 struct RoutingPlan {
-  PlanCounts counts;    // host part
-  PlanIndices indices;  // device part
+  RoutingCounts counts;    // host part
+  RoutingIndices indices;  // device part
 };
 
-/// Makes the plan for `order`, which must have been made with the same options. Index tensors are on the device of the
-/// tensors of `order`. Collective over the groups: the ranks exchange their counts by chunk and expert (the full
+/// Makes the routing plan for `order`, which must have been made with the same options. Index tensors are on the device
+/// of the tensors of `order`. Collective over the groups: the ranks exchange their counts by chunk and expert (the full
 /// matrix) and, if rows belong to tokens, the experts of each row. Throws Error(communication) if another rank sent
 /// wrong counts or experts, and std::logic_error if the options contradict each other.
-RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
+RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const RoutingOptions& options,
                               Stream& stream);
 
-/// Makes the plan of a rank that has all experts, with one chunk of rows that belong to slots. The plan is computed on
-/// the device of the ids, and the host reads nothing. The plan has T * K slot rows. The rows of dropped slots come last
+/// Makes the routing plan of a rank that has all experts, with one chunk of rows that belong to slots. It is computed
+/// on the device of the ids, and the host reads nothing. It has T * K slot rows. The rows of dropped slots come last
 /// and belong to no expert.
-RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream);
+RoutingPlan make_local_routing_plan(const Tensor& ids, int64_t experts, Stream& stream);
 
 }  // namespace hexad::ep

@@ -2,8 +2,8 @@
 // the experts' ranks, and copies results from there. Rows need neither be packed nor placed after they have arrived.
 #pragma once
 
-#include "parallel/ep/plan_counts.h"
 #include "parallel/ep/received_counts.h"
+#include "parallel/ep/routing_counts.h"
 
 namespace hexad::ep {
 

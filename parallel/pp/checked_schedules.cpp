@@ -13,7 +13,7 @@ CheckedSchedule checked(Schedule schedule, bool merge) {
 }
 
 const CheckedSchedule& CheckedSchedules::of(const PipelineConfig& config, int ranks, int micro_batches) {
-  const Key key{config.kind, config.chunks_a_rank(), config.overlap, ranks, micro_batches};
+  const Key key{config.kind, config.stages_a_rank(), config.overlap, ranks, micro_batches};
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   const bool merge = config.overlap == Overlap::micro_batches;
   return known_.emplace(key, checked(make_schedule(config, ranks, micro_batches), merge)).first->second;

@@ -28,7 +28,7 @@ class CheckedSchedules {
   const CheckedSchedule& of(const PipelineConfig& config, int ranks, int micro_batches);
 
  private:
-  using Key = std::tuple<PipelineKind, int, Overlap, int, int>;  // kind, chunks, overlap, ranks, micro-batches
+  using Key = std::tuple<PipelineKind, int, Overlap, int, int>;  // kind, virtual stages, overlap, ranks, micro-batches
   std::map<Key, CheckedSchedule> known_;
 };
 

@@ -1,7 +1,7 @@
-// DualPipe-V (DeepSeek 2025): half of DualPipe (DeepSeek-V3, section 3.2.1). A rank has one chunk in each arm of a V,
-// instead of one chunk per direction. In the steady state, a forward in one arm is merged with a backward in the other
-// arm. The eight phases are the same as in the published figure. A rank keeps the activations of at most 2 x ranks + 1
-// chunks.
+// DualPipe-V (DeepSeek 2025): half of DualPipe (DeepSeek-V3, section 3.2.1). A rank has one virtual stage in each arm
+// of a V, instead of one per direction. In the steady state, a forward in one arm is merged with a backward in the
+// other arm. The eight phases are the same as in the published figure. A rank keeps the activations of at most 2 x
+// ranks + 1 virtual stages.
 #include <algorithm>
 
 #include "parallel/pp/program.h"
@@ -26,11 +26,11 @@ std::vector<Action> dualpipe_v(const Position& at) {
   repeat(after, [&] { p.backward(1), p.merged(1, 0); });
   // In the second half of this phase, weight gradients are delayed, so that they fill the idle time at the end.
   for (int i = 0; i < 2 * before; ++i) {
-    const int chunk = 1 - i % 2;
+    const int arm = 1 - i % 2;
     if (i < before)
-      p.backward(chunk);
+      p.backward(arm);
     else
-      p.backward_input(chunk);
+      p.backward_input(arm);
   }
   repeat(after, [&] { p.weights(), p.backward_input(0); });
   repeat(before, [&] { p.weights(); });

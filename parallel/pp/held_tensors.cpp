@@ -10,18 +10,18 @@
 namespace hexad::pp {
 namespace {
 
-// Numbers of micro-batches whose tensors are saved, by chunk.
+// Numbers of micro-batches whose tensors are saved, by local stage.
 // - whole: saved for the whole backward
 // - weights: saved for delayed weight gradients
 struct Saved {
-  explicit Saved(int chunks) : whole(chunks), weights(chunks) {}
+  explicit Saved(int stages_a_rank) : whole(stages_a_rank), weights(stages_a_rank) {}
 
   void after(const Action& a) {
-    const size_t chunk = a.chunk;
-    if (a.is_forward()) ++whole[chunk];
-    if (a.is_backward()) --whole[chunk];
-    if (a.kind == Action::Kind::backward_input) ++weights[chunk];
-    if (a.kind == Action::Kind::backward_weight) --weights[chunk];
+    const size_t stage = a.local_stage;
+    if (a.is_forward()) ++whole[stage];
+    if (a.is_backward()) --whole[stage];
+    if (a.kind == Action::Kind::backward_input) ++weights[stage];
+    if (a.kind == Action::Kind::backward_weight) --weights[stage];
   }
 
   std::vector<int> whole, weights;
@@ -40,7 +40,7 @@ HeldTensors::HeldTensors(const CheckedSchedule& program, int rank) {
   const Schedule& schedule = program.schedule;
   const StageMap& stages = schedule.stages;
   const size_t me = rank;
-  Saved saved(stages.chunks);
+  Saved saved(stages.stages_a_rank);
   int here = 0, sent = 0;  // inputs that have arrived or whose receives are posted; sent tensors that are not freed
   for (size_t i = 0; i < schedule.ranks[me].size(); ++i) {
     const Action& a = schedule.ranks[me][i];
@@ -60,7 +60,7 @@ HeldTensors::HeldTensors(const CheckedSchedule& program, int rank) {
     Counts counts = saved.whole;
     counts.insert(counts.end(), saved.weights.begin(), saved.weights.end());
     counts.insert(counts.end(), {here, sent, sent - freed});
-    add({a.kind, a.chunk, micro, from, to}, std::move(counts));
+    add({a.kind, a.local_stage, micro, from, to}, std::move(counts));
     saved.after(a);
     sent -= freed;
     if (from != Peer::none) --here;

@@ -1,5 +1,5 @@
 // Numbers of tensors that a pipeline rank holds at each of its actions. Used to compare the memory of ranks that run
-// equal chunks.
+// equal virtual stages.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace hexad::pp {
 
 /// Numbers of the tensors that a rank holds in run() (pipeline_runner.h) when an action begins:
-/// - micro-batches whose tensors are saved, by chunk: for backward, and for delayed weight gradients
+/// - micro-batches whose tensors are saved, by local stage: for backward, and for delayed weight gradients
 /// - posted receives, and inputs that have arrived
 /// - sent tensors that may not be freed yet
 class HeldTensors {
@@ -21,18 +21,19 @@ class HeldTensors {
   HeldTensors(const CheckedSchedule& program, int rank);
 
   /// True if, for each action of `other`, this rank has a similar action at which it holds at least as many tensors of
-  /// each sort. This rank then needs at least as much memory as the rank of `other`, if each chunk has the same layers
-  /// on both ranks, all passes of micro-batches are equal, and passes leave no other tensors in memory.
+  /// each sort. This rank then needs at least as much memory as the rank of `other`, if each virtual stage has the same
+  /// layers on both ranks, all passes of micro-batches are equal, and passes leave no other tensors in memory.
   ///
-  /// Similar actions have the same kind and chunk. Their micro-batches are both the first, both the last, or both in
-  /// between. Their inputs come from the same sort of rank: no rank, the rank itself or another rank. Their results go
-  /// to the same sort of rank, too.
+  /// Similar actions have the same kind and local stage. Their micro-batches are both the first, both the last, or both
+  /// in between. Their inputs come from the same sort of rank: no rank, the rank itself or another rank. Their results
+  /// go to the same sort of rank, too.
   bool cover(const HeldTensors& other) const;
 
  private:
   enum class Micro : uint8_t { first, middle, last };
   enum class Peer : uint8_t { none, self, other };
-  using Similar = std::tuple<Action::Kind, int, Micro, Peer, Peer>;  // int: chunk; peers of the input and the result
+  // Kind, local stage, micro-batch, and the peers of the input and the result.
+  using Similar = std::tuple<Action::Kind, int, Micro, Peer, Peer>;
   using Counts = std::vector<int>;
 
   void add(const Similar& action, Counts counts);

@@ -31,8 +31,8 @@ constexpr auto enum_names(PipelineKind) {
 constexpr std::string_view name_of(PipelineKind kind) { return base::enum_name(kind); }
 
 /// Assignment of virtual stages to ranks.
-/// - loop: chunk v of rank p is virtual stage v * pp + p.
-/// - vee (a V): rank p has two chunks, virtual stages p and 2 * pp - 1 - p. The first rank thus has both ends of the
+/// - loop: local stage v of rank p is virtual stage v * pp + p (stage_map.h explains local stages).
+/// - vee (a V): rank p has virtual stages p and 2 * pp - 1 - p. The first rank thus has both ends of the
 ///   model, and the last rank has the middle.
 enum class Placing : uint8_t { loop, vee };
 
@@ -48,15 +48,15 @@ constexpr auto enum_names(Overlap) {
 
 struct PipelineConfig {
   PipelineKind kind = PipelineKind::one_f_one_b;
-  int64_t chunks = 2;
+  int64_t virtual_stages = 2;
   std::vector<int64_t> split;
   Overlap overlap = Overlap::none;
 
   /// Returns the number of virtual stages of a rank.
-  int chunks_a_rank() const {
+  int stages_a_rank() const {
     switch (kind) {
       case PipelineKind::interleaved:
-        return static_cast<int>(chunks);
+        return static_cast<int>(virtual_stages);
       case PipelineKind::zb_v:
       case PipelineKind::dualpipe_v:
         return 2;
@@ -74,7 +74,7 @@ struct PipelineConfig {
   template <class V>
   void fields(V& v) {
     v("kind", kind, "schedule: order of forward and backward on the stages of parallel.pp");
-    v("chunks", chunks,
+    v("virtual_stages", virtual_stages,
       "number of virtual stages of a rank for kind interleaved (fixed for all other kinds: 1 for 1f1b, gpipe and "
       "zb_h1; 2 for zb_v and dualpipe_v)",
       config::at_least(1));

@@ -90,13 +90,13 @@ class Runner {
     const device::Span span(spans_, span_name(action.kind), std::to_string(action.micro));
     switch (action.kind) {
       case Action::Kind::forward:
-        return work_.forward(action.chunk, action.micro, in);
+        return work_.forward(action.local_stage, action.micro, in);
       case Action::Kind::backward:
-        return work_.backward(action.chunk, action.micro, in, Replay::Weights::at_once);
+        return work_.backward(action.local_stage, action.micro, in, Replay::Weights::at_once);
       case Action::Kind::backward_input:
-        return work_.backward(action.chunk, action.micro, in, Replay::Weights::delayed);
+        return work_.backward(action.local_stage, action.micro, in, Replay::Weights::delayed);
       case Action::Kind::backward_weight:
-        work_.weights(action.chunk, action.micro);
+        work_.weights(action.local_stage, action.micro);
     }
     return {};
   }

@@ -13,10 +13,10 @@ using base::Dtype;
 using base::Shape;
 using tensor::Tensor;
 
-/// Computation of a rank's chunks. All tensors between virtual stages are contiguous, with the shape and dtype of
-/// boundary(micro). Implementations may drop their handles of these tensors. They must not overwrite the tensors, which
-/// may still be in flight to another rank. run() frees an input when its action ends. It frees a sent result when the
-/// action ends, or after the peer has posted the receive (transfers.h).
+/// Computation of a rank's virtual stages. All tensors between virtual stages are contiguous, with the shape and dtype
+/// of boundary(micro). Implementations may drop their handles of these tensors. They must not overwrite the tensors,
+/// which may still be in flight to another rank. run() frees an input when its action ends. It frees a sent result when
+/// the action ends, or after the peer has posted the receive (transfers.h).
 class StageWork {
  public:
   struct Boundary {
@@ -26,14 +26,14 @@ class StageWork {
 
   virtual ~StageWork() = default;
   virtual Boundary boundary(int micro) const = 0;
-  /// Returns the output of a chunk. `input` is undefined in the first virtual stage. The result of the last virtual
-  /// stage is ignored.
-  virtual Tensor forward(int chunk, int micro, const Tensor& input) = 0;
+  /// Returns the output of a virtual stage. `input` is undefined in the first virtual stage. The result of the last
+  /// virtual stage is ignored.
+  virtual Tensor forward(int local_stage, int micro, const Tensor& input) = 0;
   /// Returns the gradient of the input of forward(). Also computes the gradients of the weights, unless `weights`
   /// delays them. `doutput` is undefined in the last virtual stage. The result of the first virtual stage is ignored.
-  virtual Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) = 0;
+  virtual Tensor backward(int local_stage, int micro, const Tensor& doutput, Replay::Weights weights) = 0;
   /// Computes the gradients of the weights that an earlier backward has delayed.
-  virtual void weights(int chunk, int micro) = 0;
+  virtual void weights(int local_stage, int micro) = 0;
 };
 
 /// Connects the ranks of adjacent stages for messages in both directions. Without this call, the first run() connects
@@ -42,8 +42,8 @@ void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Devic
 
 /// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. Receives are posted in the order
 /// in which the peer sends, most of them one action before they are needed (transfers.h). Sends do not block the rank.
-/// Between two chunks on the same rank, no message is sent: the tensor is passed on. Later work on the compute lane
-/// waits until all messages of this rank have been sent. If host threads send, the calling thread also waits until
+/// Between two virtual stages on the same rank, no message is sent: the tensor is passed on. Later work on the compute
+/// lane waits until all messages of this rank have been sent. If host threads send, the calling thread also waits until
 /// then.
 ///
 /// If `fibers` is not null, the two actions of a merged pair alternate, and a pair begins when both inputs have

@@ -111,7 +111,7 @@ class Jobs {
     if (!action.is_forward()) wait(forwards_, std::pair(stage(piece.rank, action), action.micro));
   }
 
-  int stage(int rank, const Action& action) const { return schedule_.stages.stage(rank, action.chunk); }
+  int stage(int rank, const Action& action) const { return schedule_.stages.stage(rank, action.local_stage); }
 
   const Schedule& schedule_;
   const std::span<const StageTimes> times_;

@@ -7,17 +7,18 @@
 namespace hexad::pp {
 
 void Program::weights(std::deque<Action>::iterator which) {
-  base::require(which != left_.end(), "[pp] action ", actions_.size(),
-                " of a schedule computes weight gradients, but no earlier backward of the chunk has delayed any; "
-                "expected such a backward");
-  actions_.push_back({Kind::backward_weight, which->chunk, which->micro});
+  base::require(
+      which != left_.end(), "[pp] action ", actions_.size(),
+      " of a schedule computes weight gradients, but no earlier backward of the virtual stage has delayed any; "
+      "expected such a backward");
+  actions_.push_back({Kind::backward_weight, which->local_stage, which->micro});
   left_.erase(which);
 }
 
 void Program::weights() { weights(left_.begin()); }
 
-void Program::weights(int chunk) {
-  weights(std::find_if(left_.begin(), left_.end(), [&](const Action& a) { return a.chunk == chunk; }));
+void Program::weights(int local_stage) {
+  weights(std::find_if(left_.begin(), left_.end(), [&](const Action& a) { return a.local_stage == local_stage; }));
 }
 
 std::vector<Action> Program::without_micro_batches_from(int micro_batches) const {

@@ -9,25 +9,25 @@
 
 namespace hexad::pp {
 
-/// List of actions, to which each function appends. Micro-batches of a chunk are in order, so the chunk determines the
-/// micro-batch of the next action.
+/// List of actions, to which each function appends. Micro-batches of a virtual stage are in order, so the virtual stage
+/// determines the micro-batch of the next action.
 class Program {
  public:
-  void forward(int chunk = 0) { actions_.push_back({Kind::forward, chunk, forwards_[chunk]++}); }
-  void backward(int chunk = 0) { actions_.push_back({Kind::backward, chunk, backwards_[chunk]++}); }
-  void merged(int forward_chunk, int backward_chunk) {
-    forward(forward_chunk);
+  void forward(int local_stage = 0) { actions_.push_back({Kind::forward, local_stage, forwards_[local_stage]++}); }
+  void backward(int local_stage = 0) { actions_.push_back({Kind::backward, local_stage, backwards_[local_stage]++}); }
+  void merged(int forward_stage, int backward_stage) {
+    forward(forward_stage);
     actions_.back().merged = true;
-    backward(backward_chunk);
+    backward(backward_stage);
   }
   /// Appends a backward of the input only. A later action computes the weight gradients.
-  void backward_input(int chunk = 0) {
-    actions_.push_back({Kind::backward_input, chunk, backwards_[chunk]++});
+  void backward_input(int local_stage = 0) {
+    actions_.push_back({Kind::backward_input, local_stage, backwards_[local_stage]++});
     left_.push_back(actions_.back());
   }
-  /// Append the computation of the oldest delayed weight gradients: of any chunk, or of chunk `chunk`.
+  /// Append the computation of the oldest delayed weight gradients: of any virtual stage, or of `local_stage`.
   void weights();
-  void weights(int chunk);
+  void weights(int local_stage);
   int weights_left() const { return static_cast<int>(left_.size()); }
 
   /// Returns the list without the actions of micro-batches `micro_batches` and later. The result is also a legal list.
@@ -38,7 +38,7 @@ class Program {
   void weights(std::deque<Action>::iterator which);
 
   std::vector<Action> actions_;
-  std::map<int, int> forwards_, backwards_;  // number of the next micro-batch in each chunk
+  std::map<int, int> forwards_, backwards_;  // number of the next micro-batch in each virtual stage
   std::deque<Action> left_;
 };
 
@@ -49,7 +49,7 @@ void repeat(int times, F&& f) {
 
 /// Position of a rank in the pipeline, and the sizes of the schedule. They determine the rank's list of actions.
 struct Position {
-  int rank, ranks, chunks, micro_batches;
+  int rank, ranks, stages_a_rank, micro_batches;
   int after() const { return ranks - 1 - rank; }  // number of ranks after this rank
 };
 

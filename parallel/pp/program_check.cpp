@@ -12,7 +12,7 @@ namespace {
 
 using base::require;
 
-// Completed parts of the work on one micro-batch of a chunk.
+// Completed parts of the work on one micro-batch of a virtual stage.
 struct Parts {
   bool forward = false, input = false, weights = false;
   bool all(Phase phase) const { return forward && (phase == Phase::evaluation || (input && weights)); }
@@ -26,12 +26,12 @@ void check_list(const Schedule& schedule, int rank) {
     const auto claim = [&](bool ok, const auto&... what) {
       if (!ok) base::fail_invariant(base::cat("[pp] rank ", rank, " action ", i, " ", to_string(a), ": ", what...));
     };
-    claim(0 <= a.chunk && a.chunk < schedule.stages.chunks, "no such chunk; expected 0 .. ",
-          schedule.stages.chunks - 1);
+    claim(0 <= a.local_stage && a.local_stage < schedule.stages.stages_a_rank, "no such local stage; expected 0 .. ",
+          schedule.stages.stages_a_rank - 1);
     claim(0 <= a.micro && a.micro < schedule.micro_batches, "no such micro-batch; expected 0 .. ",
           schedule.micro_batches - 1);
     claim(schedule.phase == Phase::training || a.is_forward(), "a backward in an evaluation; expected only forwards");
-    Parts& parts = done[{a.chunk, a.micro}];
+    Parts& parts = done[{a.local_stage, a.micro}];
     const bool weights = a.kind == Action::Kind::backward || a.kind == Action::Kind::backward_weight;
     if (a.is_forward()) claim(!std::exchange(parts.forward, true), "a second forward");
     if (a.is_backward()) {
@@ -46,10 +46,10 @@ void check_list(const Schedule& schedule, int rank) {
       claim(a.is_forward() && i + 1 < list.size() && list[i + 1].is_backward() && list[i + 1].micro != a.micro,
             "it is merged, but no backward of another micro-batch follows it");
   }
-  for (int chunk = 0; chunk < schedule.stages.chunks; ++chunk)
+  for (int local_stage = 0; local_stage < schedule.stages.stages_a_rank; ++local_stage)
     for (int micro = 0; micro < schedule.micro_batches; ++micro)
-      require(done[{chunk, micro}].all(schedule.phase), "[pp] rank ", rank, " leaves out a part of chunk ", chunk,
-              " micro-batch ", micro);
+      require(done[{local_stage, micro}].all(schedule.phase), "[pp] rank ", rank, " leaves out a part of local stage ",
+              local_stage, " micro-batch ", micro);
 }
 
 bool has_pairs(const Schedule& schedule) {

@@ -8,8 +8,9 @@
 namespace hexad::pp {
 
 /// Throws std::logic_error, which names the rank and the action, unless all of these conditions hold:
-///   - There is one list for each rank. Its chunks and micro-batches exist. In an evaluation, it has only forwards.
-///   - The forward of every chunk and micro-batch runs exactly once. In training, its input gradient and weight
+///   - There is one list for each rank. Its virtual stages and micro-batches exist. In an evaluation, it has only
+///     forwards.
+///   - The forward of every virtual stage and micro-batch runs exactly once. In training, its input gradient and weight
 ///     gradient also run exactly once. Each action comes after the actions on which it depends.
 ///   - Only forwards are merged. The next action after a merged forward is a backward of another micro-batch.
 ///   - No rank waits forever, if messages between two ranks arrive in the order in which they are sent. This condition
@@ -19,8 +20,8 @@ namespace hexad::pp {
 /// The check takes microseconds for each action of each rank. checked() (checked_schedules.h) calls this function.
 void check(const Schedule& schedule);
 
-/// Returns the maximum number of activations that each rank keeps. The activations of a chunk and micro-batch count as
-/// one, and are kept from the start of the forward to the end of the weight gradient.
+/// Returns the maximum number of activations that each rank keeps. The activations of a virtual stage and micro-batch
+/// count as one, and are kept from the start of the forward to the end of the weight gradient.
 std::vector<int> peak_activations(const Schedule& schedule);
 
 }  // namespace hexad::pp

@@ -15,9 +15,9 @@
 
 namespace hexad::pp {
 
-/// Recorded passes of a rank's chunks. The first step of the rank has several micro-batches and records the passes of
-/// the last micro-batch. In later steps, the log repeats these passes for all micro-batches except the first. The
-/// passes of the first micro-batch run, because its contributions replace the old values of gradients. Calls to the
+/// Recorded passes of a rank's virtual stages. The first step of the rank has several micro-batches and records the
+/// passes of the last micro-batch. In later steps, the log repeats these passes for all micro-batches except the first.
+/// The passes of the first micro-batch run, because its contributions replace the old values of gradients. Calls to the
 /// storage of parameters (ParameterCalls) are made again in each repetition, so weights are gathered and gradients are
 /// reduced as in a step that runs all passes.
 ///
@@ -32,9 +32,9 @@ namespace hexad::pp {
 ///
 /// No pass is repeated in three cases:
 /// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end.
-/// - A chunk has passes of a kind that was not recorded. dualpipe_v, for example, delays weight gradients only in some
-///   passes.
-/// - In a chunk, a micro-batch other than 0 comes first.
+/// - A virtual stage has passes of a kind that was not recorded. dualpipe_v, for example, delays weight gradients only
+///   in some passes.
+/// - In a virtual stage, a micro-batch other than 0 comes first.
 class RepeatedPasses {
  public:
   using Kind = Action::Kind;
@@ -59,17 +59,17 @@ class RepeatedPasses {
   /// True if the passes of micro-batch `micro` are recorded in the step.
   bool records(int micro) const { return records_ && micro == last_; }
   /// Repeats the recorded pass for micro-batch `micro`. `report` is called for each contribution to a gradient.
-  void repeat(Kind kind, int chunk, int micro, const std::function<void(Parameter&)>& report);
+  void repeat(Kind kind, int local_stage, int micro, const std::function<void(Parameter&)>& report);
   /// Begin and end the recording of a pass.
-  void start(Kind kind, int chunk);
-  void end(Kind kind, int chunk);
-  /// Set and return the parameters that the recorded forward of a chunk uses. They must be set between the recordings
-  /// of the forward and of the next pass of the chunk.
-  void set_used(int chunk, std::vector<Parameter*> parameters) { used_[chunk] = std::move(parameters); }
-  std::span<Parameter* const> used(int chunk) { return used_[chunk]; }
+  void start(Kind kind, int local_stage);
+  void end(Kind kind, int local_stage);
+  /// Set and return the parameters that the recorded forward of a virtual stage uses. They must be set between the
+  /// recordings of the forward and of the next pass of the virtual stage.
+  void set_used(int local_stage, std::vector<Parameter*> parameters) { used_[local_stage] = std::move(parameters); }
+  std::span<Parameter* const> used(int local_stage) { return used_[local_stage]; }
 
  private:
-  using Pass = std::pair<int, Kind>;  // chunk and kind
+  using Pass = std::pair<int, Kind>;  // local stage and kind
   struct Recorded {
     device::IssuePart part;
     std::optional<ParameterCalls> parameters{};
@@ -83,8 +83,8 @@ class RepeatedPasses {
   int last_ = 0;                            // last micro-batch of the step
   int64_t count_ = 0;
   std::map<Pass, Recorded> recorded_;
-  std::map<int, std::vector<Parameter*>> used_;  // by chunk
-  // Repetitions of the passes of a chunk and a micro-batch, in order.
+  std::map<int, std::vector<Parameter*>> used_;  // by local stage
+  // Repetitions of the passes of a virtual stage and a micro-batch, in order.
   std::map<std::pair<int, int>, std::vector<device::RepeatedPart>> repetitions_;
 };
 
@@ -94,14 +94,14 @@ class RepeatedStages final : public StageWork {
   RepeatedStages(TapeStages& work, const Schedule& schedule, int rank, device::Device device, RepeatedPasses& passes);
 
   Boundary boundary(int micro) const override { return work_.boundary(micro); }
-  Tensor forward(int chunk, int micro, const Tensor& input) override;
-  Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override;
-  void weights(int chunk, int micro) override;
+  Tensor forward(int local_stage, int micro, const Tensor& input) override;
+  Tensor backward(int local_stage, int micro, const Tensor& doutput, Replay::Weights weights) override;
+  void weights(int local_stage, int micro) override;
 
  private:
   using Kind = Action::Kind;
   template <class F>
-  Tensor pass(Kind kind, int chunk, int micro, F&& run);
+  Tensor pass(Kind kind, int local_stage, int micro, F&& run);
 
   TapeStages& work_;
   const device::Device device_;

@@ -34,14 +34,14 @@ void require_positive(std::string_view what, int value) {
 
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches) {
   require_positive("parallel.pp", ranks);
-  require_positive("schedule.pipeline.chunks", config.chunks_a_rank());
+  require_positive("schedule.pipeline.virtual_stages", config.stages_a_rank());
   require_positive("micro-batches per step of each pipeline (batch.global / batch.micro / parallel.dp)", micro_batches);
   if (config.overlap != Overlap::none && !config.has_pairs())
     base::fail(base::ExitCode::usage, "schedule.pipeline.overlap: ", name_of(config.kind),
                " has no pairs of a forward and a backward; legal: 1f1b, dualpipe_v");
   Schedule schedule{config.kind, stage_map(config, ranks), micro_batches, {}};
   for (int rank = 0; rank < ranks; ++rank)
-    schedule.ranks.push_back(actions_of(config, {rank, ranks, schedule.stages.chunks, micro_batches}));
+    schedule.ranks.push_back(actions_of(config, {rank, ranks, schedule.stages.stages_a_rank, micro_batches}));
   return schedule;
 }
 
@@ -54,7 +54,7 @@ Schedule forwards_of(Schedule schedule) {
   return schedule;
 }
 
-std::string to_string(const Action& a) { return base::cat("FBIW"[base::ordinal(a.kind)], a.chunk, '.', a.micro); }
+std::string to_string(const Action& a) { return base::cat("FBIW"[base::ordinal(a.kind)], a.local_stage, '.', a.micro); }
 
 std::ostream& operator<<(std::ostream& out, const Action& action) { return out << to_string(action); }
 

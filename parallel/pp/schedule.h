@@ -12,13 +12,13 @@ namespace hexad::pp {
 
 struct Action {
   enum class Kind : uint8_t {
-    forward,          // F: output of a chunk
+    forward,          // F: output of a virtual stage
     backward,         // B: gradients of the input and the weights
     backward_input,   // I: gradient of the input only
     backward_weight,  // W: gradients of the weights, after a backward_input
   };
   Kind kind;
-  int chunk;
+  int local_stage;  // stage_map.h
   int micro;
   /// True for a forward that is merged with the backward after it. The two actions belong to different micro-batches
   /// and may run as one: each then hides its communication behind the computation of the other (DualPipe). They may
@@ -53,7 +53,7 @@ Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batche
 /// Returns the schedule of an evaluation: only the forwards of `schedule`, none of them merged.
 Schedule forwards_of(Schedule schedule);
 
-/// Returns a text like "F0.3": kind, chunk and micro-batch. A '+' joins a merged forward to its backward.
+/// Returns a text like "F0.3": kind, local stage and micro-batch. A '+' joins a merged forward to its backward.
 std::string to_string(const Action& action);
 std::ostream& operator<<(std::ostream& out, const Action& action);
 std::string to_string(std::span<const Action> actions);

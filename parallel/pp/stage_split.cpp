@@ -5,12 +5,14 @@
 #include <numeric>
 #include <string>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 
 namespace hexad::pp {
 namespace {
 
 using base::cat;
+using base::counted;
 using base::ExitCode;
 using base::fail;
 
@@ -57,8 +59,8 @@ std::string join(const std::vector<int64_t>& numbers, const char* between) {
 }
 
 std::string stages_text(const StageMap& stages) {
-  return cat("parallel.pp (", stages.ranks, ") x ", stages.chunks, stages.chunks == 1 ? " chunk" : " chunks",
-             " per rank = ", stages.stages(), stages.stages() == 1 ? " virtual stage" : " virtual stages");
+  return cat("parallel.pp (", stages.ranks, ") x ", counted(stages.stages_a_rank, "virtual stage"),
+             " per rank = ", stages.stages());
 }
 
 // Throws Error(usage) if `split` is not a legal split of `layers` layers.
@@ -102,15 +104,15 @@ StageSplit::StageSplit(const StageMap& stages, const std::vector<int64_t>& split
   if (layers < stages.stages())
     fail(ExitCode::usage, stages_text(stages), ", but model.layers is ", layers,
          ": every virtual stage needs a layer; nearest: ", stages.stages(), " layers",
-         layers >= stages.chunks ? cat(", or parallel.pp ", layers / stages.chunks) : "");
+         layers >= stages.stages_a_rank ? cat(", or parallel.pp ", layers / stages.stages_a_rank) : "");
   if (!split.empty()) check_split(stages, split, layers);
   counts_ = split.empty() ? balanced_split(costs, stages.stages()) : split;
   begins_.resize(counts_.size());
   std::exclusive_scan(counts_.begin(), counts_.end(), begins_.begin(), int64_t{0});
 }
 
-StageSplit::Layers StageSplit::layers(int rank, int chunk) const {
-  const size_t stage = stages_.stage(rank, chunk);
+StageSplit::Layers StageSplit::layers(int rank, int local_stage) const {
+  const size_t stage = stages_.stage(rank, local_stage);
   return {begins_[stage], begins_[stage] + counts_[stage]};
 }
 

@@ -33,9 +33,9 @@ class StageSplit {
     int64_t count() const { return end - begin; }
     bool operator==(const Layers&) const = default;
   };
-  Layers layers(int rank, int chunk) const;
-  bool has_embedding(int rank, int chunk) const { return stages_.stage(rank, chunk) == 0; }
-  bool has_head(int rank, int chunk) const { return stages_.stage(rank, chunk) == stages_.last(); }
+  Layers layers(int rank, int local_stage) const;
+  bool has_embedding(int rank, int local_stage) const { return stages_.stage(rank, local_stage) == 0; }
+  bool has_head(int rank, int local_stage) const { return stages_.stage(rank, local_stage) == stages_.last(); }
   const StageMap& stages() const { return stages_; }
   /// Returns the number of layers of each virtual stage.
   const std::vector<int64_t>& counts() const { return counts_; }

@@ -11,27 +11,27 @@ TapeStages::TapeStages(const Schedule& schedule, int rank, std::function<Boundar
       rank_(rank),
       boundary_(std::move(boundary)),
       functions_(std::move(functions)),
-      forwards_left_(schedule.stages.chunks * schedule.micro_batches) {}
+      forwards_left_(schedule.stages.stages_a_rank * schedule.micro_batches) {}
 
-Tensor TapeStages::forward(int chunk, int micro, const Tensor& input) {
+Tensor TapeStages::forward(int local_stage, int micro, const Tensor& input) {
   InFlight flight;
   flight.tape = functions_.tape();
   Tape& tape = *flight.tape;
   if (input.defined()) flight.input = tape.leaf(input);
-  Output output = functions_.forward(tape, chunk, micro, flight.input);
+  Output output = functions_.forward(tape, local_stage, micro, flight.input);
   flight.input.data = {};  // ops that need the input have saved it
   flight.roots = std::move(output.roots);
-  const bool last = stages_.stage(rank_, chunk) == stages_.last();
+  const bool last = stages_.stage(rank_, local_stage) == stages_.last();
   if (!last) flight.output = output.activation.id;
   for (Parameter* p : std::set(tape.used_parameters().begin(), tape.used_parameters().end())) ++pending_uses_[p];
   --forwards_left_;
-  in_flight_[{chunk, micro}] = std::move(flight);
+  in_flight_[{local_stage, micro}] = std::move(flight);
   return last ? Tensor{} : output.activation.data;
 }
 
-Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) {
-  const auto at = in_flight_.find({chunk, micro});
-  require(at != in_flight_.end(), "[pp] backward of chunk ", chunk, " micro-batch ", micro,
+Tensor TapeStages::backward(int local_stage, int micro, const Tensor& doutput, Replay::Weights weights) {
+  const auto at = in_flight_.find({local_stage, micro});
+  require(at != in_flight_.end(), "[pp] backward of local stage ", local_stage, " micro-batch ", micro,
           " before its forward; expected the forward first");
   InFlight& flight = at->second;
   std::vector<Replay::Root> roots = std::move(flight.roots);
@@ -46,16 +46,16 @@ Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay:
   return dinput;
 }
 
-void TapeStages::weights(int chunk, int micro) {
-  const auto at = in_flight_.find({chunk, micro});
-  require(at != in_flight_.end() && at->second.replay, "[pp] the weight gradients of chunk ", chunk, ", micro-batch ",
-          micro, " are computed before their backward; expected the backward first");
+void TapeStages::weights(int local_stage, int micro) {
+  const auto at = in_flight_.find({local_stage, micro});
+  require(at != in_flight_.end() && at->second.replay, "[pp] the weight gradients of local stage ", local_stage,
+          ", micro-batch ", micro, " are computed before their backward; expected the backward first");
   at->second.replay->run();
   in_flight_.erase(at);
 }
 
-std::vector<Parameter*> TapeStages::used_parameters(int chunk, int micro) const {
-  const std::vector<Parameter*>& uses = in_flight_.at({chunk, micro}).tape->used_parameters();
+std::vector<Parameter*> TapeStages::used_parameters(int local_stage, int micro) const {
+  const std::vector<Parameter*>& uses = in_flight_.at({local_stage, micro}).tape->used_parameters();
   const std::set<Parameter*> used(uses.begin(), uses.end());
   return {used.begin(), used.end()};
 }

@@ -1,5 +1,5 @@
-// Stages whose work is recorded on tapes. Each micro-batch in flight in a chunk has a tape and, from its backward on, a
-// replay of this tape.
+// Stages whose work is recorded on tapes. Each micro-batch in flight in a virtual stage has a tape and, from its
+// backward on, a replay of this tape.
 #pragma once
 
 #include <functional>
@@ -24,31 +24,31 @@ class TapeStages final : public StageWork {
   };
   struct Functions {
     std::function<std::unique_ptr<Tape>()> tape;
-    /// Runs the forward of a chunk. In the first virtual stage, the data of `input` is undefined.
-    std::function<Output(Tape&, int chunk, int micro, const Value& input)> forward;
-    /// Called when a tape has made its contribution to a parameter; may be empty. `last` is true if no other chunk or
-    /// micro-batch will contribute in this step. Two chunks may contribute to a tied weight.
+    /// Runs the forward of a virtual stage. In the first virtual stage, the data of `input` is undefined.
+    std::function<Output(Tape&, int local_stage, int micro, const Value& input)> forward;
+    /// Called when a tape has made its contribution to a parameter; may be empty. `last` is true if no other virtual
+    /// stage or micro-batch will contribute in this step. Two virtual stages may contribute to a tied weight.
     std::function<void(Parameter&, bool last)> contributed;
   };
 
   TapeStages(const Schedule& schedule, int rank, std::function<Boundary(int micro)> boundary, Functions functions);
 
   Boundary boundary(int micro) const override { return boundary_(micro); }
-  Tensor forward(int chunk, int micro, const Tensor& input) override;
-  Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override;
-  void weights(int chunk, int micro) override;
-  /// Returns the parameters that a micro-batch in flight uses in a chunk, each once.
-  std::vector<Parameter*> used_parameters(int chunk, int micro) const;
+  Tensor forward(int local_stage, int micro, const Tensor& input) override;
+  Tensor backward(int local_stage, int micro, const Tensor& doutput, Replay::Weights weights) override;
+  void weights(int local_stage, int micro) override;
+  /// Returns the parameters that a micro-batch in flight uses in a virtual stage, each once.
+  std::vector<Parameter*> used_parameters(int local_stage, int micro) const;
 
-  /// Counts a forward that is not run, and its use of `parameters`. The backward of the micro-batch in this chunk must
-  /// not be run either. leave_out_contribution() must be called once for each of the parameters.
+  /// Counts a forward that is not run, and its use of `parameters`. The backward of the micro-batch in this virtual
+  /// stage must not be run either. leave_out_contribution() must be called once for each of the parameters.
   void leave_out_forward(std::span<Parameter* const> parameters);
   /// Reports a contribution to the gradient of `p` by a backward that is not run.
   void leave_out_contribution(Parameter& p) { contributed(p); }
 
  private:
-  // A micro-batch in a chunk, from its forward to its weight gradients. The data of the output is not kept, because
-  // only the shape is needed, and the gradient of the output has the same shape.
+  // A micro-batch in a virtual stage, from its forward to its weight gradients. The data of the output is not kept,
+  // because only the shape is needed, and the gradient of the output has the same shape.
   struct InFlight {
     std::unique_ptr<Tape> tape;
     Value input;
@@ -56,7 +56,7 @@ class TapeStages final : public StageWork {
     std::vector<Replay::Root> roots;
     std::unique_ptr<Replay> replay;
   };
-  using Key = std::pair<int, int>;  // chunk and micro-batch
+  using Key = std::pair<int, int>;  // local stage and micro-batch
   void contributed(Parameter& p);
 
   const StageMap stages_;

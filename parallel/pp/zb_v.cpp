@@ -1,7 +1,7 @@
-// ZB-V (Qi et al. 2023, "Zero bubble pipeline parallelism", section 6): two chunks per rank, placed in a V. A forward
-// ends on the rank where it began. This rank can therefore start the first backward immediately. If forward, input
-// gradient and weight gradient take the same time, a rank never waits after its first action. A rank keeps the
-// activations of at most 2 x ranks chunks, which need as much memory as in 1F1B.
+// ZB-V (Qi et al. 2023, "Zero bubble pipeline parallelism", section 6): two virtual stages per rank, placed in a V. A
+// forward ends on the rank where it began. This rank can therefore start the first backward immediately. If forward,
+// input gradient and weight gradient take the same time, a rank never waits after its first action. A rank keeps the
+// activations of at most 2 x ranks virtual stages, which need as much memory as in 1F1B.
 #include <algorithm>
 
 #include "parallel/pp/program.h"
@@ -12,10 +12,10 @@ std::vector<Action> zb_v(const Position& at) {
   const int micro_batches = std::max(at.micro_batches, 2 * at.ranks - 1);
   const auto way_back = [](Program& p) { p.forward(1), p.backward_input(1), p.weights(1); };
   Program p;
-  // Runs forwards of the first chunk until the first micro-batch has returned to this rank.
+  // Runs forwards of local stage 0 until the first micro-batch has returned to this rank.
   repeat(2 * at.after() + 1, [&] { p.forward(0); });
   repeat(at.rank, [&] { p.forward(1), p.forward(0); });
-  // Computes gradients of the second chunk while the first gradient for the first chunk is in flight to this rank.
+  // Computes gradients of local stage 1 while the first gradient for local stage 0 is in flight to this rank.
   repeat(at.after() + 1, [&] { way_back(p); });
   for (int i = 0; i < micro_batches - at.ranks; ++i) {
     if (2 * at.ranks - 1 - at.rank + i < micro_batches) p.forward(0);

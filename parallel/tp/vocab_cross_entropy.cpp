@@ -33,15 +33,15 @@ class SplitLoss {
 
   void run() {
     const int64_t rows = x_.dim(0);
-    const int64_t step = options_.chunk_rows.value_or(kernels_.cross_entropy.chunk_rows(rows, part_.end - part_.begin));
-    std::deque<Chunk> in_flight;
+    const int64_t step = options_.block_rows.value_or(kernels_.cross_entropy.block_rows(rows, part_.end - part_.begin));
+    std::deque<Block> in_flight;
     for (int64_t begin = 0; begin < rows; begin += step) {
       in_flight.push_back(start(begin, std::min(rows, begin + step)));
       if (in_flight.size() == 1) continue;  // the next iteration computes logits while these statistics are in flight
       finish(in_flight.front());
       in_flight.pop_front();
     }
-    for (const Chunk& c : in_flight) finish(c);
+    for (const Block& b : in_flight) finish(b);
     for (const Event& event : summed_) stream_.wait(event);
   }
 
@@ -50,47 +50,47 @@ class SplitLoss {
   const Tensor& dx() const { return dx_; }
 
  private:
-  struct Chunk {
+  struct Block {
     int64_t begin, end;
     Tensor logits, statistics;  // logits of this rank's columns; statistics of all ranks [ranks, statistics, rows]
     Event gathered;
   };
 
-  Chunk start(int64_t begin, int64_t end) const {
+  Block start(int64_t begin, int64_t end) const {
     const int64_t rows = end - begin;
-    Chunk c{begin,
+    Block b{begin,
             end,
             Tensor::empty({rows, part_.end - part_.begin}, acc_, x_.device()),
             Tensor::empty({group_.size(), SplitSoftmaxKernels::statistics_count, rows}, acc_, x_.device(),
                           Category::communication),
             {}};
-    kernels_.matmul.forward(stream_, c.logits, x_.slice(0, begin, end), w_.use(stream_), Write::replace);
-    if (options_.bias) kernels_.bias.forward(stream_, c.logits, options_.bias->use(stream_));
+    kernels_.matmul.forward(stream_, b.logits, x_.slice(0, begin, end), w_.use(stream_), Write::replace);
+    if (options_.bias) kernels_.bias.forward(stream_, b.logits, options_.bias->use(stream_));
     const Tensor mine =
         Tensor::empty({SplitSoftmaxKernels::statistics_count, rows}, acc_, x_.device(), Category::communication);
-    kernels_.split_softmax.start(stream_, mine, c.logits, targets_.slice(0, begin, end), part_.begin);
-    c.gathered = group_.all_gather(c.statistics, mine, stream_);
-    return c;
+    kernels_.split_softmax.start(stream_, mine, b.logits, targets_.slice(0, begin, end), part_.begin);
+    b.gathered = group_.all_gather(b.statistics, mine, stream_);
+    return b;
   }
 
-  void finish(const Chunk& c) {
-    stream_.wait(c.gathered);
+  void finish(const Block& b) {
+    stream_.wait(b.gathered);
     const bool train = tape_.recording();
-    kernels_.split_softmax.finish(stream_, losses_.slice(0, c.begin, c.end), c.logits, c.statistics, group_.rank(),
-                                  targets_.slice(0, c.begin, c.end), part_.begin,
+    kernels_.split_softmax.finish(stream_, losses_.slice(0, b.begin, b.end), b.logits, b.statistics, group_.rank(),
+                                  targets_.slice(0, b.begin, b.end), part_.begin,
                                   train ? options_.gradient_scale : 0.0);
     if (!train) return;
     // The matrix products below need both operands in the model's dtype.
-    Tensor dlogits = c.logits;
+    Tensor dlogits = b.logits;
     if (acc_ != x_.dtype()) {
-      dlogits = Tensor::empty(c.logits.shape(), x_.dtype(), x_.device());
-      kernels_.pointwise.copy(stream_, dlogits, c.logits);
+      dlogits = Tensor::empty(b.logits.shape(), x_.dtype(), x_.device());
+      kernels_.pointwise.copy(stream_, dlogits, b.logits);
     }
-    const Tensor dx = dx_.slice(0, c.begin, c.end);
+    const Tensor dx = dx_.slice(0, b.begin, b.end);
     kernels_.matmul.input_gradient(stream_, dx, dlogits, w_.use(stream_), Write::replace);
     summed_.push_back(group_.all_reduce(dx, comm::Reduce::sum, stream_));
     if (w_.trainable())
-      kernels_.matmul.weight_gradient(stream_, w_.gradient(), dlogits, x_.slice(0, c.begin, c.end), w_.next_write());
+      kernels_.matmul.weight_gradient(stream_, w_.gradient(), dlogits, x_.slice(0, b.begin, b.end), w_.next_write());
     if (options_.bias && options_.bias->trainable())
       kernels_.bias.backward(stream_, options_.bias->gradient_to_add(stream_), dlogits);
   }
@@ -122,7 +122,7 @@ void check_loss(const Value& x, const Parameter& w, const Tensor& targets, const
   require(!bias || (bias->shape() == Shape{w.shape()[0]} && bias->dtype() == accumulator_dtype(x.data.dtype())),
           "[vocab_cross_entropy] the bias is ", bias ? bias->shape() : Shape{}, " ",
           bias ? bias->dtype() : x.data.dtype(), ", expected [", w.shape()[0], "] ", accumulator_dtype(x.data.dtype()));
-  require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", options.chunk_rows.value_or(1),
+  require(options.block_rows.value_or(1) > 0, "[vocab_cross_entropy] block_rows is ", options.block_rows.value_or(1),
           ", expected at least 1");
   if (!targets.device().on_host()) return;  // framework/data has already checked the targets of a batch
   const int64_t vocabulary = w.global_shape()[0];

@@ -18,8 +18,8 @@ Value vocab_embedding(Tape& tape, Parameter& table, const Tensor& ids, const Ten
 
 /// Returns linear_cross_entropy(x, w, targets, ...) for w[V, D] and a bias whose rows are divided among the ranks.
 /// x[T, D] and targets[T] are the same on all ranks. The loss, `row_losses` and the full gradient of x are bitwise
-/// identical on all ranks. For each chunk of rows, a rank computes its own columns of the logits. The ranks exchange
-/// three numbers per row of a chunk while they compute the logits of the next chunk.
+/// identical on all ranks. For each block of rows, a rank computes its own columns of the logits. The ranks exchange
+/// three numbers per row of a block while they compute the logits of the next block.
 Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets, const ProcessGroup& group,
                           const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 

@@ -33,7 +33,7 @@ TEST(Embedding, RepeatedIdsAddTheirGradientsAndUnusedRowsGetZero) {
 struct Case {
   std::string name;
   std::vector<int32_t> targets;
-  int64_t chunk_rows;
+  int64_t block_rows;
   Zeros zeros = Zeros::mistrusted;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -48,14 +48,14 @@ TEST_P(CrossEntropy, GradientsMatchFiniteDifferences) {
   gradcheck(lab, {lab.randn({targets.dim(0), 3})},
             [&](Tape& t, Inputs x) {
               return linear_cross_entropy(t, x[0], w, targets,
-                                          {.gradient_scale = scale, .chunk_rows = GetParam().chunk_rows});
+                                          {.gradient_scale = scale, .block_rows = GetParam().block_rows});
             },
             {.root_gradient = scale, .zeros = GetParam().zeros});
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy,
-                         testing::Values(Case{"whole", {0, 5, 2, 2, 1}, 256}, Case{"chunks", {0, 5, 2, 2, 1}, 2},
-                                         Case{"one_row_at_a_time", {0, 5, 2}, 1}, Case{"exact_chunks", {1, 2, 3, 4}, 2},
+                         testing::Values(Case{"whole", {0, 5, 2, 2, 1}, 256}, Case{"blocks", {0, 5, 2, 2, 1}, 2},
+                                         Case{"one_row_at_a_time", {0, 5, 2}, 1}, Case{"exact_blocks", {1, 2, 3, 4}, 2},
                                          Case{"ignored", {0, -1, 2, 5, -1}, 2},
                                          Case{"all_ignored", {-1, -1, -1}, 2, Zeros::expected}),
                          [](const auto& test) { return test.param.name; });
@@ -67,7 +67,7 @@ TEST(CrossEntropyLoss, GradientOfTheBiasMatchesFiniteDifferences) {
   gradcheck(lab, {lab.randn({5, 3})},
             [&](Tape& t, Inputs x) {
               return linear_cross_entropy(t, x[0], w, targets,
-                                          {.gradient_scale = 0.25, .chunk_rows = 2, .bias = &bias});
+                                          {.gradient_scale = 0.25, .block_rows = 2, .bias = &bias});
             },
             {.root_gradient = 0.25});
 }
@@ -89,34 +89,34 @@ Outcome outcome(Lab& lab, Parameter& w, const Tensor& x, const std::vector<int32
   return {loss.data, rows, replay.take_gradient(leaf), copy_of(w.gradient_to_add(lab.stream()))};
 }
 
-TEST(CrossEntropyLoss, ChunksDoNotChangeTheResult) {
+TEST(CrossEntropyLoss, BlocksDoNotChangeTheResult) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
   const Tensor x = lab.randn({7, 3});
   const std::vector<int32_t> targets{0, 5, -1, 2, 2, 1, 3};
-  const Outcome whole = outcome(lab, w, x, targets, {.gradient_scale = 0.5, .chunk_rows = 7});
-  for (int64_t chunk : {1, 2, 3, 100}) {
-    SCOPED_TRACE(cat("chunk_rows ", chunk));
-    const Outcome chunked = outcome(lab, w, x, targets, {.gradient_scale = 0.5, .chunk_rows = chunk});
-    expect_bitwise(whole.loss, chunked.loss);
-    expect_bitwise(whole.row_losses, chunked.row_losses);
-    expect_bitwise(whole.dx, chunked.dx);
-    expect_close(whole.dw, chunked.dw, tolerance(Dtype::f64, 7));
+  const Outcome whole = outcome(lab, w, x, targets, {.gradient_scale = 0.5, .block_rows = 7});
+  for (int64_t block : {1, 2, 3, 100}) {
+    SCOPED_TRACE(cat("block_rows ", block));
+    const Outcome in_blocks = outcome(lab, w, x, targets, {.gradient_scale = 0.5, .block_rows = block});
+    expect_bitwise(whole.loss, in_blocks.loss);
+    expect_bitwise(whole.row_losses, in_blocks.row_losses);
+    expect_bitwise(whole.dx, in_blocks.dx);
+    expect_close(whole.dw, in_blocks.dw, tolerance(Dtype::f64, 7));
   }
 }
 
-TEST(CrossEntropyLoss, ShippedChunksDoNotChangeTheResult) {
+TEST(CrossEntropyLoss, ShippedBlocksDoNotChangeTheResult) {
   Lab lab;
   const int64_t rows = 2 * BlockSizes{}.logit_rows + 3;
   Parameter& w = lab.parameter({6, 3});
   const Tensor x = lab.randn({rows, 3});
   std::vector<int32_t> targets;
   for (int64_t t = 0; t < rows; ++t) targets.push_back(static_cast<int32_t>(t % 7) - 1);
-  const Outcome whole = outcome(lab, w, x, targets, {.gradient_scale = 0.5, .chunk_rows = rows}),
-                chunked = outcome(lab, w, x, targets, {.gradient_scale = 0.5});
-  expect_bitwise(whole.row_losses, chunked.row_losses);
-  expect_bitwise(whole.dx, chunked.dx);
-  expect_close(whole.dw, chunked.dw, tolerance(Dtype::f64, rows));
+  const Outcome whole = outcome(lab, w, x, targets, {.gradient_scale = 0.5, .block_rows = rows}),
+                in_blocks = outcome(lab, w, x, targets, {.gradient_scale = 0.5});
+  expect_bitwise(whole.row_losses, in_blocks.row_losses);
+  expect_bitwise(whole.dx, in_blocks.dx);
+  expect_close(whole.dw, in_blocks.dw, tolerance(Dtype::f64, rows));
 }
 
 TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
@@ -124,7 +124,7 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
   Parameter& w = lab.parameter({6, 3});
   const Tensor x = lab.randn({4, 3});
   const std::vector<int32_t> targets{0, -1, 5, 2};
-  const Outcome got = outcome(lab, w, x, targets, {.gradient_scale = 1, .chunk_rows = 3});
+  const Outcome got = outcome(lab, w, x, targets, {.gradient_scale = 1, .block_rows = 3});
   const auto xs = values_of(x), ws = values_of(w.local()), losses = values_of(got.row_losses);
   double sum = 0;
   for (size_t t = 0; t < 4; ++t) {
@@ -159,7 +159,7 @@ TEST(CrossEntropyLoss, SingleAndHalfPrecisionAgreeWithDouble) {
     Tape tape(lab.stream(), *policy);
     const Value leaf = tape.leaf(converted(x, dtype));
     const Value loss =
-        linear_cross_entropy(tape, leaf, weights, lab.values(targets), {.gradient_scale = 0.125, .chunk_rows = 3});
+        linear_cross_entropy(tape, leaf, weights, lab.values(targets), {.gradient_scale = 0.125, .block_rows = 3});
     Replay replay(tape, std::vector<Replay::Root>{{loss, converted(lab.values<double>({0.125}), loss.data.dtype())}});
     replay.run();
     EXPECT_EQ(weights.gradient().dtype(), accumulator_dtype(dtype));
@@ -183,7 +183,7 @@ TEST(CrossEntropyLoss, IgnoredTargetsGiveZeroLossAndGradientsForEveryScale) {
   Parameter& w = lab.parameter({6, 3});
   for (double scale : {0.0, 0.25}) {
     SCOPED_TRACE(cat("scale ", scale));
-    const Outcome got = outcome(lab, w, lab.randn({3, 3}), {-1, -1, -1}, {.gradient_scale = scale, .chunk_rows = 2});
+    const Outcome got = outcome(lab, w, lab.randn({3, 3}), {-1, -1, -1}, {.gradient_scale = scale, .block_rows = 2});
     expect_zeros(got.loss);
     expect_zeros(got.row_losses);
     expect_zeros(got.dx);
@@ -194,7 +194,7 @@ TEST(CrossEntropyLoss, IgnoredTargetsGiveZeroLossAndGradientsForEveryScale) {
 TEST(CrossEntropyLoss, GradientScaleZeroGivesZeroGradients) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
-  const Outcome got = outcome(lab, w, lab.randn({3, 3}), {1, 0, 4}, {.gradient_scale = 0, .chunk_rows = 2});
+  const Outcome got = outcome(lab, w, lab.randn({3, 3}), {1, 0, 4}, {.gradient_scale = 0, .block_rows = 2});
   EXPECT_GT(values_of(got.loss)[0], 0);
   expect_zeros(got.dx);
   expect_zeros(got.dw);
@@ -213,7 +213,7 @@ TEST(CrossEntropyLoss, IgnoredRowsMayBeNaN) {
   Parameter& w = lab.parameter({6, 3});
   const Tensor x = lab.randn({3, 3});
   change<double>(x, [](std::span<double> values) { values[4] = std::nan(""); });
-  const Outcome got = outcome(lab, w, x, {2, -1, 5}, {.gradient_scale = 0.5, .chunk_rows = 2});
+  const Outcome got = outcome(lab, w, x, {2, -1, 5}, {.gradient_scale = 0.5, .block_rows = 2});
   EXPECT_TRUE(std::isfinite(values_of(got.loss)[0]));
   expect_zeros(got.dx.slice(0, 1, 2));
 }
@@ -253,9 +253,9 @@ TEST(CrossEntropyLoss, EvaluationDoesNotChangeGradients) {
   EXPECT_FALSE(w.has_gradient());
 }
 
-TEST(CrossEntropyLoss, NeedsLessMemoryThanTwoChunksOfLogits) {
+TEST(CrossEntropyLoss, NeedsLessMemoryThanTwoBlocksOfLogits) {
   Lab lab;
-  constexpr int64_t rows = 64, hidden = 2, vocab = 1000, chunk = 8;
+  constexpr int64_t rows = 64, hidden = 2, vocab = 1000, block = 8;
   Parameter& w = lab.parameter({vocab, hidden});
   w.gradient();
   const Tensor x = lab.randn({rows, hidden}), targets = lab.values(std::vector<int32_t>(rows, 3));
@@ -264,9 +264,9 @@ TEST(CrossEntropyLoss, NeedsLessMemoryThanTwoChunksOfLogits) {
   const Value leaf = tape.leaf(x);
   lab.context.allocator()->reset_peaks();
   const int64_t before = lab.context.allocator()->stats().total;
-  linear_cross_entropy(tape, leaf, w, targets, {.gradient_scale = 1, .chunk_rows = chunk});
+  linear_cross_entropy(tape, leaf, w, targets, {.gradient_scale = 1, .block_rows = block});
   const int64_t peak = lab.context.allocator()->stats().peak_total - before;
-  EXPECT_LT(peak, 2 * chunk * vocab * 8);
+  EXPECT_LT(peak, 2 * block * vocab * 8);
 }
 
 TEST(CrossEntropyLoss, ErrorsNameShapesAndOptions) {
@@ -274,9 +274,9 @@ TEST(CrossEntropyLoss, ErrorsNameShapesAndOptions) {
   Parameter& w = lab.parameter({6, 3});
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);
-  const auto message = [&](Shape x, const std::vector<int32_t>& targets, int64_t chunk) -> std::string {
+  const auto message = [&](Shape x, const std::vector<int32_t>& targets, int64_t block) -> std::string {
     try {
-      linear_cross_entropy(tape, tape.leaf(lab.randn(x)), w, lab.values(targets), {.chunk_rows = chunk});
+      linear_cross_entropy(tape, tape.leaf(lab.randn(x)), w, lab.values(targets), {.block_rows = block});
     } catch (const std::logic_error& e) {
       return e.what();
     }
@@ -286,7 +286,7 @@ TEST(CrossEntropyLoss, ErrorsNameShapesAndOptions) {
             "[cross_entropy] x is [2, 4], p0 [6, 3], targets [2]; expected [T, D], [V, D] and [T]");
   EXPECT_EQ(message({2, 3}, {1}, 8),
             "[cross_entropy] x is [2, 3], p0 [6, 3], targets [1]; expected [T, D], [V, D] and [T]");
-  EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[cross_entropy] chunk_rows is 0; expected at least 1");
+  EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[cross_entropy] block_rows is 0; expected at least 1");
 }
 
 TEST(CrossEntropyLoss, ErrorNamesShapeAndDtypeOfTheBias) {

@@ -166,7 +166,7 @@ TEST_F(TapeTest, GradientsOfATiedEmbeddingMatchFiniteDifferences) {
   gradcheck(lab, {},
             [&](Tape& t, Inputs) {
               const Value x = linear(t, embedding(t, table, ids), w);
-              return linear_cross_entropy(t, x, table, targets, {.gradient_scale = 0.5, .chunk_rows = 2});
+              return linear_cross_entropy(t, x, table, targets, {.gradient_scale = 0.5, .block_rows = 2});
             },
             {.root_gradient = 0.5});
 }

@@ -43,6 +43,17 @@ TEST(Renames, ApplyAlsoToTheCommandLine) {
   EXPECT_EQ(text_of(d, "schedule.moe", "memory_reuse"), "s1");
 }
 
+TEST(Renames, ApplyToAnElementOfAList) {
+  const Rename in_list[] = {{"list.1.moe", "parts", "chunks"}, {"list.2.moe", "parts", "chunks"}};
+  Document d = parse("list: [{moe: {parts: 1}}, {moe: {parts: 2}}]", "r.yaml");
+  EXPECT_EQ(rename_keys(d, in_list), std::vector<std::string>{"r.yaml:1: list.1.moe.parts is now called "
+                                                              "list.1.moe.chunks; the next version will refuse the "
+                                                              "old name"});
+  const Node* const list = d.root.find("list");
+  EXPECT_TRUE(list->children[0].find("moe")->find("parts"));
+  EXPECT_EQ(list->children[1].find("moe")->find("chunks")->text, "2");
+}
+
 TEST(Renames, DoNotChangeNewNames) {
   Document d = parse("schedule: {moe: {chunks: 4, memory_reuse: s1}}", "r.yaml");
   EXPECT_TRUE(rename_keys(d, renames).empty());

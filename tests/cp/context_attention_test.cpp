@@ -313,7 +313,7 @@ TEST(RingAttention, HoldsUpToTwoBlocksInForwardAndFiveInBackward) {
 
 // Returns the number of query-key products in all blocks that a rank computes.
 int64_t work_of(const ContextSplit& split, bool causal) {
-  const int64_t n = split.chunk_length();
+  const int64_t n = split.piece_length();
   int64_t products = 0;
   for (int owner = 0; owner < split.ranks; ++owner)
     for (const cp::BlockPair& pair : cp::visible_pairs(split, owner, causal))
@@ -343,13 +343,13 @@ TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in
 }
 
 TEST(RingAttention, SkipsBlocksThatTheWindowHides) {
-  // Chunks have 4 tokens. Rank 0 has the chunks 0 and 3, and rank 1 has the chunks 1 and 2.
+  // Pieces have 4 tokens. Rank 0 has the pieces 0 and 3, and rank 1 has the pieces 1 and 2.
   const ContextSplit split{.length = 16, .ranks = 2, .rank = 1};
   EXPECT_EQ(cp::visible_pairs(split, 0, true).size(), 2u);
   EXPECT_EQ(cp::visible_pairs(split, 0, true, 6).size(), 2u);
-  EXPECT_EQ(cp::visible_pairs(split, 0, true, 5).size(), 1u) << "the first query of chunk 2 is 5 tokens after chunk 0";
+  EXPECT_EQ(cp::visible_pairs(split, 0, true, 5).size(), 1u) << "the first query of piece 2 is 5 tokens after piece 0";
   EXPECT_EQ(cp::visible_pairs(split, 0, true, 1).size(), 0u);
-  EXPECT_EQ(cp::visible_pairs(split, 1, true, 1).size(), 2u) << "every chunk attends to itself";
+  EXPECT_EQ(cp::visible_pairs(split, 1, true, 1).size(), 2u) << "every piece attends to itself";
 }
 
 TEST(ContextAttentionErrors, NameMismatchedArguments) {
@@ -388,7 +388,7 @@ TEST(ContextAttentionErrors, NameMismatchedArguments) {
             "[cp] 1 sequences of 8 tokens on 2 ranks have 4 rows per rank, but q is [8, 2, 4], k [8, 2, 4]; expected "
             "this number of rows in both");
   EXPECT_EQ(message([](auto& c) { c.split.length = 6; }, {3, 2, 4}, {3, 2, 4}),
-            "[cp] sequences of 6 tokens cannot be divided into 2 x 2 equal chunks; expected a multiple of 4");
+            "[cp] sequences of 6 tokens cannot be divided into 2 x 2 equal pieces; expected a multiple of 4");
   EXPECT_EQ(
       message(nothing, {4, 3, 4}, {4, 1, 4}),
       "[cp] 3 heads with 1 key heads cannot be divided among 2 ranks; expected a multiple of 2 heads, and key heads "

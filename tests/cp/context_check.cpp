@@ -48,22 +48,22 @@ std::vector<Case> context_cases(int ranks) {
       c.name = cat(base::enum_name(kind), "_", ranks, "_", c.name);
       all.push_back(std::move(c));
     };
-    const int64_t chunks = 2 * ranks;
-    add({"causal", kind, ranks, 1, 3 * chunks, 12, 12, 4, true});
-    add({"bidirectional", kind, ranks, 1, 3 * chunks, 12, 12, 4, false});
-    add({"sequences", kind, ranks, 3, 5 * chunks, 12, 4, 3, true});
-    add({"grouped_queries", kind, ranks, 2, 3 * chunks, 12, 2, 5, true});
-    add({"one_key_head", kind, ranks, 2, 3 * chunks, 12, 1, 7, false});
-    add({"one_token_a_chunk", kind, ranks, 2, chunks, 12, 12, 4, false});
-    add({"documents", kind, ranks, 2, 5 * chunks, 12, 4, 4, true, {7, 1, 4, 30}});
-    add({"documents_bidirectional", kind, ranks, 2, 5 * chunks, 12, 1, 4, false, {7, 1, 4, 30}});
-    add({"padding", kind, ranks, 2, 5 * chunks, 12, 12, 4, true, {7, 1, 4, 30}, 6});
-    add({"padding_bidirectional", kind, ranks, 1, 5 * chunks, 12, 1, 4, false, {11, 40}, 6});
-    add({"more_than_a_key_block", kind, ranks, 1, 131 * chunks, 12, 4, 4, true, {200, 5, 390}});
-    for (const int64_t window : {int64_t{2}, int64_t{4}, 5 * chunks / 2, 5 * chunks - 1})
-      add({cat("window_of_", window), kind, ranks, 2, 5 * chunks, 12, 4, 4, true, {}, 0, Dtype::f64, window});
-    add({"window_of_documents", kind, ranks, 2, 5 * chunks, 12, 4, 4, true, {7, 1, 4, 30}, 0, Dtype::f64, 6});
-    add({"f32", kind, ranks, 2, 5 * chunks, 12, 4, 4, true, {}, 0, Dtype::f32});
+    const int64_t pieces = 2 * ranks;
+    add({"causal", kind, ranks, 1, 3 * pieces, 12, 12, 4, true});
+    add({"bidirectional", kind, ranks, 1, 3 * pieces, 12, 12, 4, false});
+    add({"sequences", kind, ranks, 3, 5 * pieces, 12, 4, 3, true});
+    add({"grouped_queries", kind, ranks, 2, 3 * pieces, 12, 2, 5, true});
+    add({"one_key_head", kind, ranks, 2, 3 * pieces, 12, 1, 7, false});
+    add({"one_token_a_piece", kind, ranks, 2, pieces, 12, 12, 4, false});
+    add({"documents", kind, ranks, 2, 5 * pieces, 12, 4, 4, true, {7, 1, 4, 30}});
+    add({"documents_bidirectional", kind, ranks, 2, 5 * pieces, 12, 1, 4, false, {7, 1, 4, 30}});
+    add({"padding", kind, ranks, 2, 5 * pieces, 12, 12, 4, true, {7, 1, 4, 30}, 6});
+    add({"padding_bidirectional", kind, ranks, 1, 5 * pieces, 12, 1, 4, false, {11, 40}, 6});
+    add({"more_than_a_key_block", kind, ranks, 1, 131 * pieces, 12, 4, 4, true, {200, 5, 390}});
+    for (const int64_t window : {int64_t{2}, int64_t{4}, 5 * pieces / 2, 5 * pieces - 1})
+      add({cat("window_of_", window), kind, ranks, 2, 5 * pieces, 12, 4, 4, true, {}, 0, Dtype::f64, window});
+    add({"window_of_documents", kind, ranks, 2, 5 * pieces, 12, 4, 4, true, {7, 1, 4, 30}, 0, Dtype::f64, 6});
+    add({"f32", kind, ranks, 2, 5 * pieces, 12, 4, 4, true, {}, 0, Dtype::f32});
   }
   return all;
 }

@@ -38,7 +38,7 @@ struct Case {
   double scale() const;
 };
 void PrintTo(const Case& c, std::ostream* out);
-/// Returns the cases for a group of `ranks` ranks: masks, grouped queries, packed documents that cross chunks, padding,
+/// Returns the cases for a group of `ranks` ranks: masks, grouped queries, packed documents that cross pieces, padding,
 /// windows, odd sizes, f32. Cases of Ulysses have heads that the ranks can divide.
 std::vector<Case> context_cases(int ranks);
 

@@ -16,15 +16,15 @@ using Tokens = std::vector<int64_t>;
 TEST(ContextSplit, KeepsThePlainOrderOnOneRank) {
   const ContextSplit split{.sequences = 2, .length = 3};
   EXPECT_EQ(split.halves(), 1);
-  EXPECT_EQ(split.chunk_length(), 3);
+  EXPECT_EQ(split.piece_length(), 3);
   EXPECT_EQ(split.rows(), 6);
   EXPECT_EQ(split.tokens(), (Tokens{0, 1, 2, 3, 4, 5}));
 }
 
-TEST(ContextSplit, GivesEveryRankAChunkFromTheHeadAndOneFromTheTail) {
+TEST(ContextSplit, GivesEveryRankAPieceFromTheHeadAndOneFromTheTail) {
   const ContextSplit split{.sequences = 2, .length = 8, .ranks = 2, .rank = 1};
   EXPECT_EQ(split.halves(), 2);
-  EXPECT_EQ(split.chunk_length(), 2);
+  EXPECT_EQ(split.piece_length(), 2);
   EXPECT_EQ(split.rows(), 8);
   EXPECT_EQ(split.tokens(0), (Tokens{0, 1, 8, 9, 6, 7, 14, 15}));
   EXPECT_EQ(split.tokens(1), (Tokens{2, 3, 10, 11, 4, 5, 12, 13}));
@@ -61,7 +61,7 @@ std::string message(auto&& f) {
 
 TEST(ContextSplit, RefusesSequencesThatDoNotDivideEvenly) {
   EXPECT_EQ(message([] { return ContextSplit{.length = 10, .ranks = 2}.tokens(); }),
-            "[cp] sequences of 10 tokens cannot be divided into 2 x 2 equal chunks; expected a multiple of 4");
+            "[cp] sequences of 10 tokens cannot be divided into 2 x 2 equal pieces; expected a multiple of 4");
   EXPECT_EQ(message([] { return ContextSplit{.length = 7}.rows(); }), "no error")
       << "a single rank does not divide sequences";
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2, .rank = 2}.rows(); }),

@@ -126,7 +126,7 @@ std::vector<Layout> layouts() {
   for (const int ranks : {1, 2, 3, 4})
     for (const bool documents : {false, true}) {
       all.push_back({cat(ranks, documents ? "_documents" : ""), ranks, 10 * ranks, documents});
-      all.push_back({cat(ranks, "_short_chunks", documents ? "_documents" : ""), ranks, 4 * ranks, documents});
+      all.push_back({cat(ranks, "_short_pieces", documents ? "_documents" : ""), ranks, 4 * ranks, documents});
     }
   all.push_back({"2_more_than_a_chunk_of_the_kernel", 2, 4 * 70, false});
   return all;
@@ -152,7 +152,7 @@ TEST(DeltaNetOfOneRank, GradientsMatchFiniteDifferences) {
             [&](Tape& t, const std::vector<Value>& x) { return cp::causal_conv(t, x[0], filter, rows); });
 }
 
-TEST(ConvolutionOverRanks, RefusesChunksShorterThanTheEarlierTokensOfAFilter) {
+TEST(ConvolutionOverRanks, RefusesPiecesShorterThanTheEarlierTokensOfAFilter) {
   comm::with_ranks(2, [](const ProcessGroup& world) {
     Lab lab;
     Parameter& filter = lab.parameter({width, 4});

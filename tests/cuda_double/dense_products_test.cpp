@@ -7,7 +7,7 @@
 
 #include "framework/base/error.h"
 #include "framework/kernels/cuda/products/multiprocessors.h"
-#include "framework/kernels/cuda/products/plan_cache.h"
+#include "framework/kernels/cuda/products/problem_cache.h"
 #include "framework/kernels/kernel_table.h"
 #include "tests/support/cuda_double/blas_lt.h"
 #include "tests/support/cuda_double/device.h"

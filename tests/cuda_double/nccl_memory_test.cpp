@@ -80,8 +80,8 @@ std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int mic
     peaks[rank] = peak_since(before, w.context);
     const int one_each = micro_batches * (micro_batches + 1) / 2;
     int sum = 0;
-    for (int chunk = 0; chunk < schedule.stages.chunks; ++chunk) {
-      const int stage = schedule.stages.stage(rank, chunk);
+    for (int local = 0; local < schedule.stages.stages_a_rank; ++local) {
+      const int stage = schedule.stages.stage(rank, local);
       sum += (stage > 0 ? one_each : 0) + (stage < schedule.stages.last() ? 100 * one_each : 0);
     }
     EXPECT_EQ(work.received(), std::vector<float>(OneValue::shape.numel(), static_cast<float>(sum)));
@@ -113,7 +113,7 @@ std::vector<int64_t> peaks_of_pass(int chunks) {
     device::Stream& stream = w.context.compute();
     std::vector<int32_t> ids;
     for (int64_t t = 0; t < tokens; ++t) ids.push_back(static_cast<int32_t>(t % experts));
-    const ep::PlanOptions options{.chunking = {ep::Chunking::By::tokens, chunks}};
+    const ep::RoutingOptions options{.chunking = {ep::Chunking::By::tokens, chunks}};
     PlainPass pass(
         {.settings = pass_settings(groups, experts),
          .plan = plan_for_ids(Tensor::from<int32_t>(ids, {tokens, 1}, w.context), experts, groups, options, stream),

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "framework/kernels/cuda/launch_plan.h"
+#include "framework/kernels/cuda/launch_sizes.h"
 #include "tests/kernels/cases.h"
 #include "tests/support/cuda_double/device.h"
 

@@ -144,16 +144,16 @@ TEST(GradientBuckets, MicroBatchIsRoundedOnce) {
   });
 }
 
-// With interleaved stages, a chunk may run ahead of another. Here, one chunk finishes all of its micro-batches before
-// the other begins.
+// With interleaved stages, a virtual stage may run ahead of another. Here, one virtual stage finishes all of its
+// micro-batches before the other begins.
 TEST(GradientBuckets, ContributionsMayRunAheadOfOtherBuckets) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
       Model m(world, 1, 1, zero);
       m.buckets->begin(2);
-      for (const auto& chunk : {std::vector<size_t>{0, 1}, {4, 3, 2}})
+      for (const auto& stage : {std::vector<size_t>{0, 1}, {4, 3, 2}})
         for (int micro = 0; micro < 2; ++micro)
-          for (size_t i : chunk) {
+          for (size_t i : stage) {
             m.contribute(i, 10 * micro + world.rank());
             m.ready(i, micro == 1 ? Contribution::last : Contribution::more);
           }

@@ -45,7 +45,7 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;
-      const ep::PlanOptions options{.chunking = {way.by, std::min(way.chunks, most)}, .merged = way.merged};
+      const ep::RoutingOptions options{.chunking = {way.by, std::min(way.chunks, most)}, .merged = way.merged};
       const RoutingPlan plan = plan_over(world, ids, experts, options);
       const Tensor rows = naming_rows(lab, plan, ids, world.rank());
       const Tensor back = Tensor::like(rows);

@@ -1,4 +1,4 @@
-// Hot experts: their choice, their numbers, and plans that keep their rows on the ranks of the tokens.
+// Hot experts: their choice, their numbers, and routing plans that keep their rows on the ranks of the tokens.
 #include "parallel/ep/hot_experts.h"
 
 #include <gtest/gtest.h>
@@ -132,7 +132,7 @@ TEST(HotExperts, KeepTheirRowsOnTheRanksOfTheTokens) {
 TEST(HotExperts, NeedRowsOfSlots) {
   Lab lab;
   const comm::SelfGroup self;
-  ep::PlanOptions options{.row_of = ep::RowOf::token, .hot = HotExperts({0}, 2, 1)};
+  ep::RoutingOptions options{.row_of = ep::RowOf::token, .hot = HotExperts({0}, 2, 1)};
   const ep::SlotOrder order =
       ep::order_slots(lab.values(std::vector<int32_t>{0, 1}, {1, 2}), {3, 1, {}, ep::RowOf::token}, 0, lab.stream());
   EXPECT_THROW(ep::make_routing_plan(order, {&self, &self, &self}, options, lab.stream()), std::logic_error);

@@ -100,7 +100,7 @@ TEST_P(TwoStepExchange, DeliversAndReturnsTheSameRowsInTheSameOrder) {
       for (const Chunking& chunking : chunkings)
         for (RowOf row_of : {RowOf::slot, RowOf::token}) {
           const Tensor ids = chosen(lab, world.rank(), load, 2 * world.size());
-          ep::PlanOptions options{.chunking = chunking, .row_of = row_of};
+          ep::RoutingOptions options{.chunking = chunking, .row_of = row_of};
           const RoutingPlan one = plan_for_ids(ids, 2 * world.size(), groups, options, lab.stream());
           options.all_to_all = AllToAll::hierarchical;
           const RoutingPlan two = plan_for_ids(ids, 2 * world.size(), groups, options, lab.stream());
@@ -151,7 +151,7 @@ TEST_P(TwoStepExchange, DirectEspRowsEqualThoseOfOneStep) {
     const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world, nullptr, nodes.get()};
     const int64_t experts = 2 * ep_group->size();
     const Tensor ids = chosen(lab, world.rank(), Load::random, experts);
-    ep::PlanOptions options{.chunking = {Chunking::By::tokens, 2}, .esp_exchange = EspExchange::direct};
+    ep::RoutingOptions options{.chunking = {Chunking::By::tokens, 2}, .esp_exchange = EspExchange::direct};
     const RoutingPlan one = plan_for_ids(ids, experts, groups, options, lab.stream());
     options.all_to_all = AllToAll::hierarchical;
     const RoutingPlan two = plan_for_ids(ids, experts, groups, options, lab.stream());

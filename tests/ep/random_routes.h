@@ -1,4 +1,4 @@
-// Random choices of experts, their plans, and rows that contain their source.
+// Random choices of experts, their routing plans, and rows that contain their source.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ using ep::EspExchange;
 using ep::RoutingPlan;
 using ep::RowOf;
 
-/// Returns the plan with `world` as the ep group and with etp groups of one rank.
+/// Returns the routing plan with `world` as the ep group and with etp groups of one rank.
 inline RoutingPlan plan_over(const comm::ProcessGroup& world, const Tensor& ids, int64_t experts,
-                             const ep::PlanOptions& options = {}) {
+                             const ep::RoutingOptions& options = {}) {
   static const comm::SelfGroup self;
   return plan_for_ids(ids, experts, {&world, &self, &world}, options, ids.device().context().compute());
 }

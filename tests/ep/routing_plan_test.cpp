@@ -91,7 +91,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
     const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");
     const auto etp = world.split(world.rank() / 2, 0, comm::TrafficClass::tp, "etp");
     const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world};
-    const auto check = [&](const ep::PlanOptions& options) {
+    const auto check = [&](const ep::RoutingOptions& options) {
       const bool alike = options.esp_exchange == EspExchange::replicated;
       const auto ids_from = [&](int j, int p) {
         const int source = alike ? p : 2 * p + j;  // if `alike`, etp ranks hold the same tokens

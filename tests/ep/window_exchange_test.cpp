@@ -62,7 +62,8 @@ TEST(WindowExchange, DeliversGroupedRowsAndReturnsThem) {
           const int64_t experts = 2 * ranks;
           const Tensor ids = chosen(lab, world.rank(), load, experts);
           const RoutingPlan one = plan_for_ids(ids, experts, direct, {.chunking = chunking}, lab.stream());
-          const ep::PlanOptions options{.chunking = chunking, .all_to_all = AllToAll::window, .row_bytes = row_bytes};
+          const ep::RoutingOptions options{
+              .chunking = chunking, .all_to_all = AllToAll::window, .row_bytes = row_bytes};
           const RoutingPlan two = plan_for_ids(ids, experts, groups, options, lab.stream());
           ASSERT_EQ(two.counts.windows, &windows);
           const Tensor tokens = lab.integers({ids.dim(0), width}, -9, 9);
@@ -90,7 +91,7 @@ TEST(WindowExchange, IsReplacedByMessagesUntilWindowsHaveGrown) {
     const comm::SelfGroup self;
     comm::Windows windows(world);
     const ep::ExpertGroups groups{&world, &self, &world, nullptr, nullptr, &windows};
-    const ep::PlanOptions options{.all_to_all = AllToAll::window, .row_bytes = row_bytes};
+    const ep::RoutingOptions options{.all_to_all = AllToAll::window, .row_bytes = row_bytes};
     const auto plan = [&](const std::vector<int32_t>& ids) {
       return plan_for_ids(Tensor::from<int32_t>(ids, {static_cast<int64_t>(ids.size()), 1}, lab.context), 2, groups,
                           options, lab.stream());
@@ -138,7 +139,7 @@ TEST(WindowExchange, CountsBytesLikeMessages) {
     const auto group = world.split(0, world.rank(), comm::TrafficClass::ep, "ep");
     comm::Windows windows(*group);
     const ep::ExpertGroups groups{group.get(), &self, group.get(), nullptr, nullptr, &windows};
-    const ep::PlanOptions options{.all_to_all = AllToAll::window, .row_bytes = row_bytes};
+    const ep::RoutingOptions options{.all_to_all = AllToAll::window, .row_bytes = row_bytes};
     // Each rank sends two rows to rank 0 and one row to rank 1.
     const Tensor ids = lab.values(std::vector<int32_t>{0, 1, 0}, {3, 1});
     const RoutingPlan plan = plan_for_ids(ids, 2, groups, options, lab.stream());

@@ -230,7 +230,7 @@ TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
 TEST_P(Edge, NumbersChosenByBackendsAreAtLeastOne) {
   for (int64_t rows : {int64_t{0}, int64_t{1}, int64_t{1} << 30}) {
     EXPECT_GE(k.rms_norm.partials(rows), 1);
-    EXPECT_GE(k.cross_entropy.chunk_rows(rows, int64_t{1} << 20), 1);
+    EXPECT_GE(k.cross_entropy.block_rows(rows, int64_t{1} << 20), 1);
   }
 }
 

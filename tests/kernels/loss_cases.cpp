@@ -85,11 +85,11 @@ std::vector<Case> loss_cases() {
       {"split_softmax_start", entry(&KernelTable::split_softmax, &SplitSoftmaxKernels::start), split_softmax_start},
       {"split_softmax_finish", f, [](K k, Trial& r) { split_softmax_finish(k, r, 0.125); }},
       {"split_softmax_finish_of_scale_zero", f, [](K k, Trial& r) { split_softmax_finish(k, r, 0); }},
-      {"cross_entropy_chunk_rows", entry(&KernelTable::cross_entropy, &CrossEntropyKernels::chunk_rows),
+      {"cross_entropy_block_rows", entry(&KernelTable::cross_entropy, &CrossEntropyKernels::block_rows),
        [](K k, Trial& r) {
          for (int64_t rows : {int64_t{0}, int64_t{1}, r.size.rows, int64_t{1} << 20})
            for (int64_t vocabulary : {int64_t{1}, r.size.width, int64_t{1} << 18})
-             k.pointwise.fill(r.stream, r.output({1}), k.cross_entropy.chunk_rows(rows, vocabulary) >= 1 ? 1 : -1);
+             k.pointwise.fill(r.stream, r.output({1}), k.cross_entropy.block_rows(rows, vocabulary) >= 1 ? 1 : -1);
        }},
   };
 }

@@ -28,9 +28,9 @@ INSTANTIATE_TEST_SUITE_P(Kernels, MetaTable, ::testing::Values(DeviceKind::cpu, 
                          [](const auto& p) { return std::string(name_of(p.param)); });
 
 TEST(MetaKernels, ChooseSizesLikeTheDeviceTheyRepresent) {
-  EXPECT_EQ(meta_kernels(DeviceKind::cpu).cross_entropy.chunk_rows(100000, 1000),
-            cpu_table.cross_entropy.chunk_rows(100000, 1000));
-  EXPECT_EQ(meta_kernels(DeviceKind::cuda).cross_entropy.chunk_rows(100000, 32000), 4194);  // 2^27 / 32000
+  EXPECT_EQ(meta_kernels(DeviceKind::cpu).cross_entropy.block_rows(100000, 1000),
+            cpu_table.cross_entropy.block_rows(100000, 1000));
+  EXPECT_EQ(meta_kernels(DeviceKind::cuda).cross_entropy.block_rows(100000, 32000), 4194);  // 2^27 / 32000
   EXPECT_EQ(meta_kernels(DeviceKind::cuda).rms_norm.partials(1 << 20), 264);
 }
 

@@ -35,12 +35,12 @@ const std::vector<NamedRule>& rules() {
 
 // Permutation of rows for tokens with two slots each. The first slot of every fifth token is dropped. The rows of
 // dropped slots and two more rows are unused.
-struct Plan {
+struct SlotPermutation {
   static constexpr int64_t slots = 2;
   Tensor rows, tokens;
   int64_t count;
 
-  explicit Plan(Trial& r) : count(slots * r.size.rows + 2) {
+  explicit SlotPermutation(Trial& r) : count(slots * r.size.rows + 2) {
     std::vector<int64_t> v;
     std::vector<int64_t> inverse(count, -1);
     for (int64_t slot = 0; slot < slots * r.size.rows; ++slot) {
@@ -73,18 +73,19 @@ std::vector<Case> routing_cases() {
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          k.permute.gather(r.stream, r.output({3 * t, d}), r.normal({t, d}), r.integers({3 * t}, Dtype::i64, t), {});
-         const Plan plan(r);
-         for (const Tensor& rows : {plan.rows, Tensor{}})
-           k.permute.gather(r.stream, r.update({plan.count, d}, r.dtype), r.normal({t, d}), plan.tokens, rows);
+         const SlotPermutation permutation(r);
+         for (const Tensor& rows : {permutation.rows, Tensor{}})
+           k.permute.gather(r.stream, r.update({permutation.count, d}, r.dtype), r.normal({t, d}), permutation.tokens,
+                            rows);
        }},
       {"combine", entry(&KernelTable::permute, &PermuteKernels::combine),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
-         const Plan plan(r);
-         const Tensor y = r.normal({plan.count, d});
-         for (const Tensor& weights : {r.normal({t, Plan::slots}, r.acc()), Tensor{}}) {
+         const SlotPermutation permutation(r);
+         const Tensor y = r.normal({permutation.count, d});
+         for (const Tensor& weights : {r.normal({t, SlotPermutation::slots}, r.acc()), Tensor{}}) {
            const auto to = [&](const Tensor& out, const std::vector<Tensor>& addends) {
-             k.permute.combine(r.stream, out, y, plan.rows, weights, addends);
+             k.permute.combine(r.stream, out, y, permutation.rows, weights, addends);
            };
            to(r.output({t, d}, 2), {});
            to(r.output({t, d}, 3), {r.normal({t, d})});
@@ -96,12 +97,13 @@ std::vector<Case> routing_cases() {
       {"combine_backward", entry(&KernelTable::permute, &PermuteKernels::combine_backward),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
-         const Plan plan(r);
+         const SlotPermutation permutation(r);
          if (t < 7) r.expect_zeros();
-         for (const Tensor& tokens : {plan.tokens, Tensor{}})
-           k.permute.combine_backward(r.stream, r.output({plan.count, d}), r.output({t, Plan::slots}, r.acc(), d),
-                                      r.normal({t, d}), r.normal({plan.count, d}), plan.rows, tokens,
-                                      r.normal({t, Plan::slots}, r.acc()));
+         for (const Tensor& tokens : {permutation.tokens, Tensor{}})
+           k.permute.combine_backward(r.stream, r.output({permutation.count, d}),
+                                      r.output({t, SlotPermutation::slots}, r.acc(), d), r.normal({t, d}),
+                                      r.normal({permutation.count, d}), permutation.rows, tokens,
+                                      r.normal({t, SlotPermutation::slots}, r.acc()));
        }},
       {"scatter", entry(&KernelTable::permute, &PermuteKernels::scatter),
        [](K k, Trial& r) {

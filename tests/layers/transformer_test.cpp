@@ -242,7 +242,7 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
   gradcheck(lab, {},
             [&](Tape& t, const std::vector<Value>&) {
               CrossEntropyOptions options;
-              options.gradient_scale = 0.5, options.chunk_rows = 3;
+              options.gradient_scale = 0.5, options.block_rows = 3;
               auto losses = model.loss(t, {.batch = batch, .statistics = &statistics.layers}, {.loss = options});
               std::vector<Value> all{losses.value};
               all.insert(all.end(), losses.aux_losses.begin(), losses.aux_losses.end());

@@ -126,7 +126,7 @@ struct LocalRoutes {
     const Tensor all = moe::weights_of_computed(lab.stream(), routes, weights);
     return all.slice(0, 0, 7);
   }
-  void plan(const ep::PlanOptions& options) {
+  void plan(const ep::RoutingOptions& options) {
     routes.plan = plan_for_ids(ids, 3, routes.settings.groups, options, lab.stream());
   }
   void expect_to_return() {
@@ -140,7 +140,7 @@ TEST(LocalWeights, FollowTheComputedRowsAndReturnToTheirSlots) {
   const std::vector<double> by_expert{10, 14, 11, 12, 17, 15, 16}, by_chunk{10, 11, 12, 14, 17, 15, 16};
   const ep::Chunking two{ep::Chunking::By::tokens, 2};
   LocalRoutes t;
-  const std::pair<ep::PlanOptions, std::vector<double>> plans[] = {
+  const std::pair<ep::RoutingOptions, std::vector<double>> plans[] = {
       {{}, by_expert},
       {{.chunking = two}, by_chunk},
       {{.chunking = two, .merged = true}, by_expert},
@@ -151,7 +151,7 @@ TEST(LocalWeights, FollowTheComputedRowsAndReturnToTheirSlots) {
     EXPECT_EQ(values_of(t.computed()), expected);
     t.expect_to_return();
   }
-  t.routes.plan = ep::make_local_plan(t.ids, 3, t.lab.stream());
+  t.routes.plan = ep::make_local_routing_plan(t.ids, 3, t.lab.stream());
   EXPECT_EQ(values_of(t.computed()), by_expert);
   t.expect_to_return();
 }

@@ -17,7 +17,7 @@ namespace {
 
 using moe::Overlap;
 
-// Pass that sends rows of slots in the order of the plan. Its experts return the rows that they receive.
+// Pass that sends rows of slots in the order of the routing plan. Its experts return the rows that they receive.
 struct EchoPass : PlainPass {
   std::function<void()> computing = [] {};  // called whenever experts compute results or weight gradients
 
@@ -41,13 +41,13 @@ struct EchoOnOneRank {
   comm::SelfGroup self;
   EchoPass pass;
 
-  explicit EchoOnOneRank(const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
+  explicit EchoOnOneRank(const ep::RoutingOptions& options, Overlap overlap = Overlap::sequential)
       : EchoOnOneRank(nullptr, options, overlap) {}
-  EchoOnOneRank(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
+  EchoOnOneRank(const comm::ProcessGroup* etp, const ep::RoutingOptions& options, Overlap overlap = Overlap::sequential)
       : pass(routes(etp, options, overlap), lab.integers({4, 8}, 1, 9)) {}
 
  private:
-  moe::Routes routes(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap) {
+  moe::Routes routes(const comm::ProcessGroup* etp, const ep::RoutingOptions& options, Overlap overlap) {
     const ep::ExpertGroups groups{&self, etp ? etp : &self, etp ? etp : &self};
     return {
         .settings = pass_settings(groups, 4, overlap),
@@ -89,7 +89,7 @@ TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
 }
 
 // Returns the number of threads that experts may use in each computing task, under compute_share 0.5 of `threads`.
-std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads, bool shared = false) {
+std::vector<int> threads_of_experts(const ep::RoutingOptions& options, int threads, bool shared = false) {
   EchoOnOneRank t(options);
   std::vector<int> seen;
   t.pass.routes.settings.schedule.compute_share = 0.5;
@@ -115,7 +115,7 @@ TEST(MoePass, ExpertsUseAShareOfTheThreadsWhileOtherChunksAreInFlight) {
 
 TEST(MoePass, CostsHaveTheShareOfTheThreads) {
   for (const bool chunked : {true, false}) {
-    EchoOnOneRank t(chunked ? ep::PlanOptions{.chunking = {ep::Chunking::By::tokens, 2}} : ep::PlanOptions{});
+    EchoOnOneRank t(chunked ? ep::RoutingOptions{.chunking = {ep::Chunking::By::tokens, 2}} : ep::RoutingOptions{});
     t.pass.routes.settings.schedule.compute_share = 0.5;
     t.pass.add_weight_gradients();
     t.pass.shared = {.compute = [] {}, .products = {1, 0, 0}};
@@ -127,7 +127,8 @@ TEST(MoePass, CostsHaveTheShareOfTheThreads) {
 }
 
 TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {
-  const auto graph = [](const ep::PlanOptions& options, Overlap overlap = Overlap::sequential, bool bounded = false) {
+  const auto graph = [](const ep::RoutingOptions& options, Overlap overlap = Overlap::sequential,
+                        bool bounded = false) {
     EchoOnOneRank t(options, overlap);
     t.pass.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
     t.pass.bounded = bounded;

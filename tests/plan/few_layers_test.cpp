@@ -143,7 +143,7 @@ TEST(FewLayers, HaveShorterAttentionInShorterSequences) {
   EXPECT_EQ(layers.memory(8, 1024).activations, layers.memory(1, 8192).activations);
 }
 
-// On a CPU, the loss is computed in chunks of 256 rows: one for the shorter sequence, four for the longer one.
+// On a CPU, the loss is computed in blocks of 256 rows: one for the shorter sequence, four for the longer one.
 TEST(FewLayers, AreProportionalToTokensIfOperationsDiffer) {
   FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
   const FewLayersTimes recorded = layers.times(1, 1024), longer = layers.times(3, 1024);
@@ -160,7 +160,7 @@ TEST(LossBlock, HasTheRowsOfTheKernel) {
     r.model.vocab = 131072;
     return tokens_of_loss_block(r, 1024, 32768);
   };
-  EXPECT_EQ(tokens({}), 4096) << "a block has kernels::cuda::chunk_rows() rows";
+  EXPECT_EQ(tokens({}), 4096) << "a block has kernels::cuda::block_rows() rows";
   EXPECT_EQ(tokens({"parallel.cp=2"}), 2 * 4096);
   // Two blocks of f32 logits and a bf16 gradient take 10 bytes for each row and vocabulary entry, instead of 6.
   EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true"}).value(), 4096.0 * 10 / 6);

@@ -97,11 +97,11 @@ std::vector<std::string> changes(const std::vector<std::string>& from, const std
 TEST(ChangedSettings, IncludeOnlySettingsWithAnEffect) {
   using Lines = std::vector<std::string>;
   const Lines no_effect{"parallel.cp_kind=ring", "parallel.cp_expansion=horizontal", "schedule.pipeline.kind=gpipe",
-                        "schedule.pipeline.chunks=4"};
+                        "schedule.pipeline.virtual_stages=4"};
   EXPECT_EQ(changes({"parallel.cp_kind=ulysses"}, no_effect), Lines{});
   EXPECT_EQ(changes({}, {"parallel.etp=1"}), Lines{}) << "etp is tp by default, which is 1";
-  EXPECT_EQ(changes({"schedule.pipeline.chunks=4", "parallel.pp=2"}, {"parallel.pp=2"}), Lines{})
-      << "1f1b has no chunks";
+  EXPECT_EQ(changes({"schedule.pipeline.virtual_stages=4", "parallel.pp=2"}, {"parallel.pp=2"}), Lines{})
+      << "1f1b does not use virtual_stages";
   EXPECT_EQ(changes({}, {"parallel.cp=2", "parallel.cp_kind=ring"}),
             (Lines{"parallel.cp: 1 -> 2", "parallel.cp_kind: - -> ring"}));
   EXPECT_EQ(changes({"parallel.pp=2"}, {"parallel.pp=2", "schedule.pipeline.kind=gpipe"}),

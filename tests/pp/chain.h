@@ -98,12 +98,12 @@ struct ModelOfRank {
   TapeStages::Functions functions(int rank) {
     TapeStages::Functions f;
     f.tape = [this] { return std::make_unique<Tape>(lab.stream(), *policy); };
-    f.forward = [this, rank](Tape& tape, int chunk, int micro, const Value& input) -> TapeStages::Output {
-      const auto [begin, end] = split.layers(rank, chunk);
-      const bool first = split.has_embedding(rank, chunk);
+    f.forward = [this, rank](Tape& tape, int local_stage, int micro, const Value& input) -> TapeStages::Output {
+      const auto [begin, end] = split.layers(rank, local_stage);
+      const bool first = split.has_embedding(rank, local_stage);
       EXPECT_EQ(input.data.defined(), !first);
       const Value out = chain(tape, first ? Value{input_of(micro, lab.context)} : input, begin, end);
-      if (split.has_head(rank, chunk)) return {{}, {{out, gradient_of(micro, lab.context)}}};
+      if (split.has_head(rank, local_stage)) return {{}, {{out, gradient_of(micro, lab.context)}}};
       return {out, {}};
     };
     f.contributed = [this](Parameter& p, bool last) { announced[&p] += last; };
@@ -125,17 +125,17 @@ class Jittered final : public StageWork {
   Jittered(StageWork& work, int rank, uint64_t seed)
       : work_(work), random_(seed, Purpose::jitter, cat("rank ", rank)) {}
   Boundary boundary(int micro) const override { return work_.boundary(micro); }
-  Tensor forward(int chunk, int micro, const Tensor& input) override {
+  Tensor forward(int local_stage, int micro, const Tensor& input) override {
     sleep();
-    return work_.forward(chunk, micro, input);
+    return work_.forward(local_stage, micro, input);
   }
-  Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override {
+  Tensor backward(int local_stage, int micro, const Tensor& doutput, Replay::Weights weights) override {
     sleep();
-    return work_.backward(chunk, micro, doutput, weights);
+    return work_.backward(local_stage, micro, doutput, weights);
   }
-  void weights(int chunk, int micro) override {
+  void weights(int local_stage, int micro) override {
     sleep();
-    work_.weights(chunk, micro);
+    work_.weights(local_stage, micro);
   }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 using Kind = Action::Kind;
 
 Schedule one_f_one_b(int ranks, int micro_batches) {
-  return make_schedule({.kind = PipelineKind::one_f_one_b, .chunks = 1, .split = {}}, ranks, micro_batches);
+  return make_schedule({.kind = PipelineKind::one_f_one_b, .virtual_stages = 1, .split = {}}, ranks, micro_batches);
 }
 
 std::string verdict(const Schedule& schedule) {
@@ -40,9 +40,10 @@ TEST(Check, AcceptsAnExecutableSchedule) {
 }
 
 TEST(Check, FindsMissingAndRepeatedActions) {
-  EXPECT_EQ(verdict_with([](Ranks& r) { r[1].pop_back(); }), "[pp] rank 1 leaves out a part of chunk 0 micro-batch 1");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[1].pop_back(); }),
+            "[pp] rank 1 leaves out a part of local stage 0 micro-batch 1");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1].back().kind = Kind::backward_input; }),
-            "[pp] rank 1 leaves out a part of chunk 0 micro-batch 1");
+            "[pp] rank 1 leaves out a part of local stage 0 micro-batch 1");
   EXPECT_EQ(verdict_with([](Ranks& r) {
               r[0].push_back({Kind::forward, 0, 1});
             }),
@@ -64,9 +65,9 @@ TEST(Check, FindsPrematureActions) {
             "[pp] rank 1 action 1 W0.0: no input gradient before it");
 }
 
-TEST(Check, FindsNonexistentChunksAndMicroBatches) {
-  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].chunk = 1; }),
-            "[pp] rank 0 action 0 F1.0: no such chunk; expected 0 .. 0");
+TEST(Check, FindsNonexistentStagesAndMicroBatches) {
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].local_stage = 1; }),
+            "[pp] rank 0 action 0 F1.0: no such local stage; expected 0 .. 0");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }),
             "[pp] rank 0 action 0 F0.2: no such micro-batch; expected 0 .. 1");
   EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }),
@@ -101,15 +102,15 @@ TEST(Check, FindsADeadlockOfMergedPairs) {
 
 TEST(PeakActivations, MatchThePapers) {
   const auto peaks = [](PipelineKind kind, int ranks, int micro_batches) {
-    return peak_activations(make_schedule({.kind = kind, .chunks = 2, .split = {}}, ranks, micro_batches));
+    return peak_activations(make_schedule({.kind = kind, .virtual_stages = 2, .split = {}}, ranks, micro_batches));
   };
   const auto all = [](int n) { return std::vector(4, n); };
   EXPECT_EQ(peaks(PipelineKind::gpipe, 4, 12), all(12));
   EXPECT_EQ(peaks(PipelineKind::one_f_one_b, 4, 12), (std::vector{4, 3, 2, 1}));
   EXPECT_EQ(peaks(PipelineKind::interleaved, 4, 12), (std::vector{11, 9, 7, 5}));
   EXPECT_EQ(peaks(PipelineKind::zb_h1, 4, 12), all(4)) << "ZB-H1 has the peak of 1F1B";
-  EXPECT_EQ(peaks(PipelineKind::zb_v, 4, 12), all(8)) << "eight chunks of half the size equal the peak of 1F1B";
-  EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "DualPipe-V keeps one chunk more than ZB-V";
+  EXPECT_EQ(peaks(PipelineKind::zb_v, 4, 12), all(8)) << "eight virtual stages of half the size equal the peak of 1F1B";
+  EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "DualPipe-V keeps one virtual stage more than ZB-V";
 }
 
 TEST(PeakActivations, DoubleWithPairsOf1F1B) {
@@ -120,7 +121,7 @@ TEST(PeakActivations, DoubleWithPairsOf1F1B) {
 
 TEST(PeakActivations, NeverExceedThoseOfGPipe) {
   for_all_schedules(6, 14, [](const Schedule& s) {
-    for (const int peak : peak_activations(s)) EXPECT_LE(peak, s.stages.chunks * s.micro_batches);
+    for (const int peak : peak_activations(s)) EXPECT_LE(peak, s.stages.stages_a_rank * s.micro_batches);
   });
 }
 

@@ -35,11 +35,11 @@ TEST(CheckedSchedules, AreThoseOfTheConfigWithTheirTransfers) {
 
 TEST(CheckedSchedules, AreMadeOnce) {
   CheckedSchedules schedules;
-  const PipelineConfig config{.kind = PipelineKind::interleaved, .chunks = 2, .split = {}};
-  PipelineConfig more_chunks = config;
-  more_chunks.chunks = 3;
+  const PipelineConfig config{.kind = PipelineKind::interleaved, .virtual_stages = 2, .split = {}};
+  PipelineConfig more_stages = config;
+  more_stages.virtual_stages = 3;
   const CheckedSchedule* first = &schedules.of(config, 2, 4);
-  EXPECT_NE(&schedules.of(more_chunks, 2, 4), first);
+  EXPECT_NE(&schedules.of(more_stages, 2, 4), first);
   EXPECT_NE(&schedules.of(config, 4, 4), first);
   EXPECT_NE(&schedules.of(config, 2, 6), first);
   EXPECT_EQ(&schedules.of(config, 2, 4), first);

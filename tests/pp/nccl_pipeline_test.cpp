@@ -26,14 +26,14 @@ class PassOn final : public StageWork {
       : stages_(stages), rank_(rank), context_(context) {}
 
   Boundary boundary(int) const override { return {{elements}, Dtype::f32}; }
-  Tensor forward(int chunk, int micro, const Tensor& input) override {
+  Tensor forward(int local_stage, int micro, const Tensor& input) override {
     const Tensor out = passed_on(input, micro + 1);
-    if (stages_.stage(rank_, chunk) == stages_.last()) ends_.emplace_back(out, micro + 1);
+    if (stages_.stage(rank_, local_stage) == stages_.last()) ends_.emplace_back(out, micro + 1);
     return out;
   }
-  Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights) override {
+  Tensor backward(int local_stage, int micro, const Tensor& doutput, Replay::Weights) override {
     const Tensor out = passed_on(doutput, -(micro + 1));
-    if (stages_.stage(rank_, chunk) == 0) ends_.emplace_back(out, -(micro + 1));
+    if (stages_.stage(rank_, local_stage) == 0) ends_.emplace_back(out, -(micro + 1));
     return out;
   }
   void weights(int, int) override {}

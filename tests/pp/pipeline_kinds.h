@@ -13,13 +13,13 @@ inline std::vector<PipelineKind> all_kinds() {
   return kinds;
 }
 
-/// Returns every kind. A kind with a choice of chunks comes with one to three chunks, and a kind that supports pairs
-/// comes with and without pairs.
+/// Returns every kind. A kind with a choice of virtual stages comes with one to three of them, and a kind that supports
+/// pairs comes with and without pairs.
 inline std::vector<PipelineConfig> all_configs() {
   std::vector<PipelineConfig> configs;
   for (const PipelineKind kind : all_kinds())
-    for (int64_t chunks = 1; chunks <= (kind == PipelineKind::interleaved ? 3 : 1); ++chunks)
-      configs.push_back({.kind = kind, .chunks = chunks, .split = {}});
+    for (int64_t virtual_stages = 1; virtual_stages <= (kind == PipelineKind::interleaved ? 3 : 1); ++virtual_stages)
+      configs.push_back({.kind = kind, .virtual_stages = virtual_stages, .split = {}});
   for (const PipelineKind kind : {PipelineKind::one_f_one_b, PipelineKind::dualpipe_v})
     configs.push_back({.kind = kind, .split = {}, .overlap = Overlap::micro_batches});
   return configs;

@@ -10,8 +10,8 @@
 namespace hexad::pp {
 namespace {
 
-Schedule schedule_of(PipelineKind kind, int ranks, int micro_batches, int64_t chunks = 2) {
-  return make_schedule({.kind = kind, .chunks = chunks, .split = {}}, ranks, micro_batches);
+Schedule schedule_of(PipelineKind kind, int ranks, int micro_batches, int64_t virtual_stages = 2) {
+  return make_schedule({.kind = kind, .virtual_stages = virtual_stages, .split = {}}, ranks, micro_batches);
 }
 
 // Calls f(times) for all combinations of 1, 2 or 3 seconds for forward, input gradient and weight gradient. Sums of
@@ -37,9 +37,9 @@ TEST(Bubble, SimulatedBubbleEqualsTheFormula) {
             const Price p = price(schedule, t, {.merge = merge});
             for (int r = 0; r < ranks; ++r)
               EXPECT_EQ(p.step - p.busy[r], *expected)
-                  << name_of(config.kind) << " of " << ranks << " ranks, " << schedule.stages.chunks << " chunks, "
-                  << micro_batches << " micro-batches, times " << t.forward << ' ' << t.backward_input << ' '
-                  << t.backward_weight << ", merge " << merge;
+                  << name_of(config.kind) << " of " << ranks << " ranks, " << schedule.stages.stages_a_rank
+                  << " virtual stages per rank, " << micro_batches << " micro-batches, times " << t.forward << ' '
+                  << t.backward_input << ' ' << t.backward_weight << ", merge " << merge;
             ++compared[{config.kind, merge}];
           });
   for (const PipelineKind kind : all_kinds())
@@ -56,11 +56,11 @@ TEST(Bubble, HasNoFormulaIfNoneHolds) {
 }
 
 TEST(Bubble, ShrinksFromGPipeOverInterleavedToZeroBubble) {
-  // Both times are of the same model. With two chunks per rank, a virtual stage takes half the time.
+  // Both times are of the same model. With two virtual stages per rank, each takes half the time.
   const StageTimes whole{2, 2, 2}, half{1, 1, 1};
   const auto share = [&](PipelineKind kind) {
     const Schedule s = schedule_of(kind, 4, 16);
-    return price(s, s.stages.chunks == 2 ? half : whole).bubble();
+    return price(s, s.stages.stages_a_rank == 2 ? half : whole).bubble();
   };
   EXPECT_DOUBLE_EQ(share(PipelineKind::gpipe), 3.0 / 19);  // (p - 1) / (m + p - 1)
   EXPECT_DOUBLE_EQ(share(PipelineKind::one_f_one_b), 3.0 / 19);
@@ -108,7 +108,7 @@ TEST(Price, SpansOfARankFollowEachOther) {
     for (size_t r = 0; r < s.ranks.size(); ++r) {
       ASSERT_EQ(p.spans[r].size(), s.ranks[r].size());
       for (size_t i = 1; i < p.spans[r].size(); ++i) EXPECT_GE(p.spans[r][i].begin, p.spans[r][i - 1].end);
-      EXPECT_EQ(p.busy[r], 6 * s.stages.chunks * s.micro_batches);
+      EXPECT_EQ(p.busy[r], 6 * s.stages.stages_a_rank * s.micro_batches);
     }
   });
 }

@@ -26,19 +26,19 @@ class Yielding final : public StageWork {
  public:
   Yielding(StageWork& work, schedule::Fibers& fibers) : work_(work), fibers_(fibers) {}
   Boundary boundary(int micro) const override { return work_.boundary(micro); }
-  Tensor forward(int chunk, int micro, const Tensor& input) override {
+  Tensor forward(int local_stage, int micro, const Tensor& input) override {
     fibers_.yield();
-    const Tensor out = work_.forward(chunk, micro, input);
-    fibers_.yield();
-    return out;
-  }
-  Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override {
-    fibers_.yield();
-    const Tensor out = work_.backward(chunk, micro, doutput, weights);
+    const Tensor out = work_.forward(local_stage, micro, input);
     fibers_.yield();
     return out;
   }
-  void weights(int chunk, int micro) override { work_.weights(chunk, micro); }
+  Tensor backward(int local_stage, int micro, const Tensor& doutput, Replay::Weights weights) override {
+    fibers_.yield();
+    const Tensor out = work_.backward(local_stage, micro, doutput, weights);
+    fibers_.yield();
+    return out;
+  }
+  void weights(int local_stage, int micro) override { work_.weights(local_stage, micro); }
 
  private:
   StageWork& work_;
@@ -51,8 +51,8 @@ enum class Pairs : uint8_t { one_after_the_other, as_fibers };
 // over ranks.
 void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed = 0,
                                 Pairs pairs = Pairs::one_after_the_other) {
-  SCOPED_TRACE(cat(name_of(schedule.kind), ", ", schedule.stages.ranks, " ranks, ", schedule.stages.chunks, " chunks, ",
-                   schedule.micro_batches, " micro-batches"));
+  SCOPED_TRACE(cat(name_of(schedule.kind), ", ", schedule.stages.ranks, " ranks, ", schedule.stages.stages_a_rank,
+                   " virtual stages per rank, ", schedule.micro_batches, " micro-batches"));
   const auto expected = reference(schedule.micro_batches);
   std::mutex mutex;
   std::vector<std::vector<double>> sums(expected.size());
@@ -83,8 +83,8 @@ class Runner : public testing::TestWithParam<PipelineKind> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, Runner, testing::ValuesIn(all_kinds()),
                          [](const auto& i) { return "kind_" + std::string(name_of(i.param)); });
 
-PipelineConfig config_of(PipelineKind kind, int64_t chunks = 2) {
-  return {.kind = kind, .chunks = chunks, .split = {}};
+PipelineConfig config_of(PipelineKind kind, int64_t virtual_stages = 2) {
+  return {.kind = kind, .virtual_stages = virtual_stages, .split = {}};
 }
 
 TEST_P(Runner, OneToFourRanksGiveOneRanksGradients) {
@@ -116,9 +116,9 @@ TEST_P(RunnerOfPairs, DelaysDoNotChangeTheGradients) {
     expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), 4, 9), seed, Pairs::as_fibers);
 }
 
-TEST(InterleavedRunner, UpToSixChunksPerRankGiveOneRanksGradients) {
-  for (const int64_t chunks : {1, 3, 4, 6})
-    expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, chunks), 2, 5));
+TEST(InterleavedRunner, UpToSixVirtualStagesPerRankGiveOneRanksGradients) {
+  for (const int64_t virtual_stages : {1, 3, 4, 6})
+    expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, virtual_stages), 2, 5));
 }
 
 TEST(InterleavedRunner, OneRankPassesEveryTensorToItself) {
@@ -203,9 +203,9 @@ TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
     class Counting final : public Fake {
      public:
       Counting(Device device, std::atomic<int>& count) : Fake(device), count_(count) {}
-      Tensor forward(int chunk, int micro, const Tensor& input) override {
+      Tensor forward(int local_stage, int micro, const Tensor& input) override {
         ++count_;
-        return Fake::forward(chunk, micro, input);
+        return Fake::forward(local_stage, micro, input);
       }
 
      private:
@@ -233,7 +233,7 @@ TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
   EXPECT_EQ(refusal(deadlock), "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1");
   Schedule short_by_one = right;
   for (auto& list : short_by_one.ranks) std::erase_if(list, [](const Action& a) { return a.micro == 1; });
-  EXPECT_EQ(refusal(short_by_one), "[pp] rank 0 leaves out a part of chunk 0 micro-batch 1");
+  EXPECT_EQ(refusal(short_by_one), "[pp] rank 0 leaves out a part of local stage 0 micro-batch 1");
   Schedule backward = forwards_of(right);
   backward.ranks[1].push_back({Action::Kind::backward, 0, 1});
   EXPECT_EQ(refusal(backward), "[pp] rank 1 action 2 B0.1: a backward in an evaluation; expected only forwards");
@@ -244,9 +244,9 @@ TEST(RunnerErrors, FailureOfOneRankEndsAllRanks) {
   class Failing final : public Fake {
    public:
     Failing(Device device, int rank) : Fake(device), rank_(rank) {}
-    Tensor forward(int chunk, int micro, const Tensor& input) override {
+    Tensor forward(int local_stage, int micro, const Tensor& input) override {
       if (rank_ == 1 && micro == 2) fail(ExitCode::numeric, "loss is NaN");
-      return Fake::forward(chunk, micro, input);
+      return Fake::forward(local_stage, micro, input);
     }
 
    private:

@@ -11,8 +11,8 @@
 namespace hexad::pp {
 namespace {
 
-std::string text(PipelineKind kind, int ranks, int micro_batches, int64_t chunks = 2) {
-  return to_string(make_schedule({.kind = kind, .chunks = chunks, .split = {}}, ranks, micro_batches));
+std::string text(PipelineKind kind, int ranks, int micro_batches, int64_t virtual_stages = 2) {
+  return to_string(make_schedule({.kind = kind, .virtual_stages = virtual_stages, .split = {}}, ranks, micro_batches));
 }
 
 TEST(Schedule, GPipeDoesAllForwardsFirst) {
@@ -52,7 +52,7 @@ TEST(Schedule, KindsWithoutPairsAreRefused) {
   }
 }
 
-TEST(Schedule, InterleavedTakesChunksInTurn) {
+TEST(Schedule, InterleavedTakesVirtualStagesInTurn) {
   EXPECT_EQ(text(PipelineKind::interleaved, 2, 4),
             "F0.0 F0.1 F1.0 F1.1 F0.2 B1.0 F0.3 B1.1 F1.2 B0.0 F1.3 B0.1 B1.2 B1.3 B0.2 B0.3\n"
             "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3\n");
@@ -64,7 +64,7 @@ TEST(Schedule, InterleavedStartsElevenForwardsOnTheFirstOfFourRanks) {
   EXPECT_EQ(all.substr(0, all.find('B')), "F0.0 F0.1 F0.2 F0.3 F1.0 F1.1 F1.2 F1.3 F0.4 F0.5 F0.6 ");
 }
 
-TEST(Schedule, InterleavedWithOneChunkIsOneForwardOneBackward) {
+TEST(Schedule, InterleavedWithOneVirtualStageIsOneForwardOneBackward) {
   EXPECT_EQ(text(PipelineKind::interleaved, 4, 7, 1), text(PipelineKind::one_f_one_b, 4, 7));
 }
 
@@ -91,7 +91,7 @@ TEST(Schedule, DualPipeVMergesForwardsOfOneArmWithBackwardsOfTheOther) {
             "F0.0 F1.0 F0.1 F1.1 F0.2 B1.0 F1.2+B0.0 F0.3+B1.1 F1.3+B0.1 B1.2 B0.2 I1.3 I0.3 W1.3 W0.3\n");
 }
 
-TEST(Schedule, OneRankDoesEveryMicroBatchOfEveryChunk) {
+TEST(Schedule, OneRankDoesEveryMicroBatchOfEveryVirtualStage) {
   EXPECT_EQ(text(PipelineKind::one_f_one_b, 1, 2), "F0.0 B0.0 F0.1 B0.1\n");
   EXPECT_EQ(text(PipelineKind::interleaved, 1, 2), "F0.0 F1.0 B1.0 F0.1 B0.0 F1.1 B1.1 B0.1\n");
   EXPECT_EQ(text(PipelineKind::zb_h1, 1, 2), "F0.0 I0.0 W0.0 F0.1 I0.1 W0.1\n");
@@ -119,14 +119,15 @@ TEST(Schedule, ForwardsAloneAreExecutable) {
     const Schedule s = forwards_of(whole);
     EXPECT_NO_THROW(check(s));
     const Price p = price(s, StageTimes{});
-    for (const double busy : p.busy) EXPECT_EQ(busy, s.stages.chunks * s.micro_batches);
+    for (const double busy : p.busy) EXPECT_EQ(busy, s.stages.stages_a_rank * s.micro_batches);
   });
 }
 
 TEST(Schedule, RefusesSizesBelowOne) {
-  const auto refusal = [](int ranks, int micro_batches, int64_t chunks) -> std::string {
+  const auto refusal = [](int ranks, int micro_batches, int64_t virtual_stages) -> std::string {
     try {
-      make_schedule({.kind = PipelineKind::interleaved, .chunks = chunks, .split = {}}, ranks, micro_batches);
+      make_schedule({.kind = PipelineKind::interleaved, .virtual_stages = virtual_stages, .split = {}}, ranks,
+                    micro_batches);
     } catch (const base::Error& e) {
       EXPECT_EQ(e.code(), base::ExitCode::usage);
       return e.what();
@@ -134,7 +135,7 @@ TEST(Schedule, RefusesSizesBelowOne) {
     return "accepted";
   };
   EXPECT_EQ(refusal(0, 4, 2), "parallel.pp (0) must be at least 1");
-  EXPECT_EQ(refusal(2, 4, 0), "schedule.pipeline.chunks (0) must be at least 1");
+  EXPECT_EQ(refusal(2, 4, 0), "schedule.pipeline.virtual_stages (0) must be at least 1");
   EXPECT_EQ(
       refusal(2, 0, 2),
       "micro-batches per step of each pipeline (batch.global / batch.micro / parallel.dp) (0) must be at least 1");
@@ -148,7 +149,7 @@ TEST(StageMap, PlacesStagesInALoopOrAV) {
   EXPECT_EQ(vee.stage(3, 0), 3);
   EXPECT_EQ(vee.stage(3, 1), 4);
   for (const StageMap& map : {loop, vee})
-    for (int s = 0; s < map.stages(); ++s) EXPECT_EQ(map.stage(map.place(s).rank, map.place(s).chunk), s);
+    for (int s = 0; s < map.stages(); ++s) EXPECT_EQ(map.stage(map.place(s).rank, map.place(s).local_stage), s);
 }
 
 TEST(PipelineConfig, IsReadFromARecipe) {
@@ -157,16 +158,16 @@ TEST(PipelineConfig, IsReadFromARecipe) {
   problems.throw_if_any();
   EXPECT_EQ(c.kind, PipelineKind::zb_v);
   EXPECT_EQ(c.split, (std::vector<int64_t>{2, 1, 1, 2}));
-  EXPECT_EQ(c.chunks_a_rank(), 2);
+  EXPECT_EQ(c.stages_a_rank(), 2);
   EXPECT_EQ(name_of(c.kind), "zb_v");
 }
 
-TEST(PipelineConfig, HasANameAndOnlyInterleavedChoosesItsChunks) {
+TEST(PipelineConfig, HasANameAndOnlyInterleavedChoosesItsVirtualStages) {
   EXPECT_EQ(name_of(PipelineKind::one_f_one_b), "1f1b");
   for (const PipelineKind kind : all_kinds()) {
     const bool vee = kind == PipelineKind::zb_v || kind == PipelineKind::dualpipe_v;
-    const StageMap map = stage_map({.kind = kind, .chunks = 5, .split = {}}, 3);
-    EXPECT_EQ(map.chunks, kind == PipelineKind::interleaved ? 5 : vee ? 2 : 1) << name_of(kind);
+    const StageMap map = stage_map({.kind = kind, .virtual_stages = 5, .split = {}}, 3);
+    EXPECT_EQ(map.stages_a_rank, kind == PipelineKind::interleaved ? 5 : vee ? 2 : 1) << name_of(kind);
     EXPECT_EQ(map.placing, vee ? Placing::vee : Placing::loop) << name_of(kind);
   }
 }

@@ -56,7 +56,7 @@ TEST(BalancedSplit, MinimisesTheLargestStageCost) {
   }
 }
 
-TEST(StageSplit, GivesEveryLayerToOneChunk) {
+TEST(StageSplit, GivesEveryLayerToOneVirtualStage) {
   const StageSplit loop({2, 2, Placing::loop}, {3, 1, 2, 2}, equal(8)),
       vee({2, 2, Placing::vee}, {3, 1, 2, 2}, equal(8));
   EXPECT_EQ(loop.layers(0, 0), (StageSplit::Layers{0, 3}));
@@ -71,11 +71,12 @@ TEST(StageSplit, GivesEveryLayerToOneChunk) {
 TEST(StageSplit, PutsTheEmbeddingFirstAndTheHeadLast) {
   const StageSplit loop({2, 2, Placing::loop}, {}, equal(4)), vee({2, 2, Placing::vee}, {}, equal(4));
   for (int rank = 0; rank < 2; ++rank)
-    for (int chunk = 0; chunk < 2; ++chunk) {
-      EXPECT_EQ(loop.has_embedding(rank, chunk), rank == 0 && chunk == 0);
-      EXPECT_EQ(vee.has_embedding(rank, chunk), rank == 0 && chunk == 0);
-      EXPECT_EQ(loop.has_head(rank, chunk), rank == 1 && chunk == 1);
-      EXPECT_EQ(vee.has_head(rank, chunk), rank == 0 && chunk == 1) << "the first rank has both ends of the model";
+    for (int local_stage = 0; local_stage < 2; ++local_stage) {
+      EXPECT_EQ(loop.has_embedding(rank, local_stage), rank == 0 && local_stage == 0);
+      EXPECT_EQ(vee.has_embedding(rank, local_stage), rank == 0 && local_stage == 0);
+      EXPECT_EQ(loop.has_head(rank, local_stage), rank == 1 && local_stage == 1);
+      EXPECT_EQ(vee.has_head(rank, local_stage), rank == 0 && local_stage == 1)
+          << "the first rank has both ends of the model";
     }
 }
 
@@ -90,21 +91,18 @@ std::string refusal(const StageMap& stages, const Split& split, int64_t layers) 
 }
 
 TEST(StageSplit, RefusesFewerLayersThanStages) {
-  EXPECT_EQ(
-      refusal({4, 2, Placing::loop}, {}, 6),
-      "parallel.pp (4) x 2 chunks per rank = 8 virtual stages, but model.layers is 6: every virtual stage needs a "
-      "layer; nearest: 8 layers, or parallel.pp 3");
-  EXPECT_EQ(
-      refusal({2, 3, Placing::loop}, {}, 2),
-      "parallel.pp (2) x 3 chunks per rank = 6 virtual stages, but model.layers is 2: every virtual stage needs a "
-      "layer; nearest: 6 layers");
+  EXPECT_EQ(refusal({4, 2, Placing::loop}, {}, 6),
+            "parallel.pp (4) x 2 virtual stages per rank = 8, but model.layers is 6: every virtual stage needs a "
+            "layer; nearest: 8 layers, or parallel.pp 3");
+  EXPECT_EQ(refusal({2, 3, Placing::loop}, {}, 2),
+            "parallel.pp (2) x 3 virtual stages per rank = 6, but model.layers is 2: every virtual stage needs a "
+            "layer; nearest: 6 layers");
 }
 
 TEST(StageSplit, RefusesMismatchedLists) {
-  EXPECT_EQ(
-      refusal({4, 1, Placing::loop}, {2, 2, 4}, 8),
-      "schedule.pipeline.split has 3 numbers, but parallel.pp (4) x 1 chunk per rank = 4 virtual stages; expected 4 "
-      "numbers");
+  EXPECT_EQ(refusal({4, 1, Placing::loop}, {2, 2, 4}, 8),
+            "schedule.pipeline.split has 3 numbers, but parallel.pp (4) x 1 virtual stage per rank = 4; expected 4 "
+            "numbers");
   EXPECT_EQ(refusal({3, 1, Placing::loop}, {2, 3, 4}, 8),
             "schedule.pipeline.split: 2 + 3 + 4 = 9, but model.layers is 8; nearest: 3 as the last number");
   EXPECT_EQ(refusal({2, 1, Placing::loop}, {9, 3}, 8),

@@ -24,8 +24,8 @@ void add_step(std::vector<Activity>& all, int64_t time) {
   int64_t now = all.empty() ? 0 : all.back().end;
   for (int i = 0; i < 20; ++i, now += time + 1) all.push_back(kernel("gemm", now, now + time));
   all.push_back({.kind = Kind::memcpy, .name = "memcpy device to host", .begin = now, .end = now + 5, .bytes = 640});
-  all.push_back(kernel("adamw_chunks", now + 5, now + 6));
-  all.push_back(kernel("adamw_chunks", now + 9, now + 10));
+  all.push_back(kernel("adamw_blocks", now + 5, now + 6));
+  all.push_back(kernel("adamw_blocks", now + 9, now + 10));
 }
 
 std::vector<Activity> steps_of(const std::vector<int64_t>& times) {
@@ -204,7 +204,7 @@ TEST(GpuProfileReport, HasMeansOfTheSteps) {
   EXPECT_DOUBLE_EQ(json["copies"][0]["bytes"], 640.0);
   const std::string text = to_text(*p);
   EXPECT_NE(text.find("steps 4 to 5: 0.030 ms per step"), std::string::npos) << text;
-  EXPECT_NE(text.find("adamw_chunks | adamw_chunks"), std::string::npos) << text;
+  EXPECT_NE(text.find("adamw_blocks | adamw_blocks"), std::string::npos) << text;
   EXPECT_NE(text.find("memcpy device to host"), std::string::npos) << text;
   EXPECT_EQ(text.find("us alone"), std::string::npos) << text;
 }

@@ -95,7 +95,7 @@ TEST(MpiOverlap, VocabularyLossMatchesOneRank) {
     const Value leaf = trial.tape.leaf(x), loss = loss_of(trial.tape, leaf);
     return std::pair{loss.data, trial.gradient_of(leaf, {{loss, lab.values<double>({0.5})}})};
   };
-  const CrossEntropyOptions options{.gradient_scale = 0.5, .chunk_rows = 8};
+  const CrossEntropyOptions options{.gradient_scale = 0.5, .block_rows = 8};
   const auto expected =
       run([&](Tape& t, const Value& in) { return linear_cross_entropy(t, in, whole, targets, options); });
   const auto actual =

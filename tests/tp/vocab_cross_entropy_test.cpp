@@ -66,17 +66,17 @@ class VocabCrossEntropy : public testing::TestWithParam<std::tuple<int, int64_t>
   }
 };
 
-TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForSeveralChunkSizes) {
+TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForSeveralBlockSizes) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     Parameter& piece = lab.piece(whole, 0);
     const Tensor x = lab.randn({rows, hidden});
     const auto targets = some_targets(vocabulary());
     const Outcome expected = alone(lab, whole, x, targets, {.gradient_scale = scale});
-    for (const int64_t chunk : {1, 3, 11, 256}) {
-      SCOPED_TRACE(cat("chunk_rows ", chunk));
+    for (const int64_t block : {1, 3, 11, 256}) {
+      SCOPED_TRACE(cat("block_rows ", block));
       const Outcome actual =
-          run(lab, split(lab.group), piece, x, targets, {.gradient_scale = scale, .chunk_rows = chunk});
+          run(lab, split(lab.group), piece, x, targets, {.gradient_scale = scale, .block_rows = block});
       expect_agrees(expected, actual, piece, tolerance(Dtype::f64, vocabulary() * hidden));
       expect_zeros(actual.dx.slice(0, 5, 6));  // ignored row
     }
@@ -93,9 +93,9 @@ TEST_P(VocabCrossEntropy, GradientOfTheBiasMatchesOneRank) {
     const Outcome expected = alone(lab, whole, x, targets, {.gradient_scale = scale, .bias = &bias});
     const Outcome without = alone(lab, whole, x, targets, {.gradient_scale = scale});
     EXPECT_GT(std::abs(values_of(expected.loss)[0] - values_of(without.loss)[0]), 1e-3);
-    for (const int64_t chunk : {1, 3, 256}) {
+    for (const int64_t block : {1, 3, 256}) {
       bias_piece.clear_gradient();
-      const CrossEntropyOptions options{.gradient_scale = scale, .chunk_rows = chunk, .bias = &bias_piece};
+      const CrossEntropyOptions options{.gradient_scale = scale, .block_rows = block, .bias = &bias_piece};
       expect_agrees(expected, run(lab, split(lab.group), piece, x, targets, options), piece, allowed);
       expect_close(TpLab::part_of(bias.gradient_to_add(lab.stream()), bias_piece),
                    bias_piece.gradient_to_add(lab.stream()), allowed);
@@ -108,7 +108,7 @@ TEST_P(VocabCrossEntropy, AllRanksAreBitwiseIdentical) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}, Dtype::f32), 0);
     const Outcome mine = run(lab, split(lab.group), piece, lab.randn({rows, hidden}, Dtype::f32),
-                             some_targets(vocabulary()), {.gradient_scale = scale, .chunk_rows = 4});
+                             some_targets(vocabulary()), {.gradient_scale = scale, .block_rows = 4});
     for (const Tensor& t : {mine.loss, mine.row_losses, mine.dx}) {
       const Tensor first = copy_of(t);
       lab.group.broadcast(first, 0, lab.stream()).wait();
@@ -123,7 +123,7 @@ TEST_P(VocabCrossEntropy, DelayedWeightGradientsAreBitwiseIdentical) {
     const Tensor x = lab.randn({rows, hidden});
     const auto at = [&](Replay::Weights weights) {
       return run(lab, split(lab.group), piece, x, some_targets(vocabulary()),
-                 {.gradient_scale = scale, .chunk_rows = 4}, weights);
+                 {.gradient_scale = scale, .block_rows = 4}, weights);
     };
     const Outcome now = at(Replay::Weights::at_once), later = at(Replay::Weights::delayed);
     expect_bitwise(now.dx, later.dx);
@@ -168,7 +168,7 @@ TEST_P(VocabCrossEntropy, SingleAndHalfPrecisionAgreeWithOneRank) {
       Parameter& piece = lab.piece(whole, 0);
       const Tensor x = lab.randn({rows, hidden}, dtype);
       const auto targets = some_targets(vocabulary());
-      const CrossEntropyOptions options{.gradient_scale = scale, .chunk_rows = 4};
+      const CrossEntropyOptions options{.gradient_scale = scale, .block_rows = 4};
       const Outcome expected = alone(lab, whole, x, targets, options);
       const Outcome actual = run(lab, split(lab.group), piece, x, targets, options);
       EXPECT_EQ(actual.loss.dtype(), Dtype::f32);
@@ -196,7 +196,7 @@ TEST_P(VocabCrossEntropy, IgnoredRowsMayBeNaN) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}), 0);
     const Tensor x = lab.randn({3, hidden});
     change<double>(x, [](std::span<double> values) { values[hidden] = std::nan(""); });
-    const Outcome got = run(lab, split(lab.group), piece, x, {2, -1, 0}, {.gradient_scale = 0.5, .chunk_rows = 2});
+    const Outcome got = run(lab, split(lab.group), piece, x, {2, -1, 0}, {.gradient_scale = 0.5, .block_rows = 2});
     EXPECT_TRUE(std::isfinite(values_of(got.loss)[0]));
     expect_zeros(got.dx.slice(0, 1, 2));
   });
@@ -206,10 +206,10 @@ TEST_P(VocabCrossEntropy, NoTargetsRowsOrScaleGiveZeroGradients) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}), 0);
     const Tensor x = lab.randn({3, hidden});
-    const Outcome unscaled = run(lab, split(lab.group), piece, x, {1, 0, 4}, {.gradient_scale = 0, .chunk_rows = 2});
+    const Outcome unscaled = run(lab, split(lab.group), piece, x, {1, 0, 4}, {.gradient_scale = 0, .block_rows = 2});
     EXPECT_GT(values_of(unscaled.loss)[0], 0);
     const Outcome ignored =
-        run(lab, split(lab.group), piece, x, {-1, -1, -1}, {.gradient_scale = scale, .chunk_rows = 2});
+        run(lab, split(lab.group), piece, x, {-1, -1, -1}, {.gradient_scale = scale, .block_rows = 2});
     const Outcome no_rows = run(lab, split(lab.group), piece, lab.randn({0, hidden}), {}, {.gradient_scale = scale});
     for (const Outcome* o : {&ignored, &no_rows}) expect_zeros(o->loss);
     for (const Outcome* o : {&unscaled, &ignored, &no_rows}) expect_zeros(o->dx), expect_zeros(o->dw);
@@ -240,7 +240,7 @@ TEST(VocabCrossEntropyOfOneRank, EqualsThePlainLoss) {
   TpLab lab(self);
   Parameter& w = lab.parameter({31, hidden});
   const Tensor x = lab.randn({rows, hidden});
-  const CrossEntropyOptions options{.gradient_scale = scale, .chunk_rows = 4};
+  const CrossEntropyOptions options{.gradient_scale = scale, .block_rows = 4};
   const Outcome expected = alone(lab, w, x, some_targets(31), options);
   const Outcome actual = run(lab, split(self), w, x, some_targets(31), options);
   expect_bitwise(expected.loss, actual.loss);
@@ -248,9 +248,9 @@ TEST(VocabCrossEntropyOfOneRank, EqualsThePlainLoss) {
   expect_bitwise(expected.dw, actual.dw);
 }
 
-TEST(VocabCrossEntropyMemory, IsBelowThreeChunksOfThisRanksColumns) {
+TEST(VocabCrossEntropyMemory, IsBelowThreeBlocksOfThisRanksColumns) {
   comm::with_ranks(4, [](const ProcessGroup& group) {
-    constexpr int64_t many = 64, narrow = 2, wide = 1000, chunk = 8;
+    constexpr int64_t many = 64, narrow = 2, wide = 1000, block = 8;
     TpLab lab(group);
     Parameter& piece = lab.piece(lab.parameter({wide, narrow}), 0);
     piece.gradient();
@@ -259,9 +259,9 @@ TEST(VocabCrossEntropyMemory, IsBelowThreeChunksOfThisRanksColumns) {
     const Value leaf = trial.tape.leaf(x);
     lab.context.allocator()->reset_peaks();
     const int64_t before = lab.context.allocator()->stats().total;
-    tp::vocab_cross_entropy(trial.tape, leaf, piece, targets, group, {.chunk_rows = chunk});
+    tp::vocab_cross_entropy(trial.tape, leaf, piece, targets, group, {.block_rows = block});
     const int64_t peak = lab.context.allocator()->stats().peak_total - before;
-    EXPECT_LT(peak, 3 * chunk * wide / 4 * 8);
+    EXPECT_LT(peak, 3 * block * wide / 4 * 8);
   });
 }
 
@@ -271,17 +271,17 @@ TEST(VocabCrossEntropyErrors, NameShapesTargetsAndOptions) {
     TpLab lab(group);
     Parameter& piece = lab.piece(lab.parameter({6, 3}), 0);
     Trial trial(lab);
-    const auto message = [&](const Shape& x, const std::vector<int32_t>& targets, int64_t chunk) {
+    const auto message = [&](const Shape& x, const std::vector<int32_t>& targets, int64_t block) {
       return error_of([&] {
         tp::vocab_cross_entropy(trial.tape, trial.tape.leaf(lab.randn(x)), piece, lab.values(targets), group,
-                                {.chunk_rows = chunk});
+                                {.block_rows = block});
       });
     };
     EXPECT_EQ(message({2, 4}, {1, 2}, 8),
               "[vocab_cross_entropy] x is [2, 4], p0.copy1 [3, 3], targets [2]; expected [T, D], [V, D] and [T]");
     EXPECT_EQ(message({2, 3}, {1}, 8),
               "[vocab_cross_entropy] x is [2, 3], p0.copy1 [3, 3], targets [1]; expected [T, D], [V, D] and [T]");
-    EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[vocab_cross_entropy] chunk_rows is 0, expected at least 1");
+    EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[vocab_cross_entropy] block_rows is 0, expected at least 1");
     EXPECT_EQ(message({2, 3}, {1, 6}, 8), "[vocab_cross_entropy] targets[1] is 6; expected -1 .. 5");
     const Value loss = tp::vocab_cross_entropy(trial.tape, trial.tape.leaf(lab.randn({2, 3})), piece,
                                                lab.values<int32_t>({1, 2}), group, {.gradient_scale = 0.25});

@@ -28,17 +28,18 @@ std::string checkpoint(const Scratch& folder, int64_t step) {
 }
 
 // Step in which the adviser fails, and context length for which its constructor fails. 0: no failure.
-struct Plan {
+struct Failures {
   int64_t failing_step = 0, failing_context = 0;
 };
 class Adviser final : public ScheduleAdviser {
  public:
-  Adviser(const AdvisedRun& run, const Plan& plan)
-      : plan_(plan), timeline_(base::cat("timeline of context ", run.recipe.model.context)) {
-    if (run.recipe.model.context == plan.failing_context) base::fail(ExitCode::resource, "no adviser for this context");
+  Adviser(const AdvisedRun& run, const Failures& failures)
+      : failures_(failures), timeline_(base::cat("timeline of context ", run.recipe.model.context)) {
+    if (run.recipe.model.context == failures.failing_context)
+      base::fail(ExitCode::resource, "no adviser for this context");
   }
   void begin_step(int64_t step) override {
-    if (step == plan_.failing_step) base::fail(ExitCode::resource, "no advice");
+    if (step == failures_.failing_step) base::fail(ExitCode::resource, "no advice");
   }
   void end_step(const StepResult&, telemetry::StepMetrics&) override {}
   void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>&) const override {
@@ -46,7 +47,7 @@ class Adviser final : public ScheduleAdviser {
   }
 
  private:
-  const Plan plan_;
+  const Failures failures_;
   const std::string timeline_;
 };
 
@@ -64,8 +65,8 @@ ExitCode train_in(const Scratch& folder, MakeAdviser make_adviser = {}, const st
   const Registry extensions;
   return Trainer(small_recipe(all), extensions, world, std::move(make_adviser)).run();
 }
-MakeAdviser advised(const Plan& plan) {
-  return [plan](const AdvisedRun& run) { return std::make_unique<Adviser>(run, plan); };
+MakeAdviser advised(const Failures& failures) {
+  return [failures](const AdvisedRun& run) { return std::make_unique<Adviser>(run, failures); };
 }
 
 std::vector<std::string> digests(const Scratch& folder, int64_t step) {
@@ -144,10 +145,10 @@ TEST(TrainerStages, ReportHasTheTimelinesOfAllStages) {
 }
 
 TEST(TrainerStages, FailureBeforeTheFirstStepOfALaterStageIsReported) {
-  for (const Plan& plan : {Plan{.failing_step = 4}, Plan{.failing_context = 16}}) {
-    SCOPED_TRACE(plan.failing_step);
+  for (const Failures& failures : {Failures{.failing_step = 4}, Failures{.failing_context = 16}}) {
+    SCOPED_TRACE(failures.failing_step);
     const Scratch run;
-    message_of(ExitCode::resource, [&] { train_in(run, advised(plan)); });
+    message_of(ExitCode::resource, [&] { train_in(run, advised(failures)); });
     const RunEnding ending = ending_of(read_history(run.path()));
     EXPECT_EQ(ending.outcome, Outcome::failed);
     EXPECT_TRUE(ending.trouble.starts_with("The run failed after step 3: no advi")) << ending.trouble;

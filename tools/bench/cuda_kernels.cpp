@@ -238,10 +238,10 @@ void vocabulary(CudaTimer& b, const KernelTable& k) {
   b.line("embedding backward",
          {.bytes = 5 * bytes({x})},  // all words are distinct, so each f32 gradient is read and written
          [&](Stream& s) { k.embedding.backward(s, dtable, x, ids); });
-  const int64_t chunk = std::min(tokens, k.cross_entropy.chunk_rows(tokens, words));
-  const Tensor logits = b.normal({chunk, words}, f32), losses = b.empty({chunk}, f32);
-  const Tensor dlogits = b.empty({chunk, words}, bf), targets = ids.slice(0, 0, chunk);
-  b.line(fmt::format("cross_entropy, {} rows", chunk), {.bytes = bytes({logits, dlogits})},
+  const int64_t block = std::min(tokens, k.cross_entropy.block_rows(tokens, words));
+  const Tensor logits = b.normal({block, words}, f32), losses = b.empty({block}, f32);
+  const Tensor dlogits = b.empty({block, words}, bf), targets = ids.slice(0, 0, block);
+  b.line(fmt::format("cross_entropy, {} rows", block), {.bytes = bytes({logits, dlogits})},
          [&](Stream& s) { k.cross_entropy.forward(s, losses, dlogits, logits, targets, 1e-4); });
 }
 

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 
 # Resets the keys of a recipe's layout to their defaults, so that its own layout does not take part in the search.
 no_layout=(parallel.tp=1 parallel.sp=false parallel.pp=1 parallel.cp=1 parallel.cp_kind=ring parallel.ep=1 parallel.etp=auto
-  parallel.zero=0 parallel.order=auto schedule.pipeline.kind=1f1b schedule.pipeline.chunks=2
+  parallel.zero=0 parallel.order=auto schedule.pipeline.kind=1f1b schedule.pipeline.virtual_stages=2
   schedule.pipeline.overlap=none schedule.moe.chunk_by=none schedule.moe.chunks=auto distributed.bucket_bytes=auto
   batch.micro=1 recompute=none)
 

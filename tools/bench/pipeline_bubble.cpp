@@ -75,25 +75,26 @@ Measured measure(const Schedule& schedule, const StageTimes& times) {
   return {step, 1 - busy / (step * schedule.stages.ranks)};
 }
 
-// Returns the times of one chunk. `rank` has the times of a rank's whole part of the model, which do not depend on the
-// number of chunks.
-StageTimes times_of_chunk(const StageTimes& rank, int chunks) {
-  return {rank.forward / chunks, rank.backward_input / chunks, rank.backward_weight / chunks};
+// Returns the times of one virtual stage. `rank` has the times of a rank's whole part of the model, which do not depend
+// on the number of virtual stages.
+StageTimes times_of_stage(const StageTimes& rank, int stages) {
+  return {rank.forward / stages, rank.backward_input / stages, rank.backward_weight / stages};
 }
 
 void compare(const PipelineConfig& config, int ranks, int micro_batches, const StageTimes& times) {
   const Schedule schedule = make_schedule(config, ranks, micro_batches);
-  const StageTimes chunk = times_of_chunk(times, schedule.stages.chunks);
-  const Price simulated = price(schedule, chunk);
-  const auto idle = bubble_seconds(schedule, chunk);
+  const StageTimes stage = times_of_stage(times, schedule.stages.stages_a_rank);
+  const Price simulated = price(schedule, stage);
+  const auto idle = bubble_seconds(schedule, stage);
   const auto formula =
       idle ? fmt::format("{:9.2f}", 100 * *idle / (simulated.busy[0] + *idle)) : fmt::format("{:>9}", "-");
-  const Measured measured = measure(schedule, chunk);
+  const Measured measured = measure(schedule, stage);
   const auto peaks = peak_activations(schedule);
-  const double kept = static_cast<double>(*std::max_element(peaks.begin(), peaks.end())) / schedule.stages.chunks;
+  const double kept =
+      static_cast<double>(*std::max_element(peaks.begin(), peaks.end())) / schedule.stages.stages_a_rank;
   fmt::print("{:3} {:12} {:6} {:5} {:9.1f} {:10.1f} {:10.2f} {:10.2f} {} {:7.1f}\n", ranks, name_of(config.kind),
-             schedule.stages.chunks, micro_batches, 1e3 * measured.step, 1e3 * simulated.step, 100 * measured.bubble,
-             100 * simulated.bubble(), formula, kept);
+             schedule.stages.stages_a_rank, micro_batches, 1e3 * measured.step, 1e3 * simulated.step,
+             100 * measured.bubble, 100 * simulated.bubble(), formula, kept);
   std::fflush(stdout);
 }
 
@@ -103,10 +104,10 @@ void compare_all(double forward, const std::vector<int>& ranks) {
     fmt::print("Milliseconds of a rank's share: forward {:.1f}, input gradient {:.1f}, weight gradient {:.1f}\n",
                1e3 * times.forward, 1e3 * times.backward_input, 1e3 * times.backward_weight);
     fmt::print("                          step [ms]                bubble [%]                   kept\n");
-    fmt::print(" pp kind         chunks micro  measured  simulated   measured  simulated   formula forwards\n");
+    fmt::print(" pp kind         stages micro  measured  simulated   measured  simulated   formula forwards\n");
     for (const int n : ranks)
       for (const auto& [kind, name] : enum_names(PipelineKind{}))
-        compare({.kind = kind, .chunks = 2, .split = {}}, n, 4 * n, times);
+        compare({.kind = kind, .virtual_stages = 2, .split = {}}, n, 4 * n, times);
     fmt::print("\n");
   }
 }

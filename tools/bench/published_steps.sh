@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 
 # Resets the keys of the recipes' layouts that a row does not give to their defaults.
 defaults=(parallel.cp_kind=ring parallel.order=auto schedule.pipeline.kind=1f1b schedule.pipeline.overlap=none
-  schedule.pipeline.chunks=2 schedule.moe.chunk_by=none schedule.moe.chunks=auto distributed.bucket_bytes=auto)
+  schedule.pipeline.virtual_stages=2 schedule.moe.chunk_by=none schedule.moe.chunks=auto distributed.bucket_bytes=auto)
 
 take_only "$@"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'

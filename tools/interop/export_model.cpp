@@ -30,7 +30,7 @@ namespace {
 constexpr int64_t block_elements = 1 << 21;  // elements converted at a time
 
 /// Source of config.json and the tokenizer files, and the family to write.
-struct Plan {
+struct ExportSources {
   std::optional<Origin> origin;
   std::optional<ForeignConfig> origin_config;
   const Family* family;
@@ -40,20 +40,20 @@ struct Plan {
   bool keeps_config() const { return origin && origin_config->family == family; }
 };
 
-Plan make_plan(const io::Checkpoint& checkpoint, const ExportOptions& options) {
-  Plan plan{std::nullopt, std::nullopt, nullptr};
-  if (!options.family.empty()) plan.family = &find_family(options.family, "--family");
+ExportSources find_sources(const io::Checkpoint& checkpoint, const ExportOptions& options) {
+  ExportSources sources{std::nullopt, std::nullopt, nullptr};
+  if (!options.family.empty()) sources.family = &find_family(options.family, "--family");
   const std::string folder = options.like.empty() ? find_origin(checkpoint) : options.like;
-  if (folder.empty() && !plan.family)
+  if (folder.empty() && !sources.family)
     fail(ExitCode::usage, checkpoint.folder(),
          ": the run did not start from an imported model, or the import has been removed; give the folder of a model "
          "with the same config.json (--like), or the family of a new config.json (--family)");
-  if (folder.empty()) return plan;
+  if (folder.empty()) return sources;
   const std::string beside = folder + "/" + std::string(origin_folder_name);
-  plan.origin = read_origin(has_config(beside) ? beside : folder);
-  plan.origin_config = read_config(plan.origin->config, plan.origin->folder + "/config.json");
-  if (!plan.family) plan.family = plan.origin_config->family;
-  return plan;
+  sources.origin = read_origin(has_config(beside) ? beside : folder);
+  sources.origin_config = read_config(sources.origin->config, sources.origin->folder + "/config.json");
+  if (!sources.family) sources.family = sources.origin_config->family;
+  return sources;
 }
 
 /// Returns a new config.json with the token ids of the origin's config.json.
@@ -81,15 +81,15 @@ std::vector<std::string> warnings_of_routing(const ModelKeys& keys) {
 
 /// Returns notes about the routing, the config.json and the copied files. `same_dtype` is true if the dtype is the
 /// origin's dtype.
-std::vector<std::string> export_notes(const Plan& plan, const ModelKeys& keys, bool same_dtype) {
+std::vector<std::string> export_notes(const ExportSources& sources, const ModelKeys& keys, bool same_dtype) {
   std::vector<std::string> notes = warnings_of_routing(keys);
-  if (!plan.origin) {
+  if (!sources.origin) {
     notes.emplace_back("config.json was made from the recipe, and no tokenizer files were copied");
     return notes;
   }
-  const ForeignConfig& before = *plan.origin_config;
-  if (!plan.keeps_config())
-    notes.push_back(cat("config.json was made from the recipe, because ", plan.origin->folder, " is of the family ",
+  const ForeignConfig& before = *sources.origin_config;
+  if (!sources.keeps_config())
+    notes.push_back(cat("config.json was made from the recipe, because ", sources.origin->folder, " is of the family ",
                         before.family->model_type, "; tokenizer files",
                         same_dtype ? ", token ids and dtype" : " and token ids", " are from there"));
   if (before.keys["model.vocab"] != keys["model.vocab"])
@@ -102,16 +102,16 @@ std::vector<std::string> export_notes(const Plan& plan, const ModelKeys& keys, b
 /// Element types of the foreign tensors.
 class Types {
  public:
-  Types(const std::string& wanted, const Plan& plan) {
-    if (plan.origin) {
+  Types(const std::string& wanted, const ExportSources& sources) {
+    if (sources.origin) {
       for (const Element element : {Element::f32, Element::bf16, Element::f16})
-        if (config_name(element) == plan.origin_config->dtype) usual_ = element;
-      usual_ = plan.origin->element.value_or(usual_);
+        if (config_name(element) == sources.origin_config->dtype) usual_ = element;
+      usual_ = sources.origin->element.value_or(usual_);
     }
-    if (plan.keeps_config()) exceptions_ = plan.origin->exceptions;
+    if (sources.keeps_config()) exceptions_ = sources.origin->exceptions;
     // Without the import's origin.json, the types of single tensors are unknown. Rounding the states would change the
     // routing.
-    states_in_f32_ = !plan.keeps_config() || !plan.origin->element;
+    states_in_f32_ = !sources.keeps_config() || !sources.origin->element;
     if (wanted == "source") return;
     usual_ = wanted == "bf16" ? Element::bf16 : wanted == "f16" ? Element::f16 : Element::f32;
     exceptions_.clear();
@@ -304,27 +304,27 @@ std::string index_json(const std::vector<Shard>& shards, int64_t bytes) {
 
 ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target, const ExportOptions& options,
                           const FileWork& work) {
-  const Plan plan = make_plan(checkpoint, options);
+  const ExportSources sources = find_sources(checkpoint, options);
   const ModelKeys keys = ModelKeys::from_recipe(recipe_of(checkpoint), checkpoint.folder() + "/manifest.json: recipe");
-  const Types types(options.dtype, plan);
+  const Types types(options.dtype, sources);
   // Sets the dtype in config.json only if the config.json is new, or if options.dtype names a dtype.
-  const bool same_type = plan.keeps_config() && options.dtype == "source";
-  std::string config = write_config(*plan.family, keys, plan.keeps_config() ? plan.origin->config : "",
+  const bool same_type = sources.keeps_config() && options.dtype == "source";
+  std::string config = write_config(*sources.family, keys, sources.keeps_config() ? sources.origin->config : "",
                                     same_type ? "" : config_name(types.usual()));
-  if (plan.origin && !plan.keeps_config()) config = with_token_ids(config, plan.origin->config);
-  const Sizes sizes(keys, *plan.family, plan.keeps_config() ? plan.origin->experts : ExpertLayout::separate);
-  const TensorMap map = map_tensors(*plan.family, sizes);
+  if (sources.origin && !sources.keeps_config()) config = with_token_ids(config, sources.origin->config);
+  const Sizes sizes(keys, *sources.family, sources.keeps_config() ? sources.origin->experts : ExpertLayout::separate);
+  const TensorMap map = map_tensors(*sources.family, sizes);
   TensorReader reader(checkpoint, map, sizes);
-  reader.check(*plan.family);
+  reader.check(*sources.family);
 
   ExportReport report;
-  if (plan.origin) report.files = companion_files(plan.origin->folder);
-  report.notes = export_notes(plan, keys, options.dtype == "source");
+  if (sources.origin) report.files = companion_files(sources.origin->folder);
+  report.notes = export_notes(sources, keys, options.dtype == "source");
   NewFolder folder(target, work);
   const std::vector<Shard> shards = divided(map, types, options.shard_bytes);
   for (const Shard& shard : shards) write_shard(shard, folder.path() + "/" + shard.file, reader, map, types, work);
-  report.model_type = plan.family->model_type;
-  if (plan.keeps_config()) report.origin = plan.origin->folder;
+  report.model_type = sources.family->model_type;
+  if (sources.keeps_config()) report.origin = sources.origin->folder;
   report.shards = static_cast<int64_t>(shards.size());
   for (const Link& link : map.links) {
     ++report.tensors, report.parameters += link.shape.numel();
@@ -336,7 +336,7 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   }
   if (shards.size() > 1) folder.add_file("model.safetensors.index.json", index_json(shards, report.bytes));
   folder.add_file("config.json", config);
-  for (const std::string& name : report.files) folder.copy_file(plan.origin->folder, name);
+  for (const std::string& name : report.files) folder.copy_file(sources.origin->folder, name);
   folder.commit();
   return report;
 }

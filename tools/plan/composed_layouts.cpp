@@ -42,7 +42,7 @@ Settings settings_beside_recomputation(const train::Recipe& r) {
           static_cast<int64_t>(p.cp_kind),
           p.pp,
           static_cast<int64_t>(pipeline.kind),
-          pipeline.chunks,
+          pipeline.virtual_stages,
           p.ep,
           p.etp.value_or(p.tp),
           p.zero,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/kernels/meta/meta_table.h"
+#include "tools/plan/frozen_periods.h"
 #include "tools/plan/number.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/train/recipe/traffic_options.h"
@@ -124,7 +125,7 @@ double blocks_of_shared_loss(const Recipe& r) {
 constexpr int64_t recorded_tokens = 1024;
 
 // Difference between the two recorded sequence lengths before rounding, in tokens of a rank. If the difference is
-// small, the loss usually divides both lengths into the same number of row chunks
+// small, the loss usually divides both lengths into the same number of row blocks
 // (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
 
@@ -139,7 +140,7 @@ int64_t ranks_of_node(const Recipe& r, const StepPrices& prices) {
 std::optional<double> tokens_of_loss_block(const Recipe& r, int64_t recorded_tokens, double tokens) {
   const int64_t words = std::max<int64_t>(1, r.model.vocab / r.parallel.tp);
   const auto rows_a_block = [&](double all) {
-    return kernels::meta_kernels(r.device).cross_entropy.chunk_rows(std::llround(all / number(r.parallel.cp)), words);
+    return kernels::meta_kernels(r.device).cross_entropy.block_rows(std::llround(all / number(r.parallel.cp)), words);
   };
   if (rows_a_block(number(recorded_tokens)) < recorded_tokens / r.parallel.cp) return {};
   const double block = number(rows_a_block(tokens) * r.parallel.cp);

@@ -132,12 +132,12 @@ double LayerCosts::temporary(const FewLayers& layers, const Recipe& r, int64_t r
   return std::max(layers.temporary(*block), layers.temporary(0) + growth->second * tokens);
 }
 
-// Returns the number of micro-batches times chunks whose activations the first stage keeps at the same time.
+// Returns the number of micro-batches times virtual stages whose activations the first stage keeps at the same time.
 double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const auto few = static_cast<int>(std::min<int64_t>(micro_batches, 4 * r.parallel.pp));
-  const auto [at, is_new] =
-      in_flight_.try_emplace({static_cast<int>(pipeline.kind), static_cast<int>(pipeline.chunks), r.parallel.pp, few});
+  const auto [at, is_new] = in_flight_.try_emplace(
+      {static_cast<int>(pipeline.kind), static_cast<int>(pipeline.virtual_stages), r.parallel.pp, few});
   if (is_new)
     at->second = pp::peak_activations(pp::make_schedule(pipeline, static_cast<int>(r.parallel.pp), few)).front();
   return at->second;
@@ -147,7 +147,7 @@ double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
 const std::vector<LayerCosts::Stage>& LayerCosts::stages_of(const Recipe& r) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const auto [at, is_new] = stages_.try_emplace(
-      {r.parallel.pp, static_cast<int64_t>(pipeline.kind), pipeline.chunks_a_rank(), r.model.context});
+      {r.parallel.pp, static_cast<int64_t>(pipeline.kind), pipeline.stages_a_rank(), r.model.context});
   std::vector<Stage>& stages = at->second;
   if (!is_new) return stages;
   if (r.parallel.pp == 1) {
@@ -157,9 +157,9 @@ const std::vector<LayerCosts::Stage>& LayerCosts::stages_of(const Recipe& r) {
   const pp::StageSplit split = train::stage_split(shared_->divided(r, extensions_), extensions_);
   for (int rank = 0; rank < static_cast<int>(r.parallel.pp); ++rank) {
     Stage& stage = stages.emplace_back();
-    for (int chunk = 0; chunk < pipeline.chunks_a_rank(); ++chunk) {
-      stage.layers += split.layers(rank, chunk).count();
-      stage.has_head |= split.has_head(rank, chunk);
+    for (int local = 0; local < pipeline.stages_a_rank(); ++local) {
+      stage.layers += split.layers(rank, local).count();
+      stage.has_head |= split.has_head(rank, local);
     }
   }
   return stages;
@@ -181,15 +181,15 @@ double LayerCosts::seconds(const PlanCandidate& candidate) {
   const double layers = static_cast<double>(r.model.layers) / pp;
   const Linear micro_batch = linear(few, &FewLayersTimes::micro_batch, r), rest = linear(few, &FewLayersTimes::rest, r),
                dp_traffic = linear(few, &FewLayersTimes::dp_traffic, r);
-  const int chunks = train::pipeline_of(r).chunks_a_rank();
+  const int stages_a_rank = train::pipeline_of(r).stages_a_rank();
   const double ends = share_of_ends(r);
   // A micro-batch takes at least the time of its dp communication. The short recorded steps do not show this limit.
   const double steady = std::max(slowest_stage(micro_batch, r), ends * dp_traffic.ends + layers * dp_traffic.layer);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   const auto micro_batches = static_cast<double>(micro_batches_of(r, layout));
-  // The bubble is the bubble of 1F1B divided by the number of chunks of a rank (Narayanan et al. 2021).
+  // The bubble is the bubble of 1F1B divided by the number of virtual stages of a rank (Narayanan et al. 2021).
   return ends * rest.ends + layers * rest.layer + steady * micro_batches +
-         micro_batch.at(number(r.model.layers)) / pp * (pp - 1) / chunks;
+         micro_batch.at(number(r.model.layers)) / pp * (pp - 1) / stages_a_rank;
 }
 
 double LayerCosts::memory(const PlanCandidate& candidate) {
@@ -198,7 +198,7 @@ double LayerCosts::memory(const PlanCandidate& candidate) {
   const auto pp = static_cast<double>(r.parallel.pp);
   const double layers = number(std::ranges::max(stages_of(r), {}, &Stage::layers).layers);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
-  const double kept = in_flight(r, micro_batches_of(r, layout)) / train::pipeline_of(r).chunks_a_rank();
+  const double kept = in_flight(r, micro_batches_of(r, layout)) / train::pipeline_of(r).stages_a_rank();
   // With more stages, fewer ranks share the divided state, so each rank holds more of it.
   const double fewer = pp / static_cast<double>(stages_that_count(r));
   const auto state = [&](double FewLayersMemory::*bytes, int64_t divided_from) {

@@ -94,8 +94,10 @@ class LayerCosts {
   std::vector<FrozenPeriods> kinds_;  // empty before the first step
   // Growth of the layers' temporary memory, in bytes per token. It depends neither on ZeRO nor on placement.
   std::map<std::string, double> growth_;
-  std::map<std::array<int64_t, 4>, double> in_flight_;           // by kind, chunks, stages and micro-batches
-  std::map<std::array<int64_t, 4>, std::vector<Stage>> stages_;  // by number of stages, kind, chunks and context
+  // By kind, virtual stages, stages and micro-batches.
+  std::map<std::array<int64_t, 4>, double> in_flight_;
+  // By number of stages, kind, virtual stages and context.
+  std::map<std::array<int64_t, 4>, std::vector<Stage>> stages_;
 };
 
 /// Costs shared by several searches. All searches must have the same cluster, the same load of the experts and, apart

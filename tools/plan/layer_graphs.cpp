@@ -57,9 +57,9 @@ std::vector<bool> stages_with_experts(const Recipe& r, const train::Extensions& 
   const pp::StageSplit split = train::stage_split(r, extensions);
   std::vector<bool> has(r.parallel.pp, false);
   for (size_t stage = 0; stage < has.size(); ++stage)
-    for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
-      const pp::StageSplit::Layers layers = split.layers(static_cast<int>(stage), chunk);
-      const int64_t end = split.has_head(static_cast<int>(stage), chunk) ? r.model.blocks() : layers.end;
+    for (int local = 0; local < split.stages().stages_a_rank; ++local) {
+      const pp::StageSplit::Layers layers = split.layers(static_cast<int>(stage), local);
+      const int64_t end = split.has_head(static_cast<int>(stage), local) ? r.model.blocks() : layers.end;
       for (int64_t layer = layers.begin; layer < end; ++layer)
         if (r.model.is_moe(layer)) has[stage] = true;
     }

@@ -86,8 +86,8 @@ double cached_bytes(const Recipe& r, int64_t layer, int64_t tokens) {
 void add_caches(std::vector<MemoryEstimate>& stages, const Recipe& r, const Extensions& extensions, int64_t tokens) {
   const pp::StageSplit split = stage_split(r, extensions);
   for (size_t s = 0; s < stages.size(); ++s)
-    for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
-      const auto layers = split.layers(static_cast<int>(s), chunk);
+    for (int local = 0; local < split.stages().stages_a_rank; ++local) {
+      const auto layers = split.layers(static_cast<int>(s), local);
       double bytes = 0;
       for (int64_t l = layers.begin; l < layers.end; ++l) bytes += cached_bytes(r, l, tokens);
       stages[s].activations += bytes, stages[s].total += bytes, stages[s].blocks += bytes;

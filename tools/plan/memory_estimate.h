@@ -20,7 +20,7 @@ struct MemoryEstimate {
   double offloaded = 0;  // bytes in offload memory: a file, or a GPU's host memory; not part of the total
   double total = 0;
   double blocks = 0;  // total if the size of every block is rounded up (device::block_size), as for memory.limit_bytes
-  int in_flight = 1;  // number of micro-batches times chunks whose activations are kept at the same time
+  int in_flight = 1;  // number of micro-batches times virtual stages whose activations are kept at the same time
 };
 
 struct StepOnMeta;

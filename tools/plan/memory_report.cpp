@@ -116,9 +116,10 @@ std::string MemoryReport::table() const {
   row("optimizer", m.optimizer, "");
   if (m.offloaded > 0) row("  offloaded", m.offloaded, "not part of the total");
   row("activations", m.activations,
-      (m.in_flight == 1 ? "of one micro-batch, "
-                        : fmt::format("of {} micro-batches in flight{}, ", m.in_flight,
-                                      r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : "")) +
+      (m.in_flight == 1
+           ? "of one micro-batch, "
+           : fmt::format("of {} micro-batches in flight{}, ", m.in_flight,
+                         r.schedule.pipeline.stages_a_rank() > 1 && count > 1 ? " in virtual stages" : "")) +
           how_loaded(r.model.moe));
   if (m.connections > 0) row("connections", m.connections, "NCCL's buffers between ranks");
   row("temporary", m.temporary, "results in flight, rows of other ranks, scratch");

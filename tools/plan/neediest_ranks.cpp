@@ -42,9 +42,9 @@ bool is_neediest_at_the_ends(const Recipe& r, const mesh::Layout& layout) {
 }
 
 // Returns a key of everything on which the memory of `rank` depends, except the tensors that it holds at each action.
-// The key consists of the layers of the rank's chunks, and of the placement of its groups on nodes of `ranks_per_node`
-// ranks. The groups of two stages differ only by an offset of all ranks, so the rank's index on its node determines the
-// places of its groups.
+// The key consists of the layers of the rank's virtual stages, and of the placement of its groups on nodes of
+// `ranks_per_node` ranks. The groups of two stages differ only by an offset of all ranks, so the rank's index on its
+// node determines the places of its groups.
 std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& split, const Recipe& r,
                                   const mesh::Layout& layout, int ranks_per_node) {
   const int node = rank / ranks_per_node;
@@ -52,9 +52,9 @@ std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& spl
   std::vector<int64_t> kind{rank % ranks_per_node,
                             std::ranges::count_if(stages, [&](int other) { return other / ranks_per_node == node; }),
                             std::min(ranks_per_node, layout.world() - node * ranks_per_node)};
-  for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
-    const auto [begin, end] = split.layers(stage, chunk);
-    kind.insert(kind.end(), {split.has_embedding(stage, chunk), split.has_head(stage, chunk), end - begin});
+  for (int local = 0; local < split.stages().stages_a_rank; ++local) {
+    const auto [begin, end] = split.layers(stage, local);
+    kind.insert(kind.end(), {split.has_embedding(stage, local), split.has_head(stage, local), end - begin});
     for (int64_t layer = begin; layer < end; ++layer) {
       const auto of_layer = r.model.kind_of(layer);
       kind.insert(kind.end(), of_layer.begin(), of_layer.end());

@@ -50,15 +50,15 @@ std::vector<int64_t> micro_batch_sizes(const Recipe& r) {
 
 struct Pipeline {
   PipelineKind kind;
-  int64_t chunks;
+  int64_t virtual_stages;
 };
 
 // Returns the pipelines to try with `pp` stages. Every virtual stage has at least one layer.
 std::vector<Pipeline> pipelines(const Recipe& r, int64_t pp) {
-  if (pp == 1) return {{r.schedule.pipeline.kind, r.schedule.pipeline.chunks}};
+  if (pp == 1) return {{r.schedule.pipeline.kind, r.schedule.pipeline.virtual_stages}};
   std::vector<Pipeline> all{{PipelineKind::one_f_one_b, 2}, {PipelineKind::zb_h1, 2}};
-  for (const int64_t chunks : {2, 4})
-    if (chunks * pp <= r.model.layers) all.push_back({PipelineKind::interleaved, chunks});
+  for (const int64_t stages : {2, 4})
+    if (stages * pp <= r.model.layers) all.push_back({PipelineKind::interleaved, stages});
   return all;
 }
 
@@ -120,7 +120,7 @@ class Enumeration {
         recipe_.model.key_value_heads() % (tp * cp) == 0 ? cp::ContextKind::ulysses : cp::ContextKind::ring;
     const int64_t experts = std::max<int64_t>(1, recipe_.model.moe.experts);
     for (const Pipeline& pipeline : pipelines(recipe_, pp)) {
-      r.schedule.pipeline.kind = pipeline.kind, r.schedule.pipeline.chunks = pipeline.chunks;
+      r.schedule.pipeline.kind = pipeline.kind, r.schedule.pipeline.virtual_stages = pipeline.virtual_stages;
       for (const int64_t ep : base::divisors(experts))
         for (const int64_t etp : tp > 1 && experts > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1})
           with_experts(r, ep, etp);
@@ -231,7 +231,7 @@ std::vector<std::pair<std::string, std::string>> PlanCandidate::settings() const
       "offload.activations",
       "offload.optimizer",
       "schedule.pipeline.kind",
-      "schedule.pipeline.chunks",
+      "schedule.pipeline.virtual_stages",
       "schedule.pipeline.split",
       "schedule.pipeline.overlap",
       "schedule.moe.duplicates",
@@ -268,7 +268,7 @@ std::vector<std::pair<std::string, std::string>> PlanCandidate::effective_settin
       {"parallel.zero", world > p.pp},
       {"schedule.pipeline.split", pipeline && !recipe.schedule.pipeline.split.empty()},
       {"schedule.pipeline.kind", pipeline},
-      {"schedule.pipeline.chunks", pipeline && recipe.schedule.pipeline.kind == PipelineKind::interleaved},
+      {"schedule.pipeline.virtual_stages", pipeline && recipe.schedule.pipeline.kind == PipelineKind::interleaved},
       {"distributed.bucket_bytes", recipe.distributed.bucket_bytes.has_value()}};
   std::vector<std::pair<std::string, std::string>> effective;
   for (auto& [key, value] : settings()) {
@@ -304,7 +304,7 @@ std::string PlanCandidate::to_string(int64_t world) const {
   if (p.pp > 1)
     text += fmt::format(", pp {} {}{}", p.pp, base::enum_name(recipe.schedule.pipeline.kind),
                         recipe.schedule.pipeline.kind == PipelineKind::interleaved
-                            ? fmt::format(" x {}", recipe.schedule.pipeline.chunks)
+                            ? fmt::format(" x {}", recipe.schedule.pipeline.virtual_stages)
                             : "");
   if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
   if (const int64_t etp = p.etp.value_or(p.tp); p.tp > 1 && etp > 1) text += fmt::format(", etp {}", etp);

@@ -74,7 +74,7 @@ struct PlanCandidates {
 /// - tp: powers of two inside a domain, with sequence parallelism
 /// - cp: powers of two for which each rank has at least 4096 tokens of a sequence; ulysses if tp x cp divides the
 ///   number of key heads, otherwise ring
-/// - pp: powers of two; 1f1b, interleaved with 2 and 4 chunks, zb_h1
+/// - pp: powers of two; 1f1b, interleaved with 2 and 4 virtual stages, zb_h1
 /// - ep: divisors of the number of experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
 /// - zero: 1 and 3; only 0 if dp and cp are 1
 /// - recompute: none, attention, block

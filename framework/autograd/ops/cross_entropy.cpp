@@ -15,8 +15,8 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   const KernelTable& k = kernels::kernels(x.device());
   const Dtype acc = accumulator_dtype(x.data.dtype());
   const bool train = tape.recording();
-  const int64_t chunk = options.chunk_rows.value_or(k.cross_entropy.chunk_rows(rows, vocab));
-  require(chunk > 0, "[cross_entropy] chunk_rows is ", chunk, "; expected at least 1");
+  const int64_t block = options.block_rows.value_or(k.cross_entropy.block_rows(rows, vocab));
+  require(block > 0, "[cross_entropy] block_rows is ", block, "; expected at least 1");
   const Tensor weight = w.use(tape.stream);
   Parameter* const bias = options.bias;
   require(!bias || (bias->shape() == Shape{vocab} && bias->dtype() == acc), "[cross_entropy] the bias is ",
@@ -27,8 +27,8 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
 
   Tensor losses = Tensor::empty({rows}, acc, x.device());
   Tensor dx = train ? Tensor::like(x.data) : Tensor{};
-  for (int64_t begin = 0; begin < rows; begin += chunk) {
-    const int64_t end = std::min(rows, begin + chunk);
+  for (int64_t begin = 0; begin < rows; begin += block) {
+    const int64_t end = std::min(rows, begin + block);
     const Tensor in = x.data.slice(0, begin, end);
     Tensor logits = Tensor::empty({end - begin, vocab}, acc, x.device());
     k.matmul.forward(tape.stream, logits, in, weight, Write::replace);

@@ -112,13 +112,13 @@ struct CrossEntropyOptions {
   /// bias.
   double gradient_scale = 1;
   /// Maximum number of tokens whose logits are in memory at a time; if empty, the device's preferred number.
-  std::optional<int64_t> chunk_rows{};
+  std::optional<int64_t> block_rows{};
   /// Bias of the logits, [V]; null: none. It must be in the accumulator dtype.
   Parameter* bias = nullptr;
 };
 /// Returns the sum over valid tokens of -log softmax(x w^T + bias)[target], a scalar [1] in the accumulator dtype.
 /// Shapes: x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product
-/// with w and the softmax for one chunk of tokens at a time and, if the tape records, all gradients. This is the method
+/// with w and the softmax for one block of tokens at a time and, if the tape records, all gradients. This is the method
 /// of Liger Kernel (Hsu et al. 2024). If `row_losses` is not null, it receives the losses [T]. If the host can read the
 /// gradient that backward receives, backward throws std::logic_error unless this gradient equals
 /// `options.gradient_scale`.

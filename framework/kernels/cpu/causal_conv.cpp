@@ -90,7 +90,7 @@ void forward(Stream& stream, const Tensor& out, const CausalConvOperands& operan
   });
 }
 
-// Each task computes the gradients of one chunk of columns, over all rows in order.
+// Each task computes the gradients of one column block, over all rows in order.
 void backward(Stream& stream, const CausalConvGradients& g, const Tensor& dout, const CausalConvOperands& operands,
               const SequenceRows& rows) {
   stream.run([=] {

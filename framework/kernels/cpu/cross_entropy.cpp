@@ -54,15 +54,15 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
   });
 }
 
-// Returns a small number of rows, so that the logits of a chunk are still in the last-level cache when the gradients
+// Returns a small number of rows, so that the logits of a block are still in the last-level cache when the gradients
 // are computed.
-int64_t chunk_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
+int64_t block_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
 
 }  // namespace
 }  // namespace hexad::kernels::cpu
 
 namespace hexad::kernels {
 
-const CrossEntropyKernels CrossEntropyKernels::of_cpu{.forward = cpu::forward, .chunk_rows = cpu::chunk_rows};
+const CrossEntropyKernels CrossEntropyKernels::of_cpu{.forward = cpu::forward, .block_rows = cpu::block_rows};
 
 }  // namespace hexad::kernels

@@ -84,14 +84,14 @@ double sum_of_blocks(int64_t n, const F& f) {
   return total;
 }
 
-/// Calls f(column, count) in parallel on chunks of [0, width), for sums over `rows` rows. The sum of a column never
-/// depends on the number of threads.
+/// Calls f(column, count) in parallel on column blocks of [0, width), for sums over `rows` rows. The sum of a column
+/// never depends on the number of threads.
 template <class F>
 void parallel_columns(int64_t rows, int64_t width, const F& f) {
-  parallel_for((width + column_chunk - 1) / column_chunk, row_grain(rows * column_chunk),
+  parallel_for((width + column_block - 1) / column_block, row_grain(rows * column_block),
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i)
-                   f(i * column_chunk, std::min(column_chunk, width - i * column_chunk));
+                   f(i * column_block, std::min(column_block, width - i * column_block));
                });
 }
 

@@ -229,6 +229,6 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
 
 namespace hexad::kernels {
 
-const CrossEntropyKernels CrossEntropyKernels::of_cuda{.forward = cuda::forward, .chunk_rows = cuda::chunk_rows};
+const CrossEntropyKernels CrossEntropyKernels::of_cuda{.forward = cuda::forward, .block_rows = cuda::block_rows};
 
 }  // namespace hexad::kernels

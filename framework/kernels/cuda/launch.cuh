@@ -13,7 +13,7 @@
 
 #include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
-#include "framework/kernels/cuda/launch_plan.h"
+#include "framework/kernels/cuda/launch_sizes.h"
 #include "framework/kernels/cuda/launcher.cuh"
 #include "framework/kernels/kernel_table.h"
 #include "framework/kernels/tensor_checks.h"

@@ -31,7 +31,7 @@ struct Slice {
   W* weights;  // null: the main weights are the only copy
   const G* gradient;
   int64_t count;
-  int64_t first_chunk;  // number of chunks in all previous slices
+  int64_t first_block;  // number of blocks in all previous slices
   A keep;               // 1 - lr * decay
   bool aligned;         // true if all addresses are multiples of the size of a vector
   Rounding<M> rounding;
@@ -47,7 +47,7 @@ struct AdamwConstants {
 };
 
 constexpr int threads = 256, at_once = 2;
-constexpr int64_t chunk = 16384;  // elements per block
+constexpr int64_t block_elements = 16384;
 template <class M>
 constexpr int max_slices = std::is_same_v<M, __nv_bfloat16> ? 32 : 48;
 
@@ -55,7 +55,7 @@ template <class A, class G, class W, class M, class P>
 struct Batch {
   Slice<A, G, W, M, P> slices[max_slices<M>];
   int used = 0;
-  int64_t chunks = 0;
+  int64_t blocks = 0;
 };
 
 /// Returns the factor by which gradients are multiplied; 1 if `factor` is null. The step is skipped if the factor is
@@ -182,19 +182,19 @@ __device__ __forceinline__ void update_range(const Slice<A, G, W, M, P>& s, cons
   }
 }
 
-/// Updates one chunk of a slice per block.
+/// Updates block_elements elements of a slice per block.
 template <class A, class G, class W, class M, class P>
-__global__ void __launch_bounds__(threads) adamw_chunks(const __grid_constant__ Batch<A, G, W, M, P> batch,
+__global__ void __launch_bounds__(threads) adamw_blocks(const __grid_constant__ Batch<A, G, W, M, P> batch,
                                                         AdamwConstants<A> constants, const double* factor) {
   const double by = factor_of(factor);
   if (by < 0) return;
-  int low = 0, high = batch.used;  // binary search for the last slice whose first chunk is not after this chunk
+  int low = 0, high = batch.used;  // binary search for the last slice whose first block is not after this block
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    (batch.slices[middle].first_chunk <= int64_t{blockIdx.x} ? low : high) = middle;
+    (batch.slices[middle].first_block <= int64_t{blockIdx.x} ? low : high) = middle;
   }
   const Slice<A, G, W, M, P> s = batch.slices[low];
-  const int64_t begin = (blockIdx.x - s.first_chunk) * chunk, end = min(begin + chunk, s.count);
+  const int64_t begin = (blockIdx.x - s.first_block) * block_elements, end = min(begin + block_elements, s.count);
   constexpr int N = 16 / static_cast<int>(sizeof(A));
   const int64_t middle = s.aligned ? end - end % N : begin;
   update_range<N>(s, constants, static_cast<A>(by), begin, middle);
@@ -217,7 +217,7 @@ template <class A, class G, class W, class M, class P>
 void launch_adamw(Stream& stream, const Batch<A, G, W, M, P>& batch, const AdamwStep& step, const double* factor) {
   static_assert(sizeof(batch) + sizeof(AdamwConstants<A>) + sizeof(factor) <= 4096,
                 "the arguments of a launch must fit into 4096 bytes");
-  launch("adamw", adamw_chunks<A, G, W, M, P>, batch.chunks, threads, stream, batch, constants_of<A>(step), factor);
+  launch("adamw", adamw_blocks<A, G, W, M, P>, batch.blocks, threads, stream, batch, constants_of<A>(step), factor);
 }
 
 template <class... P>
@@ -291,13 +291,13 @@ void update_alike(Stream& stream, const std::vector<const AdamwSlice*>& slices, 
              .weights = device_raw(s.weights) == device_raw(s.main) ? nullptr : static_cast<W*>(device_raw(s.weights)),
              .gradient = acc_or_bf16<G>(s.gradient),
              .count = n,
-             .first_chunk = batch.chunks,
+             .first_block = batch.blocks,
              .keep = static_cast<A>(1 - step.lr * s.weight_decay),
              .aligned = false,
              .rounding = rounding_of<M>(s)};
     slice.aligned =
         on_vectors(16 / static_cast<int>(sizeof(A)), slice.main, slice.m, slice.v, slice.weights, slice.gradient);
-    batch.chunks += (n + chunk - 1) / chunk;
+    batch.blocks += (n + block_elements - 1) / block_elements;
   }
   launch_adamw(stream, batch, step, factor);
 }

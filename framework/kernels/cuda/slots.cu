@@ -27,9 +27,9 @@ __global__ void __launch_bounds__(threads) iota_kernel(int64_t* out, int64_t cou
   if (i < count) out[i] = first + i;
 }
 
-/// Division of the slots: `part` slots per block and `chunk` slots per warp. `chunk` is a multiple of the warp size.
+/// Division of the slots: `part` slots per block and `share` slots per warp. `share` is a multiple of the warp size.
 struct Parts {
-  int slots, experts, top_k, warps, chunk, part, count;
+  int slots, experts, top_k, warps, share, part, count;
 };
 
 Parts parts_of(int64_t tokens, int64_t top_k, int64_t experts) {
@@ -37,12 +37,12 @@ Parts parts_of(int64_t tokens, int64_t top_k, int64_t experts) {
           .experts = static_cast<int>(experts),
           .top_k = static_cast<int>(top_k),
           .warps = static_cast<int>(std::clamp<int64_t>(counters / std::max<int64_t>(experts, 1), 1, 8)),
-          .chunk = 0,
+          .share = 0,
           .part = 0,
           .count = 0};
   const int warps_in_all = max_parts * p.warps, steps = (p.slots + warps_in_all - 1) / warps_in_all;
-  p.chunk = std::max((steps + warp_size - 1) / warp_size, 2) * warp_size;
-  p.part = p.chunk * p.warps;
+  p.share = std::max((steps + warp_size - 1) / warp_size, 2) * warp_size;
+  p.part = p.share * p.warps;
   p.count = (p.slots + p.part - 1) / p.part;
   return p;
 }
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(threads) place_kernel(int64_t* tokens, int64_t
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   for (int i = static_cast<int>(threadIdx.x); i < p.warps * p.experts; i += static_cast<int>(blockDim.x)) next[i] = 0;
   __syncthreads();
-  const int begin = static_cast<int>(blockIdx.x) * p.part + warp * p.chunk, end = min(begin + p.chunk, p.slots);
+  const int begin = static_cast<int>(blockIdx.x) * p.part + warp * p.share, end = min(begin + p.share, p.slots);
   unsigned* const mine = next + warp * p.experts;
   for (int i = begin + lane; i < end; i += warp_size)
     if (ids[i] >= 0) atomicAdd(&mine[ids[i]], 1u);

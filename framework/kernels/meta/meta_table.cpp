@@ -31,7 +31,7 @@ KernelTable table_of_cpu() {
 KernelTable table_of_cuda() {
   KernelTable table = table_of_cpu();
   table.rms_norm.partials = cuda::partials;
-  table.cross_entropy.chunk_rows = cuda::chunk_rows;
+  table.cross_entropy.block_rows = cuda::block_rows;
   return table;
 }
 

@@ -26,7 +26,7 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
   });
 }
 
-int64_t chunk_rows(int64_t, int64_t) { return 1; }
+int64_t block_rows(int64_t, int64_t) { return 1; }
 
 }  // namespace
 }  // namespace hexad::kernels::reference
@@ -34,6 +34,6 @@ int64_t chunk_rows(int64_t, int64_t) { return 1; }
 namespace hexad::kernels {
 
 const CrossEntropyKernels CrossEntropyKernels::of_reference{.forward = reference::forward,
-                                                            .chunk_rows = reference::chunk_rows};
+                                                            .block_rows = reference::block_rows};
 
 }  // namespace hexad::kernels

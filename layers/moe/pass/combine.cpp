@@ -214,7 +214,7 @@ void Combine::add_unpacking(size_t chunk) {
 }
 
 // Returns the slot rows of a chunk, made from the returned rows `sent`. With EspExchange::direct, every etp rank
-// returns one addend of each row. A slot row is then the sum of its addends (PlanIndices::copies).
+// returns one addend of each row. A slot row is then the sum of its addends (RoutingIndices::copies).
 Rows Combine::unpacked(size_t chunk, const Tensor& sent, Stream& s) const {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   Rows rows{sent};

@@ -7,7 +7,7 @@
 namespace hexad::moe {
 
 /// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot
-/// rows. If rows return in phases (PlanCounts::phased), add_phased_return() adds the tasks from combine.a2a on.
+/// rows. If rows return in phases (RoutingCounts::phased), add_phased_return() adds the tasks from combine.a2a on.
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
 ///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
 ///                            rows are joined; omitted if nothing changes or if a later task packs the rows
@@ -35,7 +35,7 @@ class Combine {
   void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
 
   // Call the next two functions only in a pass that is not bounded, once its rows have returned.
-  /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X weights for
+  /// Returns the slot rows: values [S, D] in the order of RoutingIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }
   /// Returns the gathered rows of the collection, by chunk or set, then by rank.

@@ -118,7 +118,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   TaskId offloaded_before = no_task;  // task that offloads T_M of the chunk that was computed last
   g.add_steps({.dispatch =
                    [&](size_t c) {
-                     // A row to send is the row of its token (PlanIndices::wire_tokens).
+                     // A row to send is the row of its token (RoutingIndices::wire_tokens).
                      dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) {
                        return routes.sent_rows(c, tokens, row_weights.get(s, routes.plan));
                      });

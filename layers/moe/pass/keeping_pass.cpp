@@ -105,7 +105,8 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
           .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
                                     routes.tokens_of_slot_rows(), weights.read());
     }
-    // Sends the chunk's part of dslots. Some plans send a slot row to several ranks (PlanIndices::wire_slots).
+    // Sends the chunk's part of dslots. Some routing plans send a slot row to several ranks
+    // (RoutingIndices::wire_slots).
     return routes.sent_slots(chunk, dslots.read());
   }};
 }
@@ -144,12 +145,12 @@ GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const T
 }
 
 // Accumulates the gradients of the op's inputs on ranks that do not gather these gradients. `dslots` are the gradients
-// of the slot rows. `dweights` are the gradients of the plan's weights. The gradient of a token is the sum over its
-// slots. If each token is computed `copies` times, both gradients are multiplied by `copies`. Later, the router's
+// of the slot rows. `dweights` are the gradients of the routing plan's weights. The gradient of a token is the sum over
+// its slots. If each token is computed `copies` times, both gradients are multiplied by `copies`. Later, the router's
 // pullbacks receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
-  const Tensor own_dweights = routes.own_of_plan(dweights);
+  const Tensor own_dweights = routes.own_of_routed(dweights);
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
   if (routes.copies == 1) {

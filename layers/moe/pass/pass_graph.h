@@ -57,7 +57,7 @@ class PassGraph {
   PassGraph(const Routes& routes, const Tensor& like, bool bounded);
 
   const Routes& routes;
-  const ep::PlanCounts& counts;
+  const ep::RoutingCounts& counts;
   const int64_t width;
   const Dtype dtype;
   const Device device;

@@ -19,7 +19,7 @@ struct PhasedLanding {
   Tensor collected;                 // receives the gathered slot rows of the collection
 };
 
-/// Adds the following tasks for the phases and sets of PlanCounts::phased:
+/// Adds the following tasks for the phases and sets of RoutingCounts::phased:
 ///   combine.a2a[f]         returns the rows of phase f; in a hierarchical all-to-all, only between nodes
 ///   combine.a2a_inside[f]  only hierarchical: returns the rows of phase f to their sources inside nodes
 ///   combine.unpack[g]      unpacks the rows of set g and sums addends; omitted if the all-to-alls write the slot rows

@@ -134,8 +134,8 @@ std::vector<ep::SlotOrder> orders_of_sharers(const PassSettings& settings, const
   return orders;
 }
 
-// Returns the order in which the rows of a plan with these options return.
-ep::ReturnOrder return_order(const PassSettings& settings, const ep::PlanOptions& options) {
+// Returns the order in which the rows of a routing plan with these options return.
+ep::ReturnOrder return_order(const PassSettings& settings, const ep::RoutingOptions& options) {
   const bool direct = options.esp_exchange == ep::EspExchange::direct;
   return {settings.groups.ep->size(), direct ? settings.groups.etp->size() : 1, options.return_phases};
 }
@@ -143,7 +143,7 @@ ep::ReturnOrder return_order(const PassSettings& settings, const ep::PlanOptions
 // Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute all orders, because
 // all tensor-parallel ranks hold the same ids. The ranks gather rows chunk by chunk or, if rows return in phases, set
 // by set. Returns the order of this rank.
-ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
+ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOptions& options, Stream& stream) {
   const PassSettings& settings = routes.settings;
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
   const int64_t share = ids.dim(0) / ranks;
@@ -190,21 +190,21 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   return std::move(orders[settings.tensor->rank()]);
 }
 
-// True if the plan can be made on the device of the ids, without communication.
-bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
+// True if the routing plan can be made on the device of the ids, without communication.
+bool is_local(const PassSettings& settings, const ep::RoutingOptions& options) {
   const MoeSchedule& s = settings.schedule;
   return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && options.chunking.chunks == 1 &&
          options.row_of == ep::RowOf::slot && !options.merged && s.memory_reuse == ReuseStrategy::none &&
          s.gemms == Gemms::grouped;
 }
 
-ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks, int64_t row_bytes) {
+ep::RoutingOptions routing_options(const MoeSchedule& s, int ep_ranks, int64_t row_bytes) {
   using By = ep::Chunking::By;
-  ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
-                          .row_of = s.rows,
-                          .merged = !s.is_chunked() && s.overlaps_collectives() && !s.returns_in_phases(),
-                          .all_to_all = s.all_to_all,
-                          .row_bytes = row_bytes};
+  ep::RoutingOptions options{.esp_exchange = s.esp_exchange_used(),
+                             .row_of = s.rows,
+                             .merged = !s.is_chunked() && s.overlaps_collectives() && !s.returns_in_phases(),
+                             .all_to_all = s.all_to_all,
+                             .row_bytes = row_bytes};
   if (s.returns_in_phases()) {
     options.return_phases = static_cast<int>(s.chunks);
     return options;
@@ -223,11 +223,11 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
                         Dtype dtype, Stream& stream) {
   const MoeSchedule& schedule = settings.schedule;
   const int ep_ranks = settings.groups.ep->size();
-  ep::PlanOptions options = plan_options(schedule, ep_ranks, shape.hidden * size_of(dtype));
+  ep::RoutingOptions options = routing_options(schedule, ep_ranks, shape.hidden * size_of(dtype));
   Routes routes{.settings = settings};
   routes.end = ids.dim(0);
   if (ids.device().runs_ahead() && is_local(settings, options)) {
-    routes.plan = ep::make_local_plan(ids, settings.experts, stream);
+    routes.plan = ep::make_local_routing_plan(ids, settings.experts, stream);
     return routes;
   }
   const int64_t ranks = settings.tensor->size(), rank = settings.tensor->rank();

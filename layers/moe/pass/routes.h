@@ -81,12 +81,12 @@ struct ChunkTokens {
 /// Routes of one call's tokens.
 struct Routes {
   PassSettings settings;
-  ep::RoutingPlan plan{};      // plan for tokens [begin, end), or for the tokens of all `gatherers`
+  ep::RoutingPlan plan{};      // routing plan for tokens [begin, end), or for the tokens of all `gatherers`
   int64_t begin = 0, end = 0;  // tokens of the result that this rank sends to the experts
   int copies = 1;              // number of times each token is computed
 
   /// Ranks that gather their tokens before dispatch (DeepSpeed's ESP-AllGather); null: tokens are not gathered. This
-  /// rank's tokens are tokens [gathered_begin(), gathered_begin() + end - begin) of the plan.
+  /// rank's tokens are tokens [gathered_begin(), gathered_begin() + end - begin) of the routing plan.
   const comm::ProcessGroup* gatherers = nullptr;
   int64_t gathered_begin() const { return gatherers ? gatherers->rank() * (end - begin) : 0; }
   /// Tensor-parallel ranks that each send a share of the tokens to the experts, and then gather the results of all
@@ -106,29 +106,30 @@ struct Routes {
   bool rows_are_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
   // This rank's own tokens are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, they are all
-  // tokens of the result and of the plan. The next three functions then return all rows.
+  // tokens of the result and of the routing plan. The next three functions then return all rows.
   /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the result, or
   /// one row per own token. In the second case, returns `rows` unchanged.
   Tensor own_of_result(const Tensor& rows) const {
     return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end);
   }
-  /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the plan.
-  Tensor own_of_plan(const Tensor& rows) const {
+  /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per routed token, which is a
+  /// token of the routing plan.
+  Tensor own_of_routed(const Tensor& rows) const {
     return rows.slice(0, gathered_begin(), gathered_begin() + end - begin);
   }
   /// Returns the index of the slot row of each slot of this rank's own tokens, [end - begin, K].
-  Tensor rows_of_own_slots() const { return own_of_plan(plan.indices.rows); }
+  Tensor rows_of_own_slots() const { return own_of_routed(plan.indices.rows); }
   /// Returns the row offsets of the experts in a chunk. RowGroups::dense is true if the schedule computes one expert
   /// per kernel call.
   RowGroups groups(size_t chunk) const;
-  /// Returns the rows that a chunk sends, taken from `tokens`, which has one row per token of the plan
-  /// (PlanIndices::wire_tokens). Includes the chunk's part of `row_weights` [W, M] if this tensor is defined.
+  /// Returns the rows that a chunk sends, taken from `tokens`, which has one row per routed token
+  /// (RoutingIndices::wire_tokens). Includes the chunk's part of `row_weights` [W, M] if this tensor is defined.
   RowSource sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const;
-  /// Returns the rows that a chunk sends, taken from slot rows [S, D] (PlanIndices::wire_slots). If wire_slots is
+  /// Returns the rows that a chunk sends, taken from slot rows [S, D] (RoutingIndices::wire_slots). If wire_slots is
   /// undefined, row i to send is slot row i.
   RowSource sent_slots(size_t chunk, const Tensor& slot_rows) const;
   /// Returns the token of each slot row [S], or -1 for rows without a slot. Returns an undefined tensor if the host
-  /// knows the plan (ChunkIndices::offsets).
+  /// knows the routing plan (ChunkIndices::offsets).
   Tensor tokens_of_slot_rows() const;
   /// Returns the tokens of each chunk, in order.
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;

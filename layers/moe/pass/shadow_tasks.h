@@ -8,7 +8,7 @@
 
 namespace hexad::moe {
 
-/// Adds the following tasks if the plan has hot experts (ep::HotExperts), and otherwise none:
+/// Adds the following tasks if the routing plan has hot experts (ep::HotExperts), and otherwise none:
 ///   shadows.broadcast    every ep rank receives the weights of the hot experts from their ranks
 ///   shadows.all_reduce   backward: sums the gradients of the shadows over the ep ranks
 ///   shadows.add          backward: adds the sums to the gradients of the hot experts on their ranks
@@ -18,9 +18,9 @@ class ShadowTasks {
   /// Adds tasks to `g`. `g` and `experts` must outlive this object.
   ShadowTasks(PassGraph& g, const Experts& experts);
 
-  /// Adds shadows.broadcast and returns it; returns no_task if the plan has no hot experts. All tasks that compute
-  /// experts must start after the returned task. Call this function before any row is sent, so that the weights are
-  /// sent first. `weights` must outlive the graph.
+  /// Adds shadows.broadcast and returns it; returns no_task if the routing plan has no hot experts. All tasks that
+  /// compute experts must start after the returned task. Call this function before any row is sent, so that the weights
+  /// are sent first. `weights` must outlive the graph.
   TaskId add_broadcast(ExpertWeights& weights);
   /// Returns the gradients of the shadows in a backward pass; null if there are none.
   ShadowGradients* gradients() { return gradients_ ? &*gradients_ : nullptr; }

@@ -21,11 +21,12 @@ void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chun
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
 /// Weights [W, M] of the slots of each row to send. Entries beyond a row's slots are 0. They are made from the weights
-/// of the plan's tokens when the first chunk is packed, because a task may gather these weights (dispatch.weights).
+/// of the routing plan's tokens when the first chunk is packed, because a task may gather these weights
+/// (dispatch.weights).
 class WireWeights {
  public:
   WireWeights() = default;  // rows have no weights
-  /// `weights` will contain the weights [T, K] of the plan's tokens.
+  /// `weights` will contain the weights [T, K] of the routing plan's tokens.
   explicit WireWeights(Handoff<Tensor> weights) : weights_(std::move(weights)) {}
   /// Returns the weights; undefined if rows have none. Call it in tasks of one lane.
   const Tensor& get(Stream& s, const ep::RoutingPlan& plan) const;
@@ -35,8 +36,8 @@ class WireWeights {
   Handoff<Tensor> by_row_{};
 };
 /// Writes row weights to their slots: out[row_slots[r, m]] = row_weights[r, m]. `row_slots` [R, M] is
-/// PlanIndices::row_slots or a part of it. `row_weights` [R, M] are the weights that returned with the rows. `out` is
-/// [T, K].
+/// RoutingIndices::row_slots or a part of it. `row_weights` [R, M] are the weights that returned with the rows. `out`
+/// is [T, K].
 void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots);
 
 }  // namespace hexad::moe

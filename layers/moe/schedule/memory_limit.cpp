@@ -30,10 +30,11 @@ int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit) {
   return std::max(chunks + 1, static_cast<int64_t>(wanted));
 }
 
-int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype) {
+int64_t buffer_bytes(const ep::RoutingCounts& counts, const ExpertShape& shape, ReuseStrategy memory_reuse,
+                     Dtype dtype) {
   int64_t most = 0;
   ChunkBytes before{};
-  for (const ep::ChunkCounts& chunk : plan.chunks) {
+  for (const ep::ChunkCounts& chunk : counts.chunks) {
     const ChunkBytes b = bytes_of(chunk.rows_to_send(), chunk.rows_computed(), shape, memory_reuse, dtype);
     most = std::max({most, before.computing + b.arriving, b.computing + before.returning});
     before = b;

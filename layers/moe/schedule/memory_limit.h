@@ -3,7 +3,7 @@
 
 #include "layers/moe/experts/experts.h"
 #include "layers/moe/schedule/moe_schedule.h"
-#include "parallel/ep/plan_counts.h"
+#include "parallel/ep/routing_counts.h"
 
 namespace hexad::moe {
 
@@ -11,7 +11,8 @@ namespace hexad::moe {
 /// backward. Inputs, outputs and scratch memory of the matrix products are not counted. There are two sets of buffers.
 /// While one chunk is computed, either the next chunk arrives and its offloaded tensors are fetched, or the previous
 /// chunk returns and its tensors are offloaded. `dtype` is the dtype of the rows.
-int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype);
+int64_t buffer_bytes(const ep::RoutingCounts& counts, const ExpertShape& shape, ReuseStrategy memory_reuse,
+                     Dtype dtype);
 /// Returns the same bound for a rank that, in each chunk, sends at most `sent` rows and computes at most `there` rows.
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype);
 

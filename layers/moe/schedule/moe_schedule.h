@@ -11,7 +11,7 @@
 #include "framework/config/byte_size.h"
 #include "framework/kernels/wire.h"
 #include "layers/moe/schedule/choice.h"
-#include "parallel/ep/plan_options.h"
+#include "parallel/ep/routing_options.h"
 
 namespace hexad::moe {
 

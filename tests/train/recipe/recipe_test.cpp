@@ -129,15 +129,17 @@ TEST(Recipe, GpuIsNotTakenForAMisspeltCpu) {
 }
 
 TEST(Recipe, OldNamesAreReadWithAWarning) {
-  const std::string before[] = {"schedule.moe.cut=tokens", "schedule.moe.parts=3", "schedule.moe.spread=auto",
-                                "schedule.moe.restore=keep", "schedule.moe.products=dense"};
+  const std::string before[] = {"schedule.moe.cut=tokens",     "schedule.moe.parts=3",
+                                "schedule.moe.spread=auto",    "schedule.moe.restore=keep",
+                                "schedule.moe.products=dense", "schedule.pipeline.chunks=4"};
   std::vector<std::string> said;
   const Recipe r = load_recipe(config::parse(yaml, "recipe.yaml", before), Registry(), 1,
                                [&](const std::string& text) { said.push_back(text); });
   EXPECT_EQ(r.schedule.moe.chunks, 3);
   EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
   EXPECT_EQ(r.schedule.moe.gemms, moe::Gemms::dense);
-  EXPECT_EQ(said.size(), 6u);  // five renamed keys and a renamed value
+  EXPECT_EQ(r.schedule.pipeline.virtual_stages, 4);
+  EXPECT_EQ(said.size(), 7u);  // six renamed keys and a renamed value
   EXPECT_EQ(
       rename_schedules(
           "duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1, products dense"),

@@ -5,6 +5,7 @@
 #include "tests/training/training.h"
 #include "tools/train/recipe/cautions.h"
 #include "tools/train/recipe/recipe_comparison.h"
+#include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/stage_documents.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -120,6 +121,21 @@ TEST(TrainingStages, RotaryPositionsAndSchedulesMayDiffer) {
   }
   const std::string written = config::write(second);
   EXPECT_EQ(config::write(load_to_train(config::parse(written, "recipe.yaml"), Registry(), 4)), config::write(r));
+}
+
+TEST(TrainingStages, OldNamesAreReadWithAWarning) {
+  const std::string text = replaced(yaml, "    recompute: block", "    schedule: {pipeline: {chunks: 4}}");
+  std::vector<std::string> said;
+  const Recipe r = load_to_train(config::parse(text, "r.yaml"), Registry(), 4,
+                                 [&](const std::string& line) { said.push_back(line); });
+  EXPECT_EQ(with_stage(r, 0).schedule.pipeline.virtual_stages, 2);
+  EXPECT_EQ(with_stage(r, 1).schedule.pipeline.virtual_stages, 4);
+  EXPECT_EQ(said, std::vector<std::string>{
+                      "r.yaml:16: stages.1.schedule.pipeline.chunks is now called "
+                      "stages.1.schedule.pipeline.virtual_stages; the next version will refuse the old name"});
+  const config::Document second = document_of_stage(
+      with_current_names(config::parse(text, "r.yaml", one_rank_overrides()), [](const std::string&) {}), 2);
+  EXPECT_EQ(load_recipe(second, Registry(), 0).schedule.pipeline.virtual_stages, 4);
 }
 
 TEST(TrainingStages, IllegalScheduleNamesItsStage) {

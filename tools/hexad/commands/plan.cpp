@@ -57,8 +57,9 @@ class Planner {
         extensions_(extensions),
         contexts_(lengths(options.context)),
         cluster_(load_cluster(options.cluster, divided(options.overrides).cluster)),
-        document_(renamed(
-            document_of_stage(config::load(options.recipe, recipe_overrides(), options.include_root), options.stage))),
+        document_(document_of_stage(
+            with_current_names(config::load(options.recipe, recipe_overrides(), options.include_root), say),
+            options.stage)),
         recipe_(load_recipe(document_, extensions, 0)),
         load_(load_of(options.routing, recipe_.model)),
         prices_(cluster_),
@@ -120,11 +121,6 @@ class Planner {
   }
 
  private:
-  // Replaces old key names, because the rules of layouts use the current names.
-  static config::Document renamed(config::Document document) {
-    for (const std::string& line : rename_keys(document)) say(line);
-    return document;
-  }
   // Returns the sequence lengths in `context`. Returns none if `context` is empty; the recipe's length is then planned.
   static std::vector<int64_t> lengths(const std::string& context) try {
     return context.empty() ? std::vector<int64_t>{} : context_lengths(context);

@@ -23,6 +23,7 @@
 #include "tools/plan/whole_step.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/stage_documents.h"
 #include "tools/train/report/run_report.h"
 
@@ -64,8 +65,8 @@ Simulation simulated(const SimulateArguments& options, const Extensions& extensi
   if (!options.beside.empty()) run = measured_step(options.beside);
   const DividedOverrides overrides = divided(options.overrides);
   const Cluster cluster = load_cluster(options.cluster, overrides.cluster);
-  const config::Document document =
-      document_of_stage(config::load(options.input, overrides.recipe, options.include_root), options.stage);
+  const config::Document document = document_of_stage(
+      with_current_names(config::load(options.input, overrides.recipe, options.include_root), say), options.stage);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   complete(recipe, 1);
   const int64_t ranks = options.world > 0 ? options.world : run ? run->ranks : recipe.parallel.fewest_ranks();

@@ -22,14 +22,14 @@ Json memory_of(const plan::MemoryEstimate& m) {
           {"offloaded", m.offloaded},     {"total", m.total}};
 }
 
-// Returns the layers [begin, end) of each chunk of each stage.
+// Returns the layers [begin, end) of each virtual stage of each rank.
 Json layers_of(const pp::StageSplit& split) {
   Json stages = Json::array();
   for (int rank = 0; rank < split.stages().ranks; ++rank) {
-    Json& chunks = stages.emplace_back(Json::array());
-    for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
-      const auto [begin, end] = split.layers(rank, chunk);
-      chunks.push_back({begin, end});
+    Json& layers = stages.emplace_back(Json::array());
+    for (int local = 0; local < split.stages().stages_a_rank; ++local) {
+      const auto [begin, end] = split.layers(rank, local);
+      layers.push_back({begin, end});
     }
   }
   return stages;

@@ -20,6 +20,7 @@
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/job.h"
+#include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/stage_documents.h"
 #include "tools/train/recipe/traffic_options.h"
 #include "tools/verify/child_runs.h"
@@ -65,7 +66,8 @@ Loaded load(const VerifyArguments& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
   const auto alone = one_rank_overrides();  // `verify` varies the layout, so the recipe's own layout is replaced
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
-  config::Document document = document_of_stage(config::load(o.recipe, overrides, o.include_root), o.stage);
+  config::Document document =
+      document_of_stage(with_current_names(config::load(o.recipe, overrides, o.include_root), say), o.stage);
   Recipe recipe = load_recipe(std::move(document), extensions, 0, say, enum_named<device::DeviceKind>(o.device));
   complete(recipe, 1);
   if (!o.shrink) return {std::move(recipe), {}};

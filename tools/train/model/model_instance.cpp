@@ -32,9 +32,9 @@ std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, c
   const pp::StageSplit split = stage_split(r, extensions);
   const int rank = mesh.coordinate(Axis::pp);
   std::vector<ModelPart> parts;
-  for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
-    const auto layers = split.layers(rank, chunk);
-    parts.push_back({layers.begin, layers.end, split.has_embedding(rank, chunk), split.has_head(rank, chunk)});
+  for (int local = 0; local < split.stages().stages_a_rank; ++local) {
+    const auto layers = split.layers(rank, local);
+    parts.push_back({layers.begin, layers.end, split.has_embedding(rank, local), split.has_head(rank, local)});
   }
   return parts;
 }

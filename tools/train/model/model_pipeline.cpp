@@ -46,7 +46,7 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
     return std::make_unique<Tape>(stream, policy_, training ? Tape::Mode::record : Tape::Mode::forget,
                                   recipe_.recompute == Recompute::norms);
   };
-  functions.forward = [&](Tape& tape, int chunk, int micro, const Value& input) -> pp::TapeStages::Output {
+  functions.forward = [&](Tape& tape, int local_stage, int micro, const Value& input) -> pp::TapeStages::Output {
     ForwardContext forward_context{.batch = batches[micro],
                                    .seed = recipe_.train.seed,
                                    .routing_to = instance_.routing_to,
@@ -62,7 +62,7 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
         forward_context.blocks = instance_.repeated_layers;
       }
     }
-    const size_t part = chunk;
+    const size_t part = local_stage;
     auto out = model.forward(tape, forward_context, part, input, options, row_losses ? &(*row_losses)[micro] : nullptr);
     const bool last = model.parts()[part].last;
     const auto count = [&](int64_t index, const Value& loss) {

@@ -82,8 +82,8 @@ Tensor TokenPasses::run_parts(std::span<KeyValueCache* const> caches, std::span<
   Tensor logits;
   pp::TapeStages::Functions functions;
   functions.tape = [&] { return std::make_unique<Tape>(instance_.context.compute(), *policy_, Tape::Mode::forget); };
-  functions.forward = [&](Tape& tape, int chunk, int, const Value& input) -> pp::TapeStages::Output {
-    const size_t part = chunk;
+  functions.forward = [&](Tape& tape, int local_stage, int, const Value& input) -> pp::TapeStages::Output {
+    const size_t part = local_stage;
     const Value value = model.activations(tape, {.batch = batch, .caches = caches}, part, input);
     if (model.parts()[part].last && !rows.empty()) logits = model.own_logits(tape, value, rows);
     return {value, {}};

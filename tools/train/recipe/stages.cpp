@@ -39,12 +39,12 @@ std::string stage_table(const Recipe& r, const layers::Registry& registry) {
   std::string text = fmt::format("pipeline stages ({})\n", name_of(pipeline_of(r).kind));
   for (int rank = 0; rank < split.stages().ranks; ++rank) {
     text += fmt::format("  {:<18}", fmt::format("stage {}", rank));
-    for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
-      const auto [begin, end] = split.layers(rank, chunk);
-      if (chunk > 0) text += " | ";
-      if (split.has_embedding(rank, chunk)) text += "embedding, ";
+    for (int local = 0; local < split.stages().stages_a_rank; ++local) {
+      const auto [begin, end] = split.layers(rank, local);
+      if (local > 0) text += " | ";
+      if (split.has_embedding(rank, local)) text += "embedding, ";
       text += end - begin == 1 ? fmt::format("layer {}", begin) : fmt::format("layers {}-{}", begin, end - 1);
-      if (!split.has_head(rank, chunk)) continue;
+      if (!split.has_head(rank, local)) continue;
       text += ", head";
       if (const int64_t n = r.model.prediction_blocks; n > 0)
         text += fmt::format(", {}", base::counted(n, "prediction block"));

@@ -88,8 +88,8 @@ inline void add_column_sums(A* out, int64_t rows, int64_t width, Term term) {
   constexpr int64_t row_block = 64;
   for (int64_t begin = 0; begin < rows; begin += row_block) {
     const int64_t end = begin + row_block < rows ? begin + row_block : rows;
-    A sum[column_chunk];
-    for (int64_t c = 0; c < column_chunk; ++c) sum[c] = 0;
+    A sum[column_block];
+    for (int64_t c = 0; c < column_block; ++c) sum[c] = 0;
     for (int64_t t = begin; t < end; ++t) {
 #pragma omp simd
       for (int64_t c = 0; c < width; ++c) sum[c] += term(t, c);

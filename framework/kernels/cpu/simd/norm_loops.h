@@ -7,7 +7,7 @@ namespace hexad::kernels::cpu {
 
 /// Number of columns that are summed at a time. It is small, so that the sums of one task fit in registers and the
 /// first-level cache.
-inline constexpr int64_t column_chunk = 128;
+inline constexpr int64_t column_block = 128;
 
 template <class T>
 struct NormLoops {
@@ -24,7 +24,7 @@ struct NormLoops {
   A (*gain_dot)(const T* dy, const T* x, const A* gain, int64_t n);
   /// Computes dx = inverse_rms * (gain * dy - x * back) for one row.
   void (*rms_gradient)(T* dx, const T* dy, const T* x, const A* gain, A inverse_rms, A back, int64_t n);
-  /// Adds the sums over `rows` rows, which are `stride` elements apart, to dgain[0, width); width <= column_chunk. The
+  /// Adds the sums over `rows` rows, which are `stride` elements apart, to dgain[0, width); width <= column_block. The
   /// order of addition is fixed.
   void (*rms_weight_gradient)(A* dgain, const T* dy, const T* x, const A* inverse_rms, int64_t rows, int64_t stride,
                               int64_t width);

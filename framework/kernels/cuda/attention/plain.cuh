@@ -13,7 +13,7 @@ inline constexpr int plain_slice = 64;
 /// Number of columns that are staged at a time for the scores. In f64, more columns would exceed the shared memory that
 /// every card permits.
 template <class A>
-inline constexpr int plain_chunk = sizeof(A) == sizeof(double) ? 16 : 32;
+inline constexpr int plain_columns = sizeof(A) == sizeof(double) ? 16 : 32;
 
 /// The elements of a tile that one thread computes.
 template <class A>
@@ -27,7 +27,7 @@ using Staged = A[tile_rows][Columns + 1];
 template <class A>
 union Stage {
   struct {
-    Staged<A, plain_chunk<A>> left, right;
+    Staged<A, plain_columns<A>> left, right;
   } pair;
   Staged<A, plain_slice> rows;
 };
@@ -56,13 +56,13 @@ __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const
                                          const HeadTile<D>& right, int size) {
   for (auto& row : sums)
     for (A& sum : row) sum = 0;
-  for (int column = 0; column < size; column += plain_chunk<A>) {
+  for (int column = 0; column < size; column += plain_columns<A>) {
     __syncthreads();
-    stage<plain_chunk<A>>(memory.pair.left, left, column, size);
-    stage<plain_chunk<A>>(memory.pair.right, right, column, size);
+    stage<plain_columns<A>>(memory.pair.left, left, column, size);
+    stage<plain_columns<A>>(memory.pair.right, right, column, size);
     __syncthreads();
 #pragma unroll 4
-    for (int c = 0; c < plain_chunk<A>; ++c) {
+    for (int c = 0; c < plain_columns<A>; ++c) {
       A x[plain_share], y[plain_share];
 #pragma unroll
       for (int i = 0; i < plain_share; ++i)

@@ -7,7 +7,7 @@
 
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/kernels/cuda/products/multiprocessors.h"
-#include "framework/kernels/cuda/products/plan_cache.h"
+#include "framework/kernels/cuda/products/problem_cache.h"
 #include "framework/kernels/operand_checks.h"
 #include "framework/tensor/device_access.h"
 
@@ -20,7 +20,7 @@ namespace {
 using device::cuda::cuda_stream;
 
 constexpr size_t max_workspace = size_t{32} << 20;  // the size that cuBLAS uses on Hopper
-constexpr size_t max_plans = 4096;  // limited, because the experts' numbers of rows change in every step
+constexpr size_t max_problems = 4096;  // limited, because the experts' numbers of rows change in every step
 constexpr uint32_t best_alignment = 256;
 
 void check(cublasStatus_t status, std::string_view what) {
@@ -101,7 +101,8 @@ struct Choice {
   bool possible = false;
 };
 
-struct Plan {
+/// A product for cuBLASLt: its descriptors, and the kernel that computes it.
+struct Matmul {
   Description problem;
   Choice kernel;
   bool borrowed = false;  // true if the kernel was chosen for another number of rows
@@ -140,7 +141,7 @@ void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttri
   check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "preference");
 }
 
-/// cuBLASLt on one card, and a cache of plans.
+/// cuBLASLt on one card, and a cache of products.
 class Library {
  public:
   Library() { check(cublasLtCreate(&handle_), "create"); }
@@ -150,37 +151,37 @@ class Library {
 
   cublasLtHandle_t handle() const { return handle_; }
 
-  /// Returns the plan of a problem. The reference is valid until the next call.
-  Plan& plan(const Problem& problem) {
-    return plans_.get(problem, [&] { return make_plan(problem); });
+  /// Returns the product of a problem. The reference is valid until the next call.
+  Matmul& matmul(const Problem& problem) {
+    return matmuls_.get(problem, [&] { return make_matmul(problem); });
   }
-  /// Replaces the kernel of `plan` by a kernel that is chosen for exactly this problem.
-  void choose_own(Plan& plan, const Problem& problem) const {
-    plan.kernel = choose(problem);
-    plan.borrowed = false;
+  /// Replaces the kernel of `matmul` by a kernel that is chosen for exactly this problem.
+  void choose_own(Matmul& matmul, const Problem& problem) const {
+    matmul.kernel = choose(problem);
+    matmul.borrowed = false;
   }
 
  private:
-  Plan make_plan(const Problem& p);
+  Matmul make_matmul(const Problem& p);
   Choice choose(const Problem& p) const;
   Choice checked(Description& d, const cublasLtMatmulAlgo_t& algorithm) const;
 
   cublasLtHandle_t handle_ = nullptr;
-  PlanCache<Problem, Choice> choices_{max_plans};  // keys are results of chosen_for()
-  PlanCache<Problem, Plan> plans_{max_plans};
+  ProblemCache<Problem, Choice> choices_{max_problems};  // keys are results of chosen_for()
+  ProblemCache<Problem, Matmul> matmuls_{max_problems};
 };
 
 // Uses the kernel that was chosen for the rounded number of rows if it also supports this problem. Choosing a kernel
 // takes the host 20 to 60 microseconds. Checking a kernel takes only a few microseconds.
-Plan Library::make_plan(const Problem& p) {
-  Plan plan{.problem = describe(p), .kernel = {}};
+Matmul Library::make_matmul(const Problem& p) {
+  Matmul matmul{.problem = describe(p), .kernel = {}};
   const Problem similar = chosen_for(p);
-  plan.kernel = choices_.get(similar, [&] { return choose(similar); });
-  if (similar == p) return plan;
-  if (plan.kernel.possible) plan.kernel = checked(plan.problem, plan.kernel.algorithm);
-  plan.borrowed = plan.kernel.possible;
-  if (!plan.borrowed) choose_own(plan, p);
-  return plan;
+  matmul.kernel = choices_.get(similar, [&] { return choose(similar); });
+  if (similar == p) return matmul;
+  if (matmul.kernel.possible) matmul.kernel = checked(matmul.problem, matmul.kernel.algorithm);
+  matmul.borrowed = matmul.kernel.possible;
+  if (!matmul.borrowed) choose_own(matmul, p);
+  return matmul;
 }
 
 // Returns the algorithm with the workspace that it needs for this problem. `possible` is false if the algorithm does
@@ -229,8 +230,8 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   const int available = multiprocessors_of_products(card);
   const Problem problem = problem_of(out, left, right, write, available == card.multiprocessors() ? 0 : available);
   Library& library = card.shared<Library>();
-  Plan& plan = library.plan(problem);
-  if (!plan.kernel.possible) return false;
+  Matmul& matmul = library.matmul(problem);
+  if (!matmul.kernel.possible) return false;
 
   const float singles[] = {1.0F, problem.add ? 1.0F : 0.0F};
   const double doubles[] = {1.0, problem.add ? 1.0 : 0.0};
@@ -238,22 +239,22 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   const void* alpha = wide ? static_cast<const void*>(&doubles[0]) : &singles[0];
   const void* beta = wide ? static_cast<const void*>(&doubles[1]) : &singles[1];
   void* result = device_raw(out.tensor);
-  Description& p = plan.problem;
+  Description& p = matmul.problem;
   const auto launch = [&] {
     // Each product gets a separate workspace, because streams must not share one. The allocator caches the memory.
     Tensor workspace;
-    const size_t bytes = plan.kernel.workspace;
+    const size_t bytes = matmul.kernel.workspace;
     if (bytes > 0) workspace = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, out.tensor.device());
     const auto queue = cuda_stream(stream).handle();
     return cublasLtMatmul(library.handle(), &p.product, alpha, device_raw(right.matrix.tensor), &p.a,
                           device_raw(left.matrix.tensor), &p.b, beta, result, &p.out, result, &p.out,
-                          &plan.kernel.algorithm, workspace.defined() ? device_raw(workspace) : nullptr, bytes,
+                          &matmul.kernel.algorithm, workspace.defined() ? device_raw(workspace) : nullptr, bytes,
                           queue.get());
   };
   cublasStatus_t status = launch();
-  if (status != CUBLAS_STATUS_SUCCESS && plan.borrowed) {  // a kernel may fail although checked() accepted it
-    library.choose_own(plan, problem);
-    if (!plan.kernel.possible) return false;
+  if (status != CUBLAS_STATUS_SUCCESS && matmul.borrowed) {  // a kernel may fail although checked() accepted it
+    library.choose_own(matmul, problem);
+    if (!matmul.kernel.possible) return false;
     status = launch();
   }
   check(status, "product");

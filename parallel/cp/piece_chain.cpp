@@ -1,4 +1,4 @@
-#include "parallel/cp/chunk_chain.h"
+#include "parallel/cp/piece_chain.h"
 
 #include "parallel/cp/delta_net.h"
 
@@ -16,19 +16,19 @@ void connect_chain(const comm::ProcessGroup& group, device::Device device) {
   group.connect_routes(routes, device);
 }
 
-std::vector<int> ChunkChain::halves() const {
+std::vector<int> PieceChain::halves() const {
   if (split_.halves() == 1) return {0};
   return along_ == Along::later ? std::vector{0, 1} : std::vector{1, 0};
 }
 
-// Returns the rank that has the chunk `step` chunks after half `half`; nullopt if there is no such chunk.
-std::optional<int> ChunkChain::neighbour(int half, int step) const {
-  const int chunks = split_.ranks == 1 ? 1 : 2 * split_.ranks, chunk = split_.chunk(split_.rank, half) + step;
-  if (chunk < 0 || chunk >= chunks) return {};
-  return chunk < split_.ranks ? chunk : chunks - 1 - chunk;
+// Returns the rank that has the piece `step` pieces after half `half`; nullopt if there is no such piece.
+std::optional<int> PieceChain::neighbour(int half, int step) const {
+  const int pieces = split_.ranks == 1 ? 1 : 2 * split_.ranks, piece = split_.piece(split_.rank, half) + step;
+  if (piece < 0 || piece >= pieces) return {};
+  return piece < split_.ranks ? piece : pieces - 1 - piece;
 }
 
-void ChunkChain::pass_on(int half, const Tensor& t) {
+void PieceChain::pass_on(int half, const Tensor& t) {
   const auto to = neighbour(half, along_ == Along::later ? 1 : -1);
   if (!to) return;
   if (*to == split_.rank)
@@ -37,17 +37,17 @@ void ChunkChain::pass_on(int half, const Tensor& t) {
     sent_.push_back(group_.send(t, *to, stream_));
 }
 
-Tensor ChunkChain::take(int half, const Tensor& like) {
+Tensor PieceChain::take(int half, const Tensor& like) {
   const auto from = neighbour(half, along_ == Along::later ? -1 : 1);
-  require(from.has_value(), "[cp] no chunk passes a tensor to half ", half, " of rank ", split_.rank,
-          "; expected a chunk with a neighbour on this side");
+  require(from.has_value(), "[cp] no piece passes a tensor to half ", half, " of rank ", split_.rank,
+          "; expected a piece with a neighbour on this side");
   if (*from == split_.rank) return own_;
   const Tensor t = Tensor::like(like, Category::communication);
   stream_.wait(group_.receive(t, *from, stream_));
   return t;
 }
 
-void ChunkChain::finish() {
+void PieceChain::finish() {
   for (const device::Event& event : sent_) stream_.wait(event);
   sent_.clear();
 }

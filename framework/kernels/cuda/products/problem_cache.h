@@ -1,5 +1,5 @@
-// Cache of plans for products. Also rounds numbers of rows, so that products with similar numbers share the choice of a
-// kernel.
+// Cache of values by problem, for products. Also rounds numbers of rows, so that products with similar numbers share
+// the choice of a kernel.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@ constexpr int64_t rounded_rows(int64_t rows) {
 
 /// Cache of at most `most` values by key. A full cache removes the least recently used half of its values.
 template <class Key, class Value>
-class PlanCache {
+class ProblemCache {
  public:
   /// Makes an empty cache. `most` must be at least one.
-  explicit PlanCache(size_t most) : most_(most) {}
+  explicit ProblemCache(size_t most) : most_(most) {}
 
   /// Returns the value of `key`. If the cache has no value for `key`, calls make() and stores the result. The reference
   /// is valid until the next call.

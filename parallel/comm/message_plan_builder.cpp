@@ -1,4 +1,4 @@
-#include "parallel/comm/plan_builder.h"
+#include "parallel/comm/message_plan_builder.h"
 
 #include <algorithm>
 #include <utility>
@@ -22,18 +22,18 @@ constexpr int rounds_in_flight = 16;
 
 }  // namespace
 
-PlanBuilder::PlanBuilder(const Operation& op, int rank, int size, int64_t round_bytes)
+MessagePlanBuilder::MessagePlanBuilder(const Operation& op, int rank, int size, int64_t round_bytes)
     : op_(op),
       rank_(rank),
       size_(size),
       piece_(piece_of(round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1)))),
       max_single_message_bytes_(piece_of(round_bytes)) {}
 
-bool PlanBuilder::large() const { return size_ > block_sizes().direct_ranks; }
+bool MessagePlanBuilder::large() const { return size_ > block_sizes().direct_ranks; }
 
-bool PlanBuilder::is_small(const Tensor& t) { return t.bytes() <= block_sizes().whole_bytes; }
+bool MessagePlanBuilder::is_small(const Tensor& t) { return t.bytes() <= block_sizes().whole_bytes; }
 
-int PlanBuilder::add(Round round) {
+int MessagePlanBuilder::add(Round round) {
   const auto empty = [](const Transfer& t) { return t.bytes == 0; };
   std::erase_if(round.sends, empty);
   std::erase_if(round.receives, empty);
@@ -41,13 +41,13 @@ int PlanBuilder::add(Round round) {
   return static_cast<int>(plan_.rounds.size()) - 1;
 }
 
-void PlanBuilder::follow(Round round) {
+void MessagePlanBuilder::follow(Round round) {
   round.after = static_cast<int>(plan_.rounds.size()) - 1;
   add(std::move(round));
 }
 
-void PlanBuilder::exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives, int64_t piece,
-                           int after) {
+void MessagePlanBuilder::exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives,
+                                  int64_t piece, int after) {
   const auto steps =
       static_cast<size_t>(std::max<int64_t>(block_sizes().direct_ranks, max_single_message_bytes_ / piece));
   const auto pieces = [&](const std::vector<Transfer>& whole, int64_t begin, size_t first) {
@@ -71,23 +71,24 @@ void PlanBuilder::exchange(const std::vector<Transfer>& sends, const std::vector
     }
 }
 
-void PlanBuilder::follow(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives) {
+void MessagePlanBuilder::follow(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives) {
   exchange(sends, receives, max_single_message_bytes_, static_cast<int>(plan_.rounds.size()) - 1);
 }
 
-Tensor PlanBuilder::scratch_tensor(int64_t bytes) {
+Tensor MessagePlanBuilder::scratch_tensor(int64_t bytes) {
   plan_.scratch.push_back(
       Tensor::empty({std::max<int64_t>(1, bytes)}, Dtype::u8, op_.out.device(), Category::communication));
   return plan_.scratch.back();
 }
 
-std::function<void()> PlanBuilder::reduction(std::byte* out, std::vector<const void*> sources, int64_t count) const {
+std::function<void()> MessagePlanBuilder::reduction(std::byte* out, std::vector<const void*> sources,
+                                                    int64_t count) const {
   return [out, sources = std::move(sources), count, dtype = op_.out.dtype(), op = op_.reduce] {
     reduce(out, sources, count, dtype, op);
   };
 }
 
-MessagePlan PlanBuilder::finished() {
+MessagePlan MessagePlanBuilder::finished() {
   if (plan_.rounds.empty()) plan_.rounds.emplace_back();
   return std::move(plan_);
 }

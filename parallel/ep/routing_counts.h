@@ -10,7 +10,7 @@
 #include "parallel/comm/process_group.h"
 #include "parallel/comm/windows.h"
 #include "parallel/ep/phased_return.h"
-#include "parallel/ep/plan_options.h"
+#include "parallel/ep/routing_options.h"
 
 namespace hexad::ep {
 
@@ -42,8 +42,8 @@ struct ChunkCounts : MovedRows {
   std::optional<MovedRows> returned{};
   int64_t arrived_begin = 0;   // joined rows: number of rows that have arrived in earlier chunks
   int64_t computed_begin = 0;  // joined rows: number of rows that are computed in earlier chunks
-  /// [E/P + H + 1]: offsets of the grouped rows of each own expert, then of each shadow. In a plan of make_local_plan()
-  /// they are estimates, because only the device has the offsets.
+  /// [E/P + H + 1]: offsets of the grouped rows of each own expert, then of each shadow. In a routing plan of
+  /// make_local_routing_plan() they are estimates, because only the device has the offsets.
   std::vector<int64_t> offsets;
   std::vector<int64_t> shadow_offsets;  // [H + 1]: the shadows' offsets, from the first row of a shadow; empty if H = 0
   int64_t rows_in_chunk = 0;            // C of this chunk, even if `offsets` covers the rows of all chunks
@@ -69,8 +69,8 @@ struct ChunkCounts : MovedRows {
   }
 };
 
-/// Counts of all chunks, and the options with which the plan was made.
-struct PlanCounts {
+/// Counts of all chunks, and the options with which the routing plan was made.
+struct RoutingCounts {
   EspExchange esp_exchange = EspExchange::gather;
   AllToAll all_to_all = AllToAll::direct;
   RowOf row_of = RowOf::slot;

@@ -1,4 +1,5 @@
-// A rank with all experts makes the plan on the device of the ids. This plan must equal the plan made on the host.
+// A rank with all experts makes the routing plan on the device of the ids. It must equal the
+// routing plan made on the host.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/self_group.h"
@@ -18,7 +19,7 @@ struct Plans {
 Plans plans_for(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k, int64_t experts) {
   static const comm::SelfGroup self;
   const Tensor chosen = lab.values(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k});
-  return {ep::make_local_plan(chosen, experts, lab.stream()),
+  return {ep::make_local_routing_plan(chosen, experts, lab.stream()),
           plan_for_ids(chosen, experts, {&self, &self, &self}, {}, lab.stream())};
 }
 
@@ -35,17 +36,17 @@ void expect_equal(const Plans& plans, int64_t slots) {
   EXPECT_EQ(local.splits.send, (Rows{slots}));
 }
 
-TEST(LocalPlan, EqualsTheHostsPlan) {
+TEST(LocalRoutingPlan, EqualsTheHostsPlan) {
   Lab lab;
   expect_equal(plans_for(lab, {2, 0, 3, 1, 0, 2, 1, 3}, 2, 4), 8);
 }
 
-TEST(LocalPlan, DroppedSlotsComeLastAndBelongToNoExpert) {
+TEST(LocalRoutingPlan, DroppedSlotsComeLastAndBelongToNoExpert) {
   Lab lab;
   expect_equal(plans_for(lab, {2, 0, -1, 1, 0, -1, -1, -1}, 2, 3), 8);
 }
 
-TEST(LocalPlan, HandlesOneTokenOneExpertAndNoTokens) {
+TEST(LocalRoutingPlan, HandlesOneTokenOneExpertAndNoTokens) {
   Lab lab;
   expect_equal(plans_for(lab, {0}, 1, 1), 1);
   expect_equal(plans_for(lab, {-1}, 1, 2), 1);

@@ -26,10 +26,11 @@ struct ChunkIndices {
 };
 
 /// Indices for T tokens with K slots each, S slot rows with at most M slots each, and W rows to send.
-struct PlanIndices {
+struct RoutingIndices {
   // [T, K] i64: slot row of each slot; -1: dropped, or the row of an earlier slot of the token represents it.
   Tensor rows;
-  Tensor row_slots;    // [S, M] i64: slots t * K + k of each slot row, in order, then -1; undefined in local plans
+  // [S, M] i64: slots t * K + k of each slot row, in order, then -1; undefined if make_local_routing_plan() made them.
+  Tensor row_slots;
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send
   // [S, etp], or [S, 1] without EspExchange::direct, i64: rows that return for each slot row, as indices within the

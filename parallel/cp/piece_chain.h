@@ -1,4 +1,4 @@
-// Messages between the ranks that have consecutive chunks of sequences.
+// Messages between the ranks that have consecutive pieces of sequences.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@ namespace hexad::cp {
 using device::Stream;
 using tensor::Tensor;
 
-/// Direction in which tensors move along the chunks.
+/// Direction in which tensors move along the pieces.
 enum class Along : uint8_t { later, earlier };
 
-/// Passes one tensor from each chunk to the next chunk in one direction. All ranks must use their chains in the same
+/// Passes one tensor from each piece to the next piece in one direction. All ranks must use their chains in the same
 /// order. A tensor that is passed must not be overwritten before finish().
-class ChunkChain {
+class PieceChain {
  public:
-  ChunkChain(const ContextSplit& split, const comm::ProcessGroup& group, Along along, Stream& stream)
+  PieceChain(const ContextSplit& split, const comm::ProcessGroup& group, Along along, Stream& stream)
       : split_(split), group_(group), along_(along), stream_(stream) {}
 
   /// Returns the halves of this rank, in the direction of the chain.
   std::vector<int> halves() const;
-  /// True if another chunk passes a tensor to half `half`.
+  /// True if another piece passes a tensor to half `half`.
   bool has_source(int half) const { return neighbour(half, along_ == Along::later ? -1 : 1).has_value(); }
-  /// Passes `t` from half `half` to the next chunk, if there is one. Returns immediately.
+  /// Passes `t` from half `half` to the next piece, if there is one. Returns immediately.
   void pass_on(int half, const Tensor& t);
   /// Returns the tensor that half `half` gets, and makes the stream wait until it has arrived. `like` has its shape,
   /// dtype and device. Requires has_source(half).
@@ -41,7 +41,7 @@ class ChunkChain {
   const comm::ProcessGroup& group_;
   const Along along_;
   Stream& stream_;
-  Tensor own_;  // tensor that this rank passes to itself, because it has two consecutive chunks
+  Tensor own_;  // tensor that this rank passes to itself, because it has two consecutive pieces
   std::vector<device::Event> sent_;
 };
 

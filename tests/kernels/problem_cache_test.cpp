@@ -1,5 +1,6 @@
-// Tests the cache of plans, and the rounding of row counts, which lets similar counts share a choice of kernel.
-#include "framework/kernels/cuda/products/plan_cache.h"
+// Tests the cache of values by problem, and the rounding of row counts, which lets similar counts share a choice of
+// kernel.
+#include "framework/kernels/cuda/products/problem_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ TEST(RoundedRows, AreFewAndDoNotChangeUsualNumbers) {
 }
 
 struct Counted {
-  PlanCache<int, int> cache{4};
+  ProblemCache<int, int> cache{4};
   int made = 0;
   int get(int key) {
     return cache.get(key, [&] {
@@ -36,14 +37,14 @@ struct Counted {
   }
 };
 
-TEST(PlanCache, MakesAValueOnce) {
+TEST(ProblemCache, MakesAValueOnce) {
   Counted c;
   for (int round = 0; round < 3; ++round)
     for (const int key : {1, 2, 3, 4}) EXPECT_EQ(c.get(key), 10 * key);
   EXPECT_EQ(c.made, 4);
 }
 
-TEST(PlanCache, EvictsTheLeastRecentlyUsedHalf) {
+TEST(ProblemCache, EvictsTheLeastRecentlyUsedHalf) {
   Counted c;
   for (const int key : {1, 2, 3, 4, 1}) c.get(key);
   EXPECT_EQ(c.get(5), 50);  // evicts 2 and 3
@@ -54,7 +55,7 @@ TEST(PlanCache, EvictsTheLeastRecentlyUsedHalf) {
   EXPECT_EQ(c.made, 6);
 }
 
-TEST(PlanCache, KeepsAFrequentlyUsedEntry) {
+TEST(ProblemCache, KeepsAFrequentlyUsedEntry) {
   Counted c;
   for (int other = 100; other < 200; ++other) {
     c.get(1);
@@ -63,8 +64,8 @@ TEST(PlanCache, KeepsAFrequentlyUsedEntry) {
   EXPECT_EQ(c.made, 101);
 }
 
-TEST(PlanCache, MayHoldOneValue) {
-  PlanCache<int, int> one(1);
+TEST(ProblemCache, MayHoldOneValue) {
+  ProblemCache<int, int> one(1);
   for (const int key : {1, 2, 1}) EXPECT_EQ(one.get(key, [&] { return key; }), key);
 }
 

@@ -1,5 +1,5 @@
 // Plans of CUDA launches, including sizes that are too large for a test on a card.
-#include "framework/kernels/cuda/launch_plan.h"
+#include "framework/kernels/cuda/launch_sizes.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t huge = int64_t{1} << 33;
 
-TEST(LaunchPlan, UsesTheFewestBlocksThatCoverAllItems) {
+TEST(LaunchSizes, UsesTheFewestBlocksThatCoverAllItems) {
   for (const int64_t per_block : {1, 4, 256, 1024})
     for (const int64_t n : {int64_t{0}, int64_t{1}, per_block, per_block + 1, huge - 1, huge, huge + 1}) {
       const int64_t blocks = blocks_of(n, per_block);
@@ -23,13 +23,13 @@ TEST(LaunchPlan, UsesTheFewestBlocksThatCoverAllItems) {
   EXPECT_EQ(blocks_of(huge, 1024), int64_t{1} << 23);
 }
 
-TEST(LaunchPlan, LoopsUseAtMostTheGivenNumberOfBlocks) {
+TEST(LaunchSizes, LoopsUseAtMostTheGivenNumberOfBlocks) {
   EXPECT_EQ(blocks_of_loop(huge, 256, 132 * 8), 132 * 8);
   EXPECT_EQ(blocks_of_loop(257, 256, 132 * 8), 2);
   EXPECT_EQ(blocks_of_loop(0, 256, 132 * 8), 0);
 }
 
-TEST(LaunchPlan, GridsBeyondTheCardLimitsAreImpossible) {
+TEST(LaunchSizes, GridsBeyondTheCardLimitsAreImpossible) {
   EXPECT_TRUE(Blocks(INT32_MAX).possible());
   EXPECT_FALSE(Blocks(int64_t{INT32_MAX} + 1).possible());
   EXPECT_FALSE(Blocks(huge).possible());  // one block for each row; a cast to int would give zero blocks
@@ -40,7 +40,7 @@ TEST(LaunchPlan, GridsBeyondTheCardLimitsAreImpossible) {
   EXPECT_FALSE(Blocks(-1).possible());
 }
 
-TEST(LaunchPlan, WideAccessesNeedAlignedAddressesAndDistances) {
+TEST(LaunchSizes, WideAccessesNeedAlignedAddressesAndDistances) {
   alignas(16) static const unsigned char memory[64]{};
   EXPECT_TRUE(multiples_of(8, 2, memory, {16, 24}));
   EXPECT_FALSE(multiples_of(8, 2, memory + 2, {16}));
@@ -49,7 +49,7 @@ TEST(LaunchPlan, WideAccessesNeedAlignedAddressesAndDistances) {
   EXPECT_TRUE(multiples_of(4, 4, nullptr, {0, huge}));
 }
 
-TEST(LaunchPlan, GroupsOfThreadsHoldTheirWholeRow) {
+TEST(LaunchSizes, GroupsOfThreadsHoldTheirWholeRow) {
   constexpr int threads = 256, held = 4;
   for (int64_t vectors = 0; vectors <= int64_t{held} * max_threads_of_block; ++vectors) {
     const RowGroups g = RowGroups::of(vectors, held, threads);

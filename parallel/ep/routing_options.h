@@ -41,7 +41,7 @@ constexpr auto enum_names(AllToAll) {
 /// Options of make_routing_plan(). With hot experts, the ids of the slots are numbers (HotExperts::number()), and rows
 /// must belong to slots. AllToAll::window needs rows of slots, no hot experts, an etp group of one rank, chunks that
 /// are not merged, and one return phase.
-struct PlanOptions {
+struct RoutingOptions {
   Chunking chunking{};
   EspExchange esp_exchange = EspExchange::gather;
   RowOf row_of = RowOf::slot;

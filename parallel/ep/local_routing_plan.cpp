@@ -6,12 +6,12 @@ namespace hexad::ep {
 using device::Category;
 using namespace base;
 
-RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream) {
+RoutingPlan make_local_routing_plan(const Tensor& ids, int64_t experts, Stream& stream) {
   const int64_t slots = ids.numel();
   const auto index = [&](const Shape& shape) {
     return Tensor::empty(shape, Dtype::i64, ids.device(), Category::communication);
   };
-  PlanIndices indices;
+  RoutingIndices indices;
   indices.wire_tokens = index({slots});
   indices.rows = index(ids.shape());
   indices.chunks.resize(1);

@@ -1,4 +1,4 @@
-// Common parts of the plans of small and large groups: rounds of messages.
+// Common parts of the message plans of small and large groups: rounds of messages.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,11 @@
 
 namespace hexad::comm {
 
-/// Builds the plan of one operation. Plans of small groups (message_plan.cpp) and of large groups
+/// Builds the message plan of one operation. Message plans of small groups (message_plan.cpp) and of large groups
 /// (large_group_plan.cpp) derive from it.
-class PlanBuilder {
+class MessagePlanBuilder {
  public:
-  PlanBuilder(const Operation& op, int rank, int size, int64_t round_bytes);
+  MessagePlanBuilder(const Operation& op, int rank, int size, int64_t round_bytes);
 
  protected:
   /// True if the group is so large that a rank should not send small tensors to every other rank.
