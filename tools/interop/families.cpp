@@ -148,7 +148,7 @@ constexpr ConfigKey dbrx[] = {
     {"ffn_config.moe_num_experts", "model.moe.experts", "4"},
     {"ffn_config.moe_top_k", "model.moe.top_k", "1"},
     {"ffn_config.ffn_hidden_size", "model.moe.expert_hidden", "3584"},
-    {"ffn_config.moe_loss_weight", "model.moe.aux_loss.coefficient", "0.01"},
+    {"ffn_config.moe_loss_weight|router_aux_loss_coef", "model.moe.aux_loss.coefficient", "0.01"},
     {"ffn_config.moe_normalize_expert_weights", "model.moe.normalize", "1", norm_order},
 };
 
@@ -192,7 +192,8 @@ std::vector<Family> make_families() {
        .architecture = "Qwen3MoeForCausalLM",
        .names = {llama_names(), expert_names()},
        .keys = {common, untied, small_eps, head_of_any_size, all_biases, dense_mlp, routing, renormalized, qwen_moe},
-       .fixed = {silu, no_window},
+       .fixed =
+           {silu, no_window, {"qkv_bias", "false"}, {"use_qk_norm", "true"}, {"shared_expert_intermediate_size", "0"}},
        .constants = {{"model.qk_norm", "\"head\""}},
        .neutral = windows,
        .training = dropouts(),
@@ -246,10 +247,13 @@ std::vector<Family> make_families() {
                  {"use_bias", "false"},
                  {"moe_gate", "\"topk\""},
                  {"moe_use_aux_free", "true"},
+                 {"use_rmsnorm", "true"},
+                 {"is_quantized", "false"},
                  {"compression_ratio", "1.0"}},
        .constants = {{"model.qkv_bias", "false"}, {"model.o_bias", "false"}, {"model.moe.selection_bias", "true"}},
        .neutral = {"moe_capacity"},
-       .training = {"attention_dropout", "num_nextn_predict_layers"},
+       .training = {"attention_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob",
+                    "num_nextn_predict_layers"},
        .ignored = {"model.mtp*"},
        .pattern = LayerPattern::start_and_end,
        .rotary_theta = 500000,
@@ -303,6 +307,8 @@ std::vector<Family> make_families() {
        .keys = {common, untied, small_eps, head_of_128, routing, narrow_experts, minimax},
        .fixed = {silu,
                  no_jitter,
+                 {"attention_bias", "false"},
+                 {"sliding_window", "null"},
                  {"scoring_func", "\"sigmoid\""},
                  {"use_routing_bias", "true"},
                  {"use_qk_norm", "true"},
@@ -354,7 +360,7 @@ std::vector<Family> make_families() {
   all.push_back({.model_type = "phimoe",
                  .architecture = "PhimoeForCausalLM",
                  .names = {llama_names(), block_sparse_names(), phimoe_names()},
-                 .keys = {common, untied, large_eps, all_biases, routing, narrow_experts, phimoe},
+                 .keys = {common, untied, large_eps, head_of_any_size, all_biases, routing, narrow_experts, phimoe},
                  .fixed = {silu, {"num_experts_per_tok", "2"}},
                  .constants = {{"model.norm", "\"layer_norm\""},
                                {"model.bias", "true"},
@@ -366,28 +372,29 @@ std::vector<Family> make_families() {
                  .pattern = LayerPattern::all,
                  .rotary_theta = 1000000,
                  .longrope = true});
-  all.push_back({.model_type = "dbrx",
-                 .architecture = "DbrxForCausalLM",
-                 .names = {dbrx_names()},
-                 .keys = {dbrx, untied},
-                 .fixed = {{"ffn_config.ffn_act_fn", R"({"name": "silu"})"}},
-                 .constants = {{"model.norm", "\"layer_norm\""},
-                               {"model.norm_eps", "1e-5"},
-                               {"model.qkv_bias", "false"},
-                               {"model.o_bias", "false"}},
-                 .neutral = {},
-                 .training = {"resid_pdrop", "emb_pdrop", "attn_config.attn_pdrop", "ffn_config.moe_jitter_eps"},
-                 .ignored = {},
-                 .sections = {"attn_config", "ffn_config"},
-                 .theta_key = "attn_config.rope_theta",
-                 .pattern = LayerPattern::all});
+  all.push_back(
+      {.model_type = "dbrx",
+       .architecture = "DbrxForCausalLM",
+       .names = {dbrx_names()},
+       .keys = {dbrx, untied},
+       .fixed = {{"ffn_config.ffn_act_fn", R"({"name": "silu"})"}, {"ffn_config.uniform_expert_assignment", "false"}},
+       .constants = {{"model.norm", "\"layer_norm\""},
+                     {"model.norm_eps", "1e-5"},
+                     {"model.qkv_bias", "false"},
+                     {"model.o_bias", "false"}},
+       .neutral = {"attn_config.tie_word_embeddings", "ffn_config.tie_word_embeddings"},
+       .training = {"resid_pdrop", "emb_pdrop", "attn_config.attn_pdrop", "ffn_config.moe_jitter_eps"},
+       .ignored = {},
+       .sections = {"attn_config", "ffn_config"},
+       .theta_key = "attn_config.rope_theta",
+       .pattern = LayerPattern::all});
   all.push_back({.model_type = "llama",
                  .architecture = "LlamaForCausalLM",
                  .names = {llama_names()},
                  .keys = {common, untied, small_eps, head_of_any_size, all_biases, dense_mlp},
                  .fixed = {silu, {"mlp_bias", "false"}},
                  .constants = {},
-                 .neutral = {"pretraining_tp"},
+                 .neutral = {"pretraining_tp", "max_sequence_length"},
                  .training = dropouts(),
                  .ignored = {}});
   all.push_back({.model_type = "qwen3",
@@ -403,45 +410,39 @@ std::vector<Family> make_families() {
                  .architecture = "GPT2LMHeadModel",
                  .names = {gpt2_names()},
                  .keys = {gpt2, tied},
-                 .fixed = {{"scale_attn_weights", "true"},
-                           {"scale_attn_by_inverse_layer_idx", "false"},
-                           {"add_cross_attention", "false"}},
+                 .fixed = {{"scale_attn_weights", "true"}, {"scale_attn_by_inverse_layer_idx", "false"}},
                  .constants = {{"model.norm", "\"layer_norm\""},
                                {"model.position", "\"learned\""},
                                {"model.mlp", "\"gelu\""},
                                {"model.bias", "true"}},
                  .neutral = {"n_ctx", "reorder_and_upcast_attn", "summary_type", "summary_use_proj",
-                             "summary_activation", "summary_proj_to_labels", "summary_first_dropout"},
+                             "summary_activation", "summary_proj_to_labels", "summary_first_dropout", "output_past"},
                  .training = {"resid_pdrop", "embd_pdrop", "attn_pdrop"},
                  .ignored = {"*.attn.bias", "*.attn.masked_bias"},
                  .rotary_theta = 0});
   return all;
 }
 
-constexpr std::string_view neutral[] = {"architectures",
-                                        "model_type",
-                                        "torch_dtype",
-                                        "dtype",
-                                        "transformers_version",
-                                        "bos_token_id",
-                                        "eos_token_id",
-                                        "pad_token_id",
-                                        "sep_token_id",
-                                        "use_cache",
-                                        "output_router_logits",
-                                        "output_attentions",
-                                        "return_dict",
-                                        "output_hidden_states",
-                                        "id2label",
-                                        "label2id",
-                                        "problem_type",
-                                        "_name_or_path",
-                                        "name_or_path",
-                                        "auto_map",
-                                        "task_specific_params",
-                                        "chunk_size_feed_forward",
-                                        "_attn_implementation",
-                                        "experts_implementation"};
+constexpr std::string_view neutral[] = {
+    "architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "bos_token_id", "eos_token_id",
+    "pad_token_id", "sep_token_id", "decoder_start_token_id", "tokenizer_class", "prefix", "finetuning_task",
+    "use_cache", "cache_implementation", "output_router_logits", "output_attentions", "output_scores", "return_dict",
+    "output_hidden_states", "id2label", "label2id", "problem_type", "_name_or_path", "name_or_path", "auto_map",
+    "task_specific_params", "chunk_size_feed_forward", "_attn_implementation", "_attn_implementation_autoset",
+    "attn_implementation", "experts_implementation", "is_decoder", "torchscript", "tf_legacy_loss", "use_bfloat16",
+    "unsloth_fixed", "unsloth_version",
+    // Defaults of generation. Transformers 4 wrote them into every section of a config.json.
+    "max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
+    "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty",
+    "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences",
+    "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
+    "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens"};
+
+constexpr FixedKey fixed_in_all[] = {{"is_encoder_decoder", "false"},
+                                     {"add_cross_attention", "false"},
+                                     {"tie_encoder_decoder", "false"},
+                                     {"cross_attention_hidden_size", "null"},
+                                     {"pruned_heads", "{}"}};
 
 }  // namespace
 
@@ -462,5 +463,7 @@ const Family& find_family(std::string_view model_type, const std::string& where)
 }
 
 std::span<const std::string_view> neutral_keys() { return neutral; }
+
+std::span<const FixedKey> fixed_keys() { return fixed_in_all; }
 
 }  // namespace hexad::interop

@@ -140,8 +140,10 @@ const Family& find_family(std::string_view model_type, const std::string& where)
 /// Returns Hexad's parameters and states that a foreign checkpoint can hold.
 std::span<const OwnRow> own_rows();
 
-/// Returns the config keys, common to all families, that do not change what a model computes.
+/// Returns the config keys, common to all families and all sections, that do not change what a model computes.
 std::span<const std::string_view> neutral_keys();
+/// Returns the config keys, common to all families and all sections, of which Hexad supports only one value.
+std::span<const FixedKey> fixed_keys();
 
 // Tables of tensor names, one for each naming scheme:
 
