@@ -381,6 +381,8 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   if (read.keys.text("model.rotary_scaling.kind") == "longrope" && read.keys.integer("model.context") > original)
     read.notes.push_back(cat("long_factor applies to texts of any length, because model.context is above ", original,
                              "; set model.context to at most ", original, " for short_factor"));
+  if (family.mrope && has_image_positions(config))
+    read.notes.emplace_back("mrope_section is kept for an export; it has no effect on text");
   if (has_dynamic_rotary(config))
     read.notes.push_back(cat("rope_type dynamic is imported as no scaling, which is the same up to ",
                              read.keys.integer("model.context"), " tokens, max_position_embeddings"));

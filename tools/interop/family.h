@@ -129,6 +129,7 @@ struct Family {
   bool scaled_rotary = false;   // true if config.json must name the scaling of rotary frequencies
   bool partial_rotary = false;  // true if partial_rotary_factor may be below 1
   bool longrope = false;        // true if LongRoPE takes its magnitudes from short_mscale and long_mscale
+  bool mrope = false;           // true if rotary keys may divide positions among time, height and width of images
 };
 
 /// Returns all families, in the order of the documentation.
@@ -149,7 +150,10 @@ std::span<const FixedKey> fixed_keys();
 
 std::span<const TensorRow> llama_names();          // everything except experts, for most families
 std::span<const TensorRow> latent_names();         // everything except experts, for latent attention
-std::span<const TensorRow> delta_net_names();      // everything except experts, for delta nets and gated attention
+std::span<const TensorRow> delta_net_names();      // everything except experts, for delta nets and gated attention, but
+                                                   // not the inputs of the delta nets
+std::span<const TensorRow> fused_delta_names();    // in_proj_qkvz and in_proj_ba
+std::span<const TensorRow> parted_delta_names();   // in_proj_qkv, in_proj_z, in_proj_b and in_proj_a
 std::span<const TensorRow> expert_names();         // mlp.experts.E.gate_proj, or fused mlp.experts.gate_up_proj
 std::span<const TensorRow> block_sparse_names();   // block_sparse_moe.experts.E.w1
 std::span<const TensorRow> shared_expert_names();  // mlp.shared_experts
