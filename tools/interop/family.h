@@ -113,6 +113,10 @@ struct Family {
                                           // block that predicts further tokens
   std::span<const TensorRow> copies{};    // tensors that repeat a tensor of `names` with the same target; an import
                                           // only compares them, an export writes them
+  // model_type of a larger model, such as one with a vision encoder, that has this model as its text_config; empty:
+  // none.
+  std::string_view larger{};
+  std::vector<std::string_view> other_parts{};  // names of the tensors of its other parts; * matches any text
   // Keys of config.json whose values are objects with further keys. All tables name such a key SECTION.KEY.
   std::vector<std::string_view> sections{};
   // Second key for the base of the rotary frequencies; empty: only rope_theta. Exports write both keys.
