@@ -79,6 +79,7 @@ constexpr ConfigKey glm[] = {
     {"norm_topk_prob", "model.moe.normalize", "true"},
     {"attention_bias", "model.qkv_bias", "false"},
     {"use_qk_norm", "model.qk_norm", "false", head_norm},
+    {"num_nextn_predict_layers|num_mtp_layers", "model.prediction_blocks", "0"},
 };
 // Keys of latent attention, and of the experts in the same families.
 constexpr ConfigKey latent_attention[] = {
@@ -287,15 +288,16 @@ std::vector<Family> make_families() {
        .pairs = true});
   all.push_back({.model_type = "glm4_moe",
                  .architecture = "Glm4MoeForCausalLM",
-                 .names = {llama_names(), expert_names(), shared_expert_names(), gate_bias_names()},
+                 .names = {llama_names(), expert_names(), shared_expert_names(), gate_bias_names(), prediction_names()},
                  .keys = {common, untied, large_eps, head_of_any_size, dense_mlp, routing, glm},
                  .fixed = {silu, {"scoring_func", "\"sigmoid\""}, {"topk_method", "\"noaux_tc\""}},
                  .constants = {{"model.o_bias", "false"},
                                {"model.moe.score", "\"sigmoid\""},
                                {"model.moe.selection_bias", "true"}},
                  .neutral = {},
-                 .training = {"attention_dropout", "num_nextn_predict_layers", "num_mtp_layers"},
-                 .ignored = {"model.layers.{N}.*"},
+                 .training = dropouts(),
+                 .ignored = {},
+                 .copies = prediction_copies(),
                  .pattern = LayerPattern::first_dense,
                  .rotary_share = 0.5,
                  .partial_rotary = true});
