@@ -176,9 +176,9 @@ TEST(Import, EqualTiedHeadIsAccepted) {
 }
 
 TEST(Import, BlocksThatPredictFurtherTokensAreNotRead) {
-  const ForeignFolder model("glm4_moe");
+  const ForeignFolder model("minimax_m2");
   const TensorsByName plain = imported(model, "plain");
-  model.change_config([](Json& config) { config["num_nextn_predict_layers"] = 1; });
+  model.change_config([](Json& config) { config["num_mtp_modules"] = 1; });
   model.change_tensors([](RawTensors& tensors) {
     tensors["model.layers.2.input_layernorm.weight"] = tensors.at("model.layers.1.input_layernorm.weight");
   });

@@ -44,6 +44,12 @@ FAMILIES = {
                        linear_conv_kernel_dim=3, linear_key_head_dim=4, linear_value_head_dim=6, linear_num_key_heads=2,
                        linear_num_value_heads=4, layer_types=["linear_attention", "full_attention"] * 2,
                        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
+    "qwen3_5_moe_text": dict(SIZES, **ROUTED, num_hidden_layers=4, head_dim=8, moe_intermediate_size=8, num_experts=4,
+                             shared_expert_intermediate_size=12, linear_conv_kernel_dim=3, linear_key_head_dim=4,
+                             linear_value_head_dim=6, linear_num_key_heads=2, linear_num_value_heads=4,
+                             layer_types=["linear_attention", "full_attention"] * 2,
+                             rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5,
+                                                  mrope_section=[1, 1, 0], mrope_interleaved=True)),
     "olmoe": dict(**SIZES, **ROUTED, intermediate_size=8, num_experts=4, pad_token_id=None, eos_token_id=1),
     "ernie4_5_moe": dict(**SIZES, moe_k=2, intermediate_size=24, moe_intermediate_size=8, moe_num_experts=4,
                          moe_num_shared_experts=2, moe_layer_start_index=1),
@@ -80,7 +86,7 @@ FAMILIES = {
 GRADIENTS = ("qwen3_moe", "deepseek_v3", "gpt_oss", "glm4_moe", "mixtral", "llama4_text", "phimoe", "llama")
 # Families whose results are computed in f64. A delta net normalizes sums that cancel, which amplifies rounding in f32 to
 # 5e-5 of the largest logit.
-IN_DOUBLE = ("qwen3_next",)
+IN_DOUBLE = ("qwen3_next", "qwen3_5_moe_text")
 SEQUENCES, LENGTH = 2, 32
 
 

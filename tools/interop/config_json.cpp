@@ -204,7 +204,7 @@ int64_t count_prediction_blocks(const Json& config, const std::string& where) {
 }
 
 std::set<std::string, std::less<>> keys_understood(const Family& family) {
-  std::set<std::string, std::less<>> known{"layer_types", "is_encoder_decoder", "quantization_config"};
+  std::set<std::string, std::less<>> known{"layer_types", "quantization_config"};
   for (const std::string_view key : neutral_keys()) known.emplace(key);
   for (const std::string_view key : family.neutral) known.emplace(key);
   for (const std::string_view key : family.training) known.emplace(key);
@@ -220,20 +220,22 @@ std::set<std::string, std::less<>> keys_understood(const Family& family) {
   return known;
 }
 
-/// Rejects is_encoder_decoder: true, and unknown keys, because they may change the model. A key whose value is null
+/// Rejects unknown keys, because they may change the model, and other values of fixed_keys(). A key whose value is null
 /// changes nothing.
 void require_known(const Json& config, const Family& family, const std::string& where) {
   const auto known = keys_understood(family);
-  const auto encoder = config.find("is_encoder_decoder");
-  if (encoder != config.end() && *encoder == true)
-    fail(ExitCode::data, where, ": is_encoder_decoder is true, expected false");
   const std::span<const std::string_view> neutral = neutral_keys();
+  const std::span<const FixedKey> fixed = fixed_keys();
   for (const auto& [key, value] : config.items()) {
     const std::string_view name = key_in_section(key, family);
-    const bool is_neutral = name == "is_encoder_decoder" || std::ranges::find(neutral, name) != neutral.end();
-    if (known.contains(key) || value.is_null() || is_neutral) continue;
-    fail(ExitCode::data, where, ": ", config::shown(key), " (", value.dump().substr(0, 60), ") is not known for ",
-         family.model_type, " and may change the model; if it does not, remove it from config.json");
+    if (value.is_null() || known.contains(key) || std::ranges::find(neutral, name) != neutral.end()) continue;
+    const auto same = std::ranges::find(fixed, name, &FixedKey::config);
+    if (same == fixed.end())
+      fail(ExitCode::data, where, ": ", config::shown(key), " (", value.dump().substr(0, 60), ") is not known for ",
+           family.model_type, " and may change the model; if it does not, remove it from config.json");
+    if (value != Json::parse(same->value))
+      fail(ExitCode::data, where, ": ", config::shown(key), " is ", value.dump().substr(0, 60), ", expected ",
+           same->value);
   }
 }
 
@@ -379,6 +381,8 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   if (read.keys.text("model.rotary_scaling.kind") == "longrope" && read.keys.integer("model.context") > original)
     read.notes.push_back(cat("long_factor applies to texts of any length, because model.context is above ", original,
                              "; set model.context to at most ", original, " for short_factor"));
+  if (family.mrope && has_image_positions(config))
+    read.notes.emplace_back("mrope_section is kept for an export; it has no effect on text");
   if (has_dynamic_rotary(config))
     read.notes.push_back(cat("rope_type dynamic is imported as no scaling, which is the same up to ",
                              read.keys.integer("model.context"), " tokens, max_position_embeddings"));

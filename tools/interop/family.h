@@ -113,6 +113,10 @@ struct Family {
                                           // block that predicts further tokens
   std::span<const TensorRow> copies{};    // tensors that repeat a tensor of `names` with the same target; an import
                                           // only compares them, an export writes them
+  // model_type of a larger model, such as one with a vision encoder, that has this model as its text_config; empty:
+  // none.
+  std::string_view larger{};
+  std::vector<std::string_view> other_parts{};  // names of the tensors of its other parts; * matches any text
   // Keys of config.json whose values are objects with further keys. All tables name such a key SECTION.KEY.
   std::vector<std::string_view> sections{};
   // Second key for the base of the rotary frequencies; empty: only rope_theta. Exports write both keys.
@@ -129,6 +133,7 @@ struct Family {
   bool scaled_rotary = false;   // true if config.json must name the scaling of rotary frequencies
   bool partial_rotary = false;  // true if partial_rotary_factor may be below 1
   bool longrope = false;        // true if LongRoPE takes its magnitudes from short_mscale and long_mscale
+  bool mrope = false;           // true if rotary keys may divide positions among time, height and width of images
 };
 
 /// Returns all families, in the order of the documentation.
@@ -140,14 +145,19 @@ const Family& find_family(std::string_view model_type, const std::string& where)
 /// Returns Hexad's parameters and states that a foreign checkpoint can hold.
 std::span<const OwnRow> own_rows();
 
-/// Returns the config keys, common to all families, that do not change what a model computes.
+/// Returns the config keys, common to all families and all sections, that do not change what a model computes.
 std::span<const std::string_view> neutral_keys();
+/// Returns the config keys, common to all families and all sections, of which Hexad supports only one value.
+std::span<const FixedKey> fixed_keys();
 
 // Tables of tensor names, one for each naming scheme:
 
 std::span<const TensorRow> llama_names();          // everything except experts, for most families
 std::span<const TensorRow> latent_names();         // everything except experts, for latent attention
-std::span<const TensorRow> delta_net_names();      // everything except experts, for delta nets and gated attention
+std::span<const TensorRow> delta_net_names();      // everything except experts, for delta nets and gated attention, but
+                                                   // not the inputs of the delta nets
+std::span<const TensorRow> fused_delta_names();    // in_proj_qkvz and in_proj_ba
+std::span<const TensorRow> parted_delta_names();   // in_proj_qkv, in_proj_z, in_proj_b and in_proj_a
 std::span<const TensorRow> expert_names();         // mlp.experts.E.gate_proj, or fused mlp.experts.gate_up_proj
 std::span<const TensorRow> block_sparse_names();   // block_sparse_moe.experts.E.w1
 std::span<const TensorRow> shared_expert_names();  // mlp.shared_experts

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "framework/base/counted.h"
@@ -14,6 +15,7 @@
 #include "tools/interop/fp8_blocks.h"
 #include "tools/interop/mxfp4.h"
 #include "tools/interop/size_checks.h"
+#include "tools/interop/text_part.h"
 
 namespace hexad::interop {
 
@@ -21,7 +23,7 @@ using namespace base;
 
 namespace {
 
-constexpr std::string_view blocks_suffix = "_blocks", scales_suffix = "_scales";
+constexpr std::string_view blocks_suffix = "_blocks", scales_suffix = "_scales", head_name = "lm_head.weight";
 
 /// True if `name` matches `pattern`, in which * matches any text.
 bool matches(std::string_view pattern, std::string_view name) {
@@ -32,6 +34,10 @@ bool matches(std::string_view pattern, std::string_view name) {
   for (size_t at = 0; at <= name.size(); ++at)
     if (matches(pattern, name.substr(at))) return true;
   return false;
+}
+
+bool matches_any(std::span<const std::string_view> patterns, std::string_view name) {
+  return std::ranges::any_of(patterns, [&](std::string_view pattern) { return matches(pattern, name); });
 }
 
 std::string without_first_word(const std::string& name) { return name.substr(name.find('.') + 1); }
@@ -110,22 +116,38 @@ void require_accepted(const std::string& recipe, const Family& family, const std
 
 }  // namespace
 
-ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
+ForeignModel::ForeignModel(const std::string& folder, OtherParts others, const FileWork& work)
     : source_(SourceFolder::open(folder, work)),
+      others_(others),
       config_path_(checked_path(folder, "config.json")),
-      config_text_(data::read_file(config_path_, max_config_bytes)),
+      whole_config_(data::read_file(config_path_, max_config_bytes)),
+      config_text_(text_part(whole_config_, config_path_)),
       config_(stored_config(read_config(config_text_, config_path_), source_, config_path_)),
       layout_(layout_of(source_, *config_.family)),
       quantized_(layout_ == ExpertLayout::mxfp4),
       sizes_(config_.keys, *config_.family, layout_),
       map_((check_config(), map_tensors(*config_.family, sizes_))),
-      lacks_model_prefix_(false),
       notes_(config_.notes) {
-  const std::string& first = map_.links.front().theirs;
-  lacks_model_prefix_ = !source_.find(first) && source_.find(without_first_word(first));
+  find_names();
   check_names();
   for (const Link& link : map_.links) check_tensor(link);
   note_quantised();
+}
+
+// Finds out which names the tensors have, from the name of the embedding.
+void ForeignModel::find_names() {
+  const Family& family = *config_.family;
+  const bool is_part = config_text_ != whole_config_;
+  if (is_part)
+    notes_.push_back(cat("config.json describes a ", family.larger, " model; its text model, ", family.model_type,
+                         ", is imported, and an export will be a ", family.model_type, " model"));
+  std::vector<Names> forms{Names::of_family, Names::without_first_word};
+  if (!family.larger.empty()) forms.insert(forms.end(), {Names::in_language_model, Names::in_model_language_model});
+  for (const Names form : forms) {
+    names_ = form;
+    if (source_.find(name_of(map_.links.front()))) return;
+  }
+  names_ = is_part ? Names::in_language_model : Names::of_family;  // check_names() reports the missing tensors
 }
 
 bool ForeignModel::is_mxfp4(const Link& link) const { return quantized_ && link.theirs.ends_with(blocks_suffix); }
@@ -136,7 +158,18 @@ const SourceTensor& ForeignModel::mxfp4_scales_of(const Link& link) const {
 
 // Returns the name that a tensor of the family has in this folder.
 std::string ForeignModel::stored_name(const std::string& name) const {
-  return lacks_model_prefix_ && name != "lm_head.weight" ? without_first_word(name) : name;
+  constexpr std::string_view language_model = "language_model.", model = "model.";
+  switch (names_) {
+    case Names::of_family:
+      break;
+    case Names::without_first_word:
+      return name == head_name ? name : without_first_word(name);
+    case Names::in_language_model:
+      return cat(language_model, name);
+    case Names::in_model_language_model:
+      return name.starts_with(model) ? cat(model, language_model, name.substr(model.size())) : name;
+  }
+  return name;
 }
 
 std::string ForeignModel::where(const Link& link) const {
@@ -232,11 +265,13 @@ void ForeignModel::check_names() {
   if (missing.empty())
     for (const Link& copy : map_.copies)
       if (has_copy(copy)) expected.insert(name_of(copy));
-  std::vector<std::string> unread;
+  std::vector<std::string> unread, others;
   for (const auto& [name, tensor] : source_.tensors()) {
     if (expected.contains(name)) continue;
     if (is_ignored(name) || is_tied_head(name))
       unread.push_back(name);
+    else if (matches_any(config_.family->other_parts, name))
+      others.push_back(name);
     else
       unknown.push_back(name);
   }
@@ -244,10 +279,23 @@ void ForeignModel::check_names() {
   if (!unknown.empty())
     fail(ExitCode::data, folder(), ": ", listed("unknown tensor", unknown), "; no parameter of a ",
          config_.family->model_type, " model has ", unknown.size() == 1 ? "this name" : "these names");
+  if (!others.empty()) check_other_parts(others);
   if (!unread.empty())
     notes_.push_back(cat(listed("tensor", unread), unread.size() == 1 ? " was" : " were",
                          " not read (masks, prediction layers, a tied head); an export will not have ",
                          unread.size() == 1 ? "it" : "them"));
+}
+
+// Refuses the tensors of other parts than the text model, or notes that they are left out.
+void ForeignModel::check_other_parts(const std::vector<std::string>& names) {
+  const std::string all =
+      cat(counted(std::ssize(names), "tensor"), " of other parts than the text model (", listed("tensor", names), ")");
+  if (others_ == OtherParts::refused)
+    fail(ExitCode::data, folder(), ": has ", all,
+         ", such as a vision encoder, which Hexad does not have; `hexad import "
+         "--text-only` imports the text model without them");
+  notes_.push_back(cat(all, " ", names.size() == 1 ? "was" : "were", " left out; an export will not have ",
+                       names.size() == 1 ? "it" : "them"));
 }
 
 // True if the copy is stored. Throws Error(data) if it differs from its original, which must be stored.
@@ -315,7 +363,7 @@ bool ForeignModel::is_ignored(const std::string& name) const {
 
 // True for a stored head that equals the embedding to which it is tied. Throws Error(data) if the two tensors differ.
 bool ForeignModel::is_tied_head(const std::string& name) const {
-  if (name != "lm_head.weight" || !config_.keys.flag("model.tied_embedding")) return false;
+  if (name != stored_name(std::string(head_name)) || !config_.keys.flag("model.tied_embedding")) return false;
   const Link& embedding = map_.links.front();  // the first row of every table is the embedding
   const SourceTensor* tied = source_.find(name_of(embedding));
   if (!tied) return true;  // check_names() reports the embedding as missing

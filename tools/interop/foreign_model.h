@@ -15,17 +15,21 @@ namespace hexad::interop {
 /// Bytes of a buffer through which tensors are read and compared.
 inline constexpr int64_t buffer_bytes = 8 << 20;
 
+/// Treatment of the tensors of other parts than the text model, such as a vision encoder.
+enum class OtherParts : uint8_t { refused, left_out };
+
 class ForeignModel {
  public:
-  /// Opens a folder and reads config.json and the headers of the shards. Throws Error(data) if a tensor is missing, is
-  /// unknown, or has another shape or type than config.json and the family require. The message names the file and the
-  /// key or tensor.
-  explicit ForeignModel(const std::string& folder, const FileWork& work = {});
+  /// Opens a folder and reads config.json and the headers of the shards. Of a larger model (Family::larger), reads the
+  /// text model. Throws Error(data) if a tensor is missing, is unknown, is refused, or has another shape or type than
+  /// config.json and the family require. The message names the file and the key or tensor.
+  explicit ForeignModel(const std::string& folder, OtherParts others = OtherParts::refused, const FileWork& work = {});
   ForeignModel(const ForeignModel&) = delete;
 
   const std::string& folder() const { return source_.folder(); }
   const std::vector<std::string>& files() const { return source_.files(); }
   const ForeignConfig& config() const { return config_; }
+  /// Returns the text of config.json, of the text model if the folder has a larger one.
   const std::string& config_text() const { return config_text_; }
   /// Returns the layout of the experts in an export of this model.
   ExpertLayout experts() const { return quantized_ ? ExpertLayout::fused : layout_; }
@@ -46,8 +50,10 @@ class ForeignModel {
  private:
   std::string name_of(const Link& link) const { return stored_name(link.theirs); }
   std::string stored_name(const std::string& name) const;
+  void find_names();
   void check_config() const;
   void check_names();
+  void check_other_parts(const std::vector<std::string>& names);
   void check_tensor(const Link& link) const;
   bool has_copy(const Link& copy) const;
   void check_scales(const Link& link) const;
@@ -60,15 +66,19 @@ class ForeignModel {
   bool is_ignored(const std::string& name) const;
   bool is_tied_head(const std::string& name) const;
 
+  /// Names of the tensors in the folder. If the text model is part of a larger one, its prefix is either before the
+  /// whole name or after the first word.
+  enum class Names : uint8_t { of_family, without_first_word, in_language_model, in_model_language_model };
+
   SourceFolder source_;
-  std::string config_path_, config_text_;
+  OtherParts others_;
+  std::string config_path_, whole_config_, config_text_;
   ForeignConfig config_;
   ExpertLayout layout_;
   bool quantized_;
   Sizes sizes_;
   TensorMap map_;
-  bool lacks_model_prefix_;  // true if names lack their first word, because the checkpoint is of a model without its
-                             // head
+  Names names_ = Names::of_family;
   std::vector<std::string> notes_;
   struct Scales {
     std::string name;

@@ -145,7 +145,7 @@ constexpr TensorRow latent_table[] = {
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
 };
 
-// Everything except experts of a model whose blocks have delta nets or gated attention.
+// Everything of a model whose blocks have delta nets or gated attention, except experts and the inputs of delta nets.
 constexpr TensorRow delta_net[] = {
     {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
     {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
@@ -167,19 +167,6 @@ constexpr TensorRow delta_net[] = {
     {"model.layers.{L}.self_attn.o_proj.bias", "H", {{"layers.{L}.attention.output.bias"}}, "attends o_bias"},
     {"model.layers.{L}.self_attn.q_norm.weight", "C", {{"layers.{L}.attention.q_norm.weight"}}, "attends"},
     {"model.layers.{L}.self_attn.k_norm.weight", "C", {{"layers.{L}.attention.k_norm.weight"}}, "attends"},
-    {"model.layers.{L}.linear_attn.in_proj_qkvz.weight",
-     "x H",
-     {{"layers.{L}.delta_net.q.weight"},
-      {"layers.{L}.delta_net.k.weight"},
-      {"layers.{L}.delta_net.v.weight"},
-      {"layers.{L}.delta_net.gate.weight"}},
-     "delta",
-     delta_inputs},
-    {"model.layers.{L}.linear_attn.in_proj_ba.weight",
-     "2O H",
-     {{"layers.{L}.delta_net.write.weight"}, {"layers.{L}.delta_net.decay.weight"}},
-     "delta",
-     delta_gates},
     {"model.layers.{L}.linear_attn.conv1d.weight",
      "X 1 Y",
      {{"layers.{L}.delta_net.q_conv.weight"},
@@ -196,6 +183,33 @@ constexpr TensorRow delta_net[] = {
     {"model.layers.{L}.mlp.down_proj.weight", "H D", {{"layers.{L}.mlp.down.weight"}}, "dense"},
     {"model.norm.weight", "H", {{"norm.weight"}}},
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
+// Inputs of delta nets, grouped by key head.
+constexpr TensorRow fused_delta[] = {
+    {"model.layers.{L}.linear_attn.in_proj_qkvz.weight",
+     "x H",
+     {{"layers.{L}.delta_net.q.weight"},
+      {"layers.{L}.delta_net.k.weight"},
+      {"layers.{L}.delta_net.v.weight"},
+      {"layers.{L}.delta_net.gate.weight"}},
+     "delta",
+     delta_inputs},
+    {"model.layers.{L}.linear_attn.in_proj_ba.weight",
+     "2O H",
+     {{"layers.{L}.delta_net.write.weight"}, {"layers.{L}.delta_net.decay.weight"}},
+     "delta",
+     delta_gates},
+};
+
+constexpr TensorRow parted_delta[] = {
+    {"model.layers.{L}.linear_attn.in_proj_qkv.weight",
+     "X H",
+     {{"layers.{L}.delta_net.q.weight"}, {"layers.{L}.delta_net.k.weight"}, {"layers.{L}.delta_net.v.weight"}},
+     "delta"},
+    {"model.layers.{L}.linear_attn.in_proj_z.weight", "M H", {{"layers.{L}.delta_net.gate.weight"}}, "delta"},
+    {"model.layers.{L}.linear_attn.in_proj_b.weight", "O H", {{"layers.{L}.delta_net.write.weight"}}, "delta"},
+    {"model.layers.{L}.linear_attn.in_proj_a.weight", "O H", {{"layers.{L}.delta_net.decay.weight"}}, "delta"},
 };
 
 constexpr TensorRow experts[] = {
@@ -439,6 +453,8 @@ std::span<const OwnRow> own_rows() { return own_table; }
 std::span<const TensorRow> llama_names() { return llama; }
 std::span<const TensorRow> latent_names() { return latent_table; }
 std::span<const TensorRow> delta_net_names() { return delta_net; }
+std::span<const TensorRow> fused_delta_names() { return fused_delta; }
+std::span<const TensorRow> parted_delta_names() { return parted_delta; }
 std::span<const TensorRow> expert_names() { return experts; }
 std::span<const TensorRow> block_sparse_names() { return block_sparse; }
 std::span<const TensorRow> shared_expert_names() { return shared_experts; }

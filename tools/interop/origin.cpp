@@ -5,6 +5,7 @@
 #include "framework/data/file.h"
 #include "framework/io/json.h"
 #include "tools/interop/source_folder.h"
+#include "tools/interop/text_part.h"
 
 namespace hexad::interop {
 
@@ -47,7 +48,8 @@ bool has_config(const std::string& folder) {
 Origin read_origin(const std::string& folder) {
   Origin origin;
   origin.folder = folder;
-  origin.config = data::read_file(checked_path(folder, "config.json"), max_config_bytes);
+  const std::string config_path = checked_path(folder, "config.json");
+  origin.config = text_part(data::read_file(config_path, max_config_bytes), config_path);
   std::error_code error;
   if (!std::filesystem::exists(folder + "/origin.json", error)) return origin;
   const std::string path = checked_path(folder, "origin.json");

@@ -18,6 +18,26 @@ bool present(const Json& object, const char* key) {
   return found != object.end() && !found->is_null();
 }
 
+// Keys that divide the positions of images among time, height and width. The three positions of a token of text are
+// equal, so they have no effect on text.
+constexpr const char *mrope_section = "mrope_section", *mrope_interleaved = "mrope_interleaved";
+
+/// Checks the keys of image positions and removes them.
+void remove_mrope(Json& all, const std::string& where) {
+  if (present(all, mrope_section)) {
+    const Json& sizes = all[mrope_section];
+    const bool sections = sizes.is_array() && sizes.size() == 3 &&
+                          std::ranges::all_of(sizes, [](const Json& n) { return n.is_number_integer() && n >= 0; });
+    if (!sections)
+      fail(ExitCode::data, where, ": rotary ", mrope_section, " is ", sizes.dump().substr(0, 80),
+           ", expected three whole numbers");
+  }
+  if (present(all, mrope_interleaved) && !all[mrope_interleaved].is_boolean())
+    fail(ExitCode::data, where, ": rotary ", mrope_interleaved, " is ", all[mrope_interleaved].dump().substr(0, 80),
+         ", expected true or false");
+  all.erase(mrope_section), all.erase(mrope_interleaved);
+}
+
 /// Returns all rotary parameters as one object, from the form of Transformers 4 or 5.
 Json parameters_of(const Json& config, const Family& family, const std::string& where) {
   Json all = Json::object();
@@ -43,6 +63,7 @@ Json parameters_of(const Json& config, const Family& family, const std::string& 
            all["rope_theta"].dump(), ", expected equal values");
     all["rope_theta"] = config[key];
   }
+  if (family.mrope) remove_mrope(all, where);
   return all;
 }
 
@@ -233,6 +254,12 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
   }
 }
 
+bool has_image_positions(const Json& config) {
+  return std::ranges::any_of(std::to_array({"rope_parameters", "rope_scaling"}), [&](const char* section) {
+    return present(config, section) && config[section].is_object() && config[section].contains(mrope_section);
+  });
+}
+
 bool has_dynamic_rotary(const Json& config) {
   return std::ranges::any_of(std::to_array({"rope_parameters", "rope_scaling"}), [&](const char* section) {
     if (!present(config, section) || !config[section].is_object()) return false;
@@ -275,6 +302,12 @@ void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& ke
   if (!family.theta_key.empty()) config[std::string(family.theta_key)] = theta;
   OrderedJson scaling = scaling_of(keys);
   if (scaling.empty() && family.scaled_rotary) scaling["rope_type"] = "default";
+  for (const char* section : {"rope_parameters", "rope_scaling"}) {
+    if (!family.mrope || !config.contains(section) || !config[section].is_object()) continue;
+    for (const char* key : {mrope_section, mrope_interleaved})
+      if (config[section].contains(key)) scaling[key] = config[section][key];
+    if (!scaling.empty() && !scaling.contains("rope_type")) scaling["rope_type"] = "default";
+  }
   const bool is_new_form = config.contains("rope_parameters") && !config["rope_parameters"].is_null();
   if (is_new_form) {
     if (scaling.empty()) scaling["rope_type"] = "default";

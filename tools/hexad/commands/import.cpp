@@ -20,13 +20,14 @@ namespace {
 
 struct ImportArguments {
   std::string source, target;
-  bool json = false;
+  bool text_only = false, json = false;
 };
 
 base::ExitCode run_import(const ImportArguments& options) {
   const auto begin = std::chrono::steady_clock::now();
-  const interop::ImportReport report = interruptible(
-      [&](const base::FileWork& work) { return interop::import_model(options.source, options.target, {}, work); });
+  const interop::ImportReport report = interruptible([&](const base::FileWork& work) {
+    return interop::import_model(options.source, options.target, {.text_only = options.text_only}, work);
+  });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (options.json) {
     const nlohmann::ordered_json facts{{"model_type", report.model_type}, {"tensors", report.tensors},
@@ -54,6 +55,7 @@ void add_import(const Program& program) {
   command.add_option("output", &options->target, "new folder: a checkpoint for train.init_from, with a recipe")
       .required()
       .path();
+  command.add_flag("--text-only", options->text_only, "leave out a vision encoder and other parts than the text model");
   command.add_flag("--json", options->json, "print one JSON object");
   command.run(on_one_rank(command, [options] { return run_import(*options); }));
 }
