@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 
+import arctic
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
@@ -73,6 +74,8 @@ FAMILIES = {
                         intermediate_size=8, intermediate_size_mlp=24, num_local_experts=4, interleave_moe_layer_step=2,
                         no_rope_layer_interval=4, attention_chunk_size=8, floor_scale=4, attn_scale=0.5,
                         rope_parameters=LLAMA3),
+    "arctic": dict(**SIZES, **ROUTED, intermediate_size=8, num_local_experts=4,
+                   rope_parameters=dict(rope_type="default", rope_theta=10000.0)),
     "phimoe": dict(**SIZES, **ROUTED, intermediate_size=8, num_local_experts=4, attention_bias=True, lm_head_bias=True,
                    router_jitter_noise=0.2, sliding_window=20, rope_parameters=LONGROPE),
     "dbrx": dict(vocab_size=48, d_model=16, n_heads=4, n_layers=2, max_seq_len=32, bos_token_id=1,
@@ -83,7 +86,7 @@ FAMILIES = {
     "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),
     "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),
 }
-GRADIENTS = ("qwen3_moe", "deepseek_v3", "gpt_oss", "glm4_moe", "mixtral", "llama4_text", "phimoe", "llama")
+GRADIENTS = ("qwen3_moe", "deepseek_v3", "gpt_oss", "glm4_moe", "mixtral", "llama4_text", "arctic", "phimoe", "llama")
 # Families whose results are computed in f64. A delta net normalizes sums that cancel, which amplifies rounding in f32 to
 # 5e-5 of the largest logit.
 IN_DOUBLE = ("qwen3_next", "qwen3_5_moe_text")
@@ -132,16 +135,26 @@ def double_precision(model):
         torch.float32, torch.float, torch.Tensor.float = saved
 
 
-def make(family, folder):
+def random_model(family):
+    torch.manual_seed(0)
+    if family == "arctic":
+        return arctic.model(FAMILIES[family])
     config = transformers.AutoConfig.for_model(family, **FAMILIES[family])
     config._attn_implementation = "eager"
     config._experts_implementation = "eager"
-    torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(config)
+    return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def save(family, model, folder):
+    arctic.save(model, folder) if family == "arctic" else model.save_pretrained(folder)
+
+
+def make(family, folder):
+    model = random_model(family)
     with torch.no_grad():
         randomize(model, seed=1)
     shutil.rmtree(folder, ignore_errors=True)
-    model.save_pretrained(folder)
+    save(family, model, folder)
     ids = batch(seed=2)
     if family in IN_DOUBLE:
         with double_precision(model) as precise:
@@ -157,14 +170,15 @@ def make(family, folder):
     with torch.no_grad():
         for weight, source in zip(gradients.parameters(), model.parameters()):
             weight.copy_(source.grad if source.grad is not None else torch.zeros_like(source))
-    gradients.save_pretrained(os.path.join(folder, "gradients"))
+    save(family, gradients, os.path.join(folder, "gradients"))
     os.remove(os.path.join(folder, "gradients", "generation_config.json"))
 
 
 def load(folder, reference):
     """Prints the largest difference of the logits, divided by the largest logit."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
-                                                              dtype=torch.float32)
+    family = os.path.basename(reference)
+    model = (arctic.load(folder, FAMILIES[family]) if family == "arctic" else
+             transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32))
     expected = load_file(os.path.join(reference, "reference.safetensors"))
     with torch.no_grad():
         logits, _ = outputs(model, expected["ids"].to(torch.int64))

@@ -132,6 +132,12 @@ constexpr ConfigKey llama4[] = {
     {"num_local_experts", "model.moe.experts"},
     {"intermediate_size", "model.moe.expert_hidden"},
 };
+constexpr ConfigKey arctic[] = {
+    {"hidden_size", "model.mlp_hidden"},
+    {"parallel_attn_mlp_res", "model.moe.dense_residual"},
+    {"moe_layer_frequency", "model.moe.every"},
+    {"sliding_window", "model.window", "null"},
+};
 constexpr ConfigKey phimoe[] = {
     {"lm_head_bias", "model.head_bias", "false"},
     {"router_jitter_noise", "model.moe.mixer_jitter", "0.01"},
@@ -388,6 +394,24 @@ std::vector<Family> make_families() {
                  .rotary_theta = 500000,
                  .pairs = true,
                  .llama4 = true});
+  all.push_back({.model_type = "arctic",
+                 .architecture = "ArcticForCausalLM",
+                 .names = {arctic_names(), block_sparse_names()},
+                 .keys = {common, untied, large_eps, routing, narrow_experts, arctic},
+                 .fixed = {silu,
+                           {"parallel_attn_mlp_res", "true"},
+                           {"use_residual", "true"},
+                           {"moe_layer_frequency", "1"},
+                           {"quantization", "null"}},
+                 .constants = {{"model.qkv_bias", "false"},
+                               {"model.o_bias", "false"},
+                               {"model.moe.input", "\"before_attention\""}},
+                 .neutral = {"enc_index", "max_sequence_length", "enable_expert_tensor_parallelism"},
+                 .training = {"attention_dropout", "moe_train_capacity_factor", "moe_eval_capacity_factor",
+                              "moe_min_capacity", "moe_token_dropping"},
+                 .ignored = {},
+                 .pattern = LayerPattern::all,
+                 .rotary_theta = 1000000});
   all.push_back({.model_type = "phimoe",
                  .architecture = "PhimoeForCausalLM",
                  .names = {llama_names(), block_sparse_names(), phimoe_names()},

@@ -170,6 +170,7 @@ std::span<const TensorRow> prediction_copies();    // embedding and head, which 
 std::span<const TensorRow> gpt_oss_names();  // mlp.router, fused experts with biases, stored as [in, out] or in MXFP4
 std::span<const TensorRow> gpt2_names();
 std::span<const TensorRow> llama4_names();  // all tensors of Llama 4, with feed_forward
+std::span<const TensorRow> arctic_names();  // everything except experts of Arctic, with residual_mlp
 std::span<const TensorRow> phimoe_names();  // biases of norms and of the head
 std::span<const TensorRow> dbrx_names();    // norm_attn_norm, one tensor for queries, keys and values, stacked experts
 

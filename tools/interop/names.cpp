@@ -57,8 +57,10 @@ constexpr OwnRow own_table[] = {
     {"layers.{L}.delta_net.shift", "O", "delta"},
     {"layers.{L}.delta_net.norm.weight", "Z", "delta"},
     {"layers.{L}.delta_net.output.weight", "H M", "delta"},
-    {"layers.{L}.mlp_norm.weight", "H"},
-    {"layers.{L}.mlp_norm.bias", "H", "norm_bias"},
+    {"layers.{L}.mlp_norm.weight", "H", "mlp_norm"},
+    {"layers.{L}.mlp_norm.bias", "H", "mlp_norm norm_bias"},
+    {"layers.{L}.moe_norm.weight", "H", "moe_norm"},
+    {"layers.{L}.moe_norm.bias", "H", "moe_norm norm_bias"},
     {"layers.{L}.mlp.gate_up.weight", "2 D H", "dense gated"},
     {"layers.{L}.mlp.up.weight", "D H", "dense plain"},
     {"layers.{L}.mlp.up.bias", "D", "dense plain bias"},
@@ -419,6 +421,23 @@ constexpr TensorRow llama4_table[] = {
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
 };
 
+// Everything except experts of a model whose experts read the input of their block.
+constexpr TensorRow arctic_table[] = {
+    {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
+    {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}},
+    {"model.layers.{L}.self_attn.k_proj.weight", "K H", {{"layers.{L}.attention.k.weight"}}},
+    {"model.layers.{L}.self_attn.v_proj.weight", "K H", {{"layers.{L}.attention.v.weight"}}},
+    {"model.layers.{L}.self_attn.o_proj.weight", "H Q", {{"layers.{L}.attention.output.weight"}}},
+    {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.moe_norm.weight"}}},
+    {"model.layers.{L}.residual_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"model.layers.{L}.residual_mlp.w1.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}},
+    {"model.layers.{L}.residual_mlp.w3.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}},
+    {"model.layers.{L}.residual_mlp.w2.weight", "H D", {{"layers.{L}.mlp.down.weight"}}},
+    {"model.norm.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
 // Biases of norms and of the head.
 constexpr TensorRow phimoe_table[] = {
     {"model.layers.{L}.input_layernorm.bias", "H", {{"layers.{L}.attention_norm.bias"}}},
@@ -468,6 +487,7 @@ std::span<const TensorRow> gpt_oss_names() { return gpt_oss_table; }
 std::span<const TensorRow> gpt2_names() { return gpt2_table; }
 std::span<const TensorRow> dbrx_names() { return dbrx_table; }
 std::span<const TensorRow> llama4_names() { return llama4_table; }
+std::span<const TensorRow> arctic_names() { return arctic_table; }
 std::span<const TensorRow> phimoe_names() { return phimoe_table; }
 
 }  // namespace hexad::interop

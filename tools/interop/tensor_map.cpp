@@ -290,7 +290,11 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "attends") return !keys_.is_delta(layer);
   if (word == "attention_gate") return keys_.flag("model.attention_gate");
   if (word == "moe") return keys_.is_moe(layer);
-  if (word == "dense") return !keys_.is_moe(layer);
+  const bool dense = !keys_.is_moe(layer) || keys_.flag("model.moe.dense_residual");
+  const bool before_attention = keys_.is_moe(layer) && keys_.text("model.moe.input") == "before_attention";
+  if (word == "dense") return dense;
+  if (word == "mlp_norm") return dense || !before_attention;
+  if (word == "moe_norm") return before_attention;
   if (word == "further") return layer >= layers();
   if (word == "gated") return keys_.text("model.mlp") == "swiglu";
   if (word == "plain") return keys_.text("model.mlp") == "gelu";
