@@ -1,5 +1,5 @@
 #include "parallel/cp/chunk_chain.h"
-#include "parallel/cp/delta_net.h"
+#include "parallel/cp/delta_net_ops.h"
 #include "parallel/cp/halves.h"
 
 namespace hexad::cp {

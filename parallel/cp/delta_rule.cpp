@@ -1,7 +1,7 @@
 #include <array>
 
 #include "parallel/cp/chunk_chain.h"
-#include "parallel/cp/delta_net.h"
+#include "parallel/cp/delta_net_ops.h"
 #include "parallel/cp/halves.h"
 
 namespace hexad::cp {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "parallel/tp/vocabulary.h"
+#include "parallel/tp/split_vocabulary.h"
 
 namespace hexad::tp {
 

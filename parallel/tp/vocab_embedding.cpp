@@ -1,5 +1,5 @@
 #include "parallel/tp/regions.h"
-#include "parallel/tp/vocabulary.h"
+#include "parallel/tp/split_vocabulary.h"
 
 namespace hexad::tp {
 
