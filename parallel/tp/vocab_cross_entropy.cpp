@@ -6,7 +6,6 @@
 namespace hexad::tp {
 
 using device::Category;
-using device::Stream;
 using namespace autograd;
 using namespace base;
 using namespace kernels;

@@ -3,7 +3,6 @@
 
 namespace hexad::tp {
 
-using device::Stream;
 using namespace autograd;
 using namespace base;
 using namespace kernels;
