@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "layers/prediction_block.h"
-#include "parallel/tp/vocabulary.h"
+#include "parallel/tp/split_vocabulary.h"
 
 namespace hexad::layers {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/data/conversation.h"
-#include "framework/data/document.h"
 #include "framework/data/json_value.h"
+#include "framework/data/text_document.h"
 
 namespace hexad::data {
 

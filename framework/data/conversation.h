@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "framework/data/document.h"
 #include "framework/data/jinja/value.h"
+#include "framework/data/text_document.h"
 
 namespace hexad::data {
 

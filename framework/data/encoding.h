@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/data/document.h"
+#include "framework/data/text_document.h"
 #include "framework/data/tokenizer.h"
 
 namespace hexad::data {

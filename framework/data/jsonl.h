@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "framework/data/conversation.h"
-#include "framework/data/document.h"
+#include "framework/data/text_document.h"
 
 namespace hexad::data {
 

@@ -9,21 +9,10 @@
 #include "framework/base/dtype.h"
 #include "framework/base/shape.h"
 #include "framework/device/context.h"
+#include "framework/tensor/tensor_names.h"
 #include "framework/tensor/view.h"
 
 namespace hexad::tensor {
-
-using base::cat;
-using base::Dtype;
-using base::dtype_of;
-using base::fail_invariant;
-using base::require;
-using base::Shape;
-using base::size_of;
-
-using device::Category;
-using device::Device;
-using device::Stream;
 
 /// A block of memory and its category. Slices and reshapes of a tensor share its Storage.
 class Storage {

@@ -5,25 +5,12 @@
 #include <string>
 
 #include "framework/autograd/parameter.h"
+#include "layers/base/layer_names.h"
 #include "parallel/cp/context_kind.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tp/tensor_parallel.h"
 
 namespace hexad::layers {
-
-using autograd::Init;
-using autograd::Parameter;
-using autograd::ParameterSet;
-using autograd::Stack;
-using base::accumulator_dtype;
-using base::Axis;
-using base::Dtype;
-using base::MeshView;
-using base::Placement;
-using base::Shape;
-using device::Category;
-using device::Device;
-using tensor::Tensor;
 
 /// Named tensors of the model that are not trained, such as balancing biases and expert counts. All ranks of a pipeline
 /// stage hold the same values. Checkpoints save them.

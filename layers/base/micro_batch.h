@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "framework/autograd/ops/ops.h"
+#include "layers/base/layer_names.h"
 #include "parallel/cp/context_split.h"
 
 namespace hexad::layers {
-
-using tensor::Tensor;
 
 /// Cached values of one sequence, for all tokens so far. Layers of other pipeline ranks have no tensors.
 ///   - Grouped-query attention: `keys` and `values`, both [maximum length, G, C], where G is the number of key/value

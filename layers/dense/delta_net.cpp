@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "parallel/cp/delta_net.h"
+#include "parallel/cp/delta_net_ops.h"
 
 namespace hexad::layers {
 

@@ -7,13 +7,11 @@
 
 #include "framework/config/options.h"
 #include "layers/base/builder.h"
+#include "layers/base/layer_names.h"
 #include "layers/base/micro_batch.h"
 #include "layers/base/model_config.h"
 
 namespace hexad::layers {
-
-using autograd::Tape;
-using autograd::Value;
 
 /// Feed-forward layer, which maps x[T, hidden] to an output of the same shape. `context` is the context of the
 /// micro-batch.

@@ -5,14 +5,13 @@
 #include <vector>
 
 #include "layers/base/builder.h"
+#include "layers/base/layer_names.h"
 #include "layers/base/micro_batch.h"
 #include "parallel/tp/parallel_linear.h"
 
 namespace hexad::layers {
 
 using autograd::linear;
-using autograd::Tape;
-using autograd::Value;
 
 /// Dimension of a linear layer that is split over tp ranks (Megatron-LM): none, outputs (column parallel,
 /// tp::column_linear), or inputs (row parallel, tp::row_linear).

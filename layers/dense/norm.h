@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layers/base/builder.h"
+#include "layers/base/layer_names.h"
 #include "layers/base/micro_batch.h"
 #include "layers/base/model_config.h"
 
@@ -10,8 +11,6 @@ namespace hexad::layers {
 using autograd::layer_norm;
 using autograd::rms_norm;
 using autograd::SumAndNorm;
-using autograd::Tape;
-using autograd::Value;
 
 /// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight" and, if it has a bias, "bias". The gain is
 /// initially one. It is the weight or, if the norm is zero-centred, one plus the weight.

@@ -2,13 +2,10 @@
 #pragma once
 
 #include "layers/base/builder.h"
+#include "layers/base/layer_names.h"
 #include "layers/base/micro_batch.h"
 
 namespace hexad::layers {
-
-using autograd::Tape;
-using autograd::Value;
-using device::Stream;
 
 /// First layer of a block: self-attention or a delta net.
 class TokenMixer {

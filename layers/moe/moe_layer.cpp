@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/meta/meta_routing.h"
-#include "layers/moe/kernel_table.h"
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/expert_choice.h"
 #include "layers/moe/router/routing_log.h"
@@ -13,7 +13,6 @@
 
 namespace hexad::moe {
 
-using device::Category;
 using namespace autograd;
 using namespace base;
 using namespace layers;
@@ -150,7 +149,7 @@ MoeLayer::MoeLayer(const Spec& s, const Builder& b)
 // Sets the rows of `ids` that belong to padding to -1. Row 0 of `ids` belongs to row r.first of the micro-batch.
 void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& context, Stream& stream) const {
   if (!context.batch.valid.defined()) return;
-  table(ids).slots.mask(stream, ids, context.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
+  kernels_of(ids).slots.mask(stream, ids, context.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
 }
 
 // Returns the index of each row's scope, which is a sequence or the micro-batch: i32 [T], -1 for padding. Returns an
@@ -176,7 +175,7 @@ bool MoeLayer::balances_choices() const {
 // adds this rank's assignments to `totals` [E] if `totals` is defined.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                                   Stream& stream) const {
-  const auto& k = table(ids).router_loss;
+  const auto& k = kernels_of(ids).router_loss;
   const Tensor out = Tensor::empty({scopes, config_.experts}, acc_, ids.device());
   if (!balances_choices()) {
     k.fractions(stream, out, previous_counts_.reshape({1, config_.experts}));
@@ -279,7 +278,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   RouterStatistics* statistics =
       context.statistics && t.mode() != Tape::Mode::recompute ? &(*context.statistics)[index_] : nullptr;
   const auto count_own = [&](const Tensor& totals) {
-    table(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
+    kernels_of(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
   };
   // If the balancing loss counts the choices, it also adds them to the statistics.
   if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
@@ -315,7 +314,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   if (config_.weigh == Weighing::input) {
     entering = scale_rows(t, x, choice.weights);
     weights = {Tensor::like(choice.weights.data)};
-    table(ids).pointwise.fill(t.stream, weights.data, 1);
+    kernels_of(ids).pointwise.fill(t.stream, weights.data, 1);
   }
   PassResult result = moe_pass(t, entering, weights, ids, r.held, experts_, settings_, addends, shared);
   if (statistics) ++statistics->passes, statistics->shadowed += result.hot_experts;
@@ -353,7 +352,7 @@ void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
     // The bias must balance the model's own choices, which the counts of an override do not contain.
     if (config_.bias_rate == 0 || override_) return;
     const Tensor step = Tensor::from<T>(std::span<const T>(change), bias_.shape(), bias_.device());
-    table(bias_).pointwise.add(bias_.device().context().compute(), bias_, bias_, step);
+    kernels_of(bias_).pointwise.add(bias_.device().context().compute(), bias_, bias_, step);
   });
 }
 

@@ -9,8 +9,8 @@
 
 #include "framework/device/stream.h"
 #include "framework/tensor/tensor.h"
+#include "parallel/comm/message_routes.h"
 #include "parallel/comm/operation.h"
-#include "parallel/comm/routes.h"
 #include "parallel/comm/traffic.h"
 #include "parallel/comm/uses.h"
 

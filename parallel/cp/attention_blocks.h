@@ -2,10 +2,9 @@
 #pragma once
 
 #include "parallel/cp/context_attention.h"
+#include "parallel/cp/cp_names.h"
 
 namespace hexad::cp {
-
-using device::Stream;
 
 /// A half of the queries and a half of the keys. `diagonal` is true if both halves are the same piece and attention is
 /// causal. Otherwise, every query sees every key that neither a window nor a document hides.

@@ -5,13 +5,9 @@
 #include "parallel/comm/process_group.h"
 #include "parallel/cp/context_kind.h"
 #include "parallel/cp/context_split.h"
+#include "parallel/cp/cp_names.h"
 
 namespace hexad::cp {
-
-using autograd::Tape;
-using autograd::Value;
-using base::Dtype;
-using tensor::Tensor;
 
 /// Arguments of context_attention(): the rows of this rank, the exchange of keys and values, and the positions that
 /// each row sees.

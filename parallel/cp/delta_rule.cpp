@@ -1,6 +1,6 @@
 #include <array>
 
-#include "parallel/cp/delta_net.h"
+#include "parallel/cp/delta_net_ops.h"
 #include "parallel/cp/halves.h"
 #include "parallel/cp/piece_chain.h"
 

@@ -5,10 +5,9 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "parallel/cp/context_split.h"
+#include "parallel/cp/cp_names.h"
 
 namespace hexad::cp {
-
-using tensor::Tensor;
 
 /// One tensor for each half of a rank. A rank without a second half has an undefined tensor in its place.
 using Halves = std::array<Tensor, 2>;

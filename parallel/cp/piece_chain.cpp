@@ -1,6 +1,6 @@
 #include "parallel/cp/piece_chain.h"
 
-#include "parallel/cp/delta_net.h"
+#include "parallel/cp/delta_net_ops.h"
 
 namespace hexad::cp {
 

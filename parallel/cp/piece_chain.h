@@ -6,11 +6,9 @@
 
 #include "parallel/comm/process_group.h"
 #include "parallel/cp/context_split.h"
+#include "parallel/cp/cp_names.h"
 
 namespace hexad::cp {
-
-using device::Stream;
-using tensor::Tensor;
 
 /// Direction in which tensors move along the pieces.
 enum class Along : uint8_t { later, earlier };

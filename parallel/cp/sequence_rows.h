@@ -3,12 +3,9 @@
 
 #include "parallel/comm/process_group.h"
 #include "parallel/cp/context_split.h"
+#include "parallel/cp/cp_names.h"
 
 namespace hexad::cp {
-
-using base::Dtype;
-using device::Stream;
-using tensor::Tensor;
 
 /// Sorts `rows` [ranks R, ...], which contains the rows of all ranks in the order of the ranks, by token.
 Tensor in_sequence_order(const Tensor& rows, const ContextSplit& split, Stream& stream);

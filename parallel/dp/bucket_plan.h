@@ -5,16 +5,10 @@
 #include <vector>
 
 #include "framework/autograd/parameter.h"
+#include "parallel/dp/dp_names.h"
 #include "parallel/mesh/mesh.h"
 
 namespace hexad::dp {
-
-using autograd::Parameter;
-using autograd::ParameterSet;
-using base::Dtype;
-using base::FlatRange;
-using device::Device;
-using tensor::Tensor;
 
 /// Level of ZeRO: the data of which each replica stores only a shard (Rajbhandari et al. 2020).
 /// - nothing: each replica stores all data.

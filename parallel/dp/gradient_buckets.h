@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "parallel/dp/bucket_plan.h"
+#include "parallel/dp/dp_names.h"
 
 namespace hexad::dp {
-
-using autograd::GradientTarget;
-using base::accumulator_dtype;
-using device::Stream;
 
 /// Position of a contribution to a parameter's gradient within a step.
 /// - more: further contributions follow.

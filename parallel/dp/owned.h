@@ -2,11 +2,10 @@
 #pragma once
 
 #include "framework/autograd/parameter.h"
+#include "parallel/dp/dp_names.h"
 #include "parallel/mesh/mesh.h"
 
 namespace hexad::dp {
-
-using autograd::Parameter;
 
 /// True if this rank's reduction group is the first of the groups that have the same piece of the parameter. There may
 /// be several groups, because tp ranks with copies of a parameter each have the whole gradient.

@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "parallel/dp/bucket_plan.h"
+#include "parallel/dp/dp_names.h"
 #include "parallel/dp/unit_order.h"
 
 namespace hexad::dp {
-
-using autograd::GatheredWeights;
-using device::Stream;
 
 /// Point from which work on a stream may read the weights that an update gathers.
 /// - now: when the update has returned.

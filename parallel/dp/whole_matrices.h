@@ -4,17 +4,10 @@
 #include <optional>
 
 #include "framework/autograd/parameter.h"
+#include "parallel/dp/dp_names.h"
 #include "parallel/mesh/mesh.h"
 
 namespace hexad::dp {
-
-using autograd::Parameter;
-using base::Dtype;
-using base::FlatRange;
-using base::Shape;
-using device::Device;
-using device::Stream;
-using tensor::Tensor;
 
 /// Matrices of a parameter. They are the last two dimensions of the global tensor; the earlier dimensions are indices
 /// of matrices, such as experts and stacked layers. A rank gathers the matrices of which its local weights contain a

@@ -4,9 +4,8 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"
-#include "parallel/ep/padded_order.h"
+#include "parallel/ep/host_order.h"
 #include "parallel/ep/received.h"
-#include "parallel/ep/token_order.h"
 
 namespace hexad::ep {
 

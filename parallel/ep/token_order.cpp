@@ -1,4 +1,4 @@
-#include "parallel/ep/token_order.h"
+#include "parallel/ep/host_order.h"
 
 #include <algorithm>
 

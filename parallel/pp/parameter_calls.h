@@ -10,16 +10,9 @@
 
 #include "framework/autograd/parameter.h"
 #include "framework/device/meta/issue_part.h"
+#include "parallel/pp/pp_names.h"
 
 namespace hexad::pp {
-
-using autograd::GatheredWeights;
-using autograd::GradientTarget;
-using autograd::Parameter;
-using autograd::ParameterStorage;
-using device::Event;
-using device::IssueLog;
-using device::Stream;
 
 class ParameterRecorder;
 

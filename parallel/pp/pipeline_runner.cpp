@@ -11,8 +11,6 @@ namespace {
 using base::require;
 using device::Category;
 using device::Device;
-using device::Event;
-using device::Stream;
 
 // Returns the name of an action's span in traces. In the trace, the number of the micro-batch follows the name.
 std::string_view span_name(Action::Kind kind) {

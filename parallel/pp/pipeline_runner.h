@@ -5,13 +5,9 @@
 #include "framework/schedule/fibers.h"
 #include "parallel/comm/process_group.h"
 #include "parallel/pp/checked_schedules.h"
+#include "parallel/pp/pp_names.h"
 
 namespace hexad::pp {
-
-using autograd::Replay;
-using base::Dtype;
-using base::Shape;
-using tensor::Tensor;
 
 /// Computation of a rank's virtual stages. All tensors between virtual stages are contiguous, with the shape and dtype
 /// of boundary(micro). Implementations may drop their handles of these tensors. They must not overwrite the tensors,

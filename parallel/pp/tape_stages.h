@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "parallel/pp/pipeline_runner.h"
+#include "parallel/pp/pp_names.h"
 
 namespace hexad::pp {
-
-using autograd::Parameter;
-using autograd::Tape;
-using autograd::Value;
 
 class TapeStages final : public StageWork {
  public:

@@ -5,14 +5,9 @@
 #include <vector>
 
 #include "parallel/tp/tensor_parallel.h"
+#include "parallel/tp/tp_names.h"
 
 namespace hexad::tp {
-
-using base::Dtype;
-using base::Shape;
-using device::Device;
-using device::Stream;
-using tensor::Tensor;
 
 /// All-gather of rows. Each rank's part can be used as soon as it arrives.
 class RowGather {

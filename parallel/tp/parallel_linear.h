@@ -10,12 +10,9 @@
 #include <vector>
 
 #include "parallel/tp/tensor_parallel.h"
+#include "parallel/tp/tp_names.h"
 
 namespace hexad::tp {
-
-using autograd::Parameter;
-using autograd::Tape;
-using autograd::Value;
 
 struct Projection {
   Parameter* weight;  // [N of this rank, D], divided by outputs; or a stack of k weights, [k, N of this rank, D], with

@@ -9,11 +9,9 @@
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"
+#include "parallel/tp/tp_names.h"
 
 namespace hexad::tp {
-
-using autograd::Tape;
-using autograd::Value;
 
 /// Returns x, for a column-parallel product. Backward sums the gradients over the ranks.
 Value enter(Tape& tape, const Value& x, const ProcessGroup& group);

@@ -2,12 +2,9 @@
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"
+#include "parallel/tp/tp_names.h"
 
 namespace hexad::tp {
-
-using autograd::Parameter;
-using autograd::Tape;
-using autograd::Value;
 
 struct NormedHeads {
   Value q, k;

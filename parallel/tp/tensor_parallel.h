@@ -3,13 +3,9 @@
 
 #include "framework/autograd/ops/ops.h"
 #include "parallel/comm/process_group.h"
+#include "parallel/tp/tp_names.h"
 
 namespace hexad::tp {
-
-using base::require;
-
-using comm::ProcessGroup;
-using device::Event;
 
 /// Division of a layer among tensor-parallel ranks. The group must outlive every tape that uses it. With a single rank,
 /// the ops are the plain autograd ops, without additional nodes or copies.

@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <deque>
 
-#include "parallel/tp/vocabulary.h"
+#include "parallel/tp/split_vocabulary.h"
 
 namespace hexad::tp {
 
 using device::Category;
-using device::Stream;
 using namespace autograd;
 using namespace base;
 using namespace kernels;

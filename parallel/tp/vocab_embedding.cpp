@@ -1,9 +1,8 @@
 #include "parallel/tp/regions.h"
-#include "parallel/tp/vocabulary.h"
+#include "parallel/tp/split_vocabulary.h"
 
 namespace hexad::tp {
 
-using device::Stream;
 using namespace autograd;
 using namespace base;
 using namespace kernels;

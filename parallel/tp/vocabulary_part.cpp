@@ -1,4 +1,4 @@
-#include "parallel/tp/vocabulary.h"
+#include "parallel/tp/split_vocabulary.h"
 
 namespace hexad::tp {
 

@@ -1,5 +1,5 @@
 // State of a GPU, read from a double of NVML (tests/support/nvml_double).
-#include "tools/check_cluster/card_state.h"
+#include "tools/check_cluster/measurements.h"
 
 #include <gtest/gtest.h>
 

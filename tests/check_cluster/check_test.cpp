@@ -10,8 +10,7 @@
 #include "framework/device/context.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/telemetry/temporary_folder.h"
-#include "tools/check_cluster/rates.h"
-#include "tools/check_cluster/shared_folder.h"
+#include "tools/check_cluster/measurements.h"
 
 namespace hexad::check_cluster {
 namespace {

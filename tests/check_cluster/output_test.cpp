@@ -6,8 +6,8 @@
 
 #include "tests/check_cluster/made_up.h"
 #include "tools/check_cluster/figures_json.h"
+#include "tools/check_cluster/figures_text.h"
 #include "tools/check_cluster/links_svg.h"
-#include "tools/check_cluster/report.h"
 
 namespace hexad::check_cluster {
 namespace {

@@ -14,18 +14,7 @@
 
 namespace example {
 
-using hexad::config::at_least;
-using hexad::config::automatic;
-using hexad::config::between;
-using hexad::config::divisible_by;
-using hexad::config::less_than;
-using hexad::config::non_empty;
-using hexad::config::parse;
-using hexad::config::positive;
-using hexad::config::probability;
-using hexad::config::Problems;
-using hexad::config::read;
-using hexad::config::size_exactly;
+using namespace hexad::config;
 
 enum class Score { softmax, sigmoid };
 constexpr auto enum_names(Score) {

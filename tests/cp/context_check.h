@@ -9,11 +9,9 @@
 #include "parallel/cp/context_attention.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
+#include "tests/support/names.h"
 
 namespace hexad::tests {
-
-using autograd::Tape;
-using autograd::Value;
 
 using comm::ProcessGroup;
 using cp::ContextAttention;

@@ -1,5 +1,5 @@
 // Delta nets over ranks that share sequences equal delta nets over whole sequences.
-#include "parallel/cp/delta_net.h"
+#include "parallel/cp/delta_net_ops.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Lengths and offsets of packed documents, which the card computes for cuDNN.
 #include <gtest/gtest.h>
 
-#include "framework/kernels/cuda/attention/calls.h"
+#include "framework/kernels/cuda/attention/attention_calls.h"
 
 namespace hexad::kernels::cuda {
 

@@ -4,6 +4,7 @@
 #include "layers/moe/moe_layer.h"
 #include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/self_group.h"
+#include "tests/moe/names.h"
 #include "tests/support/gradcheck.h"
 #include "tests/training/training.h"
 
@@ -12,13 +13,7 @@ namespace hexad::tests {
 using autograd::Init;
 using base::bf16;
 using base::with_dtype;
-using layers::Builder;
-using layers::MicroBatch;
 using layers::ModelConfig;
-using layers::ModelStatistics;
-using layers::Registry;
-using layers::RouterStatistics;
-using layers::StateSet;
 
 /// MoE layer of small_recipe() with overrides, without the other layers. By default, it has 16 features, 4 experts of
 /// width 12, and top-2 routing.

@@ -3,23 +3,12 @@
 
 #include "layers/moe/moe_layer.h"
 #include "layers/moe/router/router_statistics.h"
+#include "tests/moe/names.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
-
-using autograd::keep_policy;
-using autograd::Replay;
-using autograd::Tape;
-using autograd::Value;
-using base::Axis;
-using layers::Builder;
-using layers::MicroBatch;
-using layers::ModelStatistics;
-using layers::Registry;
-using layers::RouterStatistics;
-using layers::StateSet;
 
 using Words = std::vector<std::string>;
 

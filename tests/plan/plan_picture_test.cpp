@@ -13,7 +13,7 @@ using comm::TrafficClass;
 
 constexpr double mib = 1 << 20;
 
-std::string picture_of(const mesh::Layout& layout, int64_t ranks_per_node, std::vector<GroupTraffic> traffic = {},
+std::string picture_of(const mesh::Layout& layout, int64_t ranks_per_node, std::vector<GroupBytes> traffic = {},
                        std::string title = "plan") {
   const std::string svg = plan_picture({.title = std::move(title),
                                         .layout = layout,

@@ -19,7 +19,7 @@ using namespace plan;
 
 namespace {
 
-TEST(GroupTraffic, AddsUpToTheBytesOfAStep) {
+TEST(GroupBytes, AddUpToTheBytesOfAStep) {
   const Recipe r = recipe_of(yaml, {"parallel.tp=8", "parallel.sp=true", "parallel.pp=2"}, ranks);
   const StepPrices prices(two_nodes(), ranks);
   const RecordedStep recorded = record_for_forecast(r, {}, mesh::Layout(r.parallel.sizes(), ranks), prices);
@@ -27,7 +27,7 @@ TEST(GroupTraffic, AddsUpToTheBytesOfAStep) {
   const StepForecast step = simulate_recorded(recorded, r, prices);
   std::array<double, comm::traffic_class_count> sent{}, expected{};
   double network = 0, expected_network = 0, last = std::numeric_limits<double>::infinity();
-  for (const GroupTraffic& t : group_traffic(recorded, prices)) {
+  for (const GroupBytes& t : bytes_by_group(recorded, prices)) {
     EXPECT_LE(t.sent, last) << "the traffic is not sorted in decreasing order";
     last = t.sent;
     sent[base::ordinal(t.traffic)] += t.sent, network += t.network;
@@ -184,7 +184,7 @@ TEST(Plan, HasTheGainsAndTheTrafficOfItsFirstLayout) {
   const StepForecast step = forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), ranks), StepPrices(more, ranks));
   EXPECT_DOUBLE_EQ(plan.gains.front().seconds, plan.best.front().step.seconds - step.seconds);
   double sent = 0, expected = 0;
-  for (const GroupTraffic& t : plan.traffic) sent += t.sent;
+  for (const GroupBytes& t : plan.traffic) sent += t.sent;
   for (const StepForecast::Stage& stage : plan.best.front().step.stages)
     for (const double bytes : stage.sent) expected += bytes / static_cast<double>(plan.best.front().step.stages.size());
   EXPECT_GT(sent, 0);

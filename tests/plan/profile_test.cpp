@@ -10,7 +10,7 @@
 
 #include "parallel/comm/thread_group.h"
 #include "tests/telemetry/temporary_folder.h"
-#include "tools/plan/profile/operands.h"
+#include "tools/plan/profile/operand_memory.h"
 #include "tools/plan/profile/parts.h"
 #include "tools/plan/profile/rank_groups.h"
 #include "tools/plan/profile/repeated_collective.h"

@@ -15,22 +15,10 @@
 
 namespace hexad::pp::chain {
 
-using autograd::backward;
-using autograd::keep_policy;
-using autograd::linear;
-using autograd::Parameter;
-using autograd::Replay;
-using autograd::SavePolicy;
-using autograd::Tape;
-using autograd::Value;
-using base::cat;
-using base::Dtype;
-using base::Philox;
-using base::Purpose;
-using base::Shape;
+using namespace autograd;
+using namespace base;
 using device::Device;
 using tensor::Tensor;
-
 using tests::Lab;
 
 inline constexpr int64_t layers = 12, rows = 3, width = 4;

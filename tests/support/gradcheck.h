@@ -7,14 +7,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "framework/autograd/tape.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
+#include "tests/support/names.h"
 
 namespace hexad::tests {
-
-using autograd::Tape;
-using autograd::Value;
 
 struct GradcheckOptions {
   /// Value of all elements of the output gradients, for an f that is correct only with this value. Unset: random

@@ -6,18 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "framework/autograd/tape.h"
+#include "tests/support/names.h"
 #include "tests/support/on_device.h"
 
 namespace hexad::tests {
-
-using autograd::Parameter;
-using autograd::ParameterSet;
-using base::Dtype;
-using base::Shape;
-using device::Category;
-using device::Stream;
-using tensor::Tensor;
 
 /// Source of tensors and parameters for a test. Random numbers depend on the seed and on the order of calls. The
 /// constructor's seed is printed with every failure.

@@ -5,7 +5,7 @@
 #include "parallel/comm/world.h"
 #include "parallel/tp/parallel_linear.h"
 #include "parallel/tp/regions.h"
-#include "parallel/tp/vocabulary.h"
+#include "parallel/tp/split_vocabulary.h"
 #include "tests/tp/tp_lab.h"
 
 namespace hexad::tests {

@@ -8,17 +8,11 @@
 #include "parallel/tp/tensor_parallel.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
+#include "tests/support/names.h"
 
 namespace hexad::tests {
 
-using autograd::keep_policy;
-using autograd::Replay;
-using autograd::SavePolicy;
-using autograd::Tape;
-using autograd::Value;
-using base::Axis;
 using base::cat;
-using base::Placement;
 
 using comm::ProcessGroup;
 using tp::TensorParallel;

@@ -1,7 +1,7 @@
 // Output head and its loss with the vocabulary split over ranks.
 #include <cmath>
 
-#include "parallel/tp/vocabulary.h"
+#include "parallel/tp/split_vocabulary.h"
 #include "tests/tp/tp_lab.h"
 
 namespace hexad::tests {

@@ -1,5 +1,5 @@
 // Embedding with the vocabulary split over ranks.
-#include "parallel/tp/vocabulary.h"
+#include "parallel/tp/split_vocabulary.h"
 #include "tests/tp/tp_lab.h"
 
 namespace hexad::tests {

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "framework/kernels/cpu/attention.h"
+#include "framework/kernels/cpu/blockwise_attention.h"
 #include "framework/kernels/entries.h"
 #include "tests/training/training.h"
 

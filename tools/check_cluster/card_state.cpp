@@ -1,4 +1,4 @@
-#include "tools/check_cluster/card_state.h"
+#include "tools/check_cluster/measurements.h"
 
 #include <dlfcn.h>
 

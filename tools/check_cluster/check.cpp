@@ -2,14 +2,8 @@
 
 #include "framework/device/context.h"
 #include "parallel/comm/text_collectives.h"
-#include "tools/check_cluster/card_state.h"
-#include "tools/check_cluster/clocks.h"
-#include "tools/check_cluster/collectives.h"
 #include "tools/check_cluster/figures_json.h"
-#include "tools/check_cluster/links.h"
-#include "tools/check_cluster/rank_facts.h"
-#include "tools/check_cluster/rates.h"
-#include "tools/check_cluster/shared_folder.h"
+#include "tools/check_cluster/measurements.h"
 
 namespace hexad::check_cluster {
 

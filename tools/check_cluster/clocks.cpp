@@ -1,4 +1,4 @@
-#include "tools/check_cluster/clocks.h"
+#include "tools/check_cluster/measurements.h"
 
 #include <chrono>
 

@@ -1,4 +1,4 @@
-#include "tools/check_cluster/collectives.h"
+#include "tools/check_cluster/measurements.h"
 
 #include <algorithm>
 #include <cmath>

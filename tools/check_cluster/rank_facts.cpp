@@ -1,4 +1,4 @@
-#include "tools/check_cluster/rank_facts.h"
+#include "tools/check_cluster/measurements.h"
 
 #include <sched.h>
 #include <sys/utsname.h>

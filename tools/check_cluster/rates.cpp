@@ -1,4 +1,4 @@
-#include "tools/check_cluster/rates.h"
+#include "tools/check_cluster/measurements.h"
 
 #include <array>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "tools/check_cluster/shared_folder.h"
+#include "tools/check_cluster/measurements.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

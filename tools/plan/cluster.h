@@ -16,7 +16,7 @@
 #include "framework/config/constraints.h"
 #include "framework/config/curve.h"
 #include "framework/schedule/rates.h"
-#include "tools/plan/machine.h"
+#include "tools/plan/machine_description.h"
 
 namespace hexad::plan {
 

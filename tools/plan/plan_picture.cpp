@@ -47,7 +47,7 @@ class Picture {
     words("start title", margin, y_ += line + gap, "Bytes that a rank sends in a step, by group");
     if (plan_.traffic.empty()) words("start", margin, y_ += line + 4, "No rank sends anything.");
     y_ += gap;
-    for (const GroupTraffic& t : plan_.traffic) draw_traffic(t);
+    for (const GroupBytes& t : plan_.traffic) draw_traffic(t);
     draw_legend();
     return picture_.document(plan_.title, right_ + margin, y_ + margin);
   }
@@ -135,13 +135,13 @@ class Picture {
   }
 
   // Returns "inside the fast link", "over the network" or "25% of them over the network".
-  static std::string link_of(const GroupTraffic& t) {
+  static std::string link_of(const GroupBytes& t) {
     const double share = t.network / t.sent;
     if (share == 0) return "inside the fast link";
     return share > 0.995 ? "over the network" : fmt::format("{:.2g}% of them over the network", 100 * share);
   }
 
-  void draw_traffic(const GroupTraffic& t) {
+  void draw_traffic(const GroupBytes& t) {
     picture_.open("traffic");
     const std::string_view of_class = name_of(t.traffic);
     words("start", margin, y_ + line,

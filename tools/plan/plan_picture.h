@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "parallel/mesh/layout.h"
-#include "tools/plan/group_traffic.h"
+#include "tools/plan/group_bytes.h"
 
 namespace hexad::plan {
 
@@ -14,7 +14,7 @@ struct PicturedPlan {
   const mesh::Layout& layout;
   int64_t ranks_per_node;
   int64_t domain;  // number of ranks that the fast link connects
-  std::vector<GroupTraffic> traffic;
+  std::vector<GroupBytes> traffic;
 };
 
 /// Returns a picture of a layout on nodes that are filled with ranks in order.

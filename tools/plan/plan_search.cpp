@@ -139,7 +139,7 @@ void add_details(Plan& plan, const train::Extensions& extensions, const Cluster&
   const RecordedStep recorded =
       record_for_forecast(r, extensions, mesh::Layout(r.parallel.sizes(), world), prices, request.load, shared);
   plan.gains = resource_gains(recorded, best.step.seconds, r, cluster, world);
-  plan.traffic = group_traffic(recorded, prices);
+  plan.traffic = bytes_by_group(recorded, prices);
 }
 
 }  // namespace hexad::plan

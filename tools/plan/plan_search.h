@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/plan/group_traffic.h"
+#include "tools/plan/group_bytes.h"
 #include "tools/plan/layer_costs.h"
 #include "tools/plan/resource_gain.h"
 #include "tools/plan/routed_memory.h"
@@ -48,10 +48,10 @@ struct Plan {
   // Least bytes of the layouts that are too large or were estimated; an approximation or a lower bound if the layout
   // with the least bytes was not estimated.
   double least_memory = 0;
-  std::vector<ResourceGain> gains;    // gains for best[0], the largest first (PlanRequest::details)
-  std::vector<GroupTraffic> traffic;  // traffic of best[0] (PlanRequest::details)
-  int64_t simulated = 0;              // number of layouts simulated in the second stage
-  int64_t changes = 0;                // number of changes tried in the third stage
+  std::vector<ResourceGain> gains;  // gains for best[0], the largest first (PlanRequest::details)
+  std::vector<GroupBytes> traffic;  // traffic of best[0] (PlanRequest::details)
+  int64_t simulated = 0;            // number of layouts simulated in the second stage
+  int64_t changes = 0;              // number of changes tried in the third stage
 };
 
 /// Parameters of a search on `world` ranks of the cluster.

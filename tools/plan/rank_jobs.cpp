@@ -14,12 +14,12 @@ using device::Issue;
 using schedule::Interval;
 using schedule::Job;
 
-int Queues::number_of(const Traffic& traffic) {
-  const auto at = std::ranges::find(traffic_, traffic);
-  const auto number = device::lane_count + static_cast<int>(at - traffic_.begin());
+int Queues::number_of(const Key& key) {
+  const auto at = std::ranges::find(keys_, key);
+  const auto number = device::lane_count + static_cast<int>(at - keys_.begin());
   base::require(number < most, "[plan] a rank of a simulated step has ", number + 1, " queues; expected at most ",
                 most);
-  if (at == traffic_.end()) traffic_.push_back(traffic);
+  if (at == keys_.end()) keys_.push_back(key);
   return number;
 }
 

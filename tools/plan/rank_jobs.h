@@ -28,21 +28,22 @@ inline bool is_lane(int queue) { return queue < device::lane_count; }
 /// each other.
 class Queues {
  public:
-  struct Traffic {
-    int traffic;
+  struct Key {
+    int traffic;  // class of traffic
     Network network;
     int lane;  // 0: collectives; above 0: messages, by peer and direction
-    auto operator<=>(const Traffic&) const = default;
+    auto operator<=>(const Key&) const = default;
   };
-  /// Returns the number of the queue of `traffic`. Adds the queue if there is none. Throws std::logic_error if its
+  /// Returns the number of the queue with this key. Adds the queue if there is none. Throws std::logic_error if its
   /// number would not be below `most`.
-  int number_of(const Traffic& traffic);
-  const Traffic& traffic(int queue) const { return traffic_[queue - device::lane_count]; }
+  int number_of(const Key& key);
+  /// Returns the key of a queue of communication.
+  const Key& key(int queue) const { return keys_[queue - device::lane_count]; }
 
   static constexpr int most = 64;  // a 64-bit set stores the active queues of a rank
 
  private:
-  std::vector<Traffic> traffic_;
+  std::vector<Key> keys_;  // by number, without the lanes
 };
 
 /// Jobs of the operations in one rank's record.

@@ -30,10 +30,10 @@ double speed_of_queue(int queue, uint64_t others, const Queues& queues, const St
       (other == static_cast<int>(device::Lane::copy) ? copies : computes) = true;
       continue;
     }
-    const Queues::Traffic& theirs = queues.traffic(other);
+    const Queues::Key& theirs = queues.key(other);
     in_flight[base::ordinal(theirs.network)] = true;
-    if (is_lane(queue) || theirs.network != queues.traffic(queue).network) continue;
-    const int own = c.priority[queues.traffic(queue).traffic], their = c.priority[theirs.traffic];
+    if (is_lane(queue) || theirs.network != queues.key(queue).network) continue;
+    const int own = c.priority[queues.key(queue).traffic], their = c.priority[theirs.traffic];
     sharers += their == own;
     higher = higher || their < own;
   }
@@ -41,7 +41,7 @@ double speed_of_queue(int queue, uint64_t others, const Queues& queues, const St
   if (is_lane(queue))
     return (in_flight[0] ? c.compute_beside_intra : 1) * (in_flight[1] ? c.compute_beside_inter : 1) *
            (copies ? c.compute_beside_copy : 1);
-  const bool inside = queues.traffic(queue).network == Network::intra;
+  const bool inside = queues.key(queue).network == Network::intra;
   const double beside = !computes ? 1 : inside ? c.intra_beside_compute : c.inter_beside_compute;
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
@@ -82,7 +82,7 @@ void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> job
     counted[job] = true;
     if (jobs[job].queue == Job::no_queue) continue;  // this rank's message in the mirrored direction is counted instead
     const int queue = jobs[job].queue - first_queue;
-    const int traffic = is_lane(queue) ? -1 : queues.traffic(queue).traffic;
+    const int traffic = is_lane(queue) ? -1 : queues.key(queue).traffic;
     const double begin = jobs[job].collective == Job::alone ? times[job].begin
                                                             : std::max(times[job].begin, begins[jobs[job].collective]);
     if (times[job].end <= begin) continue;

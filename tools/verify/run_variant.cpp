@@ -11,7 +11,7 @@
 #include "tools/train/model/weight_fault.h"
 #include "tools/verify/exactness.h"
 #include "tools/verify/toy_sizes.h"
-#include "tools/verify/trained_run.h"
+#include "tools/verify/trainer_comparison.h"
 
 namespace hexad::verify {
 

@@ -14,15 +14,11 @@
 #include "tools/train/recipe/recipe.h"
 #include "tools/verify/tensor_comparison.h"
 #include "tools/verify/variant.h"
+#include "tools/verify/verify_names.h"
 
 namespace hexad::verify {
 
 class TrainingRun;
-
-using train::Evaluation;
-using train::Extensions;
-using train::ModelInstance;
-using train::Recipe;
 
 class Subject {
  public:

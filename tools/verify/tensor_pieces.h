@@ -8,13 +8,9 @@
 
 #include "framework/base/placement.h"
 #include "parallel/comm/process_group.h"
+#include "tools/verify/verify_names.h"
 
 namespace hexad::verify {
-
-using base::Placement;
-using base::Shape;
-using device::Device;
-using tensor::Tensor;
 
 /// A part of the global tensor `name`: the elements from index `begin` on of the rectangle `region`, in row-major
 /// order.

@@ -4,10 +4,9 @@
 
 #include "framework/data/source.h"
 #include "tools/train/recipe/recipe.h"
+#include "tools/verify/verify_names.h"
 
 namespace hexad::verify {
-
-using train::Recipe;
 
 /// Source that repeats given sequences without end.
 class FixedSource final : public data::Source {

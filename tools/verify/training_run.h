@@ -8,18 +8,9 @@
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/train_step.h"
 #include "tools/verify/tensor_pieces.h"
+#include "tools/verify/verify_names.h"
 
 namespace hexad::verify {
-
-using autograd::Parameter;
-using device::Stream;
-using tensor::Tensor;
-using train::Extensions;
-using train::ModelInstance;
-using train::Progress;
-using train::Recipe;
-using train::StepResult;
-using train::TrainStep;
 
 /// One rank's part of a training run.
 class TrainingRun {

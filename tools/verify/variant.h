@@ -10,10 +10,9 @@
 
 #include "framework/base/ordinal.h"
 #include "parallel/mesh/layout.h"
+#include "tools/verify/verify_names.h"
 
 namespace hexad::verify {
-
-using base::Axis;
 
 /// Number of ranks along each of the seven axes: pp x dp x cp x tp in the dense view, pp x edp x ep x etp in the
 /// experts' view.

@@ -59,7 +59,7 @@ struct AttentionWork {
 struct MemoryWork {
   int64_t bytes;                         // bytes read and written
   base::Dtype dtype = base::Dtype::f32;  // dtype of a tensor that is written; f32 for Backend::fill and for the
-                                         // kernels of framework/kernels/meta/routing.cpp
+                                         // kernels of framework/kernels/meta/meta_routing.cpp
 
   bool operator==(const MemoryWork&) const = default;
 };

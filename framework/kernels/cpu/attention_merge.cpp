@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "framework/kernels/cpu/attention.h"
+#include "framework/kernels/cpu/blockwise_attention.h"
 #include "framework/kernels/cpu/flat_rows.h"
 #include "framework/kernels/cpu/parallel.h"
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "framework/kernels/gate_and_up.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"
-#include "layers/moe/kernel_table.h"
 
 namespace hexad::moe {
 
@@ -25,19 +25,20 @@ void for_each_busy(const GroupOffsets& rows, const F& f) {
 // Computes out = x w^T for the rows of each group, with one kernel call or, if `dense`, one call for each group that
 // has rows.
 void multiply(Stream& s, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& rows, bool dense) {
-  if (!dense) return table(x).grouped_matmul.forward(s, out, x, w, rows, Write::replace);
+  if (!dense) return kernels_of(x).grouped_matmul.forward(s, out, x, w, rows, Write::replace);
   for_each_busy(rows, [&](int64_t e, int64_t begin, int64_t end) {
-    table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), expert_matrix(w, e), Write::replace);
+    kernels_of(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), expert_matrix(w, e),
+                                 Write::replace);
   });
 }
 
 // Computes dx = dy w like multiply().
 void multiply_back(Stream& s, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& rows,
                    bool dense) {
-  if (!dense) return table(dy).grouped_matmul.input_gradient(s, dx, dy, w, rows, Write::replace);
+  if (!dense) return kernels_of(dy).grouped_matmul.input_gradient(s, dx, dy, w, rows, Write::replace);
   for_each_busy(rows, [&](int64_t e, int64_t begin, int64_t end) {
-    table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), expert_matrix(w, e),
-                                    Write::replace);
+    kernels_of(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), expert_matrix(w, e),
+                                         Write::replace);
   });
 }
 
@@ -90,7 +91,7 @@ Tensor ExpertWeights::HeldProjection::forward(Stream& s, const Tensor& x, const 
 
 void ExpertWeights::HeldProjection::add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const {
   if (!adds_bias) return;
-  const auto& k = table(out).bias;
+  const auto& k = kernels_of(out).bias;
   k.grouped_forward(s, groups.own_part(out), joined(bias.on(s), 2), groups.rows);
   if (groups.has_shadows()) k.grouped_forward(s, groups.shadow_part(out), joined(shadow_bias, 2), groups.shadows);
 }
@@ -134,7 +135,7 @@ ExpertActivations ExpertWeights::fused_activations(Stream& s, const Tensor& rows
                 "; expected SwiGLU experts without biases and limits, grouped products, and no shadows");
   const Tensor w = gate_up_.matrices(s);
   const ExpertActivations m{empty_rows(rows, w.dim(1)), empty_rows(rows, w.dim(1) / 2), weights};
-  table(rows).grouped_swiglu.forward(s, m.gate_up, m.activated, rows, w, groups.rows, weights);
+  kernels_of(rows).grouped_swiglu.forward(s, m.gate_up, m.activated, rows, w, groups.rows, weights);
   return m;
 }
 
@@ -153,15 +154,15 @@ Tensor ExpertWeights::activated_like(const ExpertActivations& m) const {
 }
 
 void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertActivations& m) const {
-  if (kind_ == ExpertKind::gelu) return table(out).gelu.forward(s, out, m.gate_up, gelu_);
+  if (kind_ == ExpertKind::gelu) return kernels_of(out).gelu.forward(s, out, m.gate_up, gelu_);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
-  if (swiglu_limit_) return table(out).clamped_swiglu.forward(s, out, gate, up, m.weights, *swiglu_limit_);
-  table(out).swiglu.forward(s, out, gate, up, m.weights);
+  if (swiglu_limit_) return kernels_of(out).clamped_swiglu.forward(s, out, gate, up, m.weights, *swiglu_limit_);
+  kernels_of(out).swiglu.forward(s, out, gate, up, m.weights);
 }
 
 void ExpertWeights::swiglu_gradients(Stream& s, const SwigluGradients& gradients, const Tensor& dactivated,
                                      const SwigluSaved& saved) const {
-  const KernelTable& k = table(dactivated);
+  const KernelTable& k = kernels_of(dactivated);
   if (swiglu_limit_) return k.clamped_swiglu.backward(s, gradients, dactivated, saved, *swiglu_limit_);
   k.swiglu.backward(s, gradients, dactivated, saved);
 }
@@ -196,7 +197,7 @@ Tensor ExpertWeights::activated_gradient(Stream& s, const Tensor& doutput, const
 
 void ExpertWeights::gate_up_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dactivated,
                                      const ExpertActivations& m) const {
-  if (kind_ == ExpertKind::gelu) return table(dactivated).gelu.backward(s, dgate_up, dactivated, m.gate_up, gelu_);
+  if (kind_ == ExpertKind::gelu) return kernels_of(dactivated).gelu.backward(s, dgate_up, dactivated, m.gate_up, gelu_);
   const auto [dgate, dup] = kernels::gate_and_up(dgate_up);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
   swiglu_gradients(s, {dgate, dup}, dactivated, {gate, up});

@@ -6,14 +6,10 @@
 #include "framework/kernels/duel.h"
 #include "layers/base/builder.h"
 #include "layers/base/moe_config.h"
+#include "layers/base/moe_names.h"
 #include "parallel/ep/hot_experts.h"
 
 namespace hexad::moe {
-
-using autograd::HeldWeight;
-using device::Stream;
-using kernels::GeluKind;
-using tensor::Tensor;
 
 /// Rows of each local expert, and the choice of kernel calls for their matrix products. On CPUs, results are bitwise
 /// identical for both choices. The rows of shadows (copies of hot experts) follow the rows of the rank's own experts.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "framework/base/block_sizes.h"
-#include "layers/moe/kernel_table.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::moe {
 
@@ -83,12 +83,12 @@ namespace {
 // Computes dw = dy^T x for the rows of each group, with one kernel call or, if `dense`, one call for each group.
 void multiply_transposed(Stream& s, const Tensor& dw, const Tensor& dy, const Tensor& x,
                          const kernels::GroupOffsets& rows, bool dense, kernels::Write write) {
-  if (!dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, rows, write);
+  if (!dense) return kernels_of(x).grouped_matmul.weight_gradient(s, dw, dy, x, rows, write);
   // Includes experts without rows: Write::replace must set their gradient to zero.
   for (int64_t e = 0; e < dw.dim(0); ++e) {
     const auto begin = rows.host[e], end = rows.host[e + 1];
-    table(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end),
-                                    write);
+    kernels_of(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end),
+                                         x.slice(0, begin, end), write);
   }
 }
 
@@ -117,7 +117,7 @@ void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const 
   if (!down_.bias) return;
   const Tensor db = down_.bias->trainable() ? down_.bias->gradient_to_add(s) : Tensor{};
   if (!down_.adds_bias) return;
-  const auto& k = table(dy);
+  const auto& k = kernels_of(dy);
   const Tensor rows = Tensor::like(dy), dots = Tensor::like(dweights);
   k.pointwise.fill(s, rows, 0);
   held.add_result_bias(s, rows, groups);
@@ -136,7 +136,7 @@ void Experts::Projection::weight_gradient(Stream& s, const Tensor& dy, const Ten
   // On ranks that do not add the bias, its gradient is zero. These ranks still request the gradient, because all ranks
   // that share a parameter must reduce gradients in the same order.
   const Tensor db = joined(bias->gradient_to_add(s), 2);
-  if (adds_bias) table(x).bias.grouped_backward(s, db, groups.own_part(dy), groups.rows);
+  if (adds_bias) kernels_of(x).bias.grouped_backward(s, db, groups.own_part(dy), groups.rows);
 }
 
 void Experts::Projection::shadow_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups,
@@ -144,7 +144,7 @@ void Experts::Projection::shadow_gradient(Stream& s, const Tensor& dy, const Ten
   shadow_gradient_without_bias(s, dy, x, groups, out);
   if (!bias || !bias->trainable()) return;
   const Tensor db = joined(out.to_add(*bias, s), 2);
-  if (adds_bias) table(x).bias.grouped_backward(s, db, groups.shadow_part(dy), groups.shadows);
+  if (adds_bias) kernels_of(x).bias.grouped_backward(s, db, groups.shadow_part(dy), groups.shadows);
 }
 
 void Experts::weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& m, const ExpertGradients& g,
@@ -162,7 +162,7 @@ void Experts::shadow_gradients(Stream& s, const Tensor& rows, const ExpertActiva
 Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows,
                                              ExpertActivations m, const Tensor& doutput, const Tensor& weights,
                                              const RowGroups& groups, ShadowGradients* shadows) const {
-  const auto& k = table(rows);
+  const auto& k = kernels_of(rows);
   const int64_t count = rows.dim(0);
   const Tensor own = Tensor::empty({count}, Dtype::i64, rows.device());
   k.slots.iota(s, own, 0);

@@ -6,14 +6,11 @@
 
 #include "layers/base/builder.h"
 #include "layers/base/micro_batch.h"
+#include "layers/base/moe_names.h"
 #include "layers/moe/experts/expert_weights.h"
 #include "layers/moe/experts/shadow_gradients.h"
 
 namespace hexad::moe {
-
-using autograd::Parameter;
-using base::Dtype;
-using layers::Builder;
 
 /// Shape of the part of an expert that this rank holds.
 struct ExpertShape {

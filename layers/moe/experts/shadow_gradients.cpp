@@ -6,7 +6,6 @@
 namespace hexad::moe {
 
 using autograd::GradientTarget;
-using autograd::Parameter;
 using namespace base;
 using namespace kernels;
 namespace {
@@ -69,7 +68,7 @@ void ShadowGradients::add_own(Stream& stream, int rank) const {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t at = hot_.list()[i] % hot_.own();
         const Tensor gradient = own.slice(0, at, at + 1);
-        kernels::kernels(own.device()).pointwise.add(stream, gradient, gradient, sums.slice(0, i, i + 1));
+        kernels_of(own).pointwise.add(stream, gradient, gradient, sums.slice(0, i, i + 1));
       }
     });
   }

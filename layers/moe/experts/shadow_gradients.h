@@ -4,12 +4,10 @@
 #include <vector>
 
 #include "framework/autograd/parameter.h"
+#include "layers/base/moe_names.h"
 #include "parallel/ep/hot_experts.h"
 
 namespace hexad::moe {
-
-using device::Stream;
-using tensor::Tensor;
 
 /// Gradients [H, ...] of the weights of this rank's shadows, one for each trainable parameter of the experts. Kernels
 /// add the contributions of this rank's rows. Then sum() sums the gradients over all ep ranks, and add_own() adds the

@@ -101,7 +101,7 @@ void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& results, 
                       results, row_weights, joined = joined_, rows = chunks_[chunk].rows](Stream& s) {
                const Rows made = results.take(), all = joined.read();
                const Rows kept = part_of(all, counts.computed_begin, counts.computed_begin + counts.rows_in_chunk);
-               const auto& k = kernels::kernels(all.values.device()).pointwise;
+               const auto& k = kernels_of(all.values).pointwise;
                k.copy(s, kept.values, made.values);
                if (kept.row_weights.defined()) k.copy(s, kept.row_weights, made.row_weights);
                const Rows sums = reduce_groups(s, all, indices, row_weights.read());

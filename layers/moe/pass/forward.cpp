@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "layers/moe/pass/local_weights.h"
-#include "layers/moe/pass/shadow_tasks.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -73,7 +72,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
     if (now == times.shared && shared.compute) shared.compute();
   };
   compute_shared(Times::Shared::before_pass);
-  const auto& k = kernels::kernels(x.device()).permute;
+  const auto& k = kernels_of(x).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
   Tensor tokens = routes.own_of_result(x);  // equal to x if tp is 1
   // Rows of slots return without weights. This rank multiplies them by the weights unless experts_weight() is true.

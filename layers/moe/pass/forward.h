@@ -3,12 +3,11 @@
 
 #include <vector>
 
+#include "layers/base/moe_names.h"
 #include "layers/moe/pass/combine.h"
 #include "layers/moe/pass/offloaded_activations.h"
 
 namespace hexad::moe {
-
-using autograd::Value;
 
 /// Tensors that forward keeps for backward.
 struct ForwardKeeps {

@@ -2,13 +2,12 @@
 // tape keeps the experts' inputs T_DI and activations T_M for backward. For the gradient of the routing weights, it
 // also keeps the returned slot rows or, with `rows: token`, the experts' results T_DO. If the experts multiply by the
 // routing weights (experts_weight), the tape keeps neither slot rows, nor T_DO, nor the output of the activation.
-#include "layers/moe/pass/pass_call.h"
+#include "layers/moe/pass/keeping_pass.h"
 
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
 #include "layers/moe/pass/local_weights.h"
-#include "layers/moe/pass/shadow_tasks.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -101,9 +100,9 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
   return {.to_send = [&, weights, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) {
     if (!dslots.read().defined()) {
       dslots.put(Tensor::like(kept.slot_results));
-      kernels::kernels(dtokens.device())
-          .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
-                                    routes.tokens_of_slot_rows(), weights.read());
+      kernels_of(dtokens).permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results,
+                                                   routes.plan.indices.rows, routes.tokens_of_slot_rows(),
+                                                   weights.read());
     }
     // Sends the chunk's part of dslots. Some routing plans send a slot row to several ranks
     // (RoutingIndices::wire_slots).
@@ -122,7 +121,7 @@ GradientRows rows_of_tokens(const Routes& routes, const Tensor& dtokens, const H
                          size_t chunk) { return routes.sent_rows(chunk, dtokens, row_weights.get(s, routes.plan)); },
           .weigh =
               [](Stream& s, const Rows& arrived, const Tensor& results) {
-                const auto& k = kernels::kernels(results.device());
+                const auto& k = kernels_of(results);
                 const Tensor dots = Tensor::like(arrived.row_weights),
                              own = Tensor::empty({results.dim(0)}, Dtype::i64, results.device());
                 k.slots.iota(s, own, 0);
@@ -149,7 +148,7 @@ GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const T
 // its slots. If each token is computed `copies` times, both gradients are multiplied by `copies`. Later, the router's
 // pullbacks receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
-  const auto& k = kernels::kernels(dout.device());
+  const auto& k = kernels_of(dout);
   const Tensor own_dweights = routes.own_of_routed(dweights);
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
@@ -173,7 +172,7 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
 void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
                           const Tensor& dout, const Tensor& dweights, Backward& b) {
   const Routes& routes = g.routes;
-  const auto& k = kernels::kernels(dout.device()).permute;
+  const auto& k = kernels_of(dout).permute;
   const bool at_end = !routes.collection;
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
   // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.

@@ -24,7 +24,7 @@ bool experts_weight(const Routes& routes, const Experts& experts) {
 }
 
 Tensor weights_of_computed(Stream& s, const Routes& routes, const Tensor& weights) {
-  const auto& k = kernels::kernels(weights.device());
+  const auto& k = kernels_of(weights);
   const int64_t slots = routes.plan.counts.slots();
   const Tensor of_slots = Tensor::empty({slots}, weights.dtype(), weights.device());
   k.permute.scatter(s, as_rows(of_slots), as_rows(weights), routes.plan.indices.rows.reshape({weights.numel()}));
@@ -45,7 +45,7 @@ Tensor part_of_computation(const Routes& routes, const Tensor& computed, size_t 
 }
 
 void take_slot_weights(Stream& s, const Tensor& out, const Routes& routes, const Tensor& computed) {
-  const auto& k = kernels::kernels(out.device());
+  const auto& k = kernels_of(out);
   Tensor of_slots = as_rows(computed);
   if (routes.plan.counts.merged) {
     of_slots = Tensor::like(of_slots);

@@ -1,7 +1,8 @@
 #include "layers/moe/pass/moe_pass.h"
 
 #include "layers/moe/pass/combine.h"
-#include "layers/moe/pass/pass_call.h"
+#include "layers/moe/pass/keeping_pass.h"
+#include "layers/moe/pass/restoring_pass.h"
 #include "parallel/tp/regions.h"
 
 namespace hexad::moe {
@@ -26,7 +27,7 @@ Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {
   const comm::ProcessGroup& group = *settings.tensor;
   const int64_t share = tp::rows_per_rank("moe", x.data.dim(0), group), begin = group.rank() * share;
   Tensor own = Tensor::empty({share, x.data.dim(1)}, x.data.dtype(), x.data.device());
-  kernels::kernels(own.device()).pointwise.copy(tape.stream, own, x.data.slice(0, begin, begin + share));
+  kernels_of(own).pointwise.copy(tape.stream, own, x.data.slice(0, begin, begin + share));
   return tape.record("take_share", own, {x}, {}, [settings](Backward& b, const Tensor& dout, const Saved&) {
     const comm::ProcessGroup& tensor = *settings.tensor;
     const Tensor all = gathered_shares(tensor, dout);

@@ -3,12 +3,10 @@
 
 #include <vector>
 
+#include "layers/base/moe_names.h"
 #include "layers/moe/pass/expert_tasks.h"
 
 namespace hexad::moe {
-
-using autograd::Tape;
-using autograd::Value;
 
 /// Result of moe_pass().
 struct PassResult {

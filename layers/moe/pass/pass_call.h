@@ -1,17 +1,16 @@
-// One call of the op moe_pass, and the two passes that implement it.
+// One call of the op moe_pass. Either keeping_pass() or restoring_pass() runs it.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "layers/base/moe_names.h"
 #include "layers/moe/pass/expert_tasks.h"
 
 namespace hexad::moe {
 
 using autograd::Backward;
 using autograd::Saved;
-using autograd::Tape;
-using autograd::Value;
 
 /// One call of an MoE layer, from its forward to its backward.
 struct PassCall {
@@ -31,16 +30,5 @@ struct PassCall {
 
 /// Returns `dout` of this rank's tokens, divided by the number of times that each token is computed (Routes::copies).
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream);
-
-// The two implementations of moe_pass(), each in the file of its name. They run forward and record the op.
-
-/// Keeps the activations for backward, which reads T_DI and T_M from the tape. Used for schedule.moe.memory_reuse:
-/// none, and for passes in which restoring would save no memory (moe_pass.cpp).
-Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
-                   const std::vector<Value>& addends, const SharedWork& shared);
-/// Restores the activations in backward (memory_reuse: s1 to s4; MPMoE, Table 2): T_DI is fetched or sent again, T_M is
-/// fetched or recomputed.
-Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
-                     const std::vector<Value>& addends, const SharedWork& shared);
 
 }  // namespace hexad::moe

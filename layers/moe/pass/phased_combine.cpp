@@ -67,7 +67,7 @@ TaskId add_all_to_all(PassGraph& g, const RowFormat& format, const ReadyRows& re
 // ranks.
 void sum_copies(Stream& s, const Tensor& out, const Tensor& rows, const Tensor& copies) {
   if (!out.defined()) return;
-  const auto& k = kernels::kernels(out.device()).permute;
+  const auto& k = kernels_of(out).permute;
   if (copies.dim(1) == 1)
     k.gather(s, out, rows, copies.reshape({copies.dim(0)}), {});
   else

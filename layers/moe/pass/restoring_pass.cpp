@@ -6,13 +6,12 @@
 // slot's weight is the dot product of the slot's result and dout. Without a bias, this product equals the dot product
 // of the activation's output and the gradient of this output. The rank of the slot's expert computes the product and
 // returns it with the row.
-#include "layers/moe/pass/pass_call.h"
+#include "layers/moe/pass/restoring_pass.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
-#include "layers/moe/pass/shadow_tasks.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -48,7 +47,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   const Tensor dout = gradient_per_copy(routes, all_dout, b.stream);
   const Tensor x = all_x.defined() ? routes.own_of_result(all_x) : Tensor{},
                weights = routes.own_of_result(all_weights);
-  const auto& k = kernels::kernels(dout.device()).permute;
+  const auto& k = kernels_of(dout).permute;
   ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
 
@@ -112,7 +111,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   if (routes.inputs_alike) return run_restored_for_sharers(g, dx, dweights, b);
   g.run("backward");
   if (routes.copies > 1) {
-    const auto& pointwise = kernels::kernels(dout.device()).pointwise;
+    const auto& pointwise = kernels_of(dout).pointwise;
     pointwise.scale(b.stream, dx, routes.copies);
     pointwise.scale(b.stream, dweights, routes.copies);
   }

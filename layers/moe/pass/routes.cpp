@@ -11,8 +11,6 @@
 
 namespace hexad::moe {
 
-using device::Category;
-
 int PassSettings::copies() const {
   switch (schedule.duplicates) {
     case Duplicates::baseline:
@@ -68,7 +66,7 @@ std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
     int64_t to = from;
     while (to < tokens && chunking.chunk(to, tokens, 0, 1, 0, 1) == c) ++to;
     const Tensor of_all = plan.indices.rows.slice(0, from, to), rows = Tensor::like(of_all);
-    kernels::kernels(rows.device()).index.shift(stream, rows, of_all, -counts(c).slots_begin);
+    kernels_of(rows).index.shift(stream, rows, of_all, -counts(c).slots_begin);
     all.push_back({from, to, rows});
     from = to;
   }
@@ -183,9 +181,8 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOption
   const Tensor table =
       Tensor::from<int64_t>(ends_and_offsets, {ranks, 2, parts}, ids.device(), Category::communication);
   for (int q = 0; q < ranks; ++q)
-    kernels::kernels(ids.device())
-        .index.shift_parts(stream, rows.rows.slice(0, q * share, (q + 1) * share), orders[q].rows,
-                           table.slice(0, q, q + 1).reshape({2, parts}));
+    kernels_of(ids).index.shift_parts(stream, rows.rows.slice(0, q * share, (q + 1) * share), orders[q].rows,
+                                      table.slice(0, q, q + 1).reshape({2, parts}));
   routes.collection = std::move(rows);
   return std::move(orders[settings.tensor->rank()]);
 }

@@ -1,6 +1,6 @@
 #include "layers/moe/pass/row_format.h"
 
-#include "layers/moe/kernel_table.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::moe {
 
@@ -10,19 +10,19 @@ namespace {
 Tensor gathered(Stream& s, const Tensor& from, const Tensor& index, const Tensor& inverse = {}) {
   if (!from.defined() || !index.defined()) return from;
   const Tensor out = Tensor::empty({index.dim(0), from.dim(1)}, from.dtype(), from.device(), Category::communication);
-  table(from).permute.gather(s, out, from, index, inverse);
+  kernels_of(from).permute.gather(s, out, from, index, inverse);
   return out;
 }
 
 const kernels::WireKernels& wire_kernels(const RowFormat& format, const Tensor& sent) {
-  return format.kernels ? *format.kernels : table(sent).wire;
+  return format.kernels ? *format.kernels : kernels_of(sent).wire;
 }
 
 void scattered(Stream& s, const Tensor& out, const Tensor& rows, const Tensor& index) {
   if (index.defined())
-    table(out).permute.scatter(s, out, rows, index);
+    kernels_of(out).permute.scatter(s, out, rows, index);
   else
-    table(out).pointwise.copy(s, out, rows);
+    kernels_of(out).pointwise.copy(s, out, rows);
 }
 
 }  // namespace

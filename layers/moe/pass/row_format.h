@@ -3,15 +3,9 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/tensor.h"
+#include "layers/base/moe_names.h"
 
 namespace hexad::moe {
-
-using base::Dtype;
-using base::size_of;
-using device::Category;
-using device::Device;
-using device::Stream;
-using tensor::Tensor;
 
 /// Rows in memory: values [R, D] and row_weights [R, M X] in the accumulator dtype. A row has M slots (M = 1 if rows
 /// belong to slots), each with X weights. Row weights are routing weights in dispatch, and gradients of routing weights

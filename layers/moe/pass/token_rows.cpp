@@ -1,6 +1,6 @@
 #include "layers/moe/pass/token_rows.h"
 
-#include "layers/moe/kernel_table.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::moe {
 
@@ -9,9 +9,9 @@ using namespace base;
 void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chunk, const Rows& grouped) {
   const auto copy = [&](const Tensor& out, const Tensor& rows, const Tensor& index) {
     if (chunk.place.defined())
-      table(out).permute.scatter(s, out, gather_rows_by(s, {rows}, index).values, chunk.place);
+      kernels_of(out).permute.scatter(s, out, gather_rows_by(s, {rows}, index).values, chunk.place);
     else
-      table(out).permute.gather(s, out, rows, index, {});
+      kernels_of(out).permute.gather(s, out, rows, index, {});
   };
   copy(grouped.values, arrived.values, chunk.source);
   if (!grouped.row_weights.defined()) return;
@@ -20,7 +20,7 @@ void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chun
 }
 
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights) {
-  const auto& k = table(results.values);
+  const auto& k = kernels_of(results.values);
   const int64_t rows = chunk.reduced.dim(0), slots = chunk.reduced.dim(1);
   const auto buffer = [&](int64_t count, const Tensor& like) {
     return Tensor::empty({count, like.dim(1)}, like.dtype(), like.device(), Category::communication);
@@ -40,7 +40,7 @@ Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk
 namespace {
 
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights) {
-  const auto& k = table(weights).permute;
+  const auto& k = kernels_of(weights).permute;
   const auto buffer = [&](const Shape& shape) {
     return Tensor::empty(shape, weights.dtype(), weights.device(), Category::communication);
   };
@@ -64,7 +64,7 @@ const Tensor& WireWeights::get(Stream& s, const ep::RoutingPlan& plan) const {
 }
 
 void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots) {
-  const auto& k = table(out).permute;
+  const auto& k = kernels_of(out).permute;
   // Scatters rows of one element each. Entries for missing slots have index -1 and are skipped.
   k.scatter(s, out.reshape({out.numel(), 1}), row_weights.reshape({row_weights.numel(), 1}),
             row_slots.reshape({row_slots.numel()}));

@@ -5,9 +5,6 @@
 
 namespace hexad::moe {
 
-using device::Category;
-using device::Device;
-
 namespace {
 
 // Returns the index of each token's row if the rows of all cp ranks are concatenated: [T] i64. Returns an undefined
@@ -26,7 +23,7 @@ Tensor token_order(const layers::MicroBatch& batch, Device device) {
 
 void drop_over_capacity(const Tensor& ids, int64_t own, const Tensor& scores, const layers::MicroBatch& batch,
                         const comm::ProcessGroup& tokens, const kernels::Capacity& capacity, Stream& stream) {
-  const auto& drop = kernels::kernels(ids.device()).capacity.drop;
+  const auto& drop = kernels_of(ids).capacity.drop;
   const int64_t mine = scores.dim(0), rows = ids.dim(0);
   if (tokens.size() == 1) return drop(stream, ids, scores, {}, capacity);
   const Tensor all_ids = comm::all_gather_rows(ids.slice(0, own, own + mine), tokens, stream);

@@ -3,12 +3,10 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "layers/base/micro_batch.h"
+#include "layers/base/moe_names.h"
 #include "parallel/comm/process_group.h"
 
 namespace hexad::moe {
-
-using device::Stream;
-using tensor::Tensor;
 
 /// Sets the ids (i32 [R, K]) of slots over capacity to -1 (kernels::CapacityKernels::drop). Capacity is counted over
 /// all tokens of a scope of `batch`. The ranks of `tokens` are the tp x cp ranks, in the order t + tp c. They hold

@@ -4,10 +4,6 @@
 
 namespace hexad::moe {
 
-using base::Dtype;
-using device::Category;
-using device::Device;
-
 namespace {
 
 // Returns the index of each token's row if the rows of all cp ranks are concatenated, or -1 for padding: [T] i64.
@@ -51,7 +47,7 @@ int64_t number_of_choices(const MoeConfig& config, const layers::MicroBatch& bat
 Tensor choose_tokens(const Tensor& scores, int64_t own_begin, int64_t own_end, int64_t top_k,
                      const layers::MicroBatch& batch, const comm::ProcessGroup& tokens, const ChoicesOfExperts& choices,
                      Stream& stream) {
-  const auto& choose = kernels::kernels(scores.device()).expert_choice.choose;
+  const auto& choose = kernels_of(scores).expert_choice.choose;
   const Tensor rows = rows_of_choice(batch, scores.device());
   const Tensor ids = Tensor::empty({scores.dim(0), top_k}, Dtype::i32, scores.device());
   if (tokens.size() == 1) {

@@ -4,12 +4,10 @@
 #include "framework/kernels/kernel_table.h"
 #include "layers/base/micro_batch.h"
 #include "layers/base/moe_config.h"
+#include "layers/base/moe_names.h"
 #include "parallel/comm/process_group.h"
 
 namespace hexad::moe {
-
-using device::Stream;
-using tensor::Tensor;
 
 /// Number of tokens that an expert chooses in each scope of `scope_tokens` consecutive tokens, as a multiple of the
 /// mean number of slots per expert (kernels::ExpertChoiceKernels).

@@ -12,16 +12,9 @@
 #include "layers/base/builder.h"
 #include "layers/base/micro_batch.h"
 #include "layers/base/model_config.h"
+#include "layers/base/moe_names.h"
 
 namespace hexad::moe {
-
-using autograd::Parameter;
-using autograd::Tape;
-using autograd::Value;
-using layers::Builder;
-using layers::ForwardContext;
-using layers::ModelConfig;
-using tensor::Tensor;
 
 class Router;
 struct RouterSpec;

@@ -7,12 +7,9 @@
 #include <vector>
 
 #include "framework/kernels/kernel_table.h"
+#include "layers/base/layer_names.h"
 
 namespace hexad::layers {
-
-using device::Device;
-using device::Stream;
-using tensor::Tensor;
 
 /// Statistics of one MoE layer over the micro-batches since the last reset. Each rank counts its share of the tokens,
 /// so the totals of counts and losses are sums over the ranks.

@@ -6,12 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "layers/base/layer_names.h"
 #include "layers/base/micro_batch.h"
 
 namespace hexad::layers {
-
-using device::Device;
-using device::Stream;
 
 /// Experts of each token, by MoE layer, step (0: evaluation) and global index of the token. The log does not depend on
 /// the layout. Rounding may change the order of scores, and thus the choice of experts. To exclude this effect, a run

@@ -6,12 +6,9 @@
 
 #include "layers/base/micro_batch.h"
 #include "layers/base/moe_config.h"
+#include "layers/base/moe_names.h"
 
 namespace hexad::moe {
-
-using device::Device;
-using layers::ForwardContext;
-using tensor::Tensor;
 
 /// Chooses experts by the global index of a token and, for routing: zipf, by the seed, step and layer. The choice
 /// therefore does not depend on the layout.

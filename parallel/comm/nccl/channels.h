@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "parallel/comm/message_routes.h"
 #include "parallel/comm/nccl/communicator.h"
 #include "parallel/comm/process_group.h"
-#include "parallel/comm/routes.h"
 
 namespace hexad::comm::nccl {
 

@@ -6,7 +6,7 @@
 
 #include "parallel/comm/process_group.h"
 #include "tools/plan/cluster.h"
-#include "tools/plan/profile/operands.h"
+#include "tools/plan/profile/operand_memory.h"
 
 namespace hexad::plan {
 

@@ -6,7 +6,7 @@
 #include "framework/base/units.h"
 #include "framework/kernels/kernel_table.h"
 #include "tools/plan/measured_kernels.h"
-#include "tools/plan/profile/operands.h"
+#include "tools/plan/profile/operand_memory.h"
 #include "tools/plan/profile/parts.h"
 
 namespace hexad::plan {

@@ -1,7 +1,7 @@
 #include "tools/train/model/connections.h"
 
 #include "parallel/cp/context_attention.h"
-#include "parallel/cp/delta_net.h"
+#include "parallel/cp/delta_net_ops.h"
 #include "parallel/pp/pipeline_runner.h"
 #include "tools/train/recipe/stages.h"
 

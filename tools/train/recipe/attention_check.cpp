@@ -1,10 +1,9 @@
-#include "tools/train/recipe/attention_check.h"
+#include "tools/train/recipe/recipe_rules.h"
 
 #include <string_view>
 
 #include "framework/base/error.h"
 #include "tools/train/recipe/layout_check.h"
-#include "tools/train/recipe/rotary_check.h"
 
 namespace hexad::train {
 

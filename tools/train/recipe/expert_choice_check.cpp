@@ -1,4 +1,4 @@
-#include "tools/train/recipe/expert_choice_check.h"
+#include "tools/train/recipe/recipe_rules.h"
 
 #include "framework/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "tools/train/recipe/freeze_check.h"
+#include "tools/train/recipe/recipe_rules.h"
 
 #include <algorithm>
 

@@ -1,10 +1,7 @@
-#include "tools/train/recipe/model_check.h"
+#include "tools/train/recipe/recipe_rules.h"
 
 #include "framework/base/error.h"
-#include "tools/train/recipe/attention_check.h"
-#include "tools/train/recipe/expert_choice_check.h"
 #include "tools/train/recipe/layout_check.h"
-#include "tools/train/recipe/rotary_check.h"
 
 namespace hexad::train {
 

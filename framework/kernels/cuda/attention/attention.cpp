@@ -2,7 +2,7 @@
 // this folder.
 #include <cstdint>
 
-#include "framework/kernels/cuda/attention/calls.h"
+#include "framework/kernels/cuda/attention/attention_calls.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/kernels/operand_checks.h"
 

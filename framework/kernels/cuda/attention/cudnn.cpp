@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "framework/device/cuda/cuda_stream.h"
-#include "framework/kernels/cuda/attention/calls.h"
+#include "framework/kernels/cuda/attention/attention_calls.h"
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 #include "framework/tensor/device_access.h"
 

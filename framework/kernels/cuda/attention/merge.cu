@@ -1,7 +1,7 @@
 // Merges the attention to two disjoint sets of keys. One warp computes one head of one row.
 #include <limits>
 
-#include "framework/kernels/cuda/attention/calls.h"
+#include "framework/kernels/cuda/attention/attention_calls.h"
 #include "framework/kernels/cuda/launch.cuh"
 
 namespace hexad::kernels::cuda {

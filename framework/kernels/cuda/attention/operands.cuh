@@ -1,7 +1,7 @@
 // Code shared by the attention kernels: rows of heads, sizes, the work of a block, launches.
 #pragma once
 
-#include "framework/kernels/cuda/attention/calls.h"
+#include "framework/kernels/cuda/attention/attention_calls.h"
 #include "framework/kernels/cuda/launch.cuh"
 
 namespace hexad::kernels::cuda {

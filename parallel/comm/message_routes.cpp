@@ -1,4 +1,4 @@
-#include "parallel/comm/routes.h"
+#include "parallel/comm/message_routes.h"
 
 #include <algorithm>
 #include <map>

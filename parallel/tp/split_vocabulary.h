@@ -3,14 +3,9 @@
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"
+#include "parallel/tp/tp_names.h"
 
 namespace hexad::tp {
-
-using autograd::CrossEntropyOptions;
-using autograd::Parameter;
-using autograd::Tape;
-using autograd::Value;
-using tensor::Tensor;
 
 /// Returns rows ids[T] (i32 in [0, V), the same on all ranks) of table[V, D]. The result is [T, D] on all ranks or,
 /// with sequence parallelism, this rank's part of the rows.

@@ -1,4 +1,4 @@
-#include "tools/verify/trained_run.h"
+#include "tools/verify/trainer_comparison.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "tools/check_cluster/report.h"
+#include "tools/check_cluster/figures_text.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tools/hexad/commands/nearest.h"
+#include "tools/hexad/commands/validate_nearest.h"
 
 #include <iterator>
 #include <utility>

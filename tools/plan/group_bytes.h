@@ -9,7 +9,7 @@
 namespace hexad::plan {
 
 /// Bytes that a rank sends in one step to groups of one kind. Groups of one kind have the same name and traffic class.
-struct GroupTraffic {
+struct GroupBytes {
   std::string name;  // such as "ep" or "dp x cp"
   comm::TrafficClass traffic;
   std::vector<int> ranks;  // ranks of the first such group, in the group's order
@@ -19,6 +19,6 @@ struct GroupTraffic {
 };
 
 /// Returns the traffic of a step by kind of group, the largest first. Omits kinds that send nothing.
-std::vector<GroupTraffic> group_traffic(const RecordedStep& step, const StepPrices& prices);
+std::vector<GroupBytes> bytes_by_group(const RecordedStep& step, const StepPrices& prices);
 
 }  // namespace hexad::plan

@@ -1,4 +1,4 @@
-#include "framework/kernels/cpu/attention.h"
+#include "framework/kernels/cpu/blockwise_attention.h"
 
 #include <algorithm>
 #include <array>

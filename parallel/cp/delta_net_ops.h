@@ -5,13 +5,9 @@
 #include "framework/autograd/ops/ops.h"
 #include "parallel/comm/process_group.h"
 #include "parallel/cp/context_split.h"
+#include "parallel/cp/cp_names.h"
 
 namespace hexad::cp {
-
-using autograd::Parameter;
-using autograd::Tape;
-using autograd::Value;
-using tensor::Tensor;
 
 /// Rows of this rank, and the ranks that have the other rows.
 struct DeltaRows {

@@ -1,4 +1,4 @@
-#include "tools/plan/profile/operands.h"
+#include "tools/plan/profile/operand_memory.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "tools/plan/machine.h"
+#include "tools/plan/machine_description.h"
 
 #include <gtest/gtest.h>
 
