@@ -1,6 +1,9 @@
 // Models with a vision encoder: the text model is imported, and the other tensors are refused or left out.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "framework/io/checkpoint_store.h"
 #include "tests/interop/golden_configs.h"
 #include "tools/interop/export_model.h"
@@ -146,6 +149,20 @@ TEST(WriteConfig, KeepsPositionsOfImagesIfTheThetaChanges) {
   const Json written = Json::parse(write_config(*read.family, read.keys, config.dump(), ""));
   EXPECT_EQ(written["rope_parameters"]["mrope_section"], Json({1, 1, 0}));
   EXPECT_EQ(written["rope_parameters"]["rope_theta"], 500000);
+}
+
+TEST(Export, NewModelsOfQwen35HaveFusedExperts) {
+  const ForeignFolder folder("qwen3_5_moe_text");
+  import_model(folder.path(), folder.beside("imported"));
+  std::filesystem::remove_all(folder.beside("imported") + "/hugging_face");
+  io::Checkpoint checkpoint = io::Checkpoint::open(folder.beside("imported"), io::Check::full);
+  export_model(checkpoint, folder.beside("exported"), {.family = "qwen3_5_moe_text"});
+  const RawTensors after = tensors_of(folder.beside("exported"));
+  EXPECT_TRUE(after.contains("model.layers.0.mlp.experts.gate_up_proj"));
+  EXPECT_FALSE(after.contains("model.layers.0.mlp.experts.0.gate_proj.weight"));
+  import_model(folder.beside("exported"), folder.beside("again"));
+  export_model(checkpoint, folder.beside("like"), {.like = folder.beside("exported")});
+  EXPECT_TRUE(tensors_of(folder.beside("like")).contains("model.layers.0.mlp.experts.gate_up_proj"));
 }
 
 TEST(ReadConfig, PartsThatQwen35LacksAreRefusedByName) {

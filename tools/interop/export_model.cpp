@@ -38,6 +38,11 @@ struct ExportSources {
   /// True if the config.json of the origin is kept or adapted. If the origin is of another family, only its tokenizer
   /// files, its token ids and its usual type are used.
   bool keeps_config() const { return origin && origin_config->family == family; }
+  /// Returns the layout of the experts: that of the import if its facts are known, otherwise the usual one.
+  ExpertLayout experts() const {
+    if (keeps_config() && origin->element) return origin->experts;
+    return family->fused_experts ? ExpertLayout::fused : ExpertLayout::separate;
+  }
 };
 
 ExportSources find_sources(const io::Checkpoint& checkpoint, const ExportOptions& options) {
@@ -312,7 +317,7 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   std::string config = write_config(*sources.family, keys, sources.keeps_config() ? sources.origin->config : "",
                                     same_type ? "" : config_name(types.usual()));
   if (sources.origin && !sources.keeps_config()) config = with_token_ids(config, sources.origin->config);
-  const Sizes sizes(keys, *sources.family, sources.keeps_config() ? sources.origin->experts : ExpertLayout::separate);
+  const Sizes sizes(keys, *sources.family, sources.experts());
   const TensorMap map = map_tensors(*sources.family, sizes);
   TensorReader reader(checkpoint, map, sizes);
   reader.check(*sources.family);

@@ -260,6 +260,7 @@ std::vector<Family> make_families() {
        .rotary_share = 0.25,
        .delta_nets = true,
        .partial_rotary = true,
+       .fused_experts = true,
        .mrope = true});
   all.push_back({.model_type = "olmoe",
                  .architecture = "OlmoeForCausalLM",
