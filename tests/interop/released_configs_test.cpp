@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(, ReleasedConfigs,
                          testing::Values("qwen3_moe", "qwen3_coder", "qwen2_moe", "qwen3_next", "qwen3_5_moe", "olmoe",
                                          "ernie4_5_moe", "glm4_moe", "deepseek_v3", "moonlight", "deepseek_v2",
                                          "mixtral", "minimax_m2", "gpt_oss", "gpt_oss_20b", "llama4_maverick",
-                                         "llama4_scout", "phimoe", "dbrx", "llama", "qwen3", "gpt2"),
+                                         "llama4_scout", "phimoe", "dbrx", "llama", "qwen3_5", "qwen3", "gpt2"),
                          [](const auto& i) { return i.param; });
 
 /// A released config and the golden model whose weights it describes.
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(, ReleasedModels,
                                          Released{"mixtral"}, Released{"minimax_m2"},
                                          Released{"gpt_oss_20b", "gpt_oss"}, Released{"llama4_maverick", "llama4_text"},
                                          Released{"phimoe"}, Released{"dbrx"}, Released{"llama"},
-                                         Released{"qwen3"}, Released{"gpt2"}),
+                                         Released{"qwen3_5", "qwen3_5_text"}, Released{"qwen3"}, Released{"gpt2"}),
                          [](const auto& i) { return i.param.config; });
 
 TEST(ReleasedConfigsOfDbrx, HaveKeysThatAreNeutralOnlyAtOneValue) {
