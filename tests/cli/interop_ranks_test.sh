@@ -90,6 +90,33 @@ test_bad_models_are_refused_by_name() {
   expect_nothing_at imported
 }
 
+test_a_vision_encoder_is_refused_or_left_out() {
+  mkdir larger
+  python3 - "$model/../llama4_text" larger <<'END'
+import json, struct, sys
+text, larger = sys.argv[1:]
+config = {"architectures": ["Llama4ForConditionalGeneration"], "model_type": "llama4",
+          "text_config": json.load(open(text + "/config.json"))}
+json.dump(config, open(larger + "/config.json", "w"))
+data = open(text + "/model.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header, weights = json.loads(data[8:8 + size]), data[8 + size:]
+header = {"language_model." + name: entry for name, entry in header.items() if name != "__metadata__"}
+header["vision_model.weight"] = {"dtype": "F32", "shape": [1], "data_offsets": [len(weights), len(weights) + 4]}
+text = json.dumps(header).encode()
+open(larger + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + weights + bytes(4))
+END
+  expect 3 "$HEXAD" import larger imported
+  expect_text err "1 tensor of other parts than the text model (tensor 'vision_model.weight')" "\`hexad import --text-only\`"
+  expect_nothing_at imported
+  expect 0 "$HEXAD" import --text-only larger imported
+  expect_text out "llama4_text: 45 tensors"
+  expect_text err "an export will be a llama4_text model" "1 tensor of other parts than the text model"
+  expect 0 "$HEXAD" export imported exported
+  expect_text out "llama4_text: step 0, 45 tensors"
+  expect_text exported/config.json '"model_type": "llama4_text"'
+}
+
 test_names_of_a_model_are_printed_without_control_codes() {
   cp -r "$model" foreign
   mv foreign/model.safetensors foreign/x.safetensors

@@ -31,7 +31,7 @@ constexpr double logit_tolerance = 1e-5, loss_tolerance = 1e-6, gradient_toleran
 const std::vector<std::string> with_gradients{"qwen3_moe",   "deepseek_v3", "gpt_oss", "glm4_moe", "mixtral",
                                               "llama4_text", "arctic",      "phimoe",  "llama"};
 // The reference results of these families are in f64, because delta nets amplify rounding in f32 beyond the tolerance.
-const std::vector<std::string> in_double{"qwen3_next", "qwen3_5_moe_text"};
+const std::vector<std::string> in_double{"qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"};
 
 /// Returns the largest difference relative to the largest expected value. Returns infinity if the sizes differ or an
 /// actual value is NaN.
@@ -160,8 +160,8 @@ TEST_P(GoldenModels, LogitsGradientsAndExportMatchTransformers) {
 INSTANTIATE_TEST_SUITE_P(, GoldenModels,
                          testing::Values("qwen3_moe", "qwen2_moe", "qwen3_next", "qwen3_5_moe_text", "olmoe",
                                          "ernie4_5_moe", "glm4_moe", "deepseek_v3", "deepseek_v2", "mixtral",
-                                         "minimax_m2", "gpt_oss", "llama4_text", "phimoe", "dbrx", "llama", "qwen3",
-                                         "gpt2"),
+                                         "minimax_m2", "gpt_oss", "llama4_text", "phimoe", "dbrx", "llama",
+                                         "qwen3_5_text", "qwen3", "gpt2"),
                          [](const auto& i) { return i.param; });
 
 }  // namespace

@@ -103,9 +103,9 @@ TEST_P(ImportedLayouts, TrainAsOnOneRankAndAreExported) {
 // rounding, which depends on the layout.
 std::vector<Source> sources() {
   std::vector<Source> all;
-  for (const char* family :
-       {"qwen3_moe", "qwen2_moe", "qwen3_next", "qwen3_5_moe_text", "olmoe", "ernie4_5_moe", "glm4_moe", "deepseek_v3",
-        "deepseek_v2", "mixtral", "minimax_m2", "gpt_oss", "llama4_text", "arctic", "phimoe", "dbrx", "llama", "qwen3"})
+  for (const char* family : {"qwen3_moe", "qwen2_moe", "qwen3_next", "qwen3_5_moe_text", "olmoe", "ernie4_5_moe",
+                             "glm4_moe", "deepseek_v3", "deepseek_v2", "mixtral", "minimax_m2", "gpt_oss",
+                             "llama4_text", "arctic", "phimoe", "dbrx", "llama", "qwen3_5_text", "qwen3"})
     all.push_back({family, family});
   all.push_back({"kimi_k2", "deepseek_v3", "kimi_k2"});
   all.push_back({"deepseek_v3_with_prediction", "deepseek_v3", "deepseek_v3_released", true});

@@ -100,6 +100,11 @@ INSTANTIATE_TEST_SUITE_P(
                            "qwen3_5_moe_text",
                            "qwen3_5_moe_released",
                            "model.language_model.",
+                           {"model.visual.merger.norm.weight", "model.visual.patch_embed.proj.weight"}},
+                    Larger{"qwen3_5",
+                           "qwen3_5_text",
+                           "qwen3_5_released",
+                           "model.language_model.",
                            {"model.visual.merger.norm.weight", "model.visual.patch_embed.proj.weight"}}),
     [](const auto& i) { return i.param.name; });
 

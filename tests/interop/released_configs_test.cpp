@@ -29,8 +29,9 @@ TEST_P(ReleasedConfigs, AreReadAndWrittenUnchanged) {
 INSTANTIATE_TEST_SUITE_P(, ReleasedConfigs,
                          testing::Values("qwen3_moe", "qwen3_coder", "qwen2_moe", "qwen3_next", "qwen3_5_moe", "olmoe",
                                          "ernie4_5_moe", "glm4_moe", "deepseek_v3", "moonlight", "deepseek_v2",
-                                         "mixtral", "minimax_m2", "gpt_oss", "llama4_maverick", "llama4_scout",
-                                         "arctic", "phimoe", "dbrx", "llama", "qwen3", "gpt2"),
+                                         "mixtral", "minimax_m2", "gpt_oss", "gpt_oss_20b", "llama4_maverick",
+                                         "llama4_scout", "arctic", "phimoe", "dbrx", "llama", "qwen3_5", "qwen3",
+                                         "gpt2"),
                          [](const auto& i) { return i.param; });
 
 /// A released config and the golden model whose weights it describes.
@@ -52,14 +53,16 @@ TEST_P(ReleasedModels, AreImportedAndExportedWithTheSameWeights) {
   for (const auto& [name, tensor] : before) EXPECT_EQ(after.at(name).bytes, tensor.bytes) << name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , ReleasedModels,
-    testing::Values(Released{"qwen3_moe"}, Released{"qwen3_coder", "qwen3_moe"}, Released{"qwen2_moe"},
-                    Released{"qwen3_next"}, Released{"qwen3_5_moe", "qwen3_5_moe_text"}, Released{"olmoe"},
-                    Released{"ernie4_5_moe"}, Released{"glm4_moe"}, Released{"deepseek_v3"}, Released{"mixtral"},
-                    Released{"minimax_m2"}, Released{"llama4_maverick", "llama4_text"}, Released{"arctic"},
-                    Released{"phimoe"}, Released{"dbrx"}, Released{"llama"}, Released{"qwen3"}, Released{"gpt2"}),
-    [](const auto& i) { return i.param.config; });
+INSTANTIATE_TEST_SUITE_P(, ReleasedModels,
+                         testing::Values(Released{"qwen3_moe"}, Released{"qwen3_coder", "qwen3_moe"},
+                                         Released{"qwen2_moe"}, Released{"qwen3_next"},
+                                         Released{"qwen3_5_moe", "qwen3_5_moe_text"}, Released{"olmoe"},
+                                         Released{"ernie4_5_moe"}, Released{"glm4_moe"}, Released{"deepseek_v3"},
+                                         Released{"mixtral"}, Released{"minimax_m2"},
+                                         Released{"gpt_oss_20b", "gpt_oss"}, Released{"llama4_maverick", "llama4_text"},
+                                         Released{"arctic"}, Released{"phimoe"}, Released{"dbrx"}, Released{"llama"},
+                                         Released{"qwen3_5", "qwen3_5_text"}, Released{"qwen3"}, Released{"gpt2"}),
+                         [](const auto& i) { return i.param.config; });
 
 TEST(ReleasedConfigsOfDbrx, HaveKeysThatAreNeutralOnlyAtOneValue) {
   const Json released = golden_config("dbrx_released");

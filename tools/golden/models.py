@@ -1,6 +1,7 @@
 """Makes small random models of the families that Hexad imports, and the results that `transformers` computes with them.
 
 Usage: models.py FOLDER [FAMILY...]        make models in FOLDER/FAMILY
+       models.py --larger FOLDER           make models with a vision encoder in FOLDER/FAMILY
        models.py --load FOLDER REFERENCE   load the model in FOLDER and compare its logits with those of REFERENCE
 
 A folder has config.json, model.safetensors and generation_config.json as save_pretrained writes them, and
@@ -83,13 +84,31 @@ FAMILIES = {
                  ffn_config=dict(ffn_hidden_size=8, moe_num_experts=4, moe_top_k=2),
                  rope_parameters=dict(rope_type="default", rope_theta=20000.0)),
     "llama": dict(**SIZES, intermediate_size=24, rope_parameters=LLAMA3),
+    "qwen3_5_text": dict(SIZES, num_hidden_layers=4, head_dim=8, intermediate_size=24, linear_conv_kernel_dim=3,
+                         linear_key_head_dim=4, linear_value_head_dim=6, linear_num_key_heads=2,
+                         linear_num_value_heads=4, layer_types=["linear_attention", "full_attention"] * 2,
+                         tie_word_embeddings=True,
+                         rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5,
+                                              mrope_section=[1, 1, 0], mrope_interleaved=True)),
     "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),
     "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),
 }
+# Models with a vision encoder around the text model of a family.
+LARGER = {
+    "llama4": dict(text_config=FAMILIES["llama4_text"], boi_token_index=44, eoi_token_index=45, image_token_index=46,
+                   vision_config=dict(hidden_size=16, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2,
+                                      image_size=28, patch_size=14, projector_input_dim=16, projector_output_dim=16,
+                                      vision_output_dim=16, pixel_shuffle_ratio=0.5)),
+    "qwen3_5_moe": dict(text_config=FAMILIES["qwen3_5_moe_text"], image_token_id=44, video_token_id=45,
+                        vision_start_token_id=46, vision_end_token_id=47,
+                        vision_config=dict(depth=1, hidden_size=16, intermediate_size=32, num_heads=2,
+                                           out_hidden_size=16, num_position_embeddings=16, patch_size=4)),
+}
+LARGER["qwen3_5"] = dict(LARGER["qwen3_5_moe"], text_config=FAMILIES["qwen3_5_text"], tie_word_embeddings=True)
 GRADIENTS = ("qwen3_moe", "deepseek_v3", "gpt_oss", "glm4_moe", "mixtral", "llama4_text", "arctic", "phimoe", "llama")
 # Families whose results are computed in f64. A delta net normalizes sums that cancel, which amplifies rounding in f32 to
 # 5e-5 of the largest logit.
-IN_DOUBLE = ("qwen3_next", "qwen3_5_moe_text")
+IN_DOUBLE = ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text")
 SEQUENCES, LENGTH = 2, 32
 
 
@@ -174,6 +193,25 @@ def make(family, folder):
     os.remove(os.path.join(folder, "gradients", "generation_config.json"))
 
 
+def make_larger(family, folder):
+    """Makes a model with a vision encoder, and the logits of its text model."""
+    config = transformers.AutoConfig.for_model(family, **LARGER[family])
+    config._attn_implementation = "eager"
+    torch.manual_seed(0)
+    model = transformers.AutoModelForImageTextToText.from_config(config)
+    with torch.no_grad():
+        randomize(model, seed=1)
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder)
+    ids = batch(seed=2) % 44  # only tokens of text
+    # The model around llama4_text does not run on text alone in transformers 5.24.
+    text_model = model.language_model if family == "llama4" else model
+    with torch.no_grad():
+        logits, _ = outputs(text_model, ids)
+    save_file({"ids": ids.to(torch.int32), "logits": logits.to(torch.float32).contiguous()},
+              os.path.join(folder, "reference.safetensors"))
+
+
 def load(folder, reference):
     """Prints the largest difference of the logits, divided by the largest logit."""
     family = os.path.basename(reference)
@@ -189,6 +227,10 @@ def load(folder, reference):
 def main(arguments):
     if len(arguments) == 3 and arguments[0] == "--load":
         return load(arguments[1], arguments[2])
+    if len(arguments) == 2 and arguments[0] == "--larger":
+        for family in LARGER:
+            make_larger(family, os.path.join(arguments[1], family))
+        return
     if not arguments:
         sys.exit(__doc__)
     unknown = [name for name in arguments[1:] if name not in FAMILIES]

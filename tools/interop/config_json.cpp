@@ -156,12 +156,14 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
 }
 
 void require_fixed(const Json& config, const Family& family, const std::string& where) {
-  for (const FixedKey& key : family.fixed) {
-    require_not_null(config, std::string(key.config), key.value, "true", where);
-    const auto found = config.find(std::string(key.config));
-    const Json expected = Json::parse(key.value);
-    if (found == config.end() || found->is_null() || *found == expected) continue;
-    fail(ExitCode::data, where, ": ", key.config, " is ", found->dump(), ", expected ", expected.dump());
+  for (const auto* keys : {&family.fixed, &family.tolerated}) {
+    for (const FixedKey& key : *keys) {
+      require_not_null(config, std::string(key.config), key.value, "true", where);
+      const auto found = config.find(std::string(key.config));
+      const Json expected = Json::parse(key.value);
+      if (found == config.end() || found->is_null() || *found == expected) continue;
+      fail(ExitCode::data, where, ": ", key.config, " is ", found->dump(), ", expected ", expected.dump());
+    }
   }
   const bool any_type = family.windows || family.llama4 || family.delta_nets;  // layer_types is read later
   if (const auto types = config.find("layer_types"); !any_type && types != config.end() && !types->is_null()) {
@@ -214,6 +216,7 @@ std::set<std::string, std::less<>> keys_understood(const Family& family) {
   if (family.llama4)
     for (const std::string_view key : llama4_config_keys()) known.emplace(key);
   for (const FixedKey& key : family.fixed) known.emplace(key.config);
+  for (const FixedKey& key : family.tolerated) known.emplace(key.config);
   for (const auto& table : family.keys)
     for (const ConfigKey& key : table)
       for (std::string& name : names_of(key.config)) known.insert(std::move(name));

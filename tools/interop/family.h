@@ -111,6 +111,7 @@ struct Family {
   std::vector<std::string_view> training;  // config keys that affect training and are not imported
   std::vector<std::string_view> ignored;  // names of tensors that are not read; * matches any text, {N} the number of a
                                           // block that predicts further tokens
+  std::vector<FixedKey> tolerated{};      // further fixed keys, which some released configs have and new ones do not
   std::span<const TensorRow> copies{};    // tensors that repeat a tensor of `names` with the same target; an import
                                           // only compares them, an export writes them
   // model_type of a larger model, such as one with a vision encoder, that has this model as its text_config; empty:

@@ -292,8 +292,7 @@ void ForeignModel::check_other_parts(const std::vector<std::string>& names) {
       cat(counted(std::ssize(names), "tensor"), " of other parts than the text model (", listed("tensor", names), ")");
   if (others_ == OtherParts::refused)
     fail(ExitCode::data, folder(), ": has ", all,
-         ", such as a vision encoder, which Hexad does not have; `hexad import "
-         "--text-only` imports the text model without them");
+         ", expected none; `hexad import --text-only` imports the text model without them");
   notes_.push_back(cat(all, " ", names.size() == 1 ? "was" : "were", " left out; an export will not have ",
                        names.size() == 1 ? "it" : "them"));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "framework/base/error.h"
 #include "framework/config/words.h"
