@@ -53,7 +53,9 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
     add_all_to_all(chunk);
   if (landing() == Landing::unpacked) add_unpacking(chunk);
   g_.note_returned(chunk, here.last);
-  if (options_.collection) add_all_gather(chunk);
+  if (!options_.collection) return;
+  add_all_gather(chunk);
+  g_.note_gathered(here.last);
 }
 
 // Undoes the grouping by expert, and packs the rows. If rows belong to tokens, first sums the results of each row's
@@ -261,7 +263,7 @@ void Combine::append(size_t chunk, Lane lane, TaskKind kind, std::string_view st
 }
 
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine) {
-  return g.add(g.return_tasks(), lane, TaskKind::copy, "combine.tokens",
+  return g.add(g.result_tasks(), lane, TaskKind::copy, "combine.tokens",
                PassGraph::copied(g.counts.slots() * g.row_bytes()), on_lane(std::move(combine)));
 }
 

@@ -77,7 +77,7 @@ class Combine {
   Tensor collected_;
 };
 
-/// Adds the task combine.tokens, which starts after all chunks have returned, and calls `combine`.
+/// Adds the task combine.tokens, which starts after PassGraph::result_tasks(), and calls `combine`.
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
 /// Returns a buffer for the rows of all ranks, each of which has rows of the shape of `own`.
 Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);

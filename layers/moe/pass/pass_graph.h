@@ -100,6 +100,11 @@ class PassGraph {
   /// Returns the tasks recorded by note_returned() or, if rows return in phases, by note_set_returned(). When all of
   /// these tasks are done, all rows have returned.
   const std::vector<TaskId>& return_tasks() const { return counts.in_phases() ? set_return_tasks_ : return_tasks_; }
+  /// Records a task that gathers returned rows of a chunk or set from all tensor-parallel ranks (RowCollection).
+  void note_gathered(TaskId task) { gather_tasks_.push_back(task); }
+  /// Returns the tasks after which all rows of results are on this rank: those recorded by note_gathered() or, if ranks
+  /// gather no rows, return_tasks().
+  const std::vector<TaskId>& result_tasks() const { return gather_tasks_.empty() ? return_tasks() : gather_tasks_; }
 
   /// Returns the format of rows with `row_weights` weights for each slot.
   RowFormat format(int64_t row_weights) const;
@@ -134,6 +139,7 @@ class PassGraph {
   std::vector<size_t> computed_, combined_;           // chunks in the order of computation, and of return
   std::vector<TaskId> compute_tasks_, return_tasks_;  // task of each chunk
   std::vector<TaskId> set_return_tasks_{};            // tasks of all sets
+  std::vector<TaskId> gather_tasks_{};                // tasks of all chunks or sets
 };
 
 /// Returns the name of a task, such as "dispatch.a2a[2]".

@@ -120,11 +120,12 @@ void add_all_gather(PassGraph& g, const PhasedLanding& landing, size_t set, std:
   const ep::RowRanges& slots = g.counts.phased.sets[set].slots;
   Cost cost = g.gathering(group, counts[group.rank()], all);
   cost.copy_bytes = slots.adjacent() ? 0 : slots.rows() * g.row_bytes();
-  g.add(std::move(after), Lane::intra, TaskKind::all_gather, task_name("combine", "all_gather", set), std::move(cost),
-        [&slots, &counts, &group, slot_rows = landing.slot_rows,
-         out = landing.collected.slice(0, begin, begin + all)](Stream& s) {
-          return ep::gather_rows(counts, slots.taken_from(slot_rows.read().values, s), group, s, out).arrived;
-        });
+  g.note_gathered(g.add(
+      std::move(after), Lane::intra, TaskKind::all_gather, task_name("combine", "all_gather", set), std::move(cost),
+      [&slots, &counts, &group, slot_rows = landing.slot_rows,
+       out = landing.collected.slice(0, begin, begin + all)](Stream& s) {
+        return ep::gather_rows(counts, slots.taken_from(slot_rows.read().values, s), group, s, out).arrived;
+      }));
 }
 
 }  // namespace
