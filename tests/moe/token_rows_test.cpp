@@ -37,6 +37,13 @@ struct Load {
 };
 void PrintTo(const Load& l, std::ostream* out) { *out << l.name; }
 
+// Returns the weights of the slots of each row to send, from the weights of the routing plan's tokens.
+Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights) {
+  moe::Handoff<Tensor> of_tokens;
+  of_tokens.put(weights);
+  return moe::WireWeights(of_tokens).get(s, plan);
+}
+
 // Returns the ids of the tokens of rank `source`.
 Tensor ids_of(Lab& lab, const Load& load, int source) {
   const Philox random(1, Purpose::route, cat("source ", source));
@@ -83,7 +90,7 @@ class FactorPass {
                                    lab.stream()),
               .end = ids.dim(0)},
              x),
-        row_weights(moe::wire_weights(lab.stream(), plan(), weights)) {
+        row_weights(wire_weights(lab.stream(), plan(), weights)) {
     pass.weights_out = 1;
     pass.weighs = row_of == RowOf::token;
     pass.rows = [this](Stream&, size_t c) { return pass.routes.sent_rows(c, x, row_weights); };
@@ -290,7 +297,7 @@ TEST(TokenRowsGraph, SendsTheVolumeOfEpsMoesFormula) {
            .end = t.ids.dim(0)},
           t.x);
       const bool of_tokens = row_of == RowOf::token;
-      const Tensor row_weights = of_tokens ? moe::wire_weights(t.lab.stream(), echo.routes.plan, t.weights) : Tensor{};
+      const Tensor row_weights = of_tokens ? wire_weights(t.lab.stream(), echo.routes.plan, t.weights) : Tensor{};
       echo.rows = [&](Stream&, size_t c) { return echo.routes.sent_rows(c, t.x, row_weights); };
       echo.compute = [](Stream&, size_t, const Rows& rows) { return Rows{rows.values}; };
       echo.weights_out = of_tokens ? 1 : 0;
