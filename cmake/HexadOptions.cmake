@@ -11,12 +11,6 @@ if(HEXAD_CCACHE)
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${HEXAD_CCACHE})
 endif()
 
-# lld links a test in a quarter of the time of GNU ld, and there are hundreds of tests.
-find_program(HEXAD_LLD ld.lld)
-if(HEXAD_LLD)
-  add_link_options($<$<LINK_LANG_AND_ID:CXX,GNU,Clang>:-fuse-ld=lld>)
-endif()
-
 # With this heap GCC seldom collects garbage, which takes a tenth of the time of a clean build. A compiler process needs
 # at most 1.1 GB instead of 0.9 GB.
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=2000000>)

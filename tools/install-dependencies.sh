@@ -12,7 +12,7 @@
 set -euo pipefail
 
 packages=(
-  g++ lld cmake ninja-build ccache pkg-config
+  g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev libzstd-dev
   libpcre2-dev libicu-dev libsentencepiece-dev  # for tokenizers: regular expressions, Unicode, SentencePiece

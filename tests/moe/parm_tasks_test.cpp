@@ -45,12 +45,13 @@ TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
                    cat("schedule.moe.chunks=", phases)});
   };
   const std::string two = "inter: S0(P0) R0(U0) R1(U0) | intra: X0(L0) X1(L1)", copies = " | copy: L0(R0) L1(R1)";
-  EXPECT_EQ(saa(2), (Words{two + copies + " | compute: " + tasks,
-                           two + " Y(L0,L1)" + copies + " | compute: " + tasks + " W0(C0)"}));
+  const std::string sum = " T(X0,X1)";
+  EXPECT_EQ(saa(2), (Words{two + copies + " | compute: " + tasks + sum,
+                           two + " Y(L0,L1)" + copies + sum + " | compute: " + tasks + " W0(C0)"}));
   const std::string four = "inter: S0(P0) R0(U0) R1(U0) R2(U0) R3(U0) | intra: X0(L0) X1(L1)",
                     of_four = " | copy: L0(R0,R1) L1(R2,R3)";
-  EXPECT_EQ(saa(4), (Words{four + of_four + " | compute: " + tasks,
-                           four + " Y(L0,L1)" + of_four + " | compute: " + tasks + " W0(C0)"}));
+  EXPECT_EQ(saa(4), (Words{four + of_four + " | compute: " + tasks + sum,
+                           four + " Y(L0,L1)" + of_four + sum + " | compute: " + tasks + " W0(C0)"}));
 }
 
 }  // namespace

@@ -187,7 +187,10 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
   });
   if (at_end) add_share_gather(g, {summed}, "combine.all_gather", dtokens.bytes(), own_dx, dx);
   own_dweights.put(dweights);
-  add_share_gather(g, {summed}, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
+  // take_dweights() runs in the task combine.tokens. Without it, `dweights` are complete before rows return.
+  const bool weights_wait = at_end || gradients.take_dweights;
+  add_share_gather(g, weights_wait ? std::vector{summed} : g.return_tasks(), "combine.gather_weights", dweights.bytes(),
+                   own_dweights, all_dweights);
   g.run("backward");
 
   // The sum is rounded before other gradients are added. The result therefore does not depend on the number of chunks.
