@@ -160,7 +160,7 @@ TEST_P(GoldenModels, LogitsGradientsAndExportMatchTransformers) {
 INSTANTIATE_TEST_SUITE_P(, GoldenModels,
                          testing::Values("qwen3_moe", "qwen2_moe", "qwen3_next", "qwen3_5_moe_text", "olmoe",
                                          "ernie4_5_moe", "glm4_moe", "deepseek_v3", "deepseek_v2", "mixtral",
-                                         "minimax_m2", "gpt_oss", "llama4_text", "phimoe", "dbrx", "llama",
+                                         "minimax_m2", "gpt_oss", "llama4_text", "arctic", "phimoe", "dbrx", "llama",
                                          "qwen3_5_text", "qwen3", "gpt2"),
                          [](const auto& i) { return i.param; });
 
