@@ -45,21 +45,29 @@ def model(keys):
     return made
 
 
+def published_name(name):
+    for theirs, ours in OF_MLP.items():
+        name = name.replace(f"residual_mlp.{theirs}", f"residual_mlp.{ours}")
+    return name.replace("mlp.gate.", "block_sparse_moe.gate.")
+
+
+def published_parts(name, tensor):
+    """Returns the published names of the matrices of all experts in the stacked `tensor`, by expert."""
+    prefix = name.replace("mlp.experts", "block_sparse_moe.experts").rsplit(".", 1)[0]
+    parts = ("w1", "w3") if name.endswith("gate_up_proj") else ("w2",)
+    return [[f"{prefix}.{e}.{part}.weight" for part in parts] for e in range(tensor.shape[0])]
+
+
 def published_tensors(made):
     """Returns the model's tensors under the published names."""
     tensors = {}
     for name, tensor in made.state_dict().items():
         tensor = tensor.detach()
-        if name.endswith("mlp.experts.gate_up_proj") or name.endswith("mlp.experts.down_proj"):
-            prefix = name.replace("mlp.experts", "block_sparse_moe.experts").rsplit(".", 1)[0]
-            for e, expert in enumerate(tensor):
-                parts = zip(("w1", "w3"), expert.chunk(2)) if name.endswith("gate_up_proj") else [("w2", expert)]
-                for part, rows in parts:
-                    tensors[f"{prefix}.{e}.{part}.weight"] = rows.contiguous()
+        if "mlp.experts" in name:
+            for expert, names in zip(tensor, published_parts(name, tensor)):
+                tensors.update(zip(names, (rows.contiguous() for rows in expert.chunk(len(names)))))
             continue
-        for theirs, ours in OF_MLP.items():
-            name = name.replace(f"residual_mlp.{theirs}", f"residual_mlp.{ours}")
-        tensors[name.replace("mlp.gate.", "block_sparse_moe.gate.")] = tensor.contiguous()
+        tensors[published_name(name)] = tensor.contiguous()
     return tensors
 
 
@@ -88,12 +96,8 @@ def load(folder, keys):
     with torch.no_grad():
         for name, tensor in made.state_dict().items():
             if "mlp.experts" in name:
-                prefix = name.replace("mlp.experts", "block_sparse_moe.experts").rsplit(".", 1)[0]
-                parts = ("w1", "w3") if name.endswith("gate_up_proj") else ("w2",)
-                for e in range(tensor.shape[0]):
-                    tensor[e] = torch.cat([stored[f"{prefix}.{e}.{part}.weight"] for part in parts])
+                for expert, names in zip(tensor, published_parts(name, tensor)):
+                    expert.copy_(torch.cat([stored[part] for part in names]))
                 continue
-            for theirs, ours in OF_MLP.items():
-                name = name.replace(f"residual_mlp.{theirs}", f"residual_mlp.{ours}")
-            tensor.copy_(stored[name.replace("mlp.gate.", "block_sparse_moe.gate.")])
+            tensor.copy_(stored[published_name(name)])
     return made

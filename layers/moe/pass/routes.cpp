@@ -265,8 +265,8 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
                    Stream& stream) {
   Routes routes = routes_in_chunks(ids, held, settings, shape, dtype, stream);
   if (!settings.schedule.memory_limit) return routes;
-  // The memory limit determines the number of chunks below. The time at which the shared experts compute must not
-  // depend on this number, but a RowCollection changes that time (Times in forward.cpp).
+  // A memory limit needs memory reuse (moe_choices.h), under which rows are not gathered chunk by chunk. buffer_bytes()
+  // does not count such rows.
   base::require(!routes.collection, "[moe] schedule.moe.memory_limit is ", *settings.schedule.memory_limit,
                 ", but rows are gathered chunk by chunk; expected memory_limit: none");
   const int64_t limit = *settings.schedule.memory_limit;

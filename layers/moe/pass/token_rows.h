@@ -35,6 +35,7 @@ class WireWeights {
   std::optional<Handoff<Tensor>> weights_{};
   Handoff<Tensor> by_row_{};
 };
+
 /// Writes row weights to their slots: out[row_slots[r, m]] = row_weights[r, m]. `row_slots` [R, M] is
 /// RoutingIndices::row_slots or a part of it. `row_weights` [R, M] are the weights that returned with the rows. `out`
 /// is [T, K].
