@@ -45,13 +45,16 @@ Block::Block(const Spec& s, const Builder& b)
     : name_(b.prefix()),
       mixer_name_(name_ + "." + mixer_of(s)),
       mlp_name_(name_ + (s.model.is_moe(s.layer) ? ".moe" : ".mlp")),
-      attention_norm_(norm_config(s.model), b / "attention_norm"),
-      mixer_(make_mixer(s, b / mixer_of(s))) {
-  if (s.model.is_moe(s.layer)) moe_ = make_moe(s, b / "moe");
-  if (!moe_ || s.model.moe.dense_residual) mlp_ = make_mlp(s, b / "mlp");
-  const bool before = moe_ && s.model.moe.input == moe::ExpertInput::before_attention;
+      attention_norm_(norm_config(s.model), b / "attention_norm") {
+  const bool has_moe = s.model.is_moe(s.layer), has_mlp = !has_moe || s.model.moe.dense_residual;
+  const bool before = has_moe && s.model.moe.input == moe::ExpertInput::before_attention;
+  // Parameters share buckets in the order of their declaration. All norms are declared first, so that their few
+  // elements belong to the bucket that the block needs first.
+  if (has_mlp || !before) mlp_norm_.emplace(norm_config(s.model), b / "mlp_norm");
   if (before) moe_norm_.emplace(norm_config(s.model), b / "moe_norm");
-  if (mlp_ || !before) mlp_norm_.emplace(norm_config(s.model), b / "mlp_norm");
+  mixer_ = make_mixer(s, b / mixer_of(s));
+  if (has_moe) moe_ = make_moe(s, b / "moe");
+  if (has_mlp) mlp_ = make_mlp(s, b / "mlp");
 }
 
 Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& context, bool recompute_attention) const {

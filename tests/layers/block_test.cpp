@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "layers/dense/attention.h"
 #include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/self_group.h"
@@ -124,6 +126,26 @@ INSTANTIATE_TEST_SUITE_P(, BlockSums,
                                               "model.head_size=2", "model.moe.experts=3", "model.moe.expert_hidden=5"}},
                                          Case{"LayerNorms", {"model.norm=layer_norm"}}),
                          [](const auto& i) { return i.param.name; });
+
+// Buckets contain parameters in the order of their declaration. If a norm were in the bucket of the experts, or behind
+// it, ZeRO-3 would gather the experts before attention.
+TEST(BlockParameters, NormsAreDeclaredFirst) {
+  for (const auto& overrides : {std::vector<std::string>{}, everything, arctic}) {
+    const ModelConfig c = small_recipe(overrides).model;
+    Lab lab;
+    const mesh::Mesh mesh(self, {.dp = 1});
+    StateSet states;
+    const Block block({c, nullptr, 0, registry(), schedule},
+                      Builder(lab.parameters, states, mesh, Dtype::f64) / "block");
+    std::vector<std::string> names, norms_first;
+    for (const auto& p : lab.parameters) names.push_back(p->name());
+    norms_first = names;
+    std::ranges::stable_partition(norms_first,
+                                  [](const std::string& name) { return name.find("_norm.") != name.npos; });
+    EXPECT_EQ(names, norms_first);
+    EXPECT_TRUE(names.front().find("_norm.") != std::string::npos) << names.front();
+  }
+}
 
 // Addends are rows of a rank's tokens. Each chunk sums its own rows.
 TEST(BlockOfTensorRanks, EqualsTheRunOfOneRankUnderMemoryReuse) {

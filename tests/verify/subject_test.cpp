@@ -80,6 +80,7 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(forms.rotary_scaling.kind, layers::RotaryScaling::llama3);
   EXPECT_EQ(legal(subject({"model.yarn.factor=2", "model.head_size=6"}), "forms"), "");
   EXPECT_TRUE(forms.moe.shared_gate && forms.moe.has_selection_bias());
+  EXPECT_TRUE(forms.head_bias && forms.qkv_clip);
   EXPECT_TRUE(forms.sinks && forms.window && forms.swiglu_limit && forms.has_expert_bias() && forms.moe.router_bias);
   EXPECT_EQ(forms.moe.shared_experts, 1);
   EXPECT_TRUE(forms.moe.dense_residual);

@@ -105,7 +105,8 @@ LARGER = {
                                            out_hidden_size=16, num_position_embeddings=16, patch_size=4)),
 }
 LARGER["qwen3_5"] = dict(LARGER["qwen3_5_moe"], text_config=FAMILIES["qwen3_5_text"], tie_word_embeddings=True)
-GRADIENTS = ("qwen3_moe", "deepseek_v3", "gpt_oss", "glm4_moe", "mixtral", "llama4_text", "arctic", "phimoe", "llama")
+GRADIENTS = ("qwen3_moe", "qwen3_next", "qwen3_5_moe_text", "deepseek_v3", "deepseek_v2", "gpt_oss", "glm4_moe", "mixtral",
+             "llama4_text", "arctic", "phimoe", "dbrx", "llama")
 # Families whose results are computed in f64. A delta net normalizes sums that cancel, which amplifies rounding in f32 to
 # 5e-5 of the largest logit.
 IN_DOUBLE = ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text")
@@ -175,19 +176,17 @@ def make(family, folder):
     shutil.rmtree(folder, ignore_errors=True)
     save(family, model, folder)
     ids = batch(seed=2)
-    if family in IN_DOUBLE:
-        with double_precision(model) as precise:
-            logits, loss = outputs(precise, ids)
-    else:
-        logits, loss = outputs(model, ids)
+    with double_precision(model) if family in IN_DOUBLE else contextlib.nullcontext(model) as computed:
+        logits, loss = outputs(computed, ids)
+        if family in GRADIENTS:
+            loss.backward()
     results = {"logits": logits.detach().to(torch.float32).contiguous(), "loss": loss.detach().to(torch.float32).reshape(1)}
     save_file({"ids": ids.to(torch.int32), **results}, os.path.join(folder, "reference.safetensors"))
     if family not in GRADIENTS:
         return
-    loss.backward()
     gradients = copy.deepcopy(model)
     with torch.no_grad():
-        for weight, source in zip(gradients.parameters(), model.parameters()):
+        for weight, source in zip(gradients.parameters(), computed.parameters()):
             weight.copy_(source.grad if source.grad is not None else torch.zeros_like(source))
     save(family, gradients, os.path.join(folder, "gradients"))
     os.remove(os.path.join(folder, "gradients", "generation_config.json"))

@@ -55,11 +55,13 @@ Overrides in_bf16(const OwnSubject& own) {
 // Returns overrides that select less common forms of attention and MoE layers, which some model families use.
 Overrides forms(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
-  Overrides out{"model.o_bias=true", "model.sinks=true"};
+  Overrides out{"model.o_bias=true", "model.sinks=true", "model.head_bias=true"};
   const bool centred = m.norm == layers::NormKind::zero_centred_rms_norm;
   if (!m.is_latent()) {
     out.emplace_back(centred ? "model.qk_norm=head" : "model.qk_norm=all_heads");
     out.insert(out.end(), {"model.qkv_bias=true", "model.attention_gate=true"});
+    // About one standard deviation of the initial queries, keys and values, so that a third of them are clamped.
+    if (!m.qkv_clip) out.push_back(base::cat("model.qkv_clip=", m.init_std * std::sqrt(static_cast<double>(m.hidden))));
   }
   // The lists of LongRoPE have an entry for each rotated pair, and no other scaling reads them.
   const bool longrope = m.rotary_scaling.kind == layers::RotaryScaling::longrope;

@@ -42,7 +42,7 @@ struct SubjectKind {
 /// - tied: tied embeddings
 /// - forms: less common forms, where the recipe permits them:
 ///   - norms of queries and keys over all heads (in each head, if norms are zero-centred)
-///   - biases, sinks and a gate of attention; windows
+///   - biases, sinks and a gate of attention; clamped queries, keys and values; windows; a bias of the output head
 ///   - rotary positions on a part of each head; scaled rotary frequencies
 ///   - a limit of SwiGLU
 ///   - with experts: shared experts with a gate, biases of experts and router, a dense MLP besides the experts, a
