@@ -82,6 +82,7 @@ class OffloadPolicy final : public SavePolicy {
 
 }  // namespace
 
+std::shared_ptr<SavedTensor> kept_as_it_is(const Tensor& t) { return std::make_shared<KeptTensor>(t); }
 std::unique_ptr<SavePolicy> keep_policy() { return std::make_unique<KeepPolicy>(); }
 std::unique_ptr<SavePolicy> offload_policy(int64_t min_bytes) { return std::make_unique<OffloadPolicy>(min_bytes); }
 

@@ -38,6 +38,9 @@ class RecomputedTensor final : public SavedTensor {
   Tensor cached_;
 };
 
+/// Returns a saved tensor that keeps `t` where it is, in its memory category.
+std::shared_ptr<SavedTensor> kept_as_it_is(const Tensor& t);
+
 /// Decides where saved tensors are kept.
 class SavePolicy {
  public:

@@ -118,6 +118,12 @@ void Backward::replay_from(size_t first) {
   while (replay_.next_ > first) replay_.step();
 }
 
+void Backward::save_for_weights(const std::vector<Tensor>& tensors) {
+  std::vector<std::shared_ptr<SavedTensor>> kept;
+  for (const Tensor& t : tensors) kept.push_back(t.defined() ? kept_as_it_is(t) : nullptr);
+  saved_by_pullback_ = Saved(std::move(kept), stream);
+}
+
 // Throws if the op that computed input `index` was replayed by replay_from(): the gradient would be lost.
 void Backward::check_not_replayed(size_t index) const {
   require(inputs_[index] < replayed_from_, "[tape] an op gives a gradient to its input ", index,
@@ -225,10 +231,10 @@ void Replay::run_node(size_t index) {
   }
   WeightTask task{node.scope, node.weight_pullback.parameters, {}};
   if (node.weight_pullback.run)  // a task without work needs no tensors, so they are released now
-    task.work = [this, inputs = node.inputs, douts, saved, handed = std::move(b.passed_value_),
+    task.work = [this, inputs = node.inputs, douts, saved, from_pullback = std::move(b.saved_by_pullback_),
                  run = std::move(node.weight_pullback.run)]() mutable {
       Backward later(tape_.stream, *this, inputs, douts);
-      later.passed_value_ = std::move(handed);
+      later.saved_by_pullback_ = std::move(from_pullback);
       run(later, douts[0], saved);
     };
   weight_tasks_.push_back(std::move(task));

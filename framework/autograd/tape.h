@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <any>
 #include <deque>
 #include <functional>
 #include <initializer_list>
@@ -53,24 +52,15 @@ class Backward {
   bool wants(size_t index) const;
   /// Returns the gradient of the op's output `index`; undefined if this output got no gradient.
   const Tensor& output_gradient(size_t index) const;
-  /// Passes `value` to this op's weight pullback. Call it only in a pullback. The value is kept until the weight
-  /// pullback has run; it is destroyed if no weight pullback will run.
-  template <class T>
-  void pass_to_weight_pullback(T value) {
-    passed_value_ = std::move(value);
+  /// Saves `tensors` for this op's weight pullback, which reads them with saved_by_pullback(). Call it only in a
+  /// pullback, and once. The tensors are kept until the weight pullback has run; they are released if none will run.
+  void save_for_weights(const std::vector<Tensor>& tensors);
+  /// Like save_for_weights(), for one tensor that get() completes, for example one whose rows are still arriving.
+  void save_for_weights(std::shared_ptr<SavedTensor> tensor) {
+    saved_by_pullback_ = Saved({std::move(tensor)}, stream);
   }
-  /// Removes and returns the value of type T that this op's pullback passed to pass_to_weight_pullback(). Call it only
-  /// in a weight pullback. Throws std::logic_error if there is no such value.
-  template <class T>
-  T take_from_pullback() {
-    T* value = std::any_cast<T>(&passed_value_);
-    require(value != nullptr,
-            "[tape] take_from_pullback() found no value of its type; expected the pullback to pass one to "
-            "pass_to_weight_pullback()");
-    T taken = std::move(*value);
-    passed_value_.reset();
-    return taken;
-  }
+  /// Returns the tensors that this op's pullback passed to save_for_weights(). Call it only in a weight pullback.
+  const Saved& saved_by_pullback() const { return saved_by_pullback_; }
   /// True if weight-gradient work is delayed until Replay::step_weights() is called.
   bool weights_delayed() const;
   /// Runs `work`, which computes weight gradients of this op. If weight-gradient work is delayed, appends `work` to the
@@ -92,7 +82,7 @@ class Backward {
   std::span<const int32_t> inputs_;
   std::span<const Tensor> output_gradients_;
   int32_t replayed_from_ = std::numeric_limits<int32_t>::max();  // lowest id of the results of replayed ops
-  std::any passed_value_;  // value passed from the pullback to the weight pullback
+  Saved saved_by_pullback_;
 };
 
 /// Computes the gradients of an op's inputs (or, as WeightPullback::run, of its parameters) from `dout` and the saved
@@ -100,7 +90,7 @@ class Backward {
 using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)>;
 
 /// The part of an op's backward pass that adds to the gradients of `parameters`. It may run at any time after the
-/// pullback. The pullback may pass it a value (Backward::pass_to_weight_pullback).
+/// pullback. The pullback may save tensors for it (Backward::save_for_weights).
 struct WeightPullback {
   std::vector<Parameter*> parameters;
   Pullback run;  // may be empty; not called if all parameters are frozen

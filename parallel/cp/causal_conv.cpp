@@ -66,7 +66,7 @@ void backward_of_conv(Backward& b, const Tensor& dout, const Saved& saved, Param
   }
   chain.finish();
   b.accumulate(0, dx);
-  b.pass_to_weight_pullback(dweight);
+  b.save_for_weights(save(dweight));
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows
       "causal_conv", out, {x}, save(x.data, before[0], before[1]),
       [&weight, rows](Backward& b, const Tensor& dout, const Saved& s) { backward_of_conv(b, dout, s, weight, rows); },
       {{&weight}, [&weight](Backward& b, const Tensor&, const Saved&) {
-         const auto dweight = b.take_from_pullback<Tensor>();
+         const auto [dweight] = b.saved_by_pullback().get<1>();
          kernels::kernels(dweight.device())
              .bias.backward(b.stream, weight.gradient_to_add(b.stream).reshape({-1}), dweight.reshape({1, -1}));
        }});

@@ -100,8 +100,7 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
   }
   const Input input{{x.data.dim(0) * (tp.sequence ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
   const WeightPullback weights{parameters, [ps, sequence = tp.sequence](Backward& b, const Tensor&, const Saved& s) {
-                                 const Tensor all =
-                                     sequence ? b.take_from_pullback<RowGather>().all(b.stream) : s.get<1>()[0];
+                                 const Tensor all = sequence ? b.saved_by_pullback().get<1>()[0] : s.get<1>()[0];
                                  add_weight_gradients(b, all, ps);
                                }};
   const bool trains = weights.trains();
@@ -109,7 +108,7 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
       "column_linear", outs, {&x, 1}, save(trains ? x.data : Tensor{}),
       [ps, tp, input, trains](Backward& b, const Tensor&, const Saved& s) {
         // Starts to gather all rows of x for the weight gradients. Computes the input gradient while they arrive.
-        if (tp.sequence && trains) b.pass_to_weight_pullback(RowGather(s.get<1>()[0], *tp.group, b.stream));
+        if (tp.sequence && trains) b.save_for_weights(std::make_shared<RowGather>(s.get<1>()[0], *tp.group, b.stream));
         if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
       },
       weights);

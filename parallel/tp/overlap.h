@@ -10,9 +10,8 @@
 namespace hexad::tp {
 
 /// All-gather of rows. Each rank's part can be used as soon as it arrives.
-class RowGather {
+class RowGather final : public autograd::SavedTensor {
  public:
-  RowGather() = default;
   /// Starts to send `mine` [n, D] to all ranks. `mine` must not change until it has been sent. On a device, call
   /// all(stream) before work on `stream` changes `mine`. On the host, the sends own `mine`.
   RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream);
@@ -25,6 +24,8 @@ class RowGather {
   /// Returns all rows [size * n, D], in the order of the ranks. Later work on `stream` waits until all rows have
   /// arrived and, on a device, until this rank's rows have been sent.
   const Tensor& all(Stream& stream) const;
+  /// Returns all(stream), for a weight pullback to which a pullback passes the rows (Backward::save_for_weights).
+  Tensor get(Stream& stream) override { return all(stream); }
 
  private:
   int first_ = 0;  // index of this rank

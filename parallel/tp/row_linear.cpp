@@ -22,33 +22,33 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
     k.bias.forward(tape.stream, out, bias->use(tape.stream));
     parameters.push_back(bias);
   }
-  return tape.record("row_linear", out, {x}, save(w.trainable() ? x.data : Tensor{}),
-                     [&k, &w, tp, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
-                       // Starts to gather all rows of the output's gradient. The input gradient uses the rows as they
-                       // arrive, and the weight gradient uses them later.
-                       const RowGather gather = tp.sequence ? RowGather(dout, *tp.group, b.stream) : RowGather();
-                       if (tp.sequence) b.pass_to_weight_pullback(gather);
-                       if (!b.wants(0)) return;
-                       Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
-                       const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {
-                         k.matmul.input_gradient(b.stream, dx.slice(0, begin, end), rows, w.use(b.stream),
-                                                 Write::replace);
-                       };
-                       if (tp.sequence)
-                         gather.for_each_part(b.stream, multiply);
-                       else
-                         multiply(dout, 0, dout.dim(0));
-                       b.accumulate(0, dx);
-                     },
-                     {parameters, [&k, &w, bias, tp](Backward& b, const Tensor& dout, const Saved& s) {
-                        auto [in] = s.get<1>();
-                        const Tensor all = tp.sequence ? b.take_from_pullback<RowGather>().all(b.stream) : dout;
-                        if (w.trainable()) {
-                          const auto [dw, write] = w.next_gradient_target();
-                          k.matmul.weight_gradient(b.stream, dw, all, in, write);
-                        }
-                        if (bias && bias->trainable()) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);
-                      }});
+  return tape.record(
+      "row_linear", out, {x}, save(w.trainable() ? x.data : Tensor{}),
+      [&k, &w, tp, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
+        // Starts to gather all rows of the output's gradient. The input gradient uses the rows as they
+        // arrive, and the weight gradient uses them later.
+        const auto gather = tp.sequence ? std::make_shared<RowGather>(dout, *tp.group, b.stream) : nullptr;
+        if (gather) b.save_for_weights(gather);
+        if (!b.wants(0)) return;
+        Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
+        const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {
+          k.matmul.input_gradient(b.stream, dx.slice(0, begin, end), rows, w.use(b.stream), Write::replace);
+        };
+        if (gather)
+          gather->for_each_part(b.stream, multiply);
+        else
+          multiply(dout, 0, dout.dim(0));
+        b.accumulate(0, dx);
+      },
+      {parameters, [&k, &w, bias, tp](Backward& b, const Tensor& dout, const Saved& s) {
+         auto [in] = s.get<1>();
+         const Tensor all = tp.sequence ? b.saved_by_pullback().get<1>()[0] : dout;
+         if (w.trainable()) {
+           const auto [dw, write] = w.next_gradient_target();
+           k.matmul.weight_gradient(b.stream, dw, all, in, write);
+         }
+         if (bias && bias->trainable()) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);
+       }});
 }
 
 }  // namespace hexad::tp

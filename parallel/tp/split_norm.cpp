@@ -61,11 +61,11 @@ struct SplitNorms {
       k.split_norm.input_gradient(b.stream, dx, dy, x, gain, inverse_rms, row(dots, i), width(i));
       b.accumulate(i, dx);
     }
-    b.pass_to_weight_pullback(partials);
+    b.save_for_weights({partials.begin(), partials.end()});
   }
 
   void gain_gradients(Backward& b) const {
-    const auto partials = b.take_from_pullback<std::array<Tensor, operands>>();
+    const auto partials = b.saved_by_pullback().get<operands>();
     for (size_t i = 0; i < operands; ++i)
       if (partials[i].defined() && gains[i]->trainable())
         k.bias.backward(b.stream, gains[i]->gradient_to_add(b.stream), partials[i]);

@@ -165,17 +165,17 @@ TEST_F(TapeTest, GradientForAReplayedOpThrows) {
 
 // Uses an op twice. Its pullback passes column sums of dout to the weight pullback of the same use, as RMSNorm passes
 // partial sums of its gain's gradient.
-TEST_F(TapeTest, PullbackPassesAValueToTheWeightPullbackOfItsUse) {
+TEST_F(TapeTest, PullbackSavesTensorsForTheWeightPullbackOfItsUse) {
   Parameter& w = lab.parameter({4});
   const auto& k = kernels::kernels(lab.context);
   const Pullback pullback = [&k](Backward& b, const Tensor& dout, const Saved&) {
     const Tensor sums = Tensor::zeros({4}, dout.dtype(), dout.device());
     k.bias.backward(b.stream, sums, dout);
-    b.pass_to_weight_pullback(sums.reshape({1, 4}));
+    b.save_for_weights(save(sums.reshape({1, 4})));
     b.accumulate(0, dout);
   };
   const Pullback of_weights = [&k, &w](Backward& b, const Tensor&, const Saved&) {
-    const auto sums = b.take_from_pullback<Tensor>();
+    const auto [sums] = b.saved_by_pullback().get<1>();
     k.bias.backward(b.stream, w.gradient_to_add(b.stream), sums);
   };
   const Tensor data = lab.integers({3, 4}, 1, 5), dout = lab.integers({3, 4}, 1, 5);
@@ -198,26 +198,22 @@ TEST_F(TapeTest, PullbackPassesAValueToTheWeightPullbackOfItsUse) {
   for (size_t i = 0; i < d.size(); ++i) expected[i % 4] += d[i] + 3 * d[i];
   EXPECT_EQ(gradient(Replay::Weights::at_once), expected);
   EXPECT_EQ(gradient(Replay::Weights::delayed), expected);
-  EXPECT_EQ(lab.context.allocator()->stats().total, before) << "a value passed between pullbacks was not freed";
+  EXPECT_EQ(lab.context.allocator()->stats().total, before) << "a tensor saved for a weight pullback was not freed";
 }
 
-TEST_F(TapeTest, TakingAMissingPullbackValueThrows) {
+TEST_F(TapeTest, ReadingTensorsThatThePullbackDidNotSaveThrows) {
   Parameter& w = lab.parameter({4});
-  const auto record = [&](Tape& t, Pullback pullback) {
-    const Value x = t.leaf(lab.randn({3, 4}));
-    return t.record("shift", copy_of(x.data), {x}, {}, std::move(pullback),
-                    {{&w}, [](Backward& b, const Tensor&, const Saved&) { b.take_from_pullback<Tensor>(); }});
-  };
-  for (const Pullback& pullback :
-       {Pullback([](Backward&, const Tensor&, const Saved&) {}),
-        Pullback([](Backward&b, const Tensor&, const Saved&) { b.pass_to_weight_pullback(1); })}) {
+  for (const size_t count : {0, 2}) {
     Tape t(lab.stream(), *policy);
-    const Value y = record(t, pullback);
+    const Value x = t.leaf(lab.randn({3, 4}));
+    const Value y =
+        t.record("shift", copy_of(x.data), {x}, {},
+                 [count](Backward& b, const Tensor&, const Saved&) { b.save_for_weights(std::vector<Tensor>(count)); },
+                 {{&w}, [](Backward& b, const Tensor&, const Saved&) { b.saved_by_pullback().get<1>(); }});
     EXPECT_EQ(message_of([&] {
                 backward(t, y, lab.randn({3, 4}));
               }),
-              "[tape] take_from_pullback() found no value of its type; expected the pullback to pass one to "
-              "pass_to_weight_pullback()");
+              "[tape] an op reads 1 saved tensors; expected " + std::to_string(count) + ", as many as it saved");
   }
 }
 

@@ -41,10 +41,10 @@ DeltaGates delta_gates(Tape& tape, const Value& decay, const Value& write, Param
         k.delta_gate.backward(b.stream, {ddecay, dwrite, rates, shifts}, dlog_decay, dstrength,
                               {decay_logits, write_logits, rate_again.on(b.stream), shift_again.on(b.stream)});
         b.accumulate(0, ddecay), b.accumulate(1, dwrite);
-        b.pass_to_weight_pullback(std::pair{rates, shifts});
+        b.save_for_weights(save(rates, shifts));
       },
       {{&log_rate, &shift}, [&k, &log_rate, &shift](Backward& b, const Tensor&, const Saved&) {
-         const auto [rates, shifts] = b.take_from_pullback<std::pair<Tensor, Tensor>>();
+         const auto [rates, shifts] = b.saved_by_pullback().get<2>();
          if (log_rate.trainable()) k.bias.backward(b.stream, log_rate.gradient_to_add(b.stream), rates);
          if (shift.trainable()) k.bias.backward(b.stream, shift.gradient_to_add(b.stream), shifts);
        }});

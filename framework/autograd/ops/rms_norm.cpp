@@ -41,12 +41,12 @@ struct RmsNorm {
     const Tensor partials =
         Tensor::empty({k.rms_norm.partials(inverse_rms.numel()), in.dim(-1)}, inverse_rms.dtype(), in.device());
     k.rms_norm.backward(b.stream, dx, partials, dout, in, gains(b.stream), inverse_rms, dresidual);
-    b.pass_to_weight_pullback(partials);
+    b.save_for_weights(save(partials));
   }
 
   WeightPullback weights() const {
     return {{&gain}, [norm = *this](Backward& b, const Tensor&, const Saved&) {
-              const auto partials = b.take_from_pullback<Tensor>();
+              const auto [partials] = b.saved_by_pullback().get<1>();
               if (partials.defined()) norm.k.bias.backward(b.stream, norm.gain.gradient_to_add(b.stream), partials);
             }};
   }
@@ -101,7 +101,7 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
         if (dout.defined())
           norm.backward(b, dx, dout, s, dsum);
         else
-          b.pass_to_weight_pullback(Tensor{});
+          b.save_for_weights(save(Tensor{}));
         b.accumulate(0, dx), b.accumulate(1, dx);
       },
       norm.weights());

@@ -23,13 +23,13 @@ void AttentionSinks::backward(Backward& b, const Tensor& dout, const Tensor& out
   const Tensor gradients = Tensor::like(log_sum_exp);
   kernels::kernels(out.device())
       .sink.backward(b.stream, gradients, dout, out, log_sum_exp, slice_heads(logits_->use(b.stream), out.dim(1)));
-  b.pass_to_weight_pullback(gradients);
+  b.save_for_weights(save(gradients));
 }
 
 WeightPullback AttentionSinks::weights() const {
   if (!logits_) return {};
   return {{logits_}, [sinks = *this](Backward& b, const Tensor&, const Saved&) {
-            const auto gradients = b.take_from_pullback<Tensor>();
+            const auto [gradients] = b.saved_by_pullback().get<1>();
             const Tensor sum = sinks.slice_heads(sinks.logits_->gradient_to_add(b.stream), gradients.dim(1));
             kernels::kernels(gradients.device()).bias.backward(b.stream, sum, gradients);
           }};
