@@ -1,6 +1,6 @@
 // Experts on the rank of their tokens multiply their activations by the routing weights, so no results of slots are
 // kept.
-#include "layers/moe/pass/local_weights.h"
+#include "layers/moe/routes/local_weights.h"
 
 #include <gtest/gtest.h>
 

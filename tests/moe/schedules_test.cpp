@@ -8,7 +8,7 @@
 
 #include "framework/base/tolerance.h"
 #include "framework/schedule/graph_runner.h"
-#include "layers/moe/pass/routes.h"
+#include "layers/moe/routes/routes.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/every_schedule.h"
 #include "tests/moe/scheduled_layer.h"

@@ -7,7 +7,8 @@
 
 #include "framework/base/philox.h"
 #include "framework/schedule/executor.h"
-#include "layers/moe/pass/token_rows.h"
+#include "layers/moe/pass/dispatch.h"
+#include "layers/moe/routes/token_rows.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/ep/plan_for_ids.h"
 #include "tests/moe/plain_pass.h"

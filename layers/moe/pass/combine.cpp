@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "layers/moe/pass/token_rows.h"
+#include "layers/moe/routes/token_rows.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
 #include "parallel/ep/window_exchange.h"

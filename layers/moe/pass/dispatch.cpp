@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "layers/moe/pass/token_rows.h"
+#include "layers/moe/routes/token_rows.h"
 #include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
@@ -60,6 +60,11 @@ Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights) {
                       gathered.put(comm::all_gather_rows(weights, *group, s));
                     })));
   return gathered;
+}
+
+const Tensor& WireWeights::get(Stream& s, const ep::RoutingPlan& plan) const {
+  if (weights_ && !by_row_.read().defined()) by_row_.put(wire_weights(s, plan, weights_->read()));
+  return by_row_.read();
 }
 
 Dispatch::Dispatch(PassGraph& g, const Options& options)

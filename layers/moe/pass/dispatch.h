@@ -1,6 +1,9 @@
 // Sends rows to the ranks of their experts.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "layers/moe/pass/pass_graph.h"
 
 namespace hexad::moe {
@@ -18,6 +21,21 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 /// task dispatch.weights, which gathers the weights of all gatherers. Otherwise, they are the rows of this rank's own
 /// tokens.
 Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
+
+/// Weights [W, M] of the slots of each row to send, if rows are sent with weights (wire_weights()). They are made when
+/// the first chunk is packed, because a task may gather the weights of the plan's tokens (dispatch.weights).
+class WireWeights {
+ public:
+  WireWeights() = default;  // rows have no weights
+  /// `weights` will contain the weights [T, K] of the routing plan's tokens.
+  explicit WireWeights(Handoff<Tensor> weights) : weights_(std::move(weights)) {}
+  /// Returns the weights; undefined if rows have none. Call it in tasks of one lane.
+  const Tensor& get(Stream& s, const ep::RoutingPlan& plan) const;
+
+ private:
+  std::optional<Handoff<Tensor>> weights_{};
+  Handoff<Tensor> by_row_{};
+};
 
 /// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes):
 ///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed).

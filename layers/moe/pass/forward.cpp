@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
-#include "layers/moe/pass/local_weights.h"
-#include "layers/moe/pass/token_rows.h"
+#include "layers/moe/routes/local_weights.h"
+#include "layers/moe/routes/token_rows.h"
 
 namespace hexad::moe {
 

@@ -2,13 +2,12 @@
 // tape keeps the experts' inputs T_DI and activations T_M for backward. For the gradient of the routing weights, it
 // also keeps the returned slot rows or, with `rows: token`, the experts' results T_DO. If the experts multiply by the
 // routing weights (experts_weight), the tape keeps neither slot rows, nor T_DO, nor the output of the activation.
-#include "layers/moe/pass/keeping_pass.h"
-
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
-#include "layers/moe/pass/local_weights.h"
-#include "layers/moe/pass/token_rows.h"
+#include "layers/moe/pass/pass_call.h"
+#include "layers/moe/routes/local_weights.h"
+#include "layers/moe/routes/token_rows.h"
 
 namespace hexad::moe {
 

@@ -1,8 +1,7 @@
 #include "layers/moe/pass/moe_pass.h"
 
 #include "layers/moe/pass/combine.h"
-#include "layers/moe/pass/keeping_pass.h"
-#include "layers/moe/pass/restoring_pass.h"
+#include "layers/moe/pass/pass_call.h"
 #include "parallel/tp/regions.h"
 
 namespace hexad::moe {

@@ -1,4 +1,4 @@
-// One call of the op moe_pass. Either keeping_pass() or restoring_pass() runs it.
+// One call of the op moe_pass, and the two functions that run it: keeping_pass() and restoring_pass().
 #pragma once
 
 #include <memory>
@@ -27,6 +27,15 @@ struct PassCall {
   Value record(Tape& tape, const Tensor& out, const Value& x, const Value& weights, const std::vector<Value>& addends,
                const std::vector<Tensor>& saved, autograd::Pullback pullback) const;
 };
+
+/// Runs forward and records the op. Backward reads T_DI and T_M from the tape. Used for schedule.moe.memory_reuse:
+/// none, and for passes in which restoring would save no memory (moe_pass.cpp).
+Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
+                   const std::vector<Value>& addends, const SharedWork& shared);
+/// Runs forward and records the op (memory_reuse: s1 to s4; MPMoE, Table 2). In backward, T_DI is fetched or sent
+/// again, and T_M is fetched or recomputed.
+Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
+                     const std::vector<Value>& addends, const SharedWork& shared);
 
 /// Returns `dout` of this rank's tokens, divided by the number of times that each token is computed (Routes::copies).
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream);

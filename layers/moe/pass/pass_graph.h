@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "framework/schedule/task_graph.h"
-#include "layers/moe/pass/routes.h"
+#include "layers/moe/routes/routes.h"
 
 namespace hexad::moe {
 

@@ -6,13 +6,12 @@
 // slot's weight is the dot product of the slot's result and dout. Without a bias, this product equals the dot product
 // of the activation's output and the gradient of this output. The rank of the slot's expert computes the product and
 // returns it with the row.
-#include "layers/moe/pass/restoring_pass.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
-#include "layers/moe/pass/token_rows.h"
+#include "layers/moe/pass/pass_call.h"
+#include "layers/moe/routes/token_rows.h"
 
 namespace hexad::moe {
 

@@ -167,7 +167,7 @@ struct MoeSchedule : MoeChoices<Settled> {
   /// 5a: 4096 rows for 16 experts. On CPUs, we found no such threshold (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
   /// Default of hot_load for hot_experts: shadow. If hot_load is unset, a hot expert must also have so many rows that
-  /// sending its weights costs no more than sending the rows (hot_rule() in pass/routes.cpp).
+  /// sending its weights costs no more than sending the rows (hot_rule() in routes/routes.cpp).
   static constexpr double usual_hot_load = 2;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }

@@ -1,4 +1,4 @@
-#include "layers/moe/pass/local_weights.h"
+#include "layers/moe/routes/local_weights.h"
 
 namespace hexad::moe {
 

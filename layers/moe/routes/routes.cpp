@@ -1,4 +1,4 @@
-#include "layers/moe/pass/routes.h"
+#include "layers/moe/routes/routes.h"
 
 #include <algorithm>
 

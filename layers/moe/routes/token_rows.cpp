@@ -1,4 +1,4 @@
-#include "layers/moe/pass/token_rows.h"
+#include "layers/moe/routes/token_rows.h"
 
 #include "framework/kernels/kernel_table.h"
 
@@ -37,8 +37,6 @@ Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk
   return sums;
 }
 
-namespace {
-
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights) {
   const auto& k = kernels_of(weights).permute;
   const auto buffer = [&](const Shape& shape) {
@@ -54,13 +52,6 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
   const Tensor wire = buffer({plan.indices.wire_slots.dim(0), width});
   k.gather(s, wire, by_row, plan.indices.wire_slots, {});
   return wire;
-}
-
-}  // namespace
-
-const Tensor& WireWeights::get(Stream& s, const ep::RoutingPlan& plan) const {
-  if (weights_ && !by_row_.read().defined()) by_row_.put(wire_weights(s, plan, weights_->read()));
-  return by_row_.read();
 }
 
 void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots) {

@@ -5,7 +5,7 @@
 // be sent with its weight.
 #pragma once
 
-#include "layers/moe/pass/routes.h"
+#include "layers/moe/routes/routes.h"
 
 namespace hexad::moe {
 

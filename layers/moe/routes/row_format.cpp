@@ -1,4 +1,4 @@
-#include "layers/moe/pass/row_format.h"
+#include "layers/moe/routes/row_format.h"
 
 #include "framework/kernels/kernel_table.h"
 

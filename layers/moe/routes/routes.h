@@ -7,7 +7,7 @@
 
 #include "framework/schedule/graph_runner.h"
 #include "layers/moe/experts/experts.h"
-#include "layers/moe/pass/row_format.h"
+#include "layers/moe/routes/row_format.h"
 #include "layers/moe/schedule/issue_order.h"
 #include "layers/moe/schedule/moe_schedule.h"
 #include "parallel/ep/routing_plan.h"

@@ -2,11 +2,7 @@
 // experts. The rank copies the row for each of these experts, and returns one sum of their results.
 #pragma once
 
-#include <optional>
-#include <utility>
-
-#include "layers/moe/pass/pass_graph.h"
-#include "layers/moe/pass/row_format.h"
+#include "layers/moe/routes/row_format.h"
 #include "parallel/ep/routing_plan.h"
 
 namespace hexad::moe {
@@ -20,21 +16,9 @@ void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chun
 /// rows of all chunks.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
-/// Weights [W, M] of the slots of each row to send. Entries beyond a row's slots are 0. They are made from the weights
-/// of the routing plan's tokens when the first chunk is packed, because a task may gather these weights
-/// (dispatch.weights).
-class WireWeights {
- public:
-  WireWeights() = default;  // rows have no weights
-  /// `weights` will contain the weights [T, K] of the routing plan's tokens.
-  explicit WireWeights(Handoff<Tensor> weights) : weights_(std::move(weights)) {}
-  /// Returns the weights; undefined if rows have none. Call it in tasks of one lane.
-  const Tensor& get(Stream& s, const ep::RoutingPlan& plan) const;
-
- private:
-  std::optional<Handoff<Tensor>> weights_{};
-  Handoff<Tensor> by_row_{};
-};
+/// Returns the weights [W, M] of the slots of each row to send, taken from the weights [T, K] of the routing plan's
+/// tokens. Entries beyond a row's slots are 0.
+Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights);
 
 /// Writes row weights to their slots: out[row_slots[r, m]] = row_weights[r, m]. `row_slots` [R, M] is
 /// RoutingIndices::row_slots or a part of it. `row_weights` [R, M] are the weights that returned with the rows. `out`
