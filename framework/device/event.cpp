@@ -64,6 +64,12 @@ std::shared_ptr<const DeviceMark> Event::launched() const {
   return state_->mark;
 }
 
+std::shared_ptr<const DeviceMark> Event::launched_already() const {
+  if (!state_) return nullptr;
+  std::lock_guard lock(state_->mutex);
+  return state_->done && !state_->error ? state_->mark : nullptr;
+}
+
 void Event::wait() const {
   if (const auto mark = launched()) mark->wait();
 }

@@ -17,6 +17,8 @@ class DeviceMark {
   /// Returns the time at which the device passed the mark, in seconds of std::chrono::steady_clock. The mark must come
   /// from Stream::record_timed().
   virtual double passed_at() const = 0;
+  /// True if passed_at() may be called: the mark comes from Stream::record_timed(), or the device times every mark.
+  virtual bool timed() const { return true; }
 };
 
 /// Shared handle of an event. A default-constructed event is already done.
@@ -54,6 +56,8 @@ class Event {
   /// Blocks the calling thread until the host's part, if any, is done, and rethrows its error. Returns the mark of the
   /// device's part, for which the device's queues can wait; null if the event has no device's part.
   std::shared_ptr<const DeviceMark> launched() const;
+  /// Returns launched() if the host's part is done and has not failed; otherwise null. Does not block.
+  std::shared_ptr<const DeviceMark> launched_already() const;
 
  private:
   std::shared_ptr<State> state_;

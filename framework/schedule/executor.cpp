@@ -12,6 +12,7 @@
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 #include "framework/base/philox.h"
+#include "framework/device/host_wait.h"
 #include "framework/device/named_range.h"
 
 namespace hexad::schedule {
@@ -62,11 +63,14 @@ void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
 // Measured times. Threads that run lanes or complete events write them. These threads share ownership of the object,
 // because they may write after an error has ended execute().
 struct Stopwatch {
-  explicit Stopwatch(size_t tasks) : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)) {}
+  explicit Stopwatch(size_t tasks)
+      : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)), parts(tasks) {}
   std::vector<TaskTime> on_lane;
   std::vector<double> arrived;              // end of each asynchronous part; 0 if it was done when the task was issued
   std::latch running;                       // number of asynchronous parts that are not done
   std::vector<std::array<Event, 2>> marks;  // begin and end of each task on a device's lanes
+  // Ends of the asynchronous parts that a device does without a host thread; null for other parts.
+  std::vector<std::shared_ptr<const device::DeviceMark>> parts;
 };
 
 // Asynchronous part of a task that a lane will issue. A lane that fails skips its remaining tasks. The asynchronous
@@ -133,22 +137,30 @@ void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& s
     watch->marks.back()[1] = stream.record_timed();
   else
     stream.run([watch, task] { watch->on_lane[task].end = now(); });
-  if (over) return watch->running.count_down();
+  // Event::then() would make this thread wait for the device.
+  if (!over) watch->parts[task] = asynchronous.launched_already();
+  if (over || watch->parts[task]) return watch->running.count_down();
   asynchronous.then([watch, task] {
     watch->arrived[task] = now();
     watch->running.count_down();
   });
 }
 
-double passed_at(const Event& marked) {
-  marked.wait();
-  return marked.launched()->passed_at();
+double passed_at(const device::DeviceMark& mark) {
+  if (!mark.passed()) {
+    const device::HostWait named("times of tasks");
+    mark.wait();
+  }
+  return mark.passed_at();
 }
 
-// Copies the times of the marks to `on_lane`. Waits until the device has passed them.
+// Copies the times of the marks to `on_lane` and `arrived`. Waits until the device has passed them.
 void read_marks(Stopwatch& watch) {
-  for (size_t i = 0; i < watch.marks.size(); ++i)
-    watch.on_lane[i] = {passed_at(watch.marks[i][0]), passed_at(watch.marks[i][1])};
+  for (size_t i = 0; i < watch.marks.size(); ++i) {
+    watch.on_lane[i] = {passed_at(*watch.marks[i][0].launched()), passed_at(*watch.marks[i][1].launched())};
+    // A mark without a time belongs to the task's own lane, whose end mark is later.
+    if (const auto& part = watch.parts[i]; part && part->timed()) watch.arrived[i] = passed_at(*part);
+  }
 }
 
 // Computes the times of the tasks from the measured times of their parts; see TaskTime.
@@ -227,14 +239,13 @@ class Yields {
   std::vector<char> awaited_;  // for each task: 1 if the calling thread has waited for it, or for a task after it
 };
 
-}  // namespace
-
-void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times, Fibers* fibers) {
+// See execute(). `watch` is null if the tasks are not measured.
+void run(const TaskGraph& graph, device::DeviceContext& context, const std::shared_ptr<Stopwatch>& watch,
+         Fibers* fibers) {
   const auto tasks = graph.tasks();
   Yields yields(tasks, fibers);
   std::vector<Issued> issued;
   issued.reserve(tasks.size());
-  const auto watch = times ? std::make_shared<Stopwatch>(tasks.size()) : nullptr;
   try {
     begin(context);
     for (size_t i = 0; i < tasks.size(); ++i) {
@@ -255,10 +266,25 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
     settle(context, issued);
     throw;
   }
-  if (!watch) return;
-  watch->running.wait();
-  read_marks(*watch);
-  *times = times_of(tasks, *watch);
+}
+
+}  // namespace
+
+void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times, Fibers* fibers) {
+  if (times)
+    *times = execute_measured(graph, context, fibers)();
+  else
+    run(graph, context, nullptr, fibers);
+}
+
+ReadTimes execute_measured(const TaskGraph& graph, device::DeviceContext& context, Fibers* fibers) {
+  const auto watch = std::make_shared<Stopwatch>(graph.tasks().size());
+  run(graph, context, watch, fibers);
+  return [watch, bare = without_work(graph)] {
+    watch->running.wait();
+    read_marks(*watch);
+    return times_of(bare.tasks(), *watch);
+  };
 }
 
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {

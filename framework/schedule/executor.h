@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "framework/schedule/fibers.h"
 #include "framework/schedule/task_graph.h"
@@ -19,8 +21,8 @@ struct TaskTime {
 /// returns when all tasks and their asynchronous parts are done. The queues of a device run independently of the
 /// caller. On a device, returns when all tasks have been issued and the compute lane's queue waits for them. Only the
 /// host's parts of their events block the caller. If `times` is not null, it receives one entry for each task, and the
-/// call waits for all tasks on a device too. If a task fails, waits for the tasks that have been issued and rethrows
-/// the error.
+/// call waits for all tasks on a device too; see execute_measured(). If a task fails, waits for the tasks that have
+/// been issued and rethrows the error.
 ///
 /// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication, even
 /// if the communication is already done. Communication is new if this thread has not waited for it yet. The thread
@@ -37,6 +39,12 @@ struct TaskTime {
 /// order in which the calling thread reached them, so the order in these groups is the same on all ranks.
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
              Fibers* fibers = nullptr);
+
+/// Function that returns one entry for each task of an executed graph. Blocks the caller until all tasks are done.
+using ReadTimes = std::function<std::vector<TaskTime>()>;
+/// Like execute(), and measures the tasks without waiting for them: on a device, the lanes record timed marks. Call the
+/// returned function later, for example after the step. It keeps no tensors alive.
+ReadTimes execute_measured(const TaskGraph& graph, device::DeviceContext& context, Fibers* fibers = nullptr);
 
 /// Returns a random order that the dependencies and lanes permit, determined by `seed`. A test that runs the tasks in
 /// such orders can detect a missing edge.

@@ -67,8 +67,8 @@ struct DeviceGroupOptions {
   /// multiprocessors would wait for the multiprocessors that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
   /// Traffic of all groups that this rank will split from the new group. The thread blocks of each NCCL operation are
-  /// limited so that all of this traffic fits on the card at the same time, on every rank. If empty, operations get
-  /// their usual numbers of blocks.
+  /// limited so that all of this traffic fits on the card's multiprocessors at the same time, on every rank. If empty,
+  /// operations get their usual numbers of blocks.
   std::vector<GroupTraffic> groups{};
   /// Called on rank 0 with a text that states the path between cards and, if it is not NCCL, the reason. Not called if
   /// there is only one rank, if the device is not a card, or if the options require host memory.

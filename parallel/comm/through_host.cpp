@@ -36,7 +36,7 @@ struct Return {
       arrived.wait();  // does not block; rethrows the error of the operation
       const auto bring_back = [&] {
         to.copy_from(from, context->stream(Lane::copy));
-        copied = context->stream(Lane::copy).record().launched();
+        copied = context->stream(Lane::copy).record_timed().launched();
       };
       if (to.defined() && !life->during(bring_back))
         fail(ExitCode::communication, "the device was closed before a result ", to.shape(), " ", to.dtype(),

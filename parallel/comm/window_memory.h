@@ -1,6 +1,9 @@
 // Device memory that the devices of several ranks access.
 #pragma once
 
+#include <optional>
+
+#include "framework/base/error.h"
 #include "framework/tensor/tensor.h"
 
 namespace hexad::comm {
@@ -13,12 +16,25 @@ class WindowMemory {
  public:
   virtual ~WindowMemory() = default;
   struct Block {
-    Tensor own;        // u8 [bytes]: block of this rank; valid until the next allocate()
+    Tensor own;        // u8 [bytes]: block of this rank; valid until the next successful allocate()
     Tensor distances;  // i64 [ranks]: bytes from this rank's block to the block of each rank, for kernels of this rank
   };
-  /// Allocates blocks of `bytes` bytes, and frees the previous blocks, which no rank may use any more. Collective and
-  /// blocking. Throws Error(resource) on all ranks if a device cannot access the memory of all others.
-  virtual Block allocate(int64_t bytes, device::Device device) = 0;
+  /// Allocates blocks of `bytes` bytes, and then frees the previous blocks, which no rank may use any more. Collective
+  /// and blocking. If a device has too little memory, returns nullopt on all ranks and keeps the previous blocks.
+  /// Throws Error(resource) on all ranks if a device cannot access the memory of all others.
+  virtual std::optional<Block> allocate(int64_t bytes, device::Device device) = 0;
 };
+
+/// Calls `allocate`. Returns true if it throws Error(resource): there is too little memory.
+template <class F>
+bool lacks_memory(const F& allocate) {
+  try {
+    allocate();
+    return false;
+  } catch (const base::Error& e) {
+    if (e.code() != base::ExitCode::resource) throw;
+    return true;
+  }
+}
 
 }  // namespace hexad::comm

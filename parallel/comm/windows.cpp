@@ -40,38 +40,57 @@ const std::string& Windows::refusal(Device device) {
 
 bool Windows::hold(int64_t bytes, Device device) {
   wanted_ = std::max(wanted_, bytes);
-  if (!own_.defined() && bytes > 0) allocate(bytes, device);
+  if (!own_.defined() && bytes > 0 && !refused_) allocate(bytes, device);
   return own_.defined() && bytes <= own_.bytes() && device.has_memory();
 }
 
 void Windows::grow() {
-  if (own_.defined() && wanted_ > own_.bytes()) allocate(wanted_, own_.device());
+  if (own_.defined() && wanted_ > own_.bytes() && !refused_) allocate(wanted_, own_.device());
 }
 
 void Windows::allocate(int64_t bytes, Device device) {
   constexpr int64_t spare = 4, page = 4096;  // windows have a quarter more bytes than requested, in whole pages
-  closed_.wait();
-  own_ = {}, fresh_ = true;
   const int64_t size = (bytes + bytes / spare + page - 1) / page * page;
+  closed_.wait();
   if (!memory_) memory_ = group_.window_memory();
-  if (memory_) {
-    token_ = Tensor::zeros({1}, Dtype::i32, device, Category::communication);
-    auto [own, distances] = memory_->allocate(size, device);
-    own_ = std::move(own), distances_ = std::move(distances);
+  // A rank that lacks memory must not leave the call alone, because the others would wait for it.
+  const auto token = [&] {
+    if (!token_.defined()) token_ = Tensor::zeros({1}, Dtype::i32, device, Category::communication);
+  };
+  std::optional<WindowMemory::Block> block;
+  if (!memory_)
+    block = allocate_in_process(size, device);
+  else if (!group_.any(lacks_memory(token), device))
+    block = memory_->allocate(size, device);
+  if (!block) {
+    refused_ = true, unreported_ = size;
     return;
   }
-  own_ = Tensor::empty({size}, Dtype::u8, device, Category::communication);
-  if (!device.has_memory()) return;
+  own_ = std::move(block->own), distances_ = std::move(block->distances), fresh_ = true;
+}
+
+std::optional<WindowMemory::Block> Windows::allocate_in_process(int64_t bytes, Device device) const {
+  WindowMemory::Block block;
+  const auto take = [&] {
+    block.own = Tensor::empty({bytes}, Dtype::u8, device, Category::communication);
+    block.distances = Tensor::empty({group_.size()}, Dtype::i64, device, Category::communication);
+  };
+  if (!device.has_memory()) {
+    take();
+    return block;
+  }
+  if (group_.any(lacks_memory(take), device)) return {};
   // The queues of other ranks do not wait for the earlier users of this memory. Therefore, this rank waits for these
   // users.
   Stream& compute = device.context().compute();
-  own_.fill_bytes(0, compute);
+  block.own.fill_bytes(0, compute);
   compute.synchronize();
   const auto address =
-      static_cast<int64_t>(reinterpret_cast<uintptr_t>(device.context().kernel_address(tensor::device_raw(own_))));
+      static_cast<int64_t>(reinterpret_cast<uintptr_t>(device.context().kernel_address(tensor::device_raw(block.own))));
   std::vector<int64_t> distances = group_.all_gather_values(std::span(&address, 1), device);
   for (int64_t& d : distances) d -= address;
-  distances_ = Tensor::from<int64_t>(distances, {group_.size()}, device, Category::communication);
+  block.distances.upload(distances.data());
+  return block;
 }
 
 // A maximum over the ranks is a barrier of the devices' queues: the maximum ends on no rank before all ranks have begun

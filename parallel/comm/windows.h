@@ -21,7 +21,8 @@ namespace hexad::comm {
 /// the same order, also relative to other operations of the group.
 ///
 /// Windows grow in two cases only: hold() allocates them at first, and grow() enlarges them between steps. A window is
-/// then a quarter larger than requested, so that it rarely overflows later.
+/// then a quarter larger than requested, so that it rarely overflows later. If a device refuses the memory, all ranks
+/// keep their windows as they are, and do not try again.
 class Windows {
  public:
   /// Makes windows without memory. `group` must outlive the windows.
@@ -46,6 +47,9 @@ class Windows {
   /// Enlarges the windows if they were too small in a call of hold() since the previous call of grow(). Collective.
   /// Call it between steps, because it waits for all exchanges and allocates memory.
   void grow();
+  /// Returns the number of bytes for which a device of the group lacked memory; nullopt if none did, and on all later
+  /// calls. The result is the same on all ranks.
+  std::optional<int64_t> take_refused_bytes() { return std::exchange(unreported_, std::nullopt); }
   /// True on the first call after windows were allocated or enlarged: no exchange has used these windows yet. The
   /// result is the same on all ranks.
   bool take_fresh() { return std::exchange(fresh_, false); }
@@ -66,6 +70,7 @@ class Windows {
 
  private:
   void allocate(int64_t bytes, Device device);
+  std::optional<WindowMemory::Block> allocate_in_process(int64_t bytes, Device device) const;
   Event barrier(Stream& stream) const;
 
   const ProcessGroup& group_;
@@ -73,6 +78,8 @@ class Windows {
   std::optional<std::string> refusal_;
   int64_t wanted_ = 0;  // largest number of bytes that was passed to hold()
   bool fresh_ = false;
+  bool refused_ = false;                  // true if a device of the group lacked memory for windows
+  std::optional<int64_t> unreported_;     // see take_refused_bytes()
   std::unique_ptr<WindowMemory> memory_;  // null: the devices access each other's memory without a library
   Tensor own_, distances_;
   Tensor token_;  // i32 [1]: operand of barriers; defined only if memory_ is set

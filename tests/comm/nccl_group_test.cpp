@@ -16,6 +16,7 @@
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/support/cuda_double/append.h"
+#include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/nccl.h"
 
 namespace hexad::comm {
@@ -215,15 +216,20 @@ TEST(NcclGroup, HasFewerThreadBlocksIfItsLayoutHasManyGroups) {
   for (const TrafficClass traffic : {control, tp, ep, pp, cp, dp})
     for (const bool across_nodes : {false, true}) groups.push_back({.traffic = traffic, .across_nodes = across_nodes});
   groups.push_back({.traffic = pp, .channels = 4});
-  with_cards(2,
-             [](const CardWorld& w) {
-               const auto group = w.world.split(0, w.world.rank(), tp, "tp");
-               for (const auto& c : cuda_double::nccl_communicators())
-                 if (c.rank == w.world.rank()) {
-                   EXPECT_EQ(c.config.maxCTAs, 8) << c.name;
-                 }
-             },
-             {.groups = groups});
+  const auto expect_blocks = [&](int expected) {
+    with_cards(2,
+               [&](const CardWorld& w) {
+                 const auto group = w.world.split(0, w.world.rank(), tp, "tp");
+                 for (const auto& c : cuda_double::nccl_communicators())
+                   if (c.rank == w.world.rank()) {
+                     EXPECT_EQ(c.config.maxCTAs, c.name == "world" ? 1 : expected) << c.name;
+                   }
+               },
+               {.groups = groups});
+  };
+  expect_blocks(12);
+  const cuda_double::Multiprocessors small(40);
+  expect_blocks(2);
 }
 
 // A send ends only when the peer receives. If both ranks waited for their cards before they receive, they would hang.

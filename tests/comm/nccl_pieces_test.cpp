@@ -65,6 +65,8 @@ TEST(StreamPriorities, FollowThePrioritiesOfTheClasses) {
   EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "a card may have only two priorities";
 }
 
+constexpr int h100 = 132;  // multiprocessors
+
 // Returns the traffic of a pipeline stage that spans several nodes, under ZeRO-3. Its experts are placed inside nodes
 // and across nodes.
 std::vector<GroupTraffic> traffic_of_a_stage() {
@@ -83,17 +85,36 @@ std::vector<GroupTraffic> traffic_of_a_stage() {
 
 TEST(ThreadBlocks, AreNotReducedForAStageOnSeveralNodes) {
   const auto groups = traffic_of_a_stage();
-  EXPECT_EQ(blocks_in_flight(groups, ctas_limit), 128);
-  EXPECT_EQ(max_ctas_of(groups), ctas_limit);
+  EXPECT_EQ(blocks_in_flight(groups, ctas_limit), 121);
+  EXPECT_EQ(max_ctas_of(groups, h100), ctas_limit);
 }
 
 TEST(ThreadBlocks, AreReducedIfGradientsAreSummedInsideAndAcrossNodes) {
   auto groups = traffic_of_a_stage();
   for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
     groups.push_back({.traffic = TrafficClass::dp, .urgency = urgency});
-  EXPECT_EQ(blocks_in_flight(groups, ctas_limit), 160);
-  EXPECT_EQ(max_ctas_of(groups), 8);
-  EXPECT_LE(blocks_in_flight(groups, 8), max_blocks_in_flight);
+  EXPECT_EQ(blocks_in_flight(groups, ctas_limit), 153);
+  EXPECT_EQ(max_ctas_of(groups, h100), 8);
+  EXPECT_LE(blocks_in_flight(groups, 8), h100);
+}
+
+TEST(ThreadBlocks, FollowTheMultiprocessorsOfTheCard) {
+  constexpr int b200 = 148, a100 = 108, small = 40, tiny = 20;
+  auto groups = traffic_of_a_stage();
+  EXPECT_EQ(max_ctas_of(groups, b200), ctas_limit);
+  EXPECT_EQ(max_ctas_of(groups, a100), 8) << "12 blocks need 113 multiprocessors";
+  for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
+    groups.push_back({.traffic = TrafficClass::dp, .urgency = urgency});
+  EXPECT_EQ(max_ctas_of(groups, b200), 12) << "12 blocks need 137 multiprocessors";
+  EXPECT_EQ(max_ctas_of(groups, h100), 8) << "8 blocks need 121 multiprocessors";
+  EXPECT_EQ(max_ctas_of(groups, a100), 4) << "4 blocks need 61 multiprocessors";
+  EXPECT_EQ(max_ctas_of(groups, small), 2) << "2 blocks need 31 multiprocessors";
+  EXPECT_EQ(max_ctas_of(groups, tiny), 1);
+}
+
+TEST(ThreadBlocks, AreOneForControlTraffic) {
+  for (const bool across_nodes : {false, true})
+    EXPECT_EQ(config_of({.traffic = TrafficClass::control, .across_nodes = across_nodes}).max_ctas, 1);
 }
 
 TEST(ThreadBlocks, FitOnACardForTheGroupsOfAnyLayout) {
@@ -106,7 +127,7 @@ TEST(ThreadBlocks, FitOnACardForTheGroupsOfAnyLayout) {
   constexpr int all_of_a_node = 14;  // channels of a rank that exchanges messages with seven others
   for (const auto& [traffic, channels] : {std::pair(tp, all_of_a_node), {ep, all_of_a_node}, {pp, 4}, {cp, 4}}) {
     groups.push_back({.traffic = traffic, .channels = channels});
-    EXPECT_LE(blocks_in_flight(groups, max_ctas_of(groups)), max_blocks_in_flight);
+    EXPECT_LE(blocks_in_flight(groups, max_ctas_of(groups, h100)), h100);
   }
 }
 

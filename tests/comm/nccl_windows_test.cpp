@@ -4,12 +4,15 @@
 #include "framework/kernels/kernel_table.h"
 #include "nccl_ranks.h"
 #include "parallel/comm/windows.h"
+#include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/nccl.h"
 
 namespace hexad::comm {
 
 using namespace base;
 namespace {
+
+using device::Category;
 
 constexpr int64_t width = 4, row_bytes = width * int64_t{sizeof(float)};
 
@@ -63,6 +66,41 @@ TEST(NcclWindows, Grow) {
     EXPECT_GE(windows.bytes(), 10 * first);
     EXPECT_TRUE(windows.hold(10 * first, w.context));
     exchange_rows(w, windows, 1);
+  });
+}
+
+class FullCard : public testing::Test {
+ protected:
+  void TearDown() override { cuda_double::set_capacity(capacity_); }
+
+ private:
+  const int64_t capacity_ = cuda_double::capacity();
+};
+
+// Card 1 has room for the first windows only. The others have more.
+TEST_F(FullCard, MakesAllRanksKeepTheirWindows) {
+  constexpr int64_t mib = 1 << 20, first = 4 * mib, larger = 64 * mib, room = 128 * mib;
+  with_cards(3, [](const CardWorld& w) {
+    Stream& stream = w.context.compute();
+    Windows windows(w.world);
+    ASSERT_TRUE(windows.hold(first, w.context));
+    exchange_rows(w, windows, 0);
+    const int64_t held = windows.bytes();
+    const Tensor filler =
+        w.world.rank() == 1 ? Tensor::zeros({room}, base::Dtype::u8, w.context, Category::activation) : Tensor();
+    stream.synchronize();
+    w.world.any(false, w.context);
+    if (w.world.rank() == 0) cuda_double::set_capacity(cuda_double::in_use(1) + 16 * mib);
+    w.world.any(false, w.context);
+    const int64_t counted = w.context.allocator()->stats().used_in(Category::connection);
+    EXPECT_FALSE(windows.hold(larger, w.context));
+    windows.grow();
+    EXPECT_EQ(windows.bytes(), held);
+    EXPECT_EQ(windows.take_refused_bytes(), larger + larger / 4);
+    EXPECT_EQ(w.context.allocator()->stats().used_in(Category::connection), counted);
+    ASSERT_TRUE(windows.hold(first, w.context));
+    exchange_rows(w, windows, 1);
+    w.world.any(false, w.context);
   });
 }
 

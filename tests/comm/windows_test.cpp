@@ -81,6 +81,43 @@ TEST(Windows, GrowOnlyWhenAsked) {
   });
 }
 
+// Only rank 1 has too little memory.
+TEST(Windows, KeepTheirSizeOnAllRanksIfOneLacksMemory) {
+  constexpr int64_t small = 4096, large = 1 << 20;
+  with_ranks(3, [](const ProcessGroup& world) {
+    DeviceContext context({.memory_limit = world.rank() == 1 ? large : 0});
+    Windows windows(world);
+    ASSERT_TRUE(windows.hold(small, context));
+    const int64_t first = windows.bytes();
+    EXPECT_TRUE(windows.take_fresh());
+    EXPECT_EQ(windows.take_refused_bytes(), std::nullopt);
+    EXPECT_FALSE(windows.hold(large, context));
+    windows.grow();
+    EXPECT_EQ(windows.bytes(), first);
+    EXPECT_FALSE(windows.take_fresh());
+    EXPECT_EQ(windows.take_refused_bytes(), large + large / 4);
+    EXPECT_EQ(windows.take_refused_bytes(), std::nullopt) << "a refusal is reported once";
+    EXPECT_FALSE(windows.hold(large, context));
+    windows.grow();  // does not try again
+    EXPECT_EQ(windows.take_refused_bytes(), std::nullopt);
+    ASSERT_TRUE(windows.hold(small, context));
+    exchange_numbers(world, windows);
+  });
+}
+
+TEST(Windows, AreAbsentOnAllRanksIfOneLacksMemoryForTheFirst) {
+  with_ranks(2, [](const ProcessGroup& world) {
+    DeviceContext context({.memory_limit = world.rank() == 0 ? 4096 : 0});
+    Windows windows(world);
+    EXPECT_FALSE(windows.hold(1 << 20, context));
+    EXPECT_EQ(windows.bytes(), 0);
+    EXPECT_TRUE(windows.take_refused_bytes());
+    EXPECT_FALSE(windows.hold(100, context));
+    windows.grow();
+    EXPECT_EQ(windows.bytes(), 0);
+  });
+}
+
 TEST(Windows, AreCountedAsCommunication) {
   DeviceContext context;
   const SelfGroup alone;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/support/cuda_double/append.h"
+#include "tests/support/cuda_double/host_waits.h"
 
 namespace hexad::device::cuda {
 namespace {
@@ -78,6 +79,30 @@ TEST(CudaQueue, TimedMarksRecordTheirTimes) {
   const auto end = queue->record_timed();
   end->wait();
   EXPECT_GE(end->passed_at() - begin->passed_at(), 0.019);
+}
+
+TEST(CudaQueue, TimedMarksDoNotMakeTheHostWaitUntilOneIsRead) {
+  const auto clock = std::make_shared<CardClock>(0);
+  const auto busy = std::make_shared<Queue>(0, 0, clock), idle = std::make_shared<Queue>(0, 0, clock);
+  std::promise<void> gate;
+  cuda_double::append(*busy, [f = gate.get_future().share()] { f.wait(); });
+  static_cast<void>(cuda_double::take_host_waits());
+  const auto late = busy->record_timed(), early = idle->record_timed();
+  EXPECT_TRUE(cuda_double::take_host_waits().empty());
+  early->wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  gate.set_value();
+  late->wait();
+  static_cast<void>(cuda_double::take_host_waits());
+  EXPECT_GE(late->passed_at() - early->passed_at(), 0.019) << "the clock's reference is passed after the early mark";
+  const std::map<std::string, int64_t> once{{"unnamed cudaEventSynchronize", 1}};
+  EXPECT_EQ(cuda_double::take_host_waits(), once);
+}
+
+TEST(CudaQueue, OnlyTimedMarksHaveATime) {
+  const auto queue = std::make_shared<Queue>(0, 0);
+  EXPECT_FALSE(queue->record()->timed());
+  EXPECT_TRUE(queue->record_timed()->timed());
 }
 
 }  // namespace

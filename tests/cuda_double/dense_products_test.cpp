@@ -1,4 +1,5 @@
-// Multiprocessors and kernels that dense products request from cuBLASLt, and offsets of grouped products.
+// Multiprocessors and kernels that dense products request from cuBLASLt, offsets of grouped products, and
+// multiprocessors of the loss.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,6 +12,7 @@
 #include "framework/kernels/kernel_table.h"
 #include "tests/support/cuda_double/blas_lt.h"
 #include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/launches.h"
 
 namespace hexad::kernels::cuda {
 
@@ -85,6 +87,24 @@ TEST(DenseProducts, NeedTwoMultiprocessors) {
                 std::string::npos)
           << e.what();
     }
+}
+
+// Rows of 1024 logits have 32 threads, so that a multiprocessor has 32 blocks.
+TEST(CrossEntropy, LeavesReservedMultiprocessorsToCommunication) {
+  const cuda_double::Multiprocessors few(8);
+  constexpr int64_t rows = 300, vocabulary = 1024;
+  std::vector<float> values(rows * vocabulary);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 17);
+  std::vector<std::vector<float>> losses;
+  for (const auto& [reserve, left] : {std::pair{0, 8}, {2, 6}}) {
+    device::DeviceContext context({.kind = device::DeviceKind::cuda, .reserved_multiprocessors = reserve});
+    const Tensor logits = Tensor::from<float>(values, {rows, vocabulary}, context),
+                 targets = Tensor::zeros({rows}, Dtype::i32, context), out = Tensor::empty({rows}, Dtype::f32, context);
+    kernels(context).cross_entropy.forward(context.compute(), out, {}, logits, targets, 1);
+    losses.push_back(out.to_vector<float>());
+    EXPECT_EQ(cuda_double::last_blocks("cross_entropy"), left * 32);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
 }
 
 /// Returns the number of kernels that cuBLASLt chooses in `work`.

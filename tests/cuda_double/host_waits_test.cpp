@@ -4,11 +4,13 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "framework/device/host_wait.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/cuda_double/host_waits.h"
 #include "tests/training/training.h"
+#include "tools/train/model/pass_recorder.h"
 
 namespace hexad::tests {
 namespace {
@@ -21,8 +23,9 @@ struct StepCounts {
   Counts waits, reads;  // sums over all ranks
 };
 
-// Returns the counts of the second step. The first step makes objects that later steps reuse.
-StepCounts second_step(int ranks, std::vector<std::string> overrides) {
+// Returns the counts of the second step. The first step makes objects that later steps reuse. If `measured`, the MoE
+// passes of the second step are recorded, and their times are read after the step.
+StepCounts second_step(int ranks, std::vector<std::string> overrides, bool measured = false) {
   overrides.insert(overrides.end(), {"batch.global=4", "batch.micro=1"});
   cuda_double::name_host_waits_by([] { return std::string(device::HostWait::current()); });
   StepCounts counts;
@@ -40,7 +43,14 @@ StepCounts second_step(int ranks, std::vector<std::string> overrides) {
     meet();
     if (world.rank() == 0) cuda_double::take_host_waits();
     meet();
-    run.step(source);
+    {
+      std::optional<train::PassRecorder> recorder;
+      if (measured) recorder.emplace(run.instance);
+      run.step(source);
+      if (measured) {
+        EXPECT_FALSE(recorder->passes().empty());
+      }
+    }
     meet();
     {
       std::lock_guard lock(mutex);
@@ -70,6 +80,21 @@ void expect_reads(const StepCounts& counts, const Counts& expected) {
 
 TEST(HostWaits, StepOfOneRankReadsNoRoutingCounts) { expect_reads(second_step(1, {}), once_a_rank(1)); }
 
+// Expects that the host waits once more if passes are measured: each rank relates the card's times to its own.
+void expect_one_more_if_measured(int ranks, const std::vector<std::string>& overrides) {
+  const StepCounts plain = second_step(ranks, overrides), measured = second_step(ranks, overrides, true);
+  EXPECT_EQ(measured.reads, plain.reads);
+  Counts expected = plain.waits;
+  expected["clock of the card"] = ranks;
+  EXPECT_EQ(measured.waits, expected);
+}
+
+TEST(HostWaits, MeasuredPassesInChunksAddOnlyTheClock) {
+  expect_one_more_if_measured(2, {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"});
+}
+
+TEST(HostWaits, MeasuredPassesOfOneRankAddOnlyTheClock) { expect_one_more_if_measured(1, {}); }
+
 struct Layout {
   std::string name;
   int ranks;
@@ -85,6 +110,10 @@ TEST_P(HostWaitsOfRanks, AreTheReadsListedInTheManual) {
   // Each of two MoE layers reads the counts once for each of four micro-batches.
   if (GetParam().reads_counts) expected["routing: counts"] = 2 * 4;
   expect_reads(second_step(GetParam().ranks, GetParam().overrides), expected);
+}
+
+TEST_P(HostWaitsOfRanks, OfMeasuredPassesAreOneMoreForTheClock) {
+  expect_one_more_if_measured(GetParam().ranks, GetParam().overrides);
 }
 
 INSTANTIATE_TEST_SUITE_P(

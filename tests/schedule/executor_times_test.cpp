@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "framework/base/clock.h"
+#include "framework/device/emulated/emulated_queue.h"
 #include "tests/schedule/executor_fixture.h"
 
 namespace hexad::schedule {
@@ -121,6 +122,26 @@ TEST_P(Executor, TaskEndsWithTheLaterOfItsTwoParts) {
   std::vector<TaskTime> times;
   execute(g, context, &times);
   EXPECT_GE(times[0].end, passed);
+}
+
+TEST(ExecutorOnADevice, MeasuringDoesNotWaitForTheDevice) {
+  DeviceContext context{{.kind = device::DeviceKind::emulated}};
+  std::atomic<bool> open = false;
+  TaskGraph g;
+  const TaskId send = g.add({Lane::inter, "send"}, {}, [&](Stream& s) {
+    Stream& wire = context.stream(Lane::copy);  // in place of the stream of a collective
+    wire.wait(s.record());
+    device::emulated::emulated_stream(wire).launch({}, [&] { open.wait(false); });
+    return wire.record();
+  });
+  g.add({Lane::compute, "use"}, {send}, [](Stream&) { return Event{}; });
+  const ReadTimes times = execute_measured(g, context);
+  const double issued = now();
+  open = true;
+  open.notify_all();
+  const std::vector<TaskTime> read = times();
+  EXPECT_GE(read[0].end, issued);
+  EXPECT_GE(read[1].begin, read[0].end);
 }
 
 }  // namespace

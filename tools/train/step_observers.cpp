@@ -60,6 +60,7 @@ void StepObservers::end_step(const StepResult& result, telemetry::MetricsSink& s
   const int64_t step = state_.progress.step;
   clock().end();
   check_replicas(step);
+  note_refused_windows(step);
   skipped_.note(step, result, directory_);
   {
     const device::Span span(state_.instance.context.spans(), "metrics");
@@ -69,6 +70,21 @@ void StepObservers::end_step(const StepResult& result, telemetry::MetricsSink& s
     meter_->update_peak(result, metrics);
   }
   skipped_.require_fewer(recipe_.train.max_skipped, step);
+}
+
+void StepObservers::note_refused_windows(int64_t step) const {
+  comm::Windows& windows = state_.instance.mesh.ep_windows();
+  const auto refused = windows.take_refused_bytes();
+  if (!refused) return;
+  const auto shown = [](int64_t bytes) { return base::human_bytes(static_cast<double>(bytes)); };
+  const std::string kept = windows.bytes() == 0 ? "rows are sent as under direct"
+                                                : base::cat("windows keep ", shown(windows.bytes()),
+                                                            ", and rows that exceed them are sent "
+                                                            "as under direct");
+  directory_.warn(
+      fmt::format("step {}: schedule.moe.all_to_all is window, but a rank of group {} lacks memory for windows of {}: "
+                  "until the end of the run, {}; for windows, set a smaller batch.micro or a larger memory.limit_bytes",
+                  step, windows.group().name(), shown(*refused), kept));
 }
 
 void StepObservers::check_replicas(int64_t step) {

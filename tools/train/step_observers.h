@@ -47,6 +47,8 @@ class StepObservers {
 
  private:
   void check_replicas(int64_t step);
+  /// Warns once if windows could not be allocated or enlarged (schedule.moe.all_to_all: window).
+  void note_refused_windows(int64_t step) const;
 
   const Recipe& recipe_;
   TrainingState& state_;

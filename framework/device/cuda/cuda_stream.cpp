@@ -5,7 +5,7 @@
 
 namespace hexad::device::cuda {
 
-Card::Card(int ordinal) : ordinal_(ordinal) {
+Card::Card(int ordinal) : ordinal_(ordinal), clock_(std::make_shared<CardClock>(ordinal)) {
   check(cudaGetDeviceProperties(&properties_, ordinal), "reading the properties of the card");
 }
 
@@ -18,7 +18,9 @@ void Card::reserve(int multiprocessors) {
 }
 
 CudaStream::CudaStream(std::shared_ptr<Card> card, std::shared_ptr<Blocks> blocks, int priority)
-    : card_(std::move(card)), blocks_(std::move(blocks)), queue_(std::make_shared<Queue>(card_->ordinal(), priority)) {}
+    : card_(std::move(card)),
+      blocks_(std::move(blocks)),
+      queue_(std::make_shared<Queue>(card_->ordinal(), priority, card_->clock())) {}
 
 std::unique_ptr<CudaStream> CudaStream::beside(int priority) const {
   return std::make_unique<CudaStream>(card_, blocks_, priority);

@@ -21,6 +21,8 @@ class Card {
  public:
   explicit Card(int ordinal);
   int ordinal() const { return ordinal_; }
+  /// Returns the clock of the card's streams.
+  const std::shared_ptr<CardClock>& clock() const { return clock_; }
   const cudaDeviceProp& properties() const { return properties_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
   /// Maximum bytes of shared memory per block. A kernel that uses more than 48 KiB must request this before its launch.
@@ -42,6 +44,7 @@ class Card {
 
  private:
   int ordinal_;
+  const std::shared_ptr<CardClock> clock_;
   cudaDeviceProp properties_{};
   int reserved_ = 0;
   std::unordered_map<std::type_index, std::shared_ptr<void>> shared_;

@@ -11,14 +11,31 @@
 
 namespace hexad::device::cuda {
 
+/// Reference events of a card, to which the times of marks are relative. The queues of a context share them, so that
+/// the times of their marks can be compared, and the host waits once for all of them. Thread-safe.
+class CardClock {
+ public:
+  explicit CardClock(int ordinal) : ordinal_(ordinal) {}
+  /// Event whose host time is found when it is first needed.
+  class Reference;
+  /// Returns the newest reference. If it is more than 16 s old, records a new one in `stream`. Does not wait.
+  std::shared_ptr<const Reference> reference(cudaStream_t stream);
+
+ private:
+  const int ordinal_;
+  std::mutex mutex_;
+  std::shared_ptr<const Reference> newest_;
+};
+
 /// A CUDA stream that does not wait for the default stream, and the events recorded in it. Streams, Blocks, allocators
 /// and marks share its ownership. Thread-safe, because any thread may free memory, and freeing records a mark. If the
 /// calling thread has no current card, the queue's card becomes current.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// `priority` is a CUDA priority: queues with lower numbers go first. If the card does not support this priority, the
-  /// nearest supported priority is used. Makes the card current in the calling thread.
-  Queue(int ordinal, int priority);
+  /// nearest supported priority is used. `clock` gives the times of marks; if null, the queue has its own. Makes the
+  /// card current in the calling thread.
+  Queue(int ordinal, int priority, std::shared_ptr<CardClock> clock = nullptr);
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
@@ -45,8 +62,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   /// Returns a mark at the current end of the queue. This is the mark of the previous call if that mark still exists
   /// and no Handle existed during or since that call; otherwise it is a new mark.
   std::shared_ptr<const DeviceMark> record();
-  /// Returns a new mark that also records the time at which the queue passes it. The first call blocks the host until
-  /// all work of the queue is done; a later call blocks in this way if the last blocking call was more than 16 s ago.
+  /// Returns a new mark that also records the time at which the queue passes it. Does not wait. The first passed_at()
+  /// of a mark after a new reference of the clock blocks the host until the work issued so far in the queue is done.
   std::shared_ptr<const DeviceMark> record_timed();
   /// Makes later work of this queue wait for `event`. Blocks the host until the host's part of the event, if any, is
   /// done. A mark of another CUDA queue does not block the host, and a mark of this queue has no effect. A mark of
@@ -58,17 +75,17 @@ class Queue : public std::enable_shared_from_this<Queue> {
 
  private:
   class Mark;
-  class Clock;
   /// Pool of unused events of one kind. Events are reused, because creating an event costs several times as much as
   /// recording an event.
   using Unused = std::vector<cudaEvent_t>;
-  std::shared_ptr<const Mark> record_locked(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock);
+  std::shared_ptr<const Mark> record_locked(Unused& unused, unsigned flags,
+                                            std::shared_ptr<const CardClock::Reference> reference);
 
   int ordinal_;
+  const std::shared_ptr<CardClock> clock_;
   cudaStream_t handle_ = nullptr;
   std::mutex mutex_;  // guards the members below
   Unused plain_, timed_;
-  std::shared_ptr<const Clock> clock_;
   std::weak_ptr<const Mark> end_;  // last mark of record(); empty if work may have been appended after it
   int handles_ = 0;                // number of existing handles
 };

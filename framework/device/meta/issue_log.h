@@ -127,6 +127,7 @@ class IssueMark final : public DeviceMark {
   bool passed() const override { return true; }
   void wait() const override;
   double passed_at() const override;
+  bool timed() const override { return false; }
 
  private:
   IssueLog& log_;

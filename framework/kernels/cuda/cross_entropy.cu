@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "framework/kernels/cuda/answers.h"
+#include "framework/kernels/cuda/products/multiprocessors.h"
 #include "framework/kernels/cuda/vectors.cuh"
 #include "framework/kernels/kernel_table.h"
 
@@ -180,11 +181,13 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   }
 }
 
+// The blocks divide the rows in advance, like those of products. If communication held a multiprocessor, its blocks
+// would begin after all others have ended.
 template <class D>
 void launch_rows(Stream& stream, const Operands<float, D>& o) {
   const int threads = threads_of_row(o.vocabulary);
   const int64_t blocks =
-      std::min<int64_t>(o.rows, cuda_stream(stream).card().multiprocessors() * (max_threads / threads));
+      std::min<int64_t>(o.rows, multiprocessors_of_products(cuda_stream(stream).card()) * (max_threads / threads));
   launch_shared<shared_of_rows(max_threads)>("cross_entropy", losses_of_rows<D>, blocks, threads,
                                              shared_of_rows(threads), stream, o);
 }

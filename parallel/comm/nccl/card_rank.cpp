@@ -104,7 +104,7 @@ Event CardRank::launch(TrafficStream& on, Stream& after, Watch::Launch launch, c
     launch.end = events_.record(stream.get());
     watch_.launched(stream.get(), std::move(launch));
   }
-  return on.stream().record();
+  return on.stream().record_timed();  // measured passes read the time at which the operation ended
 }
 
 }  // namespace hexad::comm::nccl

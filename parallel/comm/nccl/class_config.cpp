@@ -14,6 +14,7 @@ CommunicatorConfig config_of(StreamKind kind) {
     case TrafficClass::dp:
       return {.min_ctas = 1, .max_ctas = kind.across_nodes ? 8 : ctas_limit};
     case TrafficClass::control:
+      return {.min_ctas = 1, .max_ctas = 1};
     case TrafficClass::pp:
     case TrafficClass::cp:
       return {.min_ctas = 1, .max_ctas = 8};
@@ -38,9 +39,9 @@ int blocks_in_flight(std::span<const GroupTraffic> groups, int limit) {
   return blocks;
 }
 
-int max_ctas_of(std::span<const GroupTraffic> groups) {
+int max_ctas_of(std::span<const GroupTraffic> groups, int multiprocessors) {
   for (const int limit : {ctas_limit, 12, 8, 4, 2})
-    if (blocks_in_flight(groups, limit) <= max_blocks_in_flight) return limit;
+    if (blocks_in_flight(groups, limit) <= multiprocessors) return limit;
   return 1;
 }
 

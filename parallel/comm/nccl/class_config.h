@@ -26,15 +26,12 @@ struct StreamKind {
   auto operator<=>(const StreamKind&) const = default;
 };
 
-/// Maximum number of thread blocks of all operations that may be in flight together: one for each multiprocessor of an
-/// H100. With more blocks, an operation could wait for blocks of another operation while that operation waits for a
-/// peer.
-inline constexpr int max_blocks_in_flight = 132;
 /// Maximum number of thread blocks of an operation.
 inline constexpr int ctas_limit = 16;
 
 /// Returns the configuration of communicators for the collectives of a group. Network links need few thread blocks;
-/// links inside a node need more. Layouts with many groups need a lower maximum (max_ctas_of()).
+/// links inside a node need more. Control traffic consists of small messages, for which one block is enough. Layouts
+/// with many groups need a lower maximum (max_ctas_of()).
 CommunicatorConfig config_of(StreamKind kind);
 
 /// Returns the configuration of a communicator for messages. `channels` is the maximum number of channels of a rank of
@@ -45,9 +42,10 @@ CommunicatorConfig message_config(bool across_nodes, int channels);
 /// Returns the maximum number of thread blocks of all operations of `groups` together if no operation has more than
 /// `limit` blocks. Collectives of equal StreamKind run one after the other, and count once.
 int blocks_in_flight(std::span<const GroupTraffic> groups, int limit);
-/// Returns the largest of the limits 16, 12, 8, 4 and 2 with which `groups` occupy at most max_blocks_in_flight blocks
-/// (blocks_in_flight()). Returns 1 if even the limit 2 is too large.
-int max_ctas_of(std::span<const GroupTraffic> groups);
+/// Returns the largest of the limits 16, 12, 8, 4 and 2 with which `groups` occupy at most one block for each of the
+/// card's multiprocessors (blocks_in_flight()). With more blocks, an operation could wait for blocks of another
+/// operation while that operation waits for a peer. Returns 1 if even the limit 2 is too large.
+int max_ctas_of(std::span<const GroupTraffic> groups, int multiprocessors);
 
 /// Returns the number of multiprocessors that matrix products cannot use because of this traffic. `limit` is the
 /// maximum number of blocks of an operation. If the number of blocks of an operation is a multiple of four, NCCL

@@ -107,7 +107,9 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     };
   const device::cuda::CudaStream& compute = device::cuda::cuda_stream(context.compute());
   context.keep_host_memory();
-  const int limit = static_cast<int>(world.all_reduce_value(nccl::max_ctas_of(options.groups), Reduce::min, context));
+  // Ranks may have different cards.
+  const int limit = static_cast<int>(world.all_reduce_value(
+      nccl::max_ctas_of(options.groups, compute.card().multiprocessors()), Reduce::min, context));
   const auto card =
       std::make_shared<nccl::CardRank>(*library, compute, context.allocator(), world.rank(), complete, limit);
   const ncclUniqueId id = unique_id(*library, world, context);

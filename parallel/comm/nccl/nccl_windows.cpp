@@ -1,6 +1,7 @@
 #include "parallel/comm/nccl/nccl_windows.h"
 
 #include <exception>
+#include <utility>
 
 #include "framework/device/cuda/thread_card.h"
 #include "framework/tensor/device_access.h"
@@ -21,33 +22,60 @@ NcclWindows::NcclWindows(std::shared_ptr<CardRank> card, std::shared_ptr<Communi
       exceptions_(std::uncaught_exceptions()) {}
 
 NcclWindows::~NcclWindows() {
-  if (std::uncaught_exceptions() == exceptions_) free();
+  if (std::uncaught_exceptions() == exceptions_) free(memory_);
 }
 
-WindowMemory::Block NcclWindows::allocate(int64_t bytes, Device device) {
-  const Library& nccl = card_->library();
+std::optional<WindowMemory::Block> NcclWindows::allocate(int64_t bytes, Device device) {
   const Watch::HostCall call(card_->watch(), cat("registering windows of group ", control_.name()));
   device::cuda::use_card(card_->ordinal());
   stream_->stream().synchronize();
+  Block block;
+  const bool none_for_distances = lacks_memory(
+      [&] { block.distances = Tensor::empty({control_.size()}, Dtype::i64, device, Category::communication); });
+  Memory taken;
   communicator_->take_memory(bytes, [&] {
-    free();
-    check(nccl, nccl.mem_alloc(&memory_, bytes), "allocating a window");
-    check(nccl, nccl.comm_window_register(communicator_->handle(), memory_, bytes, &window_, NCCL_WIN_COLL_SYMMETRIC),
-          "registering a window");
+    taken = take(bytes, none_for_distances, device);
+    if (taken.begin) free(std::exchange(memory_, taken));
   });
-  refuse_if(!is_mapped(window_), device);
-  Block block{.own = tensor::DeviceAccess::borrowed(static_cast<std::byte*>(memory_), bytes, device),
-              .distances = Tensor::empty({control_.size()}, Dtype::i64, device, Category::communication)};
+  if (!taken.begin) return {};
+  refuse_if(!is_mapped(memory_.window), device);
+  block.own = tensor::DeviceAccess::borrowed(static_cast<std::byte*>(memory_.begin), bytes, device);
   device::cuda::CudaStream& compute = device::cuda::cuda_stream(device.context().compute());
   auto* const distances = tensor::device_data<int64_t>(block.distances);
   compute.touch(distances);
   {
     const auto handle = compute.handle();
-    write_distances(handle.get(), distances, window_, memory_, control_.rank(), control_.size());
+    write_distances(handle.get(), distances, memory_.window, memory_.begin, control_.rank(), control_.size());
   }
   const tensor::HostRead read = tensor::read_to_host("windows: addresses", block.distances, compute);
   refuse_if(read.wait<int64_t>()[control_.rank()] != 0, device);
   return block;
+}
+
+// Ranks agree after each of the two steps. Registering waits for all ranks, so a rank without memory must not be
+// missing.
+NcclWindows::Memory NcclWindows::take(int64_t bytes, bool refused, Device device) const {
+  const Library& nccl = card_->library();
+  Memory memory;
+  refused = refused || out_of_memory(nccl.mem_alloc(&memory.begin, bytes), "allocating a window");
+  if (refused) memory.begin = nullptr;
+  if (!control_.any(refused, device)) {
+    const ncclResult_t result = nccl.comm_window_register(communicator_->handle(), memory.begin, bytes, &memory.window,
+                                                          NCCL_WIN_COLL_SYMMETRIC);
+    if (!control_.any(out_of_memory(result, "registering a window"), device)) return memory;
+  }
+  free(memory);
+  return {};
+}
+
+// NCCL reports a lack of memory as a CUDA error.
+bool NcclWindows::out_of_memory(ncclResult_t result, std::string_view what) const {
+  if (result == ncclUnhandledCudaError) {
+    static_cast<void>(cudaGetLastError());  // clears the error, which later calls would otherwise report
+    return true;
+  }
+  check(card_->library(), result, what);
+  return false;
 }
 
 // Throws Error(resource) on all ranks if `unfit` is true on any rank.
@@ -57,15 +85,14 @@ void NcclWindows::refuse_if(bool unfit, Device device) const {
          control_.name(), " for all others; legal here: direct");
 }
 
-void NcclWindows::free() noexcept {
-  if (!memory_) return;
+void NcclWindows::free(const Memory& memory) const noexcept {
+  if (!memory.begin) return;
   const Library& nccl = card_->library();
   const device::cuda::OnCard on(card_->ordinal());
   // Errors are ignored, because the communicator reports them. An aborted communicator has no windows any more.
-  if (window_ && card_->watch().has(communicator_->handle()))
-    static_cast<void>(nccl.comm_window_deregister(communicator_->handle(), window_));
-  static_cast<void>(nccl.mem_free(memory_));
-  memory_ = nullptr, window_ = nullptr;
+  if (memory.window && card_->watch().has(communicator_->handle()))
+    static_cast<void>(nccl.comm_window_deregister(communicator_->handle(), memory.window));
+  static_cast<void>(nccl.mem_free(memory.begin));
 }
 
 }  // namespace hexad::comm::nccl

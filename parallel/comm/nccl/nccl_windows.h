@@ -19,19 +19,27 @@ class NcclWindows final : public WindowMemory {
   ~NcclWindows() override;
   NcclWindows(const NcclWindows&) = delete;
   NcclWindows& operator=(const NcclWindows&) = delete;
-  Block allocate(int64_t bytes, Device device) override;
+  std::optional<Block> allocate(int64_t bytes, Device device) override;
 
  private:
+  struct Memory {
+    void* begin = nullptr;
+    ncclWindow_t window = nullptr;
+  };
+  /// Allocates and registers memory. If a rank lacks memory, or passes refused = true, returns an empty result on all
+  /// ranks.
+  Memory take(int64_t bytes, bool refused, Device device) const;
+  /// Returns true if the call `what` failed for lack of memory. Throws for all other errors.
+  bool out_of_memory(ncclResult_t result, std::string_view what) const;
   void refuse_if(bool unfit, Device device) const;
-  void free() noexcept;
+  void free(const Memory& memory) const noexcept;
 
   const std::shared_ptr<CardRank> card_;
   const std::shared_ptr<Communicator> communicator_;
   const std::shared_ptr<TrafficStream> stream_;
   const ProcessGroup& control_;
   const int exceptions_;  // number of exceptions in flight at construction
-  void* memory_ = nullptr;
-  ncclWindow_t window_ = nullptr;
+  Memory memory_;
 };
 
 }  // namespace hexad::comm::nccl

@@ -8,7 +8,7 @@ namespace {
 
 struct Launches {
   std::mutex mutex;
-  LaunchCounts by_name;
+  LaunchCounts by_name, last_blocks;
 };
 // Returns the counts. They are never destroyed, because contexts in static variables end later.
 Launches& launches() {
@@ -21,6 +21,17 @@ Launches& launches() {
 void count_launch(std::string_view name) {
   std::lock_guard lock(launches().mutex);
   ++launches().by_name[std::string(name)];
+}
+
+void note_blocks(std::string_view name, int64_t blocks) {
+  std::lock_guard lock(launches().mutex);
+  launches().last_blocks[std::string(name)] = blocks;
+}
+
+int64_t last_blocks(std::string_view name) {
+  std::lock_guard lock(launches().mutex);
+  const auto at = launches().last_blocks.find(name);
+  return at == launches().last_blocks.end() ? 0 : at->second;
 }
 
 LaunchCounts take_launches() {

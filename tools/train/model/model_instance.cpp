@@ -144,10 +144,9 @@ void ModelInstance::run_passes_by(schedule::GraphRunner* runner) {
 
 void PassesAsFibers::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
   if (recorders.empty()) return schedule::execute(graph, context, nullptr, &fibers_);
-  std::vector<schedule::TaskTime> times;
-  schedule::execute(graph, context, &times, &fibers_);
-  if (times.empty()) return;
-  for (PassRecorder* recorder : recorders) recorder->add({name, schedule::without_work(graph), times});
+  const schedule::ReadTimes times = schedule::execute_measured(graph, context, &fibers_);
+  if (graph.tasks().empty()) return;
+  for (PassRecorder* recorder : recorders) recorder->add({name, schedule::without_work(graph), {}}, times);
 }
 
 void ModelInstance::reschedule(const moe::MoeSchedule& s) {

@@ -1,6 +1,7 @@
 #include "tools/train/model/pass_recorder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hexad::train {
 
@@ -10,6 +11,18 @@ double PassRecorder::Recording::begin() const {
 
 PassRecorder::PassRecorder(ModelInstance& instance) : instance_(instance) {
   instance_.passes.recorders.push_back(this);
+}
+
+void PassRecorder::add(Recording recording, schedule::ReadTimes times) {
+  passes_.push_back(std::move(recording));
+  unread_.push_back(std::move(times));
+}
+
+const std::vector<PassRecorder::Recording>& PassRecorder::passes() const {
+  const size_t first = passes_.size() - unread_.size();
+  for (size_t i = 0; i < unread_.size(); ++i) passes_[first + i].times = unread_[i]();
+  unread_.clear();
+  return passes_;
 }
 
 PassRecorder::~PassRecorder() { std::erase(instance_.passes.recorders, this); }

@@ -10,7 +10,8 @@
 
 namespace hexad::train {
 
-/// Records every pass of this rank's MoE layers while the recorder exists. `instance` must outlive the recorder.
+/// Records every pass of this rank's MoE layers while the recorder exists. The host does not wait for recorded passes
+/// until passes() is called. `instance` must outlive the recorder.
 class PassRecorder {
  public:
   struct Recording {
@@ -26,13 +27,16 @@ class PassRecorder {
   PassRecorder(const PassRecorder&) = delete;
   PassRecorder& operator=(const PassRecorder&) = delete;
 
-  void add(Recording recording) { passes_.push_back(std::move(recording)); }
-  /// Returns the passes, ordered by their end time. Passes without tasks are omitted.
-  const std::vector<Recording>& passes() const { return passes_; }
+  /// Adds a pass whose times are not known yet: passes() calls `times`.
+  void add(Recording recording, schedule::ReadTimes times);
+  /// Returns the passes, in the order in which their last tasks were issued. Passes without tasks are omitted. Blocks
+  /// until the passes are done. Call it after the step.
+  const std::vector<Recording>& passes() const;
 
  private:
   ModelInstance& instance_;
-  std::vector<Recording> passes_;
+  mutable std::vector<Recording> passes_;
+  mutable std::vector<schedule::ReadTimes> unread_;  // read the times of the last elements of passes_
 };
 
 }  // namespace hexad::train

@@ -75,6 +75,7 @@ void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stre
   if (shape.shared > allowed_shared(shape.kernel)) return refuse(cudaErrorInvalidValue);
   load(shape.kernel, current_device());
   count_launch(kernel);
+  note_blocks(kernel, int64_t{shape.blocks.x} * shape.blocks.y * shape.blocks.z);
   enqueue(stream, [grid = Grid{.kernel = std::string(kernel),
                                .blocks = shape.blocks,
                                .threads = shape.threads,
