@@ -321,6 +321,14 @@ TEST(SharedExperts, CostOfTheTaskIncludesTheDenseMlp) {
   EXPECT_EQ(both.products, (schedule::ByGemmPass<int64_t>{6, 0, 0}));
 }
 
+TEST(SharedExperts, CostOfTheTaskCountsTheProductsThatTheDenseMlpStates) {
+  const Words dense{"model.moe.dense_residual=true", "model.mlp_hidden=20"};
+  const schedule::Cost swiglu = cost_in_forward(dense), gelu = cost_in_forward(joined(dense, {"model.mlp=gelu"}));
+  EXPECT_EQ(swiglu.products, (schedule::ByGemmPass<int64_t>{3, 0, 0}));
+  EXPECT_EQ(gelu.products, (schedule::ByGemmPass<int64_t>{2, 0, 0}));
+  EXPECT_DOUBLE_EQ(3 * gelu.flops, 2 * swiglu.flops);
+}
+
 TEST(SharedExperts, SequentialExpertsHaveNoTask) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     ScheduledLayer layer(world, joined(shared, {"parallel.ep=2"}));
