@@ -262,7 +262,7 @@ TEST(SharedExperts, OverlappedExpertsHaveATaskInBothPasses) {
 }
 
 // Counts the held weights of routed experts. Records the largest count at which a weight of shared experts is gathered.
-class Holders final : public autograd::ParameterStorage {
+class Holders final : public autograd::WeightStorage {
  public:
   autograd::GatheredWeights gather_weights(Parameter& p, Stream&) override {
     if (p.name().starts_with("moe.shared.")) beside_shared = std::max(beside_shared, held_);
@@ -270,6 +270,7 @@ class Holders final : public autograd::ParameterStorage {
     ++held_;
     return {.stay = std::shared_ptr<const void>(this, [this](const void*) { --held_; }), .arrived = {}};
   }
+  bool weights_are_resident(const Parameter&) const override { return false; }
   int beside_shared = 0;
 
  private:
