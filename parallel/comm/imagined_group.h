@@ -48,6 +48,7 @@ class ImaginedGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> duplicate(std::string name) const override;
   void connect(Uses uses, Device device) const override;
   void connect_routes(std::span<const Route> routes, Device device) const override;
+  std::unique_ptr<WindowMemory> window_memory() const override { return nullptr; }
 
  protected:
   Event start(Operation op, Stream& stream) const override;
