@@ -3,7 +3,7 @@
 #pragma once
 
 #include "framework/device/meta/issue_log.h"
-#include "parallel/comm/nccl/connection_bytes.h"
+#include "parallel/comm/connection_bytes.h"
 #include "parallel/comm/process_group.h"
 
 namespace hexad::comm {
@@ -26,7 +26,7 @@ struct ImaginedCards {
 ///
 /// Operations never wait. A collective holds its tensors until a thread waits for the collective. A real collective
 /// cannot hold them longer. Bytes are counted as in real groups (Operation::wire_bytes). The device's allocator also
-/// counts the memory that NCCL would need to connect the ranks (nccl/connection_bytes.h). With
+/// counts the memory that NCCL would need to connect the ranks (connection_bytes.h). With
 /// DeviceGroupOptions::groups, layouts with many groups may need less.
 class ImaginedGroup final : public ProcessGroup {
  public:
