@@ -44,7 +44,6 @@ class ThreadGroup final : public ProcessGroup {
   ThreadWorld world_;
   std::shared_ptr<Rendezvous> rendezvous_;
   int rank_;
-  mutable int64_t splits_ = 0;
 };
 
 /// Runs `body` on each of `n` ranks. If a rank throws, or ends while other ranks wait for it, operations of the other
