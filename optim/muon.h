@@ -20,7 +20,7 @@ Tensor orthogonalised(Stream& stream, const Tensor& direction, int64_t iteration
 /// separately. The rule `others` updates everything else: embeddings, the head, routers, convolutions, parameters
 /// without decay (such as norms and biases), vectors, matrices of one row or column, and the parameters of
 /// optim.muon_except.
-class Muon final : public UpdateRule {
+class Muon final : public MatrixRule {
  public:
   Muon(const OptimConfig& config, std::unique_ptr<UpdateRule> others);
 

@@ -75,6 +75,7 @@ int64_t bytes_of(const Slice& s) {
 Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload,
                      const UpdateRules& rules, const mesh::Mesh* mesh)
     : rule_(rules.make(config)),
+      matrix_rule_(dynamic_cast<const MatrixRule*>(rule_.get())),
       weight_decay_(config.weight_decay),
       seed_(config.seed),
       rounds_states_(config.moment_dtype == MomentDtype::bf16),
@@ -91,7 +92,7 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   };
   for (const auto& p : parameters) {
     if (!p->trainable()) continue;
-    const bool matrices = rule_->takes_matrices(p->spec()), owns = !p->owned().empty();
+    const bool matrices = matrix_rule_ && matrix_rule_->takes_matrices(p->spec()), owns = !p->owned().empty();
     if (matrices)
       matrices_.push_back({dp::WholeMatrices(*p, mesh), owns ? std::optional(owned_.size()) : std::nullopt});
     if (!owns) continue;
@@ -172,11 +173,11 @@ void Optimizer::update_matrices(Stream& stream, const UpdateStep& step) const {
   if (factor < 0) return;  // the factor is equal on all ranks
   for (const Matrices& m : matrices_) {
     if (!m.owned) {
-      rule_->update_matrices(stream, {}, {step.lr, factor}, m.whole);
+      matrix_rule_->update_matrices(stream, {}, {step.lr, factor}, m.whole);
       continue;
     }
     const ResidentSlice resident(stream, slice_of(stream, owned_[*m.owned], step.step));
-    rule_->update_matrices(stream, resident.slice(), {step.lr, factor}, m.whole);
+    matrix_rule_->update_matrices(stream, resident.slice(), {step.lr, factor}, m.whole);
     resident.put_back(stream);
   }
 }

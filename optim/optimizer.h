@@ -77,6 +77,7 @@ class Optimizer {
   void update_matrices(Stream& stream, const UpdateStep& step) const;
 
   std::unique_ptr<UpdateRule> rule_;
+  const MatrixRule* matrix_rule_;  // `rule_` if it is a MatrixRule; otherwise null
   double weight_decay_;
   uint64_t seed_;
   bool rounds_states_;

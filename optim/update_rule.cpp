@@ -65,11 +65,6 @@ void check_states(const std::string& rule, std::vector<std::string> names, const
 
 }  // namespace
 
-void UpdateRule::update_matrices(Stream&, const Slice&, const MatrixStep&, const dp::WholeMatrices&) const {
-  base::fail_invariant(
-      "[optimizer] takes_matrices() is true, but the rule does not override update_matrices(); expected an override");
-}
-
 std::string misplaced_muon_key(const OptimConfig& config) {
   const OptimConfig unset;
   if (config.name == "muon") return {};

@@ -40,15 +40,15 @@ struct UpdateStep {
   Tensor factor{};   // [1] f64: factor of the gradients (clipping); negative: nothing is written; undefined: 1
 };
 
-/// Settings of one call of UpdateRule::update_matrices().
+/// Settings of one call of MatrixRule::update_matrices().
 struct MatrixStep {
   double lr = 0;
   double factor = 1;  // factor of the gradients (clipping); never negative
 };
 
-/// Rule that computes new weights. A rule is elementwise unless takes_matrices() is true: the new value of a weight
-/// does not depend on the values, gradients and states of other weights. Therefore updates are bitwise identical for
-/// whole tensors, for the shards of ZeRO, and for pieces of offloaded states.
+/// Rule that computes new weights. update() is elementwise: the new value of a weight does not depend on the values,
+/// gradients and states of other weights. Therefore updates are bitwise identical for whole tensors, for the shards of
+/// ZeRO, and for pieces of offloaded states. A rule that needs whole matrices is a MatrixRule.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -67,15 +67,20 @@ class UpdateRule {
   /// be recorded on a device without memory. For other rules, Optimizer records an estimate on such a device: an update
   /// that reads and writes main weights and states once, reads the gradient, and writes the weights.
   virtual bool only_launches_kernels() const { return false; }
+};
 
+/// Rule that updates some parameters as whole matrices, and all others by update(). Optimizer recognises it by its
+/// type.
+class MatrixRule : public UpdateRule {
+ public:
   /// True if the rule updates the parameter by update_matrices() instead of update(). Must be false for parameters with
   /// fewer than two dimensions. The answer must be the same on all ranks.
-  virtual bool takes_matrices(const Parameter::Spec&) const { return false; }
+  virtual bool takes_matrices(const Parameter::Spec& spec) const = 0;
   /// Appends the update of the matrices of one parameter to `stream`. `slice` has the elements that this rank owns; its
   /// tensors are undefined if this rank owns no elements. Collective: all ranks that share the parameter must call
   /// `matrices.gather()` the same number of times. Launches only kernels and collectives.
   virtual void update_matrices(Stream& stream, const Slice& slice, const MatrixStep& step,
-                               const dp::WholeMatrices& matrices) const;
+                               const dp::WholeMatrices& matrices) const = 0;
 };
 
 struct RuleSpec;

@@ -141,7 +141,11 @@ void Parameter::initialize(uint64_t seed) {
 }
 
 const Tensor& Parameter::gradient() {
-  if (!gradient_.defined() && gradient_storage_) gradient_storage_->allocate_gradient(*this);
+  if (!gradient_.defined() && gradient_storage_) {
+    gradient_storage_->allocate_gradient(*this);
+    require(gradient_.defined(), "[parameter] ", name(),
+            ": its gradient has no memory after GradientStorage::allocate_gradient(); expected bind_gradient()");
+  }
   if (!gradient_.defined()) gradient_ = Tensor::empty(shape_, accumulator_dtype(dtype()), device_, Category::gradient);
   return gradient_;
 }

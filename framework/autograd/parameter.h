@@ -106,7 +106,7 @@ class Parameter {
   void initialize(uint64_t seed);
 
   /// Returns the main gradient of the local weights, in the accumulator dtype. If the gradient has no memory, the
-  /// gradient's storage binds memory. Without such memory, the parameter allocates memory. New memory is uninitialised.
+  /// gradient's storage binds memory, or, without a storage, the parameter allocates it. New memory is uninitialised.
   const Tensor& gradient();
   /// True if a contribution has been requested by next_write() since the gradient was last cleared.
   bool has_gradient() const { return written_; }
@@ -157,14 +157,14 @@ class Parameter {
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
   /// Makes each later hold() and use() request the weights from `storage`, which may gather them. Does not own
   /// `storage`.
-  void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
+  void gather_weights_by(WeightStorage& storage) { weight_storage_ = &storage; }
   /// Returns the storage that hold() and use() ask for the weights; null: none.
-  const ParameterStorage* weight_storage() const { return weight_storage_; }
+  const WeightStorage* weight_storage() const { return weight_storage_; }
   /// Makes `storage` provide memory when the gradient has none, and for next_gradient_target(1). If `storage` is null,
   /// the parameter uses bound memory or allocates memory. Does not own `storage`.
-  void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
+  void store_gradient_in(GradientStorage* storage) { gradient_storage_ = storage; }
   /// Returns the storage of store_gradient_in(); null: none.
-  ParameterStorage* gradient_storage() const { return gradient_storage_; }
+  GradientStorage* gradient_storage() const { return gradient_storage_; }
   /// Release the memory of the weights or of the gradient, which another owner of the memory may then reuse.
   /// release_gradient() also clears the gradient.
   void release_weights() { local_ = {}; }
@@ -178,7 +178,8 @@ class Parameter {
   Device device_;
   Tensor local_;  // bound, or allocated by local()
   Tensor gradient_, owned_weights_, owned_gradient_;
-  ParameterStorage *weight_storage_ = nullptr, *gradient_storage_ = nullptr;  // null: bound or own memory is used
+  WeightStorage* weight_storage_ = nullptr;      // null: bound or own memory is used
+  GradientStorage* gradient_storage_ = nullptr;  // null: bound or own memory is used
   std::optional<Sharding> sharding_;
   bool written_ = false;
 };

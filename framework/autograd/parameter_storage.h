@@ -1,4 +1,4 @@
-// Interface of objects that own the memory of parameters' weights or gradients.
+// Interfaces of objects that own the memory of parameters' weights or gradients.
 #pragma once
 
 #include <memory>
@@ -26,28 +26,35 @@ struct GradientTarget {
   Write write;
 };
 
-/// Owner of the memory of weights or gradients, such as the buckets of data parallelism (parallel/dp). The default
-/// implementations gather no weights and provide no memory of their own.
+/// Owner of the memory of weights, such as the buckets of data parallelism (parallel/dp/weight_buckets.h). Without an
+/// owner, a parameter allocates its weights, and they are always in memory.
 ///
 /// Lifetime: parameters refer to their storage and do not own it. The storage must exist until no parameter calls it
 /// any more, or until all of them have another storage. Threads: parameters call the storage only on the rank's thread,
 /// so a storage needs no lock.
-class ParameterStorage {
+class WeightStorage {
  public:
-  virtual ~ParameterStorage() = default;
+  virtual ~WeightStorage() = default;
   /// Binds the weights of `p` (Parameter::bind_weights) unless they are already bound, and starts to gather them in the
   /// order of `stream` unless they are in memory. Called by every Parameter::hold(). Collective unless
   /// weights_are_resident().
-  virtual GatheredWeights gather_weights(Parameter& p, Stream& stream);
+  virtual GatheredWeights gather_weights(Parameter& p, Stream& stream) = 0;
   /// True if the weights of `p` are always in memory. In this case, gather_weights() is not collective and gathers
   /// nothing. It only returns the event after which the weights may be read.
-  virtual bool weights_are_resident(const Parameter&) const { return false; }
+  virtual bool weights_are_resident(const Parameter& p) const = 0;
+};
+
+/// Owner of the memory of gradients, such as the buckets of data parallelism (parallel/dp/gradient_buckets.h). Without
+/// an owner, a parameter allocates its gradient. Lifetime and threads: see WeightStorage.
+class GradientStorage {
+ public:
+  virtual ~GradientStorage() = default;
   /// Binds memory for the main gradient of `p` (Parameter::bind_gradient). Called when the gradient is needed and has
-  /// no memory. If the storage binds no memory, the parameter allocates memory.
-  virtual void allocate_gradient(Parameter& p);
+  /// no memory.
+  virtual void allocate_gradient(Parameter& p) = 0;
   /// Returns the memory for the only contribution of a micro-batch to the gradient of `p`, and the mode of the write.
   /// The caller must write the contribution.
-  virtual GradientTarget only_contribution(Parameter& p);
+  virtual GradientTarget only_contribution(Parameter& p) = 0;
 };
 
 }  // namespace hexad::autograd

@@ -21,7 +21,7 @@ class FeedForward {
   virtual Value operator()(Tape& t, const Value& x, const ForwardContext& context) const = 0;
   /// Returns the number of matrix products in forward, at least 1. The weights of each product have hidden x width
   /// elements. Only the cost of the task shared_experts depends on this number (schedule.moe.shared: beside).
-  virtual int64_t products() const { return 3; }
+  virtual int64_t products() const = 0;
 };
 
 struct FeedForwardSpec;

@@ -41,6 +41,7 @@ class SwigluMlp final : public FeedForward {
     const Value activated = swiglu(t, tp::column_linear(t, x, both, tensor_)[0], limit_);
     return tp::row_linear(t, activated, *down_.weight, down_.bias, tensor_);
   }
+  int64_t products() const override { return 3; }
 
  private:
   std::optional<double> limit_;

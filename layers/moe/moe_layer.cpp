@@ -37,7 +37,7 @@ Experts::Config experts_config(const ModelConfig& c) {
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all != ep::AllToAll::hierarchical) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
-  const std::optional<mesh::UnfitGroup>& unfit = direct ? mesh.unfit_experts_group() : mesh.unfit_ep_group();
+  const std::optional<mesh::UnfitGroup> unfit = direct ? mesh.unfit_experts_group() : mesh.unfit_ep_group();
   if (!unfit) return;
   std::vector<int> nodes;
   for (const int r : unfit->ranks) nodes.push_back(mesh.world().node_of_rank()[r]);

@@ -23,6 +23,11 @@ class CardMessageGroup final : public ProcessGroup {
                                          std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
   std::unique_ptr<ProcessGroup> duplicate(std::string name) const override;
+  void connect(Uses uses, Device device) const override { other_.connect(uses, device); }
+  void connect_routes(std::span<const Route> routes, Device device) const override {
+    other_.connect_routes(routes, device);
+  }
+  std::unique_ptr<WindowMemory> window_memory() const override { return other_.window_memory(); }
 
  protected:
   Event start(Operation op, Stream& stream) const override;

@@ -23,6 +23,9 @@ class EngineGroup final : public ProcessGroup {
                                          std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
   std::unique_ptr<ProcessGroup> duplicate(std::string name) const override;
+  void connect(Uses, Device) const override {}
+  void connect_routes(std::span<const Route>, Device) const override {}
+  std::unique_ptr<WindowMemory> window_memory() const override { return nullptr; }
   CommEngine& engine() const { return engine_; }
 
  protected:

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "framework/device/meta/issue_log.h"
-#include "parallel/comm/nccl/connection_bytes.h"
+#include "parallel/comm/connection_bytes.h"
 #include "parallel/comm/process_group.h"
 
 namespace hexad::comm {
@@ -26,7 +26,7 @@ struct ImaginedCards {
 ///
 /// Operations never wait. A collective holds its tensors until a thread waits for the collective. A real collective
 /// cannot hold them longer. Bytes are counted as in real groups (Operation::wire_bytes). The device's allocator also
-/// counts the memory that NCCL would need to connect the ranks (nccl/connection_bytes.h). With
+/// counts the memory that NCCL would need to connect the ranks (connection_bytes.h). With
 /// DeviceGroupOptions::groups, layouts with many groups may need less.
 class ImaginedGroup final : public ProcessGroup {
  public:
@@ -48,6 +48,7 @@ class ImaginedGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> duplicate(std::string name) const override;
   void connect(Uses uses, Device device) const override;
   void connect_routes(std::span<const Route> routes, Device device) const override;
+  std::unique_ptr<WindowMemory> window_memory() const override { return nullptr; }
 
  protected:
   Event start(Operation op, Stream& stream) const override;

@@ -69,6 +69,8 @@ class DelayedTransport final : public Transport {
     transport_->receive(from, tag, data, bytes, token);
   }
   void program_waits(bool waits) override { transport_->program_waits(waits); }
+  // Returns false, because poll() sends the delayed messages.
+  bool wake_with(std::function<void()>) override { return false; }
   void poll(std::vector<Done>& done) override {
     const auto now = Clock::now();
     for (auto& [to, wire] : wires_)

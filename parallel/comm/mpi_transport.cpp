@@ -159,6 +159,8 @@ class MpiTransport final : public Transport {
     messages_.push_back({token, from, bytes, true});
   }
 
+  void program_waits(bool) override {}
+  bool wake_with(std::function<void()>) override { return false; }
   void poll(std::vector<Done>& done) override {
     const int active = static_cast<int>(requests_.size());
     indices_.resize(requests_.size());

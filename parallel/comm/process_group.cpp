@@ -6,7 +6,6 @@
 
 #include "parallel/comm/through_host.h"
 #include "parallel/comm/tree.h"
-#include "parallel/comm/window_memory.h"
 
 namespace hexad::comm {
 
@@ -111,8 +110,6 @@ bool ProcessGroup::same_on_all(std::span<const int64_t> mine, Device device, Whe
     if (largest[i] != ~largest[mine.size() + i]) return false;
   return true;
 }
-
-std::unique_ptr<WindowMemory> ProcessGroup::window_memory() const { return nullptr; }
 
 void ProcessGroup::abort_job(ExitCode code) const {
   abort_other_ranks(code);

@@ -13,14 +13,13 @@
 #include "parallel/comm/operation.h"
 #include "parallel/comm/traffic.h"
 #include "parallel/comm/uses.h"
+#include "parallel/comm/window_memory.h"
 
 namespace hexad::comm {
 
 using base::ExitCode;
 using device::Device;
 using device::Stream;
-
-class WindowMemory;
 
 /// Collectives on contiguous tensors. A collective starts once `stream` has done the work appended so far, and returns
 /// an Event. `stream` does not wait for the collective: call stream.wait(event) before using a result.
@@ -31,6 +30,9 @@ class WindowMemory;
 ///
 /// Order: all ranks of a group must issue the same operations in the same order. Sends and receives are ordered only
 /// relative to messages with the same sender and receiver.
+///
+/// State: a group is a handle. Its functions are constant, because its ranks, class and name never change. They may
+/// connect the ranks and count operations.
 ///
 /// Errors: each rank checks its own sizes. A mismatch between ranks is an error of the caller. Groups of threads always
 /// detect a mismatch between collectives, or between a send and its receive. An EngineGroup detects every such mismatch
@@ -110,15 +112,15 @@ class ProcessGroup {
   /// Use::messages connects all pairs of ranks, which needs much memory in a large group. Collective. Throws
   /// Error(resource) if the device has too little memory. Does nothing in groups whose device tensors need no
   /// connections.
-  virtual void connect(Uses, Device) const {}
+  virtual void connect(Uses uses, Device device) const = 0;
   /// Like connect(Use::messages, device), but connects only these routes. `routes` are the routes of all ranks and must
   /// be the same on all ranks. Later calls add routes. Collective if any route is new. After the call, a message on any
   /// other route throws std::logic_error, in groups whose device tensors need connections.
-  virtual void connect_routes(std::span<const Route>, Device) const {}
+  virtual void connect_routes(std::span<const Route> routes, Device device) const = 0;
 
   /// Returns memory that the devices of all ranks access; null if groups of this kind have no such memory. This group
   /// must outlive the memory.
-  virtual std::unique_ptr<WindowMemory> window_memory() const;
+  virtual std::unique_ptr<WindowMemory> window_memory() const = 0;
   /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
   virtual bool in_one_process() const { return false; }
 

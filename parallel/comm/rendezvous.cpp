@@ -235,9 +235,9 @@ std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit) {
   return inquiry.finding([](int rank) { return cat("rank ", rank); }).text;
 }
 
-std::shared_ptr<Rendezvous> Rendezvous::child(int64_t split, const std::string& name, const std::vector<int>& members) {
+std::shared_ptr<Rendezvous> Rendezvous::child(int rank, const std::string& name, const std::vector<int>& members) {
   std::lock_guard lock(mutex_);
-  Child& c = children_[{split, members.front()}];
+  Child& c = children_[{splits_[rank]++, members.front()}];
   auto rendezvous = c.rendezvous.lock();
   if (!rendezvous) {
     std::vector<int> world_ranks;

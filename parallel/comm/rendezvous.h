@@ -22,7 +22,8 @@ class Rendezvous {
       : name_(std::move(name)),
         world_ranks_(std::move(world_ranks)),
         next_(world_ranks_.size()),
-        gone_(world_ranks_.size()) {}
+        gone_(world_ranks_.size()),
+        splits_(world_ranks_.size()) {}
   int size() const { return static_cast<int>(world_ranks_.size()); }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
@@ -51,9 +52,9 @@ class Rendezvous {
   /// Returns the operations of this group and its subgroups that only some ranks have reached. Called periodically.
   std::vector<Wait> look();
 
-  /// Returns the rendezvous of a group that is split from this group and consists of its ranks `members`. The first of
-  /// these ranks that calls child() creates the rendezvous.
-  std::shared_ptr<Rendezvous> child(int64_t split, const std::string& name, const std::vector<int>& members);
+  /// Returns the rendezvous of a group that is split from this group and consists of its ranks `members`. Rank `rank`
+  /// calls this function once for each split. The first of `members` that calls it creates the rendezvous.
+  std::shared_ptr<Rendezvous> child(int rank, const std::string& name, const std::vector<int>& members);
 
  private:
   struct Participant {
@@ -77,6 +78,7 @@ class Rendezvous {
   std::mutex mutex_;
   std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // next number of each rank, keyed by (from, to)
   std::vector<bool> gone_;
+  std::vector<int64_t> splits_;  // number of splits in which each rank has taken part
   std::map<Ticket, Pending> pending_;
   std::exception_ptr aborted_;
   std::map<std::pair<int64_t, int>, Child> children_;  // keyed by the number of the split and the first member

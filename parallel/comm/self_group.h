@@ -16,6 +16,9 @@ class SelfGroup final : public ProcessGroup {
   int size() const override { return 1; }
   bool in_one_process() const override { return true; }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+  void connect(Uses, Device) const override {}
+  void connect_routes(std::span<const Route>, Device) const override {}
+  std::unique_ptr<WindowMemory> window_memory() const override { return nullptr; }
 
  protected:
   Event start(Operation op, Stream& stream) const override;

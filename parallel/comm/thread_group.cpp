@@ -34,7 +34,7 @@ int ThreadGroup::size() const { return rendezvous_->size(); }
 
 std::unique_ptr<ProcessGroup> ThreadGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
   const Members members = agree(color, key, 0);
-  auto child = rendezvous_->child(splits_++, name, members.ranks);
+  auto child = rendezvous_->child(rank_, name, members.ranks);
   return std::make_unique<ThreadGroup>(world_, std::move(child), members.index, traffic, std::move(name), meter());
 }
 

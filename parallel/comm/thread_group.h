@@ -33,6 +33,9 @@ class ThreadGroup final : public ProcessGroup {
   int size() const override;
   bool in_one_process() const override { return true; }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+  void connect(Uses, Device) const override {}
+  void connect_routes(std::span<const Route>, Device) const override {}
+  std::unique_ptr<WindowMemory> window_memory() const override { return nullptr; }
 
  protected:
   Event start(Operation op, Stream& stream) const override;
@@ -41,7 +44,6 @@ class ThreadGroup final : public ProcessGroup {
   ThreadWorld world_;
   std::shared_ptr<Rendezvous> rendezvous_;
   int rank_;
-  mutable int64_t splits_ = 0;
 };
 
 /// Runs `body` on each of `n` ranks. If a rank throws, or ends while other ranks wait for it, operations of the other

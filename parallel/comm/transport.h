@@ -46,10 +46,10 @@ class Transport {
   };
   /// Tells the transport whether the program of this rank is blocked until a message arrives. Called before each
   /// poll(). Only ThreadNetwork uses this information, to deliver messages at the worst moment.
-  virtual void program_waits(bool) {}
+  virtual void program_waits(bool waits) = 0;
   /// Registers `wake`. The transport calls it, on any thread, when poll() has a completed message or a failure to
   /// report. Returns false if the transport does not support this and must be polled.
-  virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
+  virtual bool wake_with(std::function<void()> wake) = 0;
   /// Advances the messages. Appends to `done` the messages that have completed or failed since the previous call.
   virtual void poll(std::vector<Done>& done) = 0;
   struct Pending {

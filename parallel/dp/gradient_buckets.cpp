@@ -66,7 +66,7 @@ void GradientBuckets::allocate_gradient(Parameter& p) {
 GradientTarget GradientBuckets::only_contribution(Parameter& p) {
   const auto [bucket, entry] = plan_.place(p);
   State& s = states_[bucket];
-  if (!rounded(s)) return ParameterStorage::only_contribution(p);
+  if (!rounded(s)) return {p.gradient(), p.next_write()};
   allocate(s);
   const Write write = std::exchange(s.given[entry].written, true) ? Write::add : Write::replace;
   return {Bucket::view(s.memory, s.bucket->entries[entry]), write};

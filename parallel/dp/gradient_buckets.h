@@ -32,7 +32,7 @@ enum class Sums : uint8_t { accumulator, rounded };
 ///   Exception: the reduction of a two-stage bucket waits for no other reduction, and no other reduction waits for it.
 ///   The owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over
 ///   micro-batches. With several micro-batches, sums are thus rounded differently than at the other levels.
-class GradientBuckets final : public autograd::ParameterStorage {
+class GradientBuckets final : public autograd::GradientStorage {
  public:
   /// Makes the parameters of `plan` store their gradients in these buckets from now on. The plan must outlive the
   /// buckets. Collective, because the ranks connect (ProcessGroup::connect()).

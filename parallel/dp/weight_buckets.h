@@ -30,7 +30,7 @@ enum class Arrival : uint8_t { now, at_use };
 ///     tokens must hold the weights, for example code that reads only the weights of experts that have rows.
 ///   - The next layers wait for weights, while gradients are not needed before the end of the step. Therefore these
 ///     weights have a separate communicator, which has priority over the communicator of the same ranks' gradients.
-class WeightBuckets final : public autograd::ParameterStorage {
+class WeightBuckets final : public autograd::WeightStorage {
  public:
   /// Makes the parameters of `plan` store their weights in these buckets, except parameters of buckets with
   /// Zero::nothing. The plan must outlive the buckets. Collective if any bucket has another level.

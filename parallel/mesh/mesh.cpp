@@ -97,14 +97,12 @@ std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, Traf
   return world_.subgroup(ranks, traffic, std::move(name));
 }
 
-const std::optional<UnfitGroup>& Mesh::unfit_ep_group() const {
-  if (!unfit_ep_) unfit_ep_ = first_unfit(world_, [&](int rank) { return layout_.members(Axis::ep, rank); });
-  return *unfit_ep_;
+std::optional<UnfitGroup> Mesh::unfit_ep_group() const {
+  return first_unfit(world_, [&](int rank) { return layout_.members(Axis::ep, rank); });
 }
 
-const std::optional<UnfitGroup>& Mesh::unfit_experts_group() const {
-  if (!unfit_experts_) unfit_experts_ = first_unfit(world_, [&](int rank) { return layout_.expert_sharers(rank); });
-  return *unfit_experts_;
+std::optional<UnfitGroup> Mesh::unfit_experts_group() const {
+  return first_unfit(world_, [&](int rank) { return layout_.expert_sharers(rank); });
 }
 
 const ProcessGroup& Mesh::reducers(const Placement& placement) const {

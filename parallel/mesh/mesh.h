@@ -72,11 +72,11 @@ class Mesh {
   const LaneGroups* lane_groups() const { return lane_groups_ ? &*lane_groups_ : nullptr; }
   /// Returns the windows of the ranks of the ep group, which all layers share. They have no memory until they are used.
   comm::Windows& ep_windows() const { return *ep_windows_; }
-  /// Returns the first unfit ep group of the world; nullopt if there is none. The result is the same on all ranks. Only
-  /// the first call scans all ranks. Not thread-safe.
-  const std::optional<UnfitGroup>& unfit_ep_group() const;
+  /// Returns the first unfit ep group of the world; nullopt if there is none. The result is the same on all ranks.
+  /// Takes time linear in the number of all ranks.
+  std::optional<UnfitGroup> unfit_ep_group() const;
   /// Like unfit_ep_group(), for the groups of ep x etp ranks.
-  const std::optional<UnfitGroup>& unfit_experts_group() const;
+  std::optional<UnfitGroup> unfit_experts_group() const;
   /// Returns the group of the ranks over which the gradient of a parameter with this placement is summed, in ascending
   /// order. Placements with the same ranks share a group. Throws std::logic_error if the mesh has no group of these
   /// ranks, for example because it was made without the SharedPieces.
@@ -99,7 +99,6 @@ class Mesh {
   std::unique_ptr<comm::NodeGroups> ep_nodes_, experts_nodes_;
   std::unique_ptr<comm::Windows> ep_windows_;
   std::vector<Reducers> reducers_;
-  mutable std::optional<std::optional<UnfitGroup>> unfit_ep_, unfit_experts_;  // set by the first call
 };
 
 }  // namespace hexad::mesh

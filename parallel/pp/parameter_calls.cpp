@@ -24,7 +24,7 @@ void ParameterCalls::add(std::function<Event(const Again&)> again, Event event) 
   events_.push_back(std::move(event));
 }
 
-GatheredWeights ParameterCalls::use(ParameterStorage& weights, Parameter& p, Stream& stream) {
+GatheredWeights ParameterCalls::use(WeightStorage& weights, Parameter& p, Stream& stream) {
   const size_t number = calls_.size();
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
@@ -61,7 +61,7 @@ void ParameterCalls::end_use(size_t number) {
 }
 
 // Records no call inside only_contribution(), which requests the memory again in a repetition.
-void ParameterCalls::allocate_gradient(ParameterStorage& gradients, Parameter& p) {
+void ParameterCalls::allocate_gradient(GradientStorage& gradients, Parameter& p) {
   const IssueLog::InnerCall inner(log_);
   if (inner.recorded())
     add([&p](const Again& again) {
@@ -71,7 +71,7 @@ void ParameterCalls::allocate_gradient(ParameterStorage& gradients, Parameter& p
   gradients.allocate_gradient(p);
 }
 
-GradientTarget ParameterCalls::only_contribution(ParameterStorage& gradients, Parameter& p) {
+GradientTarget ParameterCalls::only_contribution(GradientStorage& gradients, Parameter& p) {
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
   add([&p](const Again& again) {
@@ -120,7 +120,7 @@ void ParameterRecorder::take(const autograd::ParameterSet& parameters) {
   for (const auto& p : parameters) {
     parameters_.push_back(p.get());
     if (p->weight_storage() == &weights_) p->gather_weights_by(*this);
-    if (ParameterStorage* const storage = p->gradient_storage()) {
+    if (GradientStorage* const storage = p->gradient_storage()) {
       gradients_[p.get()] = storage;
       p->store_gradient_in(this);
     }
@@ -128,12 +128,12 @@ void ParameterRecorder::take(const autograd::ParameterSet& parameters) {
 }
 
 void ParameterRecorder::allocate_gradient(Parameter& p) {
-  ParameterStorage& gradients = *gradients_.at(&p);
+  GradientStorage& gradients = *gradients_.at(&p);
   calls_ ? calls_->allocate_gradient(gradients, p) : gradients.allocate_gradient(p);
 }
 
 GradientTarget ParameterRecorder::only_contribution(Parameter& p) {
-  ParameterStorage& gradients = *gradients_.at(&p);
+  GradientStorage& gradients = *gradients_.at(&p);
   return calls_ ? calls_->only_contribution(gradients, p) : gradients.only_contribution(p);
 }
 

@@ -28,13 +28,13 @@ class ParameterCalls {
   ParameterCalls(const ParameterCalls&) = delete;
   ParameterCalls& operator=(const ParameterCalls&) = delete;
 
-  /// Records ParameterStorage::gather_weights() and, when the result's `stay` is destroyed, the end of the use. This
+  /// Records WeightStorage::gather_weights() and, when the result's `stay` is destroyed, the end of the use. This
   /// object must outlive `stay`. The result has an event even if the weights have arrived, so that the recorded part
   /// contains the waits for the event. In a repetition, the weights may be in flight.
-  GatheredWeights use(ParameterStorage& weights, Parameter& p, Stream& stream);
-  /// Record ParameterStorage::allocate_gradient() and only_contribution() of `gradients`.
-  void allocate_gradient(ParameterStorage& gradients, Parameter& p);
-  GradientTarget only_contribution(ParameterStorage& gradients, Parameter& p);
+  GatheredWeights use(WeightStorage& weights, Parameter& p, Stream& stream);
+  /// Record GradientStorage::allocate_gradient() and only_contribution() of `gradients`.
+  void allocate_gradient(GradientStorage& gradients, Parameter& p);
+  GradientTarget only_contribution(GradientStorage& gradients, Parameter& p);
   /// Records `contributed`, which reports the contribution of the part to the gradient of `p`.
   void contribute(Parameter& p, const std::function<void()>& contributed);
   /// Ends the recording. `part` is the recorded part, after IssueLog::end_part().
@@ -88,10 +88,10 @@ class ParameterCalls {
 };
 
 /// Storage of parameters that records its calls in the current part and passes them on to other storages.
-class ParameterRecorder final : public ParameterStorage {
+class ParameterRecorder final : public WeightStorage, public GradientStorage {
  public:
   /// Makes a recorder for uses of weights in `weights`, which must outlive the last use.
-  explicit ParameterRecorder(ParameterStorage& weights) : weights_(weights) {}
+  explicit ParameterRecorder(WeightStorage& weights) : weights_(weights) {}
   ParameterRecorder(const ParameterRecorder&) = delete;
   ParameterRecorder& operator=(const ParameterRecorder&) = delete;
   /// Makes this object the storage of the weights that `weights` stores, and of all gradients that have a storage. The
@@ -112,9 +112,9 @@ class ParameterRecorder final : public ParameterStorage {
   GradientTarget only_contribution(Parameter& p) override;
 
  private:
-  ParameterStorage& weights_;
+  WeightStorage& weights_;
   std::vector<Parameter*> parameters_;
-  std::map<const Parameter*, ParameterStorage*> gradients_;
+  std::map<const Parameter*, GradientStorage*> gradients_;
   ParameterCalls* calls_ = nullptr;  // calls of the part that is being recorded; null: none
 };
 

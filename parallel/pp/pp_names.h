@@ -12,12 +12,13 @@
 namespace hexad::pp {
 
 using autograd::GatheredWeights;
+using autograd::GradientStorage;
 using autograd::GradientTarget;
 using autograd::Parameter;
-using autograd::ParameterStorage;
 using autograd::Replay;
 using autograd::Tape;
 using autograd::Value;
+using autograd::WeightStorage;
 
 using base::Dtype;
 using base::Shape;

@@ -120,7 +120,7 @@ TEST(Parameter, OwnsAllOfItsWeightsUnlessItOwnsItsShareOnly) {
 }
 
 // Storage that binds weights to `memory`. `holders` expires once no holder is left.
-class Gatherer final : public ParameterStorage {
+class Gatherer final : public WeightStorage {
  public:
   explicit Gatherer(Tensor weights, device::Event event = {}) : memory(std::move(weights)), arrived(std::move(event)) {}
   GatheredWeights gather_weights(Parameter& p, Stream&) override {
@@ -129,6 +129,7 @@ class Gatherer final : public ParameterStorage {
     if (!stay) holders = stay = std::make_shared<char>();
     return {stay, arrived};
   }
+  bool weights_are_resident(const Parameter&) const override { return false; }
 
   const Tensor memory;
   const device::Event arrived;
@@ -186,7 +187,7 @@ TEST(Parameter, HoldingWeightsDoesNotWait) {
 
 // Storage that keeps the gradients of `all` in the rows of `memory`. If a gradient has only one contribution, this
 // contribution is written to `single`.
-class SharedGradients final : public ParameterStorage {
+class SharedGradients final : public GradientStorage {
  public:
   SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)
       : all_(std::move(all)), memory_(memory), single_(single) {
@@ -228,15 +229,28 @@ TEST(Parameter, StorageBindsGradientsAtFirstUse) {
   EXPECT_EQ(storage.allocations, 2);
 }
 
-TEST(Parameter, AllocatesItsMemoryIfTheStorageIsPlain) {
+TEST(Parameter, AllocatesItsGradientWithoutAStorage) {
   Lab lab;
   const auto p = made(lab, "w");
-  ParameterStorage plain;
-  p->store_gradient_in(&plain);
   const auto [memory, write] = p->next_gradient_target();
   EXPECT_EQ(memory.address(), p->gradient().address());
   EXPECT_EQ(write, Write::replace);
   EXPECT_EQ(p->next_gradient_target().write, Write::add);
+}
+
+TEST(Parameter, ThrowsIfTheStorageBindsNoGradient) {
+  class Forgetful final : public GradientStorage {
+   public:
+    void allocate_gradient(Parameter&) override {}
+    GradientTarget only_contribution(Parameter& p) override { return {p.gradient(), p.next_write()}; }
+  };
+  Lab lab;
+  const auto p = made(lab, "w");
+  Forgetful storage;
+  p->store_gradient_in(&storage);
+  EXPECT_EQ(message_of([&] { p->next_gradient_target(); }),
+            "[parameter] w: its gradient has no memory after GradientStorage::allocate_gradient(); expected "
+            "bind_gradient()");
 }
 
 TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesDuplicateNames) {

@@ -1,5 +1,5 @@
 // Estimates of the memory that NCCL takes to connect the ranks of a communicator, by kind of operation.
-#include "parallel/comm/nccl/connection_bytes.h"
+#include "parallel/comm/connection_bytes.h"
 
 #include <gtest/gtest.h>
 

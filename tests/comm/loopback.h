@@ -59,6 +59,8 @@ class LoopbackTransport final : public Transport {
     if (bytes == costly_size) throw std::bad_alloc();
     waiting_[{from, topology_.rank, tag}].push_back({token, data, bytes});
   }
+  void program_waits(bool) override {}
+  bool wake_with(std::function<void()>) override { return false; }
   void poll(std::vector<Done>& done) override {
     std::lock_guard lock(wires_->mutex);
     std::erase_if(sent_, [&](const Sent& s) {

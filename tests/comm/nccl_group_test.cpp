@@ -12,7 +12,7 @@
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/device_access.h"
 #include "nccl_ranks.h"
-#include "parallel/comm/nccl/class_config.h"
+#include "parallel/comm/class_config.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/support/cuda_double/append.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "nccl_ranks.h"
-#include "parallel/comm/nccl/connection_bytes.h"
+#include "parallel/comm/connection_bytes.h"
 #include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/nccl.h"
 

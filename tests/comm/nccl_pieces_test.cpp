@@ -4,8 +4,8 @@
 
 #include <set>
 
+#include "parallel/comm/class_config.h"
 #include "parallel/comm/message_routes.h"
-#include "parallel/comm/nccl/class_config.h"
 
 namespace hexad::comm::nccl {
 namespace {

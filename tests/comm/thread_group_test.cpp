@@ -278,6 +278,17 @@ TEST(ThreadGroup, ReportsWhetherItCrossesNodes) {
              {.node_of_rank = {0, 0, 1, 1}});
 }
 
+TEST(ThreadGroup, RepeatedSplitsAreSeparateGroups) {
+  with_ranks(2, [](const ProcessGroup& world) {
+    DeviceContext context;
+    const auto ascending = world.split(0, world.rank(), TrafficClass::dp, "ascending"),
+               descending = world.split(0, -world.rank(), TrafficClass::dp, "descending");
+    const int64_t mine = world.rank();
+    EXPECT_EQ(ascending->all_gather_values(std::span(&mine, 1), context), (std::vector<int64_t>{0, 1}));
+    EXPECT_EQ(descending->all_gather_values(std::span(&mine, 1), context), (std::vector<int64_t>{1, 0}));
+  });
+}
+
 TEST(ThreadGroup, EarlierErrorOnTheStreamReachesTheEvent) {
   with_ranks(1, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};

@@ -262,7 +262,7 @@ TEST(SharedExperts, OverlappedExpertsHaveATaskInBothPasses) {
 }
 
 // Counts the held weights of routed experts. Records the largest count at which a weight of shared experts is gathered.
-class Holders final : public autograd::ParameterStorage {
+class Holders final : public autograd::WeightStorage {
  public:
   autograd::GatheredWeights gather_weights(Parameter& p, Stream&) override {
     if (p.name().starts_with("moe.shared.")) beside_shared = std::max(beside_shared, held_);
@@ -270,6 +270,7 @@ class Holders final : public autograd::ParameterStorage {
     ++held_;
     return {.stay = std::shared_ptr<const void>(this, [this](const void*) { --held_; }), .arrived = {}};
   }
+  bool weights_are_resident(const Parameter&) const override { return false; }
   int beside_shared = 0;
 
  private:
@@ -319,6 +320,14 @@ TEST(SharedExperts, CostOfTheTaskIncludesTheDenseMlp) {
   EXPECT_DOUBLE_EQ(b.flops / a.flops, 20.0 / 16);  // two shared experts of 8 features
   EXPECT_DOUBLE_EQ(both.flops, a.flops + b.flops);
   EXPECT_EQ(both.products, (schedule::ByGemmPass<int64_t>{6, 0, 0}));
+}
+
+TEST(SharedExperts, CostOfTheTaskCountsTheProductsThatTheDenseMlpStates) {
+  const Words dense{"model.moe.dense_residual=true", "model.mlp_hidden=20"};
+  const schedule::Cost swiglu = cost_in_forward(dense), gelu = cost_in_forward(joined(dense, {"model.mlp=gelu"}));
+  EXPECT_EQ(swiglu.products, (schedule::ByGemmPass<int64_t>{3, 0, 0}));
+  EXPECT_EQ(gelu.products, (schedule::ByGemmPass<int64_t>{2, 0, 0}));
+  EXPECT_DOUBLE_EQ(3 * gelu.flops, 2 * swiglu.flops);
 }
 
 TEST(SharedExperts, SequentialExpertsHaveNoTask) {

@@ -29,6 +29,18 @@ class Averaged final : public UpdateRule {
   }
 };
 
+// Rule that sets all elements of matrices to 2, and all other weights to 3.
+class TwosAndThrees final : public MatrixRule {
+ public:
+  void update(Stream& stream, std::span<const Slice> slices, const UpdateStep&) const override {
+    for (const Slice& s : slices) kernels::kernels(s.main.device()).pointwise.fill(stream, s.main, 3);
+  }
+  bool takes_matrices(const Parameter::Spec& spec) const override { return spec.global_shape.rank() == 2; }
+  void update_matrices(Stream& stream, const Slice& slice, const MatrixStep&, const dp::WholeMatrices&) const override {
+    kernels::kernels(slice.main.device()).pointwise.fill(stream, slice.main, 2);
+  }
+};
+
 UpdateRules with_averaged() {
   UpdateRules rules;
   rules.add("averaged", {.make = [](const RuleSpec&) { return std::make_unique<Averaged>(); }});
@@ -193,6 +205,21 @@ TEST(UpdateRules, ElementwiseRefusesStatesAndMainWeightsInBf16) {
   EXPECT_EQ(refusal(MomentDtype::f32, MainWeights::rest),
             "optim.main_weights (rest) must be f32 for a rule that calls elementwise(), which does not read rests; "
             "remove marked_state from the registration of the rule");
+}
+
+TEST(UpdateRules, RegisteredMatrixRuleUpdatesTheMatricesThatItTakes) {
+  Lab lab;
+  Parameter& matrix = add(lab, Dtype::f32);
+  Parameter& vector =
+      lab.parameters.add({.name = "v", .global_shape = {4}, .placement = {}, .init = {Init::Kind::constant, 1.0}});
+  vector.initialize(Lab::default_seed);
+  UpdateRules rules;
+  rules.add("averaged", {.make = [](const RuleSpec&) { return std::make_unique<TwosAndThrees>(); }});
+  Optimizer optimizer(averaged(), lab.parameters, StateOffload::none, rules);
+  give(lab, matrix), give(lab, vector);
+  optimizer.step(lab.stream(), 0.1, {}, 1);
+  EXPECT_EQ(values_of(matrix.local()), std::vector<double>(35, 2));
+  EXPECT_EQ(values_of(vector.local()), std::vector<double>(4, 3));
 }
 
 TEST(UpdateRules, ElementwiseRefusesASliceWithTooFewStates) {

@@ -86,7 +86,7 @@ class Refined {
   const PlanRequest request_;
   const train::Extensions extensions_;
   const StepPrices prices_;
-  const LayoutRules rules_;
+  LayoutRules rules_;
   const PlanSite site_{.rules = rules_,
                        .extensions = extensions_,
                        .prices = prices_,

@@ -75,7 +75,7 @@ TEST(PlanCandidates, HaveEveryEpGroupOnOneNodeIfRowsGoThroughWindows) {
 
 TEST(LayoutRules, AreUnaffectedByEarlierRecipes) {
   const train::Extensions extensions;
-  const LayoutRules rules(config::parse(yaml, "plan.yaml"), extensions, ranks);
+  LayoutRules rules(config::parse(yaml, "plan.yaml"), extensions, ranks);
   const Recipe legal = recipe_of(yaml, {}, ranks);
   Recipe of_experts = legal, of_batch = legal;
   of_experts.parallel.ep = 3;

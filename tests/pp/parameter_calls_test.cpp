@@ -21,7 +21,7 @@ using autograd::HeldWeight;
 namespace {
 
 // Binds weights to its own memory, and counts gathers. `holders` expires when the last use ends.
-class Gatherer final : public ParameterStorage {
+class Gatherer final : public WeightStorage {
  public:
   GatheredWeights gather_weights(Parameter& p, Stream&) override {
     ++gathers;
@@ -31,6 +31,7 @@ class Gatherer final : public ParameterStorage {
     if (!stay) holders = stay = std::make_shared<char>();
     return {stay, {}};
   }
+  bool weights_are_resident(const Parameter&) const override { return false; }
 
   int gathers = 0;
   tensor::Tensor memory;
@@ -115,11 +116,14 @@ TEST(ParameterCalls, ContributeToTheGradientBeforeItIsReported) {
 }
 
 // Storage that counts the requests for memory of a gradient's only contribution.
-class Gradients final : public ParameterStorage {
+class Gradients final : public GradientStorage {
  public:
+  void allocate_gradient(Parameter& p) override {
+    p.bind_gradient(tensor::Tensor::empty(p.shape(), base::accumulator_dtype(p.dtype()), p.device()));
+  }
   autograd::GradientTarget only_contribution(Parameter& p) override {
     ++requests;
-    return ParameterStorage::only_contribution(p);
+    return {p.gradient(), p.next_write()};
   }
 
   int requests = 0;

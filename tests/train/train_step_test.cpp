@@ -285,6 +285,17 @@ TEST(TrainStep, ClippingScalesTheUpdateToTheLimit) {
   }
 }
 
+TEST(TrainStep, ObserverSeesTheReducedGradientsOfEachStep) {
+  std::vector<TensorMap> seen;
+  TrainingRun run(small_recipe({}), self, {}, [&](TrainingRun& r) { seen.push_back(r.gradients()); });
+  const FixedSource source = documents_of(run.recipe);
+  for (size_t steps = 1; steps <= 2; ++steps) {
+    run.step(source);
+    ASSERT_EQ(seen.size(), steps);
+    expect_bitwise(seen.back(), run.gradients());
+  }
+}
+
 // The states of the optimizer and the router are unchanged, too. After the weight is restored, the next step is finite.
 TEST(TrainStep, F18_NonFiniteStepChangesNothing) {
   for (const char* precision : {"f64", "f32", "bf16"}) {

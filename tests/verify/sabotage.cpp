@@ -22,6 +22,11 @@ class WrongGroup final : public ProcessGroup {
     const ProcessGroup& right = *part;
     return std::make_unique<WrongGroup>(right, std::move(part), wrong_);
   }
+  void connect(comm::Uses uses, device::Device device) const override { right_.connect(uses, device); }
+  void connect_routes(std::span<const comm::Route> routes, device::Device device) const override {
+    right_.connect_routes(routes, device);
+  }
+  std::unique_ptr<comm::WindowMemory> window_memory() const override { return right_.window_memory(); }
 
  protected:
   Event start(Operation op, Stream& stream) const override {

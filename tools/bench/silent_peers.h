@@ -5,6 +5,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,6 +34,8 @@ class SilentPeers final : public comm::Transport {
     if (bytes > 0) std::memset(data, 0, bytes);
     complete(token, bytes);
   }
+  void program_waits(bool) override {}
+  bool wake_with(std::function<void()>) override { return false; }
   void poll(std::vector<Done>& done) override {
     for (Done& message : ready_) done.push_back(std::move(message));
     ready_.clear();

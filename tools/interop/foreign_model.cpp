@@ -181,7 +181,7 @@ Element ForeignModel::element(const Link& link) const {
   return is_mxfp4(link) || stored.dtype == fp8_dtype ? Element::bf16 : *element_of(stored.dtype);
 }
 
-void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byte* to) const {
+void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byte* to) {
   if (is_mxfp4(link)) return read_mxfp4(link, first, count, to);
   const SourceTensor& stored = tensor(link);
   if (stored.dtype != fp8_dtype) {
@@ -194,7 +194,7 @@ void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byt
 }
 
 // Returns the scales of a link in fp8. Reads them when the link changes, because read() reads a link in windows.
-const std::vector<float>& ForeignModel::fp8_scales(const Link& link) const {
+const std::vector<float>& ForeignModel::fp8_scales(const Link& link) {
   std::string name = scales_of(name_of(link));
   if (scales_.name == name) return scales_.values;
   const SourceTensor& stored = *source_.find(name);

@@ -42,8 +42,8 @@ class ForeignModel {
   /// Returns the type of the elements that read() writes: bf16 for weights in fp8 blocks and in MXFP4.
   Element element(const Link& link) const;
   /// Reads `count` elements of a tensor, from element `first` on. For a tensor in MXFP4, both numbers must be multiples
-  /// of mxfp4::block. Not thread-safe, because the scales of the latest tensor in fp8 are kept.
-  void read(const Link& link, int64_t first, int64_t count, std::byte* to) const;
+  /// of mxfp4::block. Keeps the scales of the latest tensor in fp8.
+  void read(const Link& link, int64_t first, int64_t count, std::byte* to);
   /// Returns a text such as "DIR/model.safetensors: tensor 'lm_head.weight'".
   std::string where(const Link& link) const;
 
@@ -57,7 +57,7 @@ class ForeignModel {
   void check_tensor(const Link& link) const;
   bool has_copy(const Link& copy) const;
   void check_scales(const Link& link) const;
-  const std::vector<float>& fp8_scales(const Link& link) const;
+  const std::vector<float>& fp8_scales(const Link& link);
   void check_mxfp4(const Link& link) const;
   bool is_mxfp4(const Link& link) const;
   const SourceTensor& mxfp4_scales_of(const Link& link) const;
@@ -84,7 +84,7 @@ class ForeignModel {
     std::string name;
     std::vector<float> values;
   };
-  mutable Scales scales_;  // scales of the tensor in fp8 that read() read last
+  Scales scales_;  // scales of the tensor in fp8 that read() read last
 };
 
 }  // namespace hexad::interop

@@ -28,7 +28,7 @@ struct Slot {
 /// Writes parameters from foreign tensors.
 class ParameterWriter {
  public:
-  explicit ParameterWriter(const ForeignModel& model) : model_(model), slots_(model.map().own.size()) {
+  explicit ParameterWriter(ForeignModel& model) : model_(model), slots_(model.map().own.size()) {
     for (const Link& link : model.map().links)
       for (size_t i = 0; i < link.parts.size(); ++i) slots_[link.parts[i].own].push_back({&link, i});
     for (std::vector<Slot>& slots : slots_)
@@ -111,7 +111,7 @@ class ParameterWriter {
     out.append(converted_.data(), count * bytes_of(target));
   }
 
-  const ForeignModel& model_;
+  ForeignModel& model_;
   std::vector<std::vector<Slot>> slots_;  // by parameter; slots are in the order of their elements
   std::vector<std::byte> from_, whole_, converted_;
 };
@@ -185,7 +185,7 @@ std::string recipe_text(const ForeignConfig& config, const std::string& target) 
 
 ImportReport import_model(const std::string& source, const std::string& target, const ImportOptions& options,
                           const FileWork& work) {
-  const ForeignModel model(source, options.text_only ? OtherParts::left_out : OtherParts::refused, work);
+  ForeignModel model(source, options.text_only ? OtherParts::left_out : OtherParts::refused, work);
   const std::string origin = origin_json(origin_of(model));  // with the times of the files before they are read
   const std::vector<std::string> companions = companion_files(source);
   NewFolder folder(target, work);

@@ -11,7 +11,7 @@ namespace hexad::plan {
 
 /// Ranks, prices and objective of a plan's layouts. The referenced objects must outlive a PlanSite.
 struct PlanSite {
-  const LayoutRules& rules;
+  LayoutRules& rules;
   const train::Extensions& extensions;
   const StepPrices& prices;
   const PlanRequest& request;

@@ -83,7 +83,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
 
   const auto world = static_cast<int>(request.world);
   const StepPrices prices(cluster, world);
-  const LayoutRules rules(document, extensions, request.world, ranks_per_node);
+  LayoutRules rules(document, extensions, request.world, ranks_per_node);
   const PlanSite site{.rules = rules,
                       .extensions = extensions,
                       .prices = prices,

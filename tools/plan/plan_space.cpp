@@ -65,7 +65,7 @@ std::vector<Pipeline> pipelines(const Recipe& r, int64_t pp) {
 // Collects the combinations that the rules of recipes accept.
 class Collector {
  public:
-  explicit Collector(const LayoutRules& rules) : rules_(rules) {}
+  explicit Collector(LayoutRules& rules) : rules_(rules) {}
 
   // Adds the recipe with each of `recomputes`, or counts these combinations as refused. The rules accept either all of
   // these values or none.
@@ -89,7 +89,7 @@ class Collector {
   PlanCandidates take() { return std::move(found_); }
 
  private:
-  const LayoutRules& rules_;
+  LayoutRules& rules_;
   PlanCandidates found_;
 };
 
@@ -174,7 +174,7 @@ LayoutRules::LayoutRules(const config::Document& document, const train::Extensio
   read_problem_count_ = read_.list().size();
 }
 
-std::optional<std::string> LayoutRules::broken(const Recipe& r) const {
+std::optional<std::string> LayoutRules::broken(const Recipe& r) {
   read_.keep_first(read_problem_count_);
   train::check_layout(r, world_, read_);
   train::check_moe_schedule(r, extensions_, read_);
@@ -190,7 +190,7 @@ std::optional<std::string> LayoutRules::broken(const Recipe& r) const {
 
 PlanCandidates plan_candidates(const config::Document& document, const Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space) {
-  const LayoutRules rules(document, extensions, space.world, space.ranks_per_node);
+  LayoutRules rules(document, extensions, space.world, space.ranks_per_node);
   Collector collector(rules);
   Enumeration(recipe, space, collector).run();
   return collector.take();

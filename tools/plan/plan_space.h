@@ -45,14 +45,14 @@ class LayoutRules {
               int64_t ranks_per_node = 0);
 
   /// Returns the key of the first rule that the recipe breaks; none if it is legal.
-  std::optional<std::string> broken(const train::Recipe& recipe) const;
+  std::optional<std::string> broken(const train::Recipe& recipe);
 
  private:
   const train::Extensions& extensions_;
   const int64_t world_, ranks_per_node_;
-  // Contains the keys of the recipe, and the problems found while reading them. broken() adds problems and removes them
-  // again, because copying all keys would take longer than checking the rules.
-  mutable config::Problems read_;
+  // Contains the keys of the recipe, and the problems found while reading them. broken() adds problems, which its
+  // next call removes, because copying all keys would take longer than checking the rules.
+  config::Problems read_;
   size_t read_problem_count_ = 0;  // number of problems found while reading
 };
 

@@ -24,7 +24,8 @@ std::unique_ptr<SavePolicy> make_policy(const Recipe& r) {
 
 }  // namespace
 
-TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer)
+TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer,
+                     std::function<void()> observe_gradients)
     : recipe_(recipe),
       instance_(instance),
       optimizer_(optimizer),
@@ -32,7 +33,8 @@ TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optim
                recipe.optim.grad_dtype == optim::GradientDtype::bf16 ? dp::Sums::rounded : dp::Sums::accumulator),
       policy_(make_policy(recipe)),
       pipeline_(recipe, instance, *policy_),
-      statistics_(recipe.model.moe_layers(), recipe.model.moe.experts, instance.device()) {
+      statistics_(recipe.model.moe_layers(), recipe.model.moe.experts, instance.device()),
+      observe_gradients_(std::move(observe_gradients)) {
   const auto& world = instance.mesh.world();
   if (world.size() > 1) world.connect(comm::Use::small_sums, instance.device());
 }
@@ -144,7 +146,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   span.emplace(spans, "gradients: reduction");
   buckets_.finish(stream);
   span.reset();
-  if (on_gradients_) on_gradients_();
+  if (observe_gradients_) observe_gradients_();
 
   // The gradient norm and the loss determine the clipping factor on the device, so the update need not wait until the
   // host has read them.

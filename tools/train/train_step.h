@@ -38,7 +38,9 @@ struct StepResult {
 
 class TrainStep {
  public:
-  TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer);
+  /// Each step calls `observe_gradients`, unless it is empty, after the gradients are reduced and before they are used.
+  TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer,
+            std::function<void()> observe_gradients = {});
 
   /// Runs one step. The global batch consists of sequences [first_sequence, first_sequence + batch.global) of `source`.
   /// `update` is the number of this optimizer update, counted from 1. Collective. Under ZeRO-1 and 2, and under
@@ -50,8 +52,6 @@ class TrainStep {
   StepResult run(const data::Source& source, Progress& progress, double lr);
   /// Like the previous function, with the learning rate of the recipe's schedule.
   StepResult run(const data::Source& source, Progress& progress);
-  /// Registers `observe`. Every later step calls `observe` after the gradients are reduced and before they are used.
-  void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence);
@@ -82,7 +82,7 @@ class TrainStep {
     EqualMicroBatches batches;
   };
   std::optional<Equal> equal_;
-  std::function<void()> on_gradients_;
+  const std::function<void()> observe_gradients_;
 };
 
 }  // namespace hexad::train

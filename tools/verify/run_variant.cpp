@@ -46,16 +46,15 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
   const std::unique_ptr<comm::ProcessGroup> wrong_world = sabotage.groups(true_world, variant.mesh);
   const comm::ProcessGroup& world = wrong_world ? *wrong_world : true_world;
   if (variant["start"] == "trained") return train_on_rank(subject, oracle, variant, world);
-  TrainingRun run(subject.recipe_for(variant), world, subject.extensions());
+  TrainingRun run(subject.recipe_for(variant), world, subject.extensions(), [&](TrainingRun& r) {
+    ruin_gradient(oracle, r);
+    sabotage.reduced(r);
+    inject_gradient_fault(world.rank(), r.progress.step + 1, r.instance);
+  });
   const Exactness exactness = exactness_of(run.recipe);
   if (exactness.follows_routing() && !oracle.routing.empty()) run.instance.routing_from = &oracle.routing;
   begin_course(oracle, run);
   sabotage.initialized(run);
-  run.train.on_gradients([&] {
-    ruin_gradient(oracle, run);
-    sabotage.reduced(run);
-    inject_gradient_fault(world.rank(), run.progress.step + 1, run.instance);
-  });
   const std::unique_ptr<data::Source> wrong_data = sabotage.data(subject.source(), run);
   const data::Source& source = wrong_data ? *wrong_data : subject.source();
 

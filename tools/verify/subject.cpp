@@ -277,7 +277,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   const comm::SelfGroup self;
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
-  TrainingRun run(recipe, self, subject.extensions());
+  TrainingRun run(recipe, self, subject.extensions(), [&](TrainingRun& r) { ruin_gradient(oracle, r); });
   // The oracle rounds rows with the reference kernels, so that the kernels of a run are compared with the reference
   // kernels.
   for (const auto& [index, layer] : run.instance.model.moe_layers())
@@ -290,7 +290,6 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
     oracle.ruined_gradient = last_trained(run);
   }
   begin_course(oracle, run);
-  run.train.on_gradients([&] { ruin_gradient(oracle, run); });
   oracle.steps.push_back(state_of(run));
   // Auxiliary losses are sums over micro-batches. Scales them, because the oracle may have smaller and more
   // micro-batches.

@@ -14,11 +14,13 @@ using namespace base;
 using namespace tensor;
 using namespace train;
 
-TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const Extensions& extensions)
+TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const Extensions& extensions,
+                         GradientObserver observe)
     : recipe(r),
       instance(recipe, extensions, world),
       optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers, &instance.mesh),
-      train(recipe, instance, optimizer),
+      train(recipe, instance, optimizer,
+            observe ? std::function<void()>([this, observe] { observe(*this); }) : nullptr),
       world_(world) {}
 
 StepResult TrainingRun::step(const data::Source& source) {

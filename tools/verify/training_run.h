@@ -1,6 +1,7 @@
 // A training run in memory, without run directory, metrics and output.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,12 @@ namespace hexad::verify {
 /// One rank's part of a training run.
 class TrainingRun {
  public:
-  /// Makes a run before its first step. `world` must outlive the run. Throws the same errors as `hexad train`.
-  /// Collective.
-  TrainingRun(const Recipe& recipe, const comm::ProcessGroup& world, const Extensions& extensions = {});
+  /// Function that each step calls after the gradients are reduced and before they are used.
+  using GradientObserver = std::function<void(TrainingRun&)>;
+  /// Makes a run before its first step. `world` must outlive the run. `observe` may be empty. Throws the same errors as
+  /// `hexad train`. Collective.
+  TrainingRun(const Recipe& recipe, const comm::ProcessGroup& world, const Extensions& extensions = {},
+              GradientObserver observe = {});
 
   /// Runs the next step, at the learning rate of the recipe's schedule. Collective.
   StepResult step(const data::Source& source);

@@ -9,8 +9,8 @@
 
 #include "framework/device/allocator.h"
 #include "framework/device/cuda/cuda_stream.h"
+#include "parallel/comm/class_config.h"
 #include "parallel/comm/device_group.h"
-#include "parallel/comm/nccl/class_config.h"
 #include "parallel/comm/nccl/library.h"
 #include "parallel/comm/nccl/timed_events.h"
 #include "parallel/comm/nccl/watch.h"

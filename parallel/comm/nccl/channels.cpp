@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "parallel/comm/nccl/connection_bytes.h"
+#include "parallel/comm/connection_bytes.h"
 #include "parallel/comm/nccl/message_pieces.h"
 
 namespace hexad::comm::nccl {

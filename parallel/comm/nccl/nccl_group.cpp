@@ -7,8 +7,8 @@
 #include "framework/base/ordinal.h"
 #include "framework/device/cuda/cuda_check.h"
 #include "framework/tensor/device_access.h"
+#include "parallel/comm/connection_bytes.h"
 #include "parallel/comm/nccl/connecting.h"
-#include "parallel/comm/nccl/connection_bytes.h"
 #include "parallel/comm/nccl/message_pieces.h"
 #include "parallel/comm/nccl/nccl_windows.h"
 

@@ -1,4 +1,4 @@
-#include "parallel/comm/nccl/connection_bytes.h"
+#include "parallel/comm/connection_bytes.h"
 
 #include <algorithm>
 #include <bit>

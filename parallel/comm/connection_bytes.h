@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "parallel/comm/class_config.h"
 #include "parallel/comm/message_routes.h"
-#include "parallel/comm/nccl/class_config.h"
 #include "parallel/comm/uses.h"
 
 namespace hexad::comm::nccl {

@@ -1,4 +1,4 @@
-#include "parallel/comm/nccl/class_config.h"
+#include "parallel/comm/class_config.h"
 
 #include <algorithm>
 #include <set>
