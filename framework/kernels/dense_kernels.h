@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "framework/kernels/clamped_swiglu.h"
 #include "framework/kernels/kernel.h"
 #include "framework/kernels/kernel_operands.h"
 
@@ -192,6 +191,9 @@ struct GroupedSwigluKernels {
   static constexpr auto entries() { return std::tuple{Named{"forward", &GroupedSwigluKernels::forward}}; }
   static const GroupedSwigluKernels of_reference, of_cpu, of_cuda;
 };
+
+/// Factor of the gate in the sigmoid of ClampedSwigluKernels.
+inline constexpr double clamped_swiglu_slope = 1.702;
 
 /// SwiGLU with clamped operands (gpt-oss). Operands, weights and results are as in SwigluKernels.
 struct ClampedSwigluKernels {

@@ -28,8 +28,8 @@ void expect_product(const Tensor& out, int64_t inputs) {
   with_dtype<float, bf16, double>("gemm_rate", out.dtype(), [&]<class T>() {
     const double expected = x_value * w_value * static_cast<double>(inputs);
     for (const T value : out.to_vector<T>())
-      require(static_cast<double>(value) == expected, "[gemm_rate] an element is ", static_cast<double>(value),
-              "; expected ", expected);
+      require(static_cast<double>(value) == expected, "[gemm_rate] an element of the product is ",
+              static_cast<double>(value), "; expected ", expected, ", the sum of ", inputs, " equal addends");
   });
 }
 

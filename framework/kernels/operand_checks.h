@@ -43,8 +43,8 @@ inline void check_sinks(const Tensor& out, const Tensor& log_sum_exp, const Tens
 inline void check_bounds(std::string_view name, const Tensor& t, const AttentionShape& shape) {
   if (!t.defined()) return;
   base::require(t.dtype() == base::Dtype::i32 && t.numel() == shape.sequences * shape.queries && t.contiguous(),
-                "[attention] ", name, " is ", t.dtype(), " ", t.shape(), "; expected contiguous i32 ",
-                base::Shape({shape.sequences, shape.queries}));
+                "[attention] ", name, " is ", t.dtype(), " ", t.shape(), " with strides ", t.strides(),
+                "; expected contiguous i32 ", base::Shape({shape.sequences, shape.queries}));
 }
 
 /// A tensor as a matrix: leading dimensions are flattened, and rows are `stride` elements apart.

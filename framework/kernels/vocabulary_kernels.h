@@ -31,7 +31,7 @@ struct CrossEntropyKernels {
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;
-  /// Returns the preferred number of rows per block, at least one, for callers that compute the logits in blocks.
+  /// Returns the preferred number of rows of logits that a caller computes at a time, at least one.
   Kernel<int64_t(int64_t rows, int64_t vocabulary)> block_rows;
 
   static constexpr auto entries() {

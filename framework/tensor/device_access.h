@@ -32,7 +32,8 @@ inline void* device_raw(const Tensor& t) { return DeviceAccess::raw(t); }
 /// Returns the address of the first element. Throws std::logic_error if T is not the tensor's dtype.
 template <class T>
 T* device_data(const Tensor& t) {
-  require(dtype_of<T> == t.dtype(), "[tensor] elements are ", t.dtype(), ", but are read as ", dtype_of<T>);
+  require(dtype_of<T> == t.dtype(), "[tensor] access to ", t.shape(), " as ", dtype_of<T>, "; expected its dtype, ",
+          t.dtype());
   return static_cast<T*>(device_raw(t));
 }
 

@@ -94,7 +94,8 @@ class Tensor {
   /// access the memory or if T is not the tensor's dtype.
   template <class T>
   T* data() const {
-    require(dtype_of<T> == dtype_, "[tensor] elements are ", dtype_, ", but are read as ", dtype_of<T>);
+    require(dtype_of<T> == dtype_, "[tensor] access to ", shape_, " as ", dtype_of<T>, "; expected its dtype, ",
+            dtype_);
     return reinterpret_cast<T*>(raw());
   }
   void* raw() const {
@@ -137,7 +138,7 @@ class Tensor {
 
 template <class T, int Rank>
 View<T, Rank> Tensor::view() const {
-  require(rank() == Rank, "[tensor] ", shape_, " has rank ", rank(), ", but is viewed with rank ", Rank);
+  require(rank() == Rank, "[tensor] view of ", shape_, " with rank ", Rank, "; expected its rank, ", rank());
   View<T, Rank> v{data<T>(), {}, {}};
   for (int d = 0; d < Rank; ++d) {
     v.size[d] = shape_[d];
@@ -157,7 +158,7 @@ Tensor Tensor::from(std::span<const T> values, Shape shape, Device device, Categ
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  require(dtype_of<T> == dtype_, "[tensor] elements are ", dtype_, ", but are read as ", dtype_of<T>);
+  require(dtype_of<T> == dtype_, "[tensor] access to ", shape_, " as ", dtype_of<T>, "; expected its dtype, ", dtype_);
   require(contiguous(), "[tensor] to_vector of a strided ", shape_, "; expected a contiguous tensor");
   std::vector<T> values(numel());
   download(values.data());

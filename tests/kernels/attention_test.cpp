@@ -292,11 +292,14 @@ TEST(AttentionErrors, NameTheTensorAndTheExpectation) {
   };
   EXPECT_EQ(message(zeros({6, 4, 7}), zeros({6, 4}), k, {}),
             "[attention] out is f32 [6, 4, 7]; expected f32 [6, 4, 8]");
-  EXPECT_EQ(message(q, zeros({6, 2}), k, {}), "[attention] log_sum_exp is f32 [6, 2]; expected contiguous f32 [6, 4]");
+  EXPECT_EQ(message(q, zeros({6, 2}), k, {}),
+            "[attention] log_sum_exp is f32 [6, 2] with strides [2, 1]; expected contiguous f32 [6, 4]");
+  EXPECT_EQ(message(q, zeros({6, 5}).slice(1, 0, 4), k, {}),
+            "[attention] log_sum_exp is f32 [6, 4] with strides [5, 1]; expected contiguous f32 [6, 4]");
   EXPECT_EQ(message(q, zeros({6, 4}), zeros({6, 3, 8}), {}),
             "[attention] 4 query heads for 3 key heads; expected a multiple of the key heads");
   EXPECT_EQ(message(q, zeros({6, 4}), k, zeros({5}, Dtype::i32)),
-            "[attention] first is i32 [5]; expected contiguous i32 [2, 3]");
+            "[attention] first is i32 [5] with strides [1]; expected contiguous i32 [2, 3]");
 }
 
 }  // namespace

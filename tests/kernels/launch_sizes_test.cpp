@@ -52,7 +52,7 @@ TEST(LaunchSizes, WideAccessesNeedAlignedAddressesAndDistances) {
 TEST(LaunchSizes, GroupsOfThreadsHoldTheirWholeRow) {
   constexpr int threads = 256, held = 4;
   for (int64_t vectors = 0; vectors <= int64_t{held} * max_threads_of_block; ++vectors) {
-    const RowGroups g = RowGroups::of(vectors, held, threads);
+    const ThreadGroups g = ThreadGroups::of(vectors, held, threads);
     ASSERT_GE(int64_t{g.lanes} * held, vectors);
     ASSERT_EQ(g.lanes * g.rows, g.threads);
     ASSERT_EQ(g.threads % warp_size, 0);
@@ -60,8 +60,8 @@ TEST(LaunchSizes, GroupsOfThreadsHoldTheirWholeRow) {
     // A sum over a part of a warp repeatedly halves this part, so the number of lanes of a part must be a power of two.
     ASSERT_TRUE(g.lanes > warp_size || std::has_single_bit(static_cast<unsigned>(g.lanes))) << vectors;
   }
-  EXPECT_EQ(RowGroups::of(5, held, threads).lanes, 2);
-  EXPECT_EQ(RowGroups::of(held * 33, held, threads).lanes, 64);
+  EXPECT_EQ(ThreadGroups::of(5, held, threads).lanes, 2);
+  EXPECT_EQ(ThreadGroups::of(held * 33, held, threads).lanes, 64);
 }
 
 // Offsets must be correct for operands of 2^31 elements and more.

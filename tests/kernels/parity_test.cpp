@@ -1,9 +1,11 @@
-// Compares every entry of the CPU table with the reference, for several dtypes and sizes.
+// Compares every entry of the CPU table with the reference, for several dtypes and sizes. Also compares the tensors
+// that the kernels change with the outputs that their signatures mark.
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "tests/kernels/cases.h"
+#include "tests/kernels/unmarked_writes.h"
 
 namespace hexad::tests {
 
@@ -40,12 +42,14 @@ TEST(KernelTable, EveryEntryHasAParityCase) {
 class Parity : public ::testing::TestWithParam<std::tuple<Case, Dtype>> {};
 
 TEST_P(Parity, CpuEqualsReference) {
+  static const KernelTable reference = checking_marked_writes<reference_table>(),
+                           cpu = checking_marked_writes<cpu_table>();
   const auto& [c, dtype] = GetParam();
   for (const Size& size : sizes()) {
     SCOPED_TRACE(cat("seed ", seed, ", rows ", size.rows, ", width ", size.width));
     Trial expected(seed, size, dtype), actual(seed, size, dtype);
-    c.body(reference_table, expected);
-    c.body(cpu_table, actual);
+    c.body(reference, expected);
+    c.body(cpu, actual);
     EXPECT_EQ(difference(expected, actual), "");
   }
 }
@@ -96,6 +100,79 @@ TEST(Judge, RejectsAResultOfZeros) {
   filled(expected, 0);
   filled(actual, 0);
   EXPECT_NE(difference(expected, actual).find("mistrusted"), std::string::npos) << difference(expected, actual);
+}
+
+// Table with kernels that also write an operand that is not marked as an output.
+KernelTable planted;
+
+// Returns the message of the exception that `call` throws; empty if it throws none.
+template <class F>
+std::string message_of(const F& call) {
+  try {
+    call(checking_marked_writes<planted>());
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(MarkedWrites, ReportAnOutputThatIsNotMarked) {
+  planted = reference_table;
+  planted.pointwise.add = [](Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) {
+    reference_table.pointwise.add(stream, out, a, b);
+    reference_table.pointwise.fill(stream, b, 7);
+  };
+  Trial r(seed, {3, 5}, Dtype::f32);
+  const std::string message = message_of([&](const KernelTable& k) {
+    k.pointwise.add(r.stream, r.output({3, 5}), r.normal({3, 5}), r.normal({3, 5}, Layout::strided_rows));
+  });
+  EXPECT_NE(message.find("[pointwise.add] the kernel changed operand 3, f32 [3, 5], which its signature does not mark; "
+                         "expected Out<...>"),
+            std::string::npos)
+      << message;
+}
+
+TEST(MarkedWrites, ReportAChangedMemberOfAnOperandStruct) {
+  planted = reference_table;
+  planted.swiglu.backward = [](Stream& stream, const SwigluGradients& gradients, const Tensor& dout,
+                               const SwigluSaved& saved) {
+    reference_table.swiglu.backward(stream, gradients, dout, saved);
+    reference_table.pointwise.fill(stream, saved.up, 7);
+  };
+  Trial r(seed, {3, 5}, Dtype::f32);
+  const std::string message = message_of([&](const KernelTable& k) {
+    k.swiglu.backward(r.stream, {.dgate = r.output({3, 5}), .dup = r.output({3, 5})}, r.normal({3, 5}),
+                      {.gate = r.normal({3, 5}), .up = r.normal({3, 5})});
+  });
+  EXPECT_NE(message.find("[swiglu.backward] the kernel changed operand 3"), std::string::npos) << message;
+}
+
+TEST(MarkedWrites, ReportAChangedGradientOfAnOptimizerStep) {
+  planted = reference_table;
+  planted.optimizer.adamw = [](Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep&, const Tensor&) {
+    for (const AdamwSlice& s : slices)
+      for (const Tensor& t : {s.main, s.gradient}) reference_table.pointwise.fill(stream, t, 7);
+  };
+  Trial r(seed, {3, 5}, Dtype::f32);
+  const Tensor main = r.update({5}, Dtype::f32);
+  const std::vector<AdamwSlice> slices{{.main = main,
+                                        .m = r.update({5}, Dtype::f32),
+                                        .v = r.update({5}, Dtype::f32),
+                                        .weights = main,
+                                        .gradient = r.normal({5}, Dtype::f32),
+                                        .weight_decay = 0}};
+  const std::string message = message_of([&](const KernelTable& k) { k.optimizer.adamw(r.stream, slices, {}, {}); });
+  EXPECT_NE(message.find("[optimizer.adamw] the kernel changed operand 1"), std::string::npos) << message;
+}
+
+TEST(MarkedWrites, MayBeInputsToo) {
+  planted = reference_table;
+  Trial r(seed, {3, 5}, Dtype::f32);
+  const Tensor in_place = r.update({3, 5}, Dtype::f32);
+  EXPECT_EQ(message_of([&](const KernelTable& k) {
+              k.pointwise.add(r.stream, in_place, in_place, r.normal({3, 5}));
+            }),
+            "");
 }
 
 }  // namespace

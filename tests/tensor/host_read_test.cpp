@@ -51,7 +51,7 @@ TEST(HostRead, NamesMismatchedDtypes) {
     read.wait<float>();
     FAIL();
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[tensor] elements are i64, but are read as f32");
+    EXPECT_STREQ(e.what(), "[tensor] access to [1] as f32; expected its dtype, i64");
   }
 }
 

@@ -150,10 +150,15 @@ TEST_F(TensorTest, SliceErrorsNameTheShapeAndTheRangeOrDimension) {
 
 TEST_F(TensorTest, AccessErrorsNameTheFoundAndTheExpected) {
   const Tensor t = counting({3, 4});
-  EXPECT_EQ(message_of([&] { t.data<float>(); }), "[tensor] elements are i32, but are read as f32");
-  EXPECT_EQ(message_of([&] { t.view<int32_t, 3>(); }), "[tensor] [3, 4] has rank 2, but is viewed with rank 3");
+  EXPECT_EQ(message_of([&] { t.data<float>(); }), "[tensor] access to [3, 4] as f32; expected its dtype, i32");
+  EXPECT_EQ(message_of([&] { t.view<int32_t, 3>(); }), "[tensor] view of [3, 4] with rank 3; expected its rank, 2");
   EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).to_vector<int32_t>(); }),
             "[tensor] to_vector of a strided [3, 2]; expected a contiguous tensor");
+  EXPECT_EQ(message_of([&] {
+              counting({3, 2}).copy_from(t.slice(1, 0, 2), context.compute());
+            }),
+            "[tensor] copy of [3, 2] i32 with strides [4, 1] to [3, 2] i32 with strides [2, 1]; expected contiguous "
+            "tensors of equal bytes");
   const std::vector<float> five(5);
   EXPECT_EQ(message_of([&] {
               Tensor::from<float>(five, {2, 3}, context);

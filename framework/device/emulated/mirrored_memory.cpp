@@ -12,14 +12,14 @@
 namespace hexad::device::emulated {
 namespace {
 
-[[noreturn]] void refuse(const char* what, int64_t bytes) {
+[[noreturn]] void refuse(const char* what, int64_t bytes, const char* remedy = "") {
   base::fail(base::ExitCode::resource, "[emulated device] ", what, " its memory of ", bytes,
-             " bytes failed: ", std::strerror(errno));
+             " bytes failed: ", std::strerror(errno), remedy);
 }
 
 std::byte* map(int file, int64_t bytes, int rights) {
   void* begin = mmap(nullptr, bytes, rights, MAP_SHARED | MAP_NORESERVE, file, 0);
-  if (begin == MAP_FAILED) refuse("mapping", bytes);
+  if (begin == MAP_FAILED) refuse("mapping", bytes, "; raise the limit of the address space (ulimit -v)");
   return static_cast<std::byte*>(begin);
 }
 

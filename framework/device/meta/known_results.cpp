@@ -22,8 +22,8 @@ void KnownResults::write(const Computation& computation, std::span<const std::sp
   if (const Kept* known = find(key, computation.operand)) {
     for (size_t r = 0; r < results.size(); ++r) {
       base::require(known->results[r].size() == results[r].size(), "[meta device] result ", r, " of kernel ",
-                    computation.kernel, " has ", results[r].size(), " bytes; an equal computation has ",
-                    known->results[r].size());
+                    computation.kernel, " has ", results[r].size(), " bytes; expected ", known->results[r].size(),
+                    ", as in an equal computation");
       std::ranges::copy(known->results[r], results[r].begin());
     }
     return;

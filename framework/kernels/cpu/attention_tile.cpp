@@ -196,29 +196,41 @@ struct Attention {
     }
   }
 
+  /// Scratch memory of forward: packs of one key head, and blocks that each strip of queries uses again.
+  struct Forward {
+    int64_t origin, count;  // first key of the packs, and number of keys
+    T* keys;                // transposed panels
+    T* values;              // [C / nr][count][nr]
+    T* strip;               // scores [mr][span]
+    T* left;                // left operand of the scores, as strips
+    T* sums;                // [mr][padded size of a head]
+  };
+
   void forward(Arena arena) const {
     const Range all = seen(task.first_query, task.end_query);
+    Forward f;
     // Packs start at a multiple of 256 keys. No panel then extends across the end of a block.
-    const int64_t origin = all.begin / attention_keys * attention_keys, count = all.end - origin;
-    T* keys = arena.take<T>(round_up(count, width) * of_key.padded);
-    T* values = arena.take<T>(count * of_value.padded);
-    T* strip = arena.take<T>(mr * span);
-    T* left = arena.take<T>(of_key.parts * mr * span);
-    T* sums = arena.take<T>(mr * of_value.padded);
-    if (count > 0) {
-      pack_transposed_rows(keys, p.k, of_key, origin, all.end, task.key_head);
-      pack_plain_rows(values, p.v, of_value, key_token(origin), count, task.key_head);
+    f.origin = all.begin / attention_keys * attention_keys;
+    f.count = all.end - f.origin;
+    f.keys = arena.take<T>(round_up(f.count, width) * of_key.padded);
+    f.values = arena.take<T>(f.count * of_value.padded);
+    f.strip = arena.take<T>(mr * span);
+    f.left = arena.take<T>(of_key.parts * mr * span);
+    f.sums = arena.take<T>(mr * of_value.padded);
+    if (f.count > 0) {
+      pack_transposed_rows(f.keys, p.k, of_key, f.origin, all.end, task.key_head);
+      pack_plain_rows(f.values, p.v, of_value, key_token(f.origin), f.count, task.key_head);
     }
     const int64_t group = p.heads / p.key_heads;
     for (int64_t head = task.key_head * group; head < (task.key_head + 1) * group; ++head)
       for (int64_t i = task.first_query; i < task.end_query; i += mr)
-        forward_strip(i, min(mr, task.end_query - i), head, keys, values, origin, count, strip, left, sums);
+        forward_strip(f, i, min(mr, task.end_query - i), head);
   }
 
   /// Computes the attention of `rows` queries with a running maximum over the key blocks (Milakov & Gimelshein 2018).
-  void forward_strip(int64_t i, int64_t rows, int64_t head, const T* keys, const T* values, int64_t origin,
-                     int64_t count, T* strip, T* left, T* sums) const {
+  void forward_strip(const Forward& f, int64_t i, int64_t rows, int64_t head) const {
     constexpr T lowest = -__builtin_huge_valf();
+    const auto [origin, count, keys, values, strip, left, sums] = f;
     const auto [size, padded, parts] = of_value;
     T top[mr], weight[mr];
     Range see[mr];

@@ -1,5 +1,5 @@
+#include "framework/kernels/cpu/checked_offsets.h"
 #include "framework/kernels/cpu/operands.h"
-#include "framework/kernels/cpu/row_groups.h"
 #include "framework/kernels/cpu/simd/norm_loops.h"
 #include "framework/kernels/kernel_table.h"
 
@@ -42,7 +42,7 @@ void backward(Stream& stream, const Tensor& dbias, const Tensor& dy) {
 }
 
 void grouped_forward(Stream& stream, const Tensor& x, const Tensor& bias, const GroupOffsets& offsets) {
-  stream.run([=, groups = Groups("bias", offsets, bias.dim(0), x.dim(0))] {
+  stream.run([=, groups = CheckedOffsets("bias", offsets, bias.dim(0), x.dim(0))] {
     for_each_group(groups.offsets(), [&](int64_t e, int64_t begin, int64_t end) {
       add_to_rows(x.slice(0, begin, end), bias.slice(0, e, e + 1));
     });
@@ -50,7 +50,7 @@ void grouped_forward(Stream& stream, const Tensor& x, const Tensor& bias, const 
 }
 
 void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, const GroupOffsets& offsets) {
-  stream.run([=, groups = Groups("bias", offsets, dbias.dim(0), dy.dim(0))] {
+  stream.run([=, groups = CheckedOffsets("bias", offsets, dbias.dim(0), dy.dim(0))] {
     for_each_group(groups.offsets(), [&](int64_t e, int64_t begin, int64_t end) {
       add_column_sums(dbias.slice(0, e, e + 1), dy.slice(0, begin, end));
     });

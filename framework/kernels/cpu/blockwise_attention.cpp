@@ -41,8 +41,8 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
           " key heads; expected a multiple of the key heads");
   require(log_sum_exp.dtype() == accumulator_dtype(q.dtype()) && log_sum_exp.numel() == tokens * heads &&
               log_sum_exp.contiguous(),
-          "[attention] log_sum_exp is ", log_sum_exp.dtype(), " ", log_sum_exp.shape(), "; expected contiguous ",
-          accumulator_dtype(q.dtype()), " ", Shape({tokens, heads}));
+          "[attention] log_sum_exp is ", log_sum_exp.dtype(), " ", log_sum_exp.shape(), " with strides ",
+          log_sum_exp.strides(), "; expected contiguous ", accumulator_dtype(q.dtype()), " ", Shape({tokens, heads}));
   AttentionProblem p{};
   p.dtype = q.dtype();
   p.queries = s.queries, p.keys = s.keys, p.heads = heads, p.key_heads = key_heads, p.size = size;

@@ -18,7 +18,9 @@ void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor
       const A* w = row_scalars<T>("clamped_swiglu", "weights", weights, Y.count());
       const auto row = choose<T>(v3::activation_loops, v4::activation_loops).clamped_swiglu_forward;
       parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) row(Y[t], G[t], U[t], w ? w[t] : A(1), static_cast<A>(limit), Y.width());
+        for (int64_t t = begin; t < end; ++t)
+          row(Y[t], G[t], U[t], w ? w[t] : A(1), static_cast<A>(clamped_swiglu_slope), static_cast<A>(limit),
+              Y.width());
       });
     });
   });
@@ -40,8 +42,16 @@ void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& do
       const auto row = choose<T>(v3::activation_loops, v4::activation_loops).clamped_swiglu_backward;
       parallel_for(DY.count(), row_grain(DY.width()), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {
-          const A gradient = row(DG[t], DU[t], product.defined() ? P[t] : nullptr, DY[t], G[t], U[t], w ? w[t] : A(1),
-                                 static_cast<A>(limit), DY.width());
+          const A gradient = row({.dgate = DG[t],
+                                  .dup = DU[t],
+                                  .product = product.defined() ? P[t] : nullptr,
+                                  .dout = DY[t],
+                                  .gate = G[t],
+                                  .up = U[t],
+                                  .weight = w ? w[t] : A(1),
+                                  .slope = static_cast<A>(clamped_swiglu_slope),
+                                  .limit = static_cast<A>(limit)},
+                                 DY.width());
           if (dw) dw[t] = gradient;
         }
       });

@@ -56,7 +56,8 @@ void iota_parts(Stream& stream, const Tensor& out, const Tensor& parts) {
     require_flat("iota_parts", "parts", parts, 2 * count);
     const auto *ends = parts.data<int64_t>(), *by = ends + count;
     const int64_t end_of_all = count > 0 ? ends[count - 1] : 0;
-    require(end_of_all == n, "[iota_parts] the last part ends at ", end_of_all, "; expected ", n);
+    require(end_of_all == n, "[iota_parts] the last part ends at ", end_of_all, "; expected ", n,
+            ", the number of elements of out");
     parallel_elements(n, [=, y = out.data<int64_t>()](int64_t begin, int64_t end) {
       int64_t i = begin;
       for (int64_t p = std::upper_bound(ends, ends + count, begin) - ends; i < end; ++p)

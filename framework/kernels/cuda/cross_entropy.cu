@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "framework/kernels/cuda/answers.h"
+#include "framework/kernels/cuda/cuda_properties.h"
 #include "framework/kernels/cuda/products/multiprocessors.h"
 #include "framework/kernels/cuda/vectors.cuh"
 #include "framework/kernels/kernel_table.h"

@@ -46,14 +46,14 @@ inline bool multiples_of(int elements, size_t size, const void* address, std::in
 
 /// Groups of threads that process one row each. Vector v of the row belongs to thread v % lanes of the group. A group
 /// is a part of a warp, one warp, or the whole block.
-struct RowGroups {
+struct ThreadGroups {
   int lanes;
   int threads;  // threads of a block
   int rows;     // rows of a block, one per group
 
   /// Returns the groups for rows of `vectors` vectors if each thread holds `held` vectors. A block has `threads`
   /// threads unless a group is wider than a warp.
-  static RowGroups of(int64_t vectors, int held, int threads) {
+  static ThreadGroups of(int64_t vectors, int held, int threads) {
     const auto wanted = static_cast<unsigned>(std::max<int64_t>(1, (vectors + held - 1) / held));
     if (wanted <= warp_size) {
       const int lanes = static_cast<int>(std::bit_ceil(wanted));

@@ -245,7 +245,7 @@ void launch_rows(Stream& stream, void (*rows)(Operands, int), void (*any)(Operan
   const auto blocks_of_rows = [&](int each) { return blocks_of(o.rows, each); };
   const int64_t vectors = o.width / wide<D>;
   if (aligned && o.width % wide<D> == 0 && vectors <= int64_t{held} * max_threads) {
-    const RowGroups g = RowGroups::of(vectors, held, narrow_threads);
+    const ThreadGroups g = ThreadGroups::of(vectors, held, narrow_threads);
     return launch("layer_norm", rows, blocks_of_rows(g.rows), g.threads, stream, o, g.lanes);
   }
   launch("layer_norm", any, blocks_of_rows(1), narrow_threads, stream, o);

@@ -1,4 +1,4 @@
-#include "framework/kernels/cuda/answers.h"
+#include "framework/kernels/cuda/cuda_properties.h"
 #include "framework/kernels/cuda/row_groups.cuh"
 #include "framework/kernels/kernel_table.h"
 
@@ -292,7 +292,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
       const int64_t vectors = o.x.width / wide<D>;
       if (vectors <= int64_t{8} * max_threads && vectors_lie_right(o.x.width, o.gain, {o.out, o.sum, o.x, o.addend})) {
         const int held = vectors <= 4 * warp_size ? 4 : 8;
-        const RowGroups g = RowGroups::of(vectors, held, narrow_threads);
+        const ThreadGroups g = ThreadGroups::of(vectors, held, narrow_threads);
         return launch("rms_norm", held == 4 ? forward_rows<D, 4> : forward_rows<D, 8>, blocks_of_rows(g.rows),
                       g.threads, stream, o, g.lanes);
       }
@@ -334,7 +334,7 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
       if (vectors <= 4 * max_backward_threads(4) &&
           vectors_lie_right(o.x.width, o.gain, {o.dx, o.dy, o.x, o.dresidual})) {
         const int held = vectors_held(vectors);
-        const RowGroups g = RowGroups::of(vectors, held, backward_threads);
+        const ThreadGroups g = ThreadGroups::of(vectors, held, backward_threads);
         const auto kernel = held == 1   ? backward_rows<D, 1, 4>
                             : held == 2 ? backward_rows<D, 2, 2>
                                         : backward_rows<D, 4, 1>;

@@ -1,4 +1,4 @@
-// Sums over rows that are held in registers by groups of a block's threads (RowGroups).
+// Sums over rows that are held in registers by groups of a block's threads (ThreadGroups).
 #pragma once
 
 #include "framework/kernels/cuda/vectors.cuh"

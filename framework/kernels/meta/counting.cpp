@@ -12,18 +12,23 @@ using base::GemmPass;
 
 namespace {
 
-// Counts a product of `rows` rows, from `inputs` to `outputs` elements each.
+// Product of `rows` rows in `groups` groups, from `inputs` to `outputs` elements each.
+struct ProductSizes {
+  int64_t rows, inputs, outputs, groups = 1;
+};
+
+// Counts a product.
 template <auto Family, auto Entry>
-void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass pass, int64_t rows, int64_t inputs,
-             int64_t outputs, Write write, int64_t groups = 1) {
+void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass pass, const ProductSizes& sizes,
+             Write write) {
   forget(result);
   const int64_t wider = bytes_of(result) - result.numel() * base::size_of(dtype);
   const device::ProductWork work{dtype,
                                  pass,
-                                 rows,
-                                 inputs,
-                                 outputs,
-                                 groups,
+                                 sizes.rows,
+                                 sizes.inputs,
+                                 sizes.outputs,
+                                 sizes.groups,
                                  std::max<int64_t>(0, wider) + (write == Write::add ? bytes_of(result) : 0),
                                  compute_share()};
   run_of(result).product_flops += work.flops();
@@ -74,18 +79,18 @@ constexpr auto Grouped = &KernelTable::grouped_matmul;
 const MatmulKernels matmul{
     .forward =
         [](Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, Write write) {
-          product<Dense, &MatmulKernels::forward>(stream, out, x.dtype(), GemmPass::forward, x.dim(0), w.dim(1),
-                                                  w.dim(0), write);
+          product<Dense, &MatmulKernels::forward>(stream, out, x.dtype(), GemmPass::forward,
+                                                  {x.dim(0), w.dim(1), w.dim(0)}, write);
         },
     .input_gradient =
         [](Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, Write write) {
-          product<Dense, &MatmulKernels::input_gradient>(stream, dx, w.dtype(), GemmPass::input_gradient, dy.dim(0),
-                                                         w.dim(1), w.dim(0), write);
+          product<Dense, &MatmulKernels::input_gradient>(stream, dx, w.dtype(), GemmPass::input_gradient,
+                                                         {dy.dim(0), w.dim(1), w.dim(0)}, write);
         },
     .weight_gradient =
         [](Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
-          product<Dense, &MatmulKernels::weight_gradient>(stream, dw, x.dtype(), GemmPass::weight_gradient, x.dim(0),
-                                                          x.dim(1), dy.dim(1), write);
+          product<Dense, &MatmulKernels::weight_gradient>(stream, dw, x.dtype(), GemmPass::weight_gradient,
+                                                          {x.dim(0), x.dim(1), dy.dim(1)}, write);
         },
 };
 
@@ -93,23 +98,23 @@ const GroupedMatmulKernels grouped_matmul{
     .forward =
         [](Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& offsets,
            Write write) {
-          product<Grouped, &GroupedMatmulKernels::forward>(stream, out, x.dtype(), GemmPass::forward,
-                                                           rows_of(offsets, x), w.dim(2), w.dim(1), write,
-                                                           groups_of(offsets));
+          product<Grouped, &GroupedMatmulKernels::forward>(
+              stream, out, x.dtype(), GemmPass::forward, {rows_of(offsets, x), w.dim(2), w.dim(1), groups_of(offsets)},
+              write);
         },
     .input_gradient =
         [](Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& offsets,
            Write write) {
-          product<Grouped, &GroupedMatmulKernels::input_gradient>(stream, dx, w.dtype(), GemmPass::input_gradient,
-                                                                  rows_of(offsets, dy), w.dim(2), w.dim(1), write,
-                                                                  groups_of(offsets));
+          product<Grouped, &GroupedMatmulKernels::input_gradient>(
+              stream, dx, w.dtype(), GemmPass::input_gradient,
+              {rows_of(offsets, dy), w.dim(2), w.dim(1), groups_of(offsets)}, write);
         },
     .weight_gradient =
         [](Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets,
            Write write) {
-          product<Grouped, &GroupedMatmulKernels::weight_gradient>(stream, dw, x.dtype(), GemmPass::weight_gradient,
-                                                                   rows_of(offsets, x), x.dim(1), dy.dim(1), write,
-                                                                   groups_of(offsets));
+          product<Grouped, &GroupedMatmulKernels::weight_gradient>(
+              stream, dw, x.dtype(), GemmPass::weight_gradient,
+              {rows_of(offsets, x), x.dim(1), dy.dim(1), groups_of(offsets)}, write);
         },
 };
 
@@ -120,8 +125,8 @@ const GroupedSwigluKernels grouped_swiglu{
         [](Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,
            const GroupOffsets& offsets, const Tensor& weights) {
           product<&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward>(
-              stream, gate_up, x.dtype(), GemmPass::forward, rows_of(offsets, x), w.dim(2), w.dim(1), Write::replace,
-              groups_of(offsets));
+              stream, gate_up, x.dtype(), GemmPass::forward,
+              {rows_of(offsets, x), w.dim(2), w.dim(1), groups_of(offsets)}, Write::replace);
           const auto [gate, up] = gate_and_up(gate_up);
           Nothing<&KernelTable::swiglu, &SwigluKernels::forward>::launch(stream, activated, gate, up, weights);
         },

@@ -30,7 +30,7 @@ Tensor known(const char* kernel, const char* what, const Tensor& t) {
   if (!t.defined() || t.numel() == 0) return t.defined() ? at(t, nullptr) : t;
   std::byte* values = run_of(t).memory()->known(device_raw(t), t.bytes());
   require(values != nullptr, "[meta device] ", kernel, ": ", what, " ", t.shape(), " ", t.dtype(),
-          " has no known values, but the host needs them");
+          " has no known values, but the host needs them; expected values from the host or from a routing kernel");
   return at(t, values);
 }
 

@@ -1,6 +1,6 @@
 #include "framework/kernels/meta/meta_table.h"
 
-#include "framework/kernels/cuda/answers.h"
+#include "framework/kernels/cuda/cuda_properties.h"
 #include "framework/kernels/entries.h"
 #include "framework/kernels/meta/meta_kernels.h"
 

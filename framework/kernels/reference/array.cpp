@@ -84,7 +84,7 @@ void store(const Tensor& t, const Array& a) {
   memory.put_back();
 }
 
-std::vector<int64_t> Groups::offsets() const {
+std::vector<int64_t> StoredOffsets::offsets() const {
   if (!host_.empty()) return host_;
   const Array o = load(device_);
   std::vector<int64_t> offsets;

@@ -57,9 +57,9 @@ class HostMemory {
 
 /// Offsets of groups, for work that runs later. If the host has the offsets, stores a copy of them. Otherwise,
 /// offsets() reads the device tensor.
-class Groups {
+class StoredOffsets {
  public:
-  explicit Groups(const GroupOffsets& o) : host_(o.host.begin(), o.host.end()), device_(o.device) {}
+  explicit StoredOffsets(const GroupOffsets& o) : host_(o.host.begin(), o.host.end()), device_(o.device) {}
   std::vector<int64_t> offsets() const;
 
  private:

@@ -29,14 +29,14 @@ void backward(Stream& stream, const Tensor& dbias, const Tensor& dy) {
 }
 
 void grouped_forward(Stream& stream, const Tensor& x, const Tensor& bias, const GroupOffsets& offsets) {
-  stream.run([=, groups = Groups(offsets)] {
+  stream.run([=, groups = StoredOffsets(offsets)] {
     const std::vector<int64_t> o = groups.offsets();
     for (int64_t e = 0; e < bias.dim(0); ++e) add_row(x.slice(0, o[e], o[e + 1]), bias.slice(0, e, e + 1));
   });
 }
 
 void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, const GroupOffsets& offsets) {
-  stream.run([=, groups = Groups(offsets)] {
+  stream.run([=, groups = StoredOffsets(offsets)] {
     const std::vector<int64_t> o = groups.offsets();
     for (int64_t e = 0; e < dbias.dim(0); ++e) add_column_sums(dbias.slice(0, e, e + 1), dy.slice(0, o[e], o[e + 1]));
   });

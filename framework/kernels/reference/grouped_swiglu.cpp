@@ -7,7 +7,7 @@ namespace {
 void forward(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,
              const GroupOffsets& offsets, const Tensor& weights) {
   GroupedMatmulKernels::of_reference.forward(stream, gate_up, x, w, offsets, Write::replace);
-  stream.run([=, groups = Groups(offsets)] {
+  stream.run([=, groups = StoredOffsets(offsets)] {
     const std::vector<int64_t> o = groups.offsets();
     const Array GU = load(gate_up), W = weights.defined() ? load(weights) : Array{};
     Array Y = load(activated);

@@ -49,7 +49,7 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
 /// Calls f(e, begin, end) with the range of rows of each expert.
 template <class F>
 void for_each_expert(Stream& stream, const GroupOffsets& offsets, F f) {
-  stream.run([f, groups = Groups(offsets)] {
+  stream.run([f, groups = StoredOffsets(offsets)] {
     const std::vector<int64_t> o = groups.offsets();
     for (size_t e = 0; e + 1 < o.size(); ++e) f(static_cast<int64_t>(e), o[e], o[e + 1]);
   });

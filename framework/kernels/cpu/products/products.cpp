@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "framework/kernels/cpu/checked_offsets.h"
 #include "framework/kernels/cpu/products/add_rounded.h"
 #include "framework/kernels/cpu/products/gemm.h"
-#include "framework/kernels/cpu/row_groups.h"
 #include "framework/kernels/cpu/simd/isa.h"
 #include "framework/kernels/operand_checks.h"
 
@@ -172,7 +172,7 @@ void grouped_matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, 
   check(op, w, experts * y.columns, in.columns);
   check(op, y, in.rows, y.columns);
   check_same(op, {&in, &w, &y});
-  stream.run([=, groups = Groups(op, offsets, experts, in.rows)] {
+  stream.run([=, groups = CheckedOffsets(op, offsets, experts, in.rows)] {
     by_weights(y, in, w, Side::transposed, write, groups.offsets());
   });
 }
@@ -185,7 +185,7 @@ void grouped_matmul_input_gradient(Stream& stream, const Tensor& dx, const Tenso
   check(op, w, experts * in.columns, out.columns);
   check(op, out, in.rows, out.columns);
   check_same(op, {&in, &w, &out});
-  stream.run([=, groups = Groups(op, offsets, experts, in.rows)] {
+  stream.run([=, groups = CheckedOffsets(op, offsets, experts, in.rows)] {
     by_weights(out, in, w, Side::plain, write, groups.offsets());
   });
 }
@@ -199,8 +199,9 @@ void grouped_matmul_weight_gradient(Stream& stream, const Tensor& dw, const Tens
   check(op, out, experts * left.columns, right.columns);
   check_same(op, {&left, &right});
   check_wide(op, out, right);
-  stream.run(
-      [=, groups = Groups(op, offsets, experts, left.rows)] { by_rows(out, left, right, write, groups.offsets()); });
+  stream.run([=, groups = CheckedOffsets(op, offsets, experts, left.rows)] {
+    by_rows(out, left, right, write, groups.offsets());
+  });
 }
 
 }  // namespace hexad::kernels::cpu

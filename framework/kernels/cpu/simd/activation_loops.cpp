@@ -1,6 +1,5 @@
 #include "framework/kernels/cpu/simd/activation_loops.h"
 
-#include "framework/kernels/clamped_swiglu.h"
 #include "framework/kernels/cpu/simd/math.h"
 
 namespace hexad::kernels::cpu::HEXAD_ISA {
@@ -66,8 +65,7 @@ A at_most(A x, A limit) {
 }
 
 template <class T, class A = acc_t<T>>
-void clamped_swiglu_forward(T* out, const T* gate, const T* up, A weight, A limit, int64_t n) {
-  constexpr A slope = static_cast<A>(clamped_swiglu_slope);
+void clamped_swiglu_forward(T* out, const T* gate, const T* up, A weight, A slope, A limit, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const A g = at_most<A>(load(gate, i), limit), u = -at_most<A>(-at_most<A>(load(up, i), limit), limit);
@@ -77,11 +75,12 @@ void clamped_swiglu_forward(T* out, const T* gate, const T* up, A weight, A limi
 
 // Reads all values of an element before it writes any, because results may overwrite operands.
 template <class T, class A = acc_t<T>>
-A clamped_swiglu_backward(T* dgate, T* dup, T* product, const T* dout, const T* gate, const T* up, A weight, A limit,
-                          int64_t n) {
-  constexpr A slope = static_cast<A>(clamped_swiglu_slope);
+A clamped_swiglu_backward(ClampedSwigluRow<T> row, int64_t n) {
+  T *const dgate = row.dgate, *const dup = row.dup;
+  T* const products = row.product ? row.product : dgate;  // dgate is written afterwards
+  const T *const dout = row.dout, *const gate = row.gate, *const up = row.up;
+  const A weight = row.weight, slope = row.slope, limit = row.limit;
   A sum = 0;
-  T* const products = product ? product : dgate;  // dgate is written afterwards
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) {
     const A dy = load(dout, i), in = load(gate, i), v = load(up, i), d = weight * dy;

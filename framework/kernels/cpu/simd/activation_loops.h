@@ -5,6 +5,15 @@
 
 namespace hexad::kernels::cpu {
 
+/// Operands and results of one row of ClampedSwigluKernels::backward. `product` may be null. `slope` is
+/// clamped_swiglu_slope.
+template <class T>
+struct ClampedSwigluRow {
+  T *dgate, *dup, *product;
+  const T *dout, *gate, *up;
+  base::accumulator_t<T> weight, slope, limit;
+};
+
 template <class T>
 struct ActivationLoops {
   using A = base::accumulator_t<T>;
@@ -17,8 +26,8 @@ struct ActivationLoops {
   /// `out` receives the weighted product unless it is null.
   A (*weighted_swiglu_backward)(T* dgate, T* dup, T* out, const T* dout, const T* gate, const T* up, A w, int64_t n);
   /// Compute the same as the weighted loops, for ClampedSwigluKernels.
-  void (*clamped_swiglu_forward)(T* out, const T* gate, const T* up, A weight, A limit, int64_t n);
-  A (*clamped_swiglu_backward)(T* dg, T* du, T* out, const T* dout, const T* g, const T* u, A w, A limit, int64_t n);
+  void (*clamped_swiglu_forward)(T* out, const T* gate, const T* up, A weight, A slope, A limit, int64_t n);
+  A (*clamped_swiglu_backward)(ClampedSwigluRow<T> row, int64_t n);
   void (*gelu_exact_forward)(T* out, const T* x, int64_t n);
   void (*gelu_exact_backward)(T* dx, const T* dout, const T* x, int64_t n);
   void (*gelu_tanh_forward)(T* out, const T* x, int64_t n);

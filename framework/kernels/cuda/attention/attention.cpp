@@ -38,8 +38,8 @@ void check_call(const Call& c) {
   const Dtype acc = accumulator_dtype(c.q.dtype());
   require(c.log_sum_exp.dtype() == acc && c.log_sum_exp.numel() == s.sequences * s.queries * heads &&
               c.log_sum_exp.contiguous(),
-          "[attention] log_sum_exp is ", c.log_sum_exp.dtype(), " ", c.log_sum_exp.shape(), "; expected contiguous ",
-          acc, " ", Shape({s.sequences * s.queries, heads}));
+          "[attention] log_sum_exp is ", c.log_sum_exp.dtype(), " ", c.log_sum_exp.shape(), " with strides ",
+          c.log_sum_exp.strides(), "; expected contiguous ", acc, " ", Shape({s.sequences * s.queries, heads}));
   check_bounds("first", c.first, s);
   check_bounds("last", c.last, s);
 }

@@ -161,9 +161,10 @@ CudnnPlan::~CudnnPlan() = default;
 void CudnnPlan::execute(const CudnnHandle& handle, CUstream_st* stream, AttentionOperands operands,
                         void* workspace) const {
   const cudnnStatus_t status = cudnnSetStream(handle.get(), stream);
-  require(status == CUDNN_STATUS_SUCCESS, "[attention] cudnnSetStream: ", cudnnGetErrorString(status));
+  require(status == CUDNN_STATUS_SUCCESS,
+          "[attention] cuDNN refuses the stream (cudnnSetStream): ", cudnnGetErrorString(status));
   error_t result = made_->graph.execute(handle.get(), operands, workspace);
-  require(result.is_good(), "[attention] cuDNN: ", result.get_message());
+  require(result.is_good(), "[attention] cuDNN cannot run its plan: ", result.get_message());
 }
 
 }  // namespace hexad::kernels::cuda

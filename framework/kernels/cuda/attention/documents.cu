@@ -45,7 +45,7 @@ void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets
   require(distances.size() <= max_tensors && std::ssize(distances) == offsets.dim(0) &&
               offsets.dim(1) == lengths.dim(0) + 1,
           "[attention] offsets ", offsets.shape(), " of ", distances.size(), " tensors and lengths ", lengths.shape(),
-          "; expected [tensors, documents + 1] and [documents]");
+          "; expected [tensors, documents + 1] and [documents], and at most ", max_tensors, " tensors");
   Offsets to{pointer<int64_t>(offsets), static_cast<int>(distances.size()), {}};
   std::ranges::copy(distances, to.distance);
   launch("attention", find, 1, threads, stream, pointer<int32_t>(lengths), to, pointer<int32_t>(bounds.first),

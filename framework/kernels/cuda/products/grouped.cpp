@@ -45,7 +45,7 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
           " rows; expected equal numbers");
   require(w.dim(-1) == o.width && w.numel() == o.groups * o.features * o.width, "[", op, "] weights are ", w.shape(),
           " for rows of ", o.width, " and ", o.features, " elements; expected [experts, ", o.features, ", ", o.width,
-          "], with any split of the features");
+          "]; the features may be split over several dimensions");
   const bool acc = w.dtype() == accumulator_dtype(x.dtype());
   require(x.dtype() == y.dtype() && (w.dtype() == x.dtype() || acc), "[", op, "] dtypes of x, y and w are ", x.dtype(),
           ", ", y.dtype(), " and ", w.dtype(), "; expected one dtype, or for w its accumulator dtype");

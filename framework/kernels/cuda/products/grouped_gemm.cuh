@@ -123,12 +123,18 @@ __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, cons
   to.stride_d[place] = cutlass::make_cute_packed_stride(typename Gemm::StrideD{}, cute::make_shape(p.m, p.n, 1));
 }
 
-/// Runs the kernel of `Gemm` on the groups of a pass, with weights [E, features, width]. `Gemm` is GroupedGemm<pass,
-/// Out> or a type with an Adapter and an Occupancy for the same clusters. set_epilogue(arguments, list) sets the
-/// arguments of the epilogue. `list` contains the data of the groups.
+/// Operands of the products d = a b of all groups, with weights [E, features, width].
+struct GroupedOperands {
+  const Tensor &d, &a, &b, &offsets;
+  int64_t features, width;
+};
+
+/// Runs the kernel of `Gemm` on the groups of a pass. `Gemm` is GroupedGemm<pass, Out> or a type with an Adapter and an
+/// Occupancy for the same clusters. set_epilogue(arguments, list) sets the arguments of the epilogue. `list` contains
+/// the data of the groups.
 template <GroupedPass pass, class Out, class Gemm, class SetEpilogue>
-void run_groups(std::string_view op, Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b,
-                const Tensor& offsets, int64_t features, int64_t width, const SetEpilogue& set_epilogue) {
+void run_groups(std::string_view op, Stream& stream, const GroupedOperands& operands, const SetEpilogue& set_epilogue) {
+  const auto& [d, a, b, offsets, features, width] = operands;
   using Plain = GroupedGemm<pass, Out>;
   using Element = typename Plain::Element;
   const int64_t groups = offsets.numel() - 1;
@@ -173,7 +179,7 @@ template <GroupedPass pass, class Out>
 void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b, const Tensor& offsets,
                   int64_t features, int64_t width, Write write) {
   using Gemm = GroupedGemm<pass, Out>;
-  run_groups<pass, Out, Gemm>("grouped matmul", stream, d, a, b, offsets, features, width,
+  run_groups<pass, Out, Gemm>("grouped matmul", stream, {d, a, b, offsets, features, width},
                               [&](auto& epilogue, const typename Gemm::Groups& list) {
                                 epilogue.thread.alpha = 1;
                                 epilogue.thread.beta = write == Write::add ? 1 : 0;

@@ -49,7 +49,8 @@ void multiply_in_acc(Stream& stream, std::string_view op, const Matrix& out, con
   if (!direct && write == Write::add) PointwiseKernels::of_cuda.copy(stream, sum, out.tensor);
   const Matrix wide = matrix(op, "sum", sum);
   require(multiply(stream, wide, in_dtype(stream, op, left, acc), in_dtype(stream, op, right, acc), write), "[", op,
-          "] cuBLASLt has no kernel for ", acc, " ", wide.rows, " x ", left.columns(), " x ", wide.columns);
+          "] cuBLASLt has no kernel for the ", acc, " product of [", wide.rows, ", ", left.columns(), "] and [",
+          left.columns(), ", ", wide.columns, "]");
   if (!direct) PointwiseKernels::of_cuda.copy(stream, out.tensor, sum);
 }
 

@@ -41,8 +41,8 @@ void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets) 
   const int64_t groups = dw.dim(0);
   if (dw.numel() == 0) return;
   const int64_t bytes = dw.bytes() / groups;
-  require(bytes % 16 == 0 && reinterpret_cast<uintptr_t>(device_raw(dw)) % 16 == 0, "[zero empty groups] slices of ",
-          bytes, " bytes are not aligned; expected multiples of 16 bytes");
+  require(bytes % 16 == 0 && reinterpret_cast<uintptr_t>(device_raw(dw)) % 16 == 0, "[zero empty groups] dw begins at ",
+          device_raw(dw), " and has slices of ", bytes, " bytes; expected multiples of 16 bytes");
   launch("zero empty groups", zero_kernel, groups * blocks_per_group, threads, stream,
          static_cast<uint4*>(device_raw(dw)), device_data<int64_t>(offsets), bytes / 16);
 }

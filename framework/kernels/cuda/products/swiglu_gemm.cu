@@ -142,7 +142,7 @@ struct SwigluGemm {
 void swiglu_forward_in_one_kernel(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
                                   const Tensor& w, const Tensor& offsets, const Tensor& weights) {
   run_groups<GroupedPass::forward, Plain::Element, SwigluGemm>(
-      "grouped swiglu", stream, gate_up, x, w, offsets, gate_up.dim(-1), x.dim(-1),
+      "grouped swiglu", stream, {gate_up, x, w, offsets, gate_up.dim(-1), x.dim(-1)},
       [&](SwigluEpilogue::Arguments& epilogue, const Plain::Groups&) {
         epilogue = {.offsets = device_data<int64_t>(offsets),
                     .gate_up = pointer<bf16>(gate_up),

@@ -11,9 +11,9 @@ using base::require;
 
 /// Offsets of `groups` groups in `rows` rows. If the host has the offsets, they are copied and checked at the launch.
 /// Otherwise they are read from the tensor when the work runs.
-class Groups {
+class CheckedOffsets {
  public:
-  Groups(std::string_view op, const GroupOffsets& o, int64_t groups, int64_t rows)
+  CheckedOffsets(std::string_view op, const GroupOffsets& o, int64_t groups, int64_t rows)
       : op_(op), groups_(groups), rows_(rows), most_(o.max_rows), host_(o.host.begin(), o.host.end()) {
     require(!host_.empty() || o.device.defined(), "[", op, "] neither host nor device has the offsets of ", groups,
             " groups; expected offsets on the host or on the device");
