@@ -166,7 +166,7 @@ test_eps_shows_where_groups_pay() {
   chmod +x expert_products
   local m
   for m in 8 16 32 64; do
-    local layer="M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu" cut='0.06 0.101' foreseen=0.15
+    local layer="M=512,H=1536,B=$m,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu" cut='0.06 0.101' foreseen=0.15
     [ $m -eq 64 ] || foreseen=0.22
     [ $m -ne 8 ] || cut='0.06 0.11'
     [ $m -ne 16 ] || cut='0.075 0.101'

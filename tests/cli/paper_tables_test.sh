@@ -257,7 +257,7 @@ test_cost_of_cutting_compares_with_one_chunk() {
   row() { printf 'M=512,B=256\t1\t%s\tforward\t%s\t%s\t1\t1\t%s\t0\t1\t1\t1\n' "$1" "$2" "$2" "$3"; }
   { row pn1 2.0 2.0 && row pn2 1.6 1.5 && row cut2 2.5 2.4 && row pn5 1.5 - && row cut5 3.0 -; } >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk \
-    -f tools/bench/papers/eps_devices.awk -f tools/bench/papers/eps_cutting.awk
+    -f tools/bench/papers/eps_cutting.awk
   expect_text out "  2        1.250        1.200        0.800  M=512,B=256" "  5        1.500            -        0.750  M=512,B=256"
 }
 
@@ -332,6 +332,17 @@ STAND_IN
   cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give different tables"
   expect 2 prefill --rounds 5
   expect_text err "has rows of other settings"
+}
+
+# With 16 experts on 4 ranks and 6 experts per token, random experts are on 3.538 ranks, but experts in turn on 2.
+test_eps_compares_bytes_for_the_ranks_that_tokens_visit() {
+  local layer=M=256,H=64,E=16,k=6,routing=random,B=256,ep=4
+  { printf 'ranks\t%s\t1\t3.5400\t3.5385\n' $layer
+    printf '%s\t1\tplain\tforward\t1\t1\t1\t1\t-\t-\t2359296\t0\t1\n' $layer
+    printf '%s\t1\tmerged\tforward\t1\t1\t1\t1\t-\t-\t1392050\t0\t1\n' $layer; } >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_bytes.awk
+  grep -qE '^DP\+EP +per device, g = 3\.54 +1391985 +1392050 +-0%$' out || failed "the row per device is missing or wrong: $(cat out)"
+  expect_text out "g = 3.540 ranks have experts of a token, formula for random experts 3.538 (seed 1): $layer"
 }
 
 test_shares_of_threads_are_beside_table_6() {

@@ -106,21 +106,22 @@ keep_settings() {
 }
 
 # keep_complete FILE COUNT: removes rows of moe_layer from FILE if fewer than COUNT begin with the same layer, because
-# their measurement was interrupted. Fields may precede the layer.
+# their measurement was interrupted. Fields may precede the layer. Also removes lines "ranks" of these layers.
 keep_complete() {
   touch "$1"
   [ ! -s "$1" ] || [ -z "$(tail -c 1 "$1")" ] || sed -i '$d' "$1"  # the last line is not complete
   awk -F '\t' -v wanted="$2" '
     function key(    i, text) { for (i = 1; i <= NF - 12; i++) text = text FS $i; return text }
     NR == FNR { count[key()]++; next }
-    NF > 12 && count[key()] >= wanted' "$1" "$1" >"$1.complete"
+    $1 == "ranks" ? count[FS $2] >= wanted : NF > 12 && count[key()] >= wanted' "$1" "$1" >"$1.complete"
   mv "$1.complete" "$1"
 }
 
 # print_rows FILE: prints a heading and the rows of moe_layer.
 print_rows() {
   printf '\nlayer, round, schedule, pass, seconds: whole pass, task graph, communication, computation, predicted graph and\n'
-  printf 'gathering outside the graph; bytes sent: ep, etp and tp; peak bytes\n'
+  printf 'gathering outside the graph; bytes sent: ep, etp and tp; peak bytes. Lines "ranks": layer, seed, mean number of ranks with\n'
+  printf 'experts of a token, and its expectation for random experts\n'
   cat "$1"
 }
 

@@ -6,6 +6,9 @@
 # of a whole block with tensor-parallel attention, for TP+EP and TP+TP. Products: measures grouped and dense products by
 # load (Fig. 5a).
 #
+# In all layers, the experts of a token are random and different. Prints g, the mean number of ranks that have experts
+# of a token, next to the formula. If tokens chose experts in turn, these would be neighbours, on fewer ranks.
+#
 # Speed: measures the forward of a layer like DeepSeek-V2's on two emulated nodes of one rank each
 # (tools/testbed/two_nodes.sh). The layer has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size
 # 512 instead of 5120, and f32. Varies the number of expert groups (PN) and of tokens, with and without fp8 for
@@ -42,26 +45,25 @@ need "$products_bench" 'cmake --build --preset release --target expert_products'
 
 # table NAME ROWS: prints the tables that tools/bench/papers/NAME.awk makes from the file ROWS.
 table() {
-  awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_devices.awk \
-    -f "tools/bench/papers/$1.awk" "$2"
+  awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f "tools/bench/papers/$1.awk" "$2"
 }
 
 machine
-echo "bytes:     4 ranks; 16 experts, top 6"
-kind=M=256,H=64,E=16,k=6
-launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token \
+echo "bytes:     4 ranks; 16 experts, top 6, random for each token"
+kind=M=256,H=64,E=16,k=6,routing=random
+launch 4 "$bench" --token-ranks --forward --rounds 1 --schedule plain --schedule merged:rows=token \
   --schedule groups:rows=token,chunk_by=experts,chunks=4 --layer "$kind,B=256,ep=4" \
   --layer "$kind,B=1024,tp=4,etp=1,ep=4"
-grep "^$kind" "$scratch/log" >"$scratch/bytes"
+grep -E "^(ranks.)?$kind" "$scratch/log" >"$scratch/bytes"
 table eps_bytes "$scratch/bytes"
 
 # The ranks either sum the attention's output or scatter it (sp). With sp, the next block's attention gathers it.
-launch 4 "$bench" --block --forward --rounds 1 --schedule plain --schedule merged:rows=token \
+launch 4 "$bench" --token-ranks --block --forward --rounds 1 --schedule plain --schedule merged:rows=token \
   --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=true" --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=false"
-grep "^$kind" "$scratch/log" >"$scratch/block_bytes"
-launch 4 "$bench" --block --forward --rounds 1 --schedule copies:duplicates=replicated \
+grep -E "^(ranks.)?$kind" "$scratch/log" >"$scratch/block_bytes"
+launch 4 "$bench" --token-ranks --block --forward --rounds 1 --schedule copies:duplicates=replicated \
   --schedule copies1:duplicates=replicated,rows=token --layer "$kind,B=1024,tp=4,etp=4,ep=1"
-grep "^$kind" "$scratch/log" >>"$scratch/block_bytes"
+grep -E "^(ranks.)?$kind" "$scratch/log" >>"$scratch/block_bytes"
 table eps_attention "$scratch/block_bytes"
 
 printf '\nproducts without other work, one thread; gain: ratio of grouped to dense seconds\n'
@@ -75,12 +77,13 @@ for n in 2 5 10 20; do
   groups="chunk_by=experts,chunks=$n,$tokens_once"
   args+=(--schedule "pn$n:$groups" --schedule "pn${n}fp8:$groups,wire=fp8")
 done
-for m in $tokens; do args+=(--layer "M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu"); done
+for m in $tokens; do args+=(--layer "M=512,H=1536,B=$m,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 products=(20x512x1536) profile_options=(--threads 1)
 testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
-"${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/rows"
+"${testbed[@]}" "$bench" --token-ranks "${args[@]}" --forward --rounds "$rounds" \
+  --profile "$scratch/cluster.yaml" >"$scratch/rows"
 table eps "$scratch/rows" >"$scratch/tables"
 sed '/^pipeline /d' "$scratch/tables"
 
@@ -104,7 +107,7 @@ grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; 
     "$(number N_unrestricted "$scratch/eps.json")" "$(number N "$scratch/eps.json" | tail -n 1)" "$found"
 done
 
-layer="M=512,H=1536,B=256,E=40,k=6,ep=2,model.moe.expert=swiglu"
+layer="M=512,H=1536,B=256,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu"
 args=(--layer "$layer")
 for n in 1 5 20; do
   cut=$([ $n = 1 ] || echo "chunk_by=experts,chunks=$n,")
@@ -114,7 +117,8 @@ for n in 1 5 20; do
       --schedule "pn${n}d$suffix:${cut}rows=token,wire=$wire,gemms=dense")
   done
 done
-"${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/factors"
+"${testbed[@]}" "$bench" --token-ranks "${args[@]}" --forward --rounds "$rounds" \
+  --profile "$scratch/cluster.yaml" >"$scratch/factors"
 table eps_factors "$scratch/factors"
 
 args=(--layer "$layer" --schedule "pn1:$tokens_once")
@@ -122,7 +126,8 @@ for n in 2 5 10 20; do
   groups="chunk_by=experts,chunks=$n,$tokens_once"
   args+=(--schedule "pn$n:$groups" --schedule "cut$n:$groups,overlap=none")
 done
-"${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/cutting"
+"${testbed[@]}" "$bench" --token-ranks "${args[@]}" --forward --rounds "$rounds" \
+  --profile "$scratch/cluster.yaml" >"$scratch/cutting"
 table eps_cutting "$scratch/cutting"
 
 if [ "$threads" -lt 2 ]; then
@@ -136,7 +141,7 @@ else
   done
   profile_options=(--threads "$threads")
   profile_into "$scratch/threads.yaml" "$profile_seconds" "${testbed[@]}"
-  "${testbed[@]}" "$bench" "${args[@]}" --threads "$threads" --forward --rounds "$rounds" \
+  "${testbed[@]}" "$bench" --token-ranks "${args[@]}" --threads "$threads" --forward --rounds "$rounds" \
     --profile "$scratch/threads.yaml" >"$scratch/shares"
   table eps_share "$scratch/shares"
 fi
@@ -145,8 +150,9 @@ fi
 # names that eps_blocks.awk expects.
 blocks() {
   local wanted=("${@:2}")
-  "${testbed[@]}" "$bench" --block --forward --rounds "$rounds" "${wanted[@]/#/--schedule=}" \
-    --layer "M=512,B=1024,k=2,model.moe.expert=swiglu,model.heads=8,model.head_size=64,$1" >>"$scratch/blocks"
+  "${testbed[@]}" "$bench" --token-ranks --block --forward --rounds "$rounds" "${wanted[@]/#/--schedule=}" \
+    --layer "M=512,B=1024,k=2,routing=random,model.moe.expert=swiglu,model.heads=8,model.head_size=64,$1" \
+    >>"$scratch/blocks"
 }
 # cut_into PN...: sets the array `schedules` to one group and to each PN, each with grouped and with dense products.
 cut_into() {

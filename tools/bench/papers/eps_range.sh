@@ -7,7 +7,7 @@
 # the volumes of section 4.3.
 #
 # Groups: runs the forward of a layer like DeepSeek-V2's (as eps.sh) by number of tokens m, on two emulated nodes of one
-# rank each (tools/testbed/two_nodes.sh): undivided, in N groups in sequence, and in N groups that overlap. The groups
+# rank each (tools/testbed/two_nodes.sh), with random experts for each token: undivided, in N groups in sequence, and in N groups that overlap. The groups
 # in sequence give e0 = N S(m/N)/S(m) - 1 of communication and e1 = N G(m/N, E/N)/G(m, E) - 1 of products. Prints
 # whether the two conditions hold, and whether groups save time, as measured and as predicted from a profile of the same
 # testbed. Then prints the m from which on groups save time (the paper's m0), and the m from which on products are bound
@@ -47,7 +47,7 @@ products_bench=$(dirname "$bench")/expert_products
 need "$products_bench" 'cmake --build --preset release --target expert_products'
 
 tokens_once=rows=token,gemms=by_load
-args=(--forward --schedule "pn1:$tokens_once") schedules=1
+args=(--token-ranks --forward --schedule "pn1:$tokens_once") schedules=1
 for n in $groups; do
   cut="chunk_by=experts,chunks=$n,$tokens_once"
   args+=(--schedule "cut$n:$cut,overlap=none" --schedule "pn$n:$cut") schedules=$((schedules + 2))
@@ -74,7 +74,7 @@ fi
 keep_complete "$kept/rows" $((schedules * rounds))
 missing=()
 for m in $tokens; do
-  layer="M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu"
+  layer="M=512,H=1536,B=$m,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu"
   grep -qF "$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer")
 done
 [ ${#missing[@]} -eq 0 ] || "${testbed[@]}" "$bench" "${args[@]}" "${missing[@]}" --rounds "$rounds" \
