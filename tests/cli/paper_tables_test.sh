@@ -22,6 +22,9 @@ programs() {
   done
 }
 
+# Prints the stored rows without lines that describe runs.
+stored() { sed '/^run\t/d' kept/rows; }
+
 # `tables ROWS OPTION...`: runs awk with the options on the file ROWS, in the folder of the sources.
 tables() {
   local rows=$1
@@ -146,12 +149,18 @@ STAND_IN
   export STARTS=$PWD/starts
   parm() { HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/parm.sh --layers 60 --output "$PWD/kept" "$@"; }
   expect 9 parm
-  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 46
+  expect_equal "$(stored | cut -f 1 | sort -u | wc -l)" 46
   expect_text kept/cluster.yaml 'bursts: [{group: inter, seconds: 0.02}]'
+  # The rows so far become those of another commit, and of a machine with another load.
+  sed -i 's/^run\t.*/run\t2026-01-02T03:04:05Z\tabc1234\tother processor, 8 cores, machine 01234567\t7.50 1 1/' kept/rows
   expect 0 parm
-  expect_text out "measured:  45 layers before" "Fig. 7"
-  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 60
-  expect_equal "$(wc -l <kept/rows)" 480
+  expect_text out "measured:  45 layers before" "Fig. 7" "measured:  360 rows of commit abc1234 on other processor, 8 cores,\
+ machine 01234567, 2026-01-02T03:04:05Z to 2026-01-02T03:04:05Z, load 7.50 to 7.50 at the starts" \
+    "mixed:     rows are of several commits: abc1234; " \
+    "mixed:     rows are of several machines: other processor, 8 cores, machine 01234567; "
+  grep -qE '^measured:  120 rows of commit .* on .*, machine [0-9a-f]{8}, ' out || failed "the new rows are not described"
+  expect_equal "$(stored | cut -f 1 | sort -u | wc -l)" 60
+  expect_equal "$(stored | wc -l)" 480
   expect_equal "$(sort starts | uniq -c | tr -s ' \n' ' ')" " 1 profiled 3 started "
   expect 0 parm
   expect_text out "measured:  60 layers before"
@@ -243,7 +252,7 @@ STAND_IN
   sed -i 's/^25mbit/125mbit/' kept/rows
   expect 0 monta
   expect_text out "measured:  8 layers before"
-  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 16
+  expect_equal "$(stored | cut -f 1,2 | sort -u | wc -l)" 16
 }
 
 test_testbeds_print_the_bursts_of_their_links() {
@@ -316,9 +325,9 @@ STAND_IN
   export STARTS=$PWD/starts
   prefill() { HEXAD=$PWD/hexad copy/tools/bench/papers/eps_prefill.sh --output "$PWD/kept" "$@"; }
   expect 9 prefill
-  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 4
+  expect_equal "$(stored | cut -f 1,2 | sort -u | wc -l)" 4
   expect 0 prefill
-  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 9
+  expect_equal "$(stored | cut -f 1,2 | sort -u | wc -l)" 9
   expect_equal "$(wc -l <starts)" 10
   expect_equal "$(grep -cE '^PN = 5 +\+100\.0% \(\+21\.81\)' out)" 1
   expect_equal "$(grep -cE '^TP\+EP +2 +\+0\.0% \(-13\.7\)' out)" 1

@@ -1,6 +1,8 @@
 # Functions that read rows of moe_layer and compute values for the tables. Medians are over rounds. Ratios compare
 # values of the same round.
 
+$1 == "run" { next }  # a line that describes the run of the following rows
+
 function read_row(    c) {
   if ($1 == "ranks") { token_ranks[$2] = $4; random_ranks[$2] = $5; routing_seed[$2] = $3; return }
   c = $1

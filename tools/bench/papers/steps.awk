@@ -9,6 +9,8 @@ BEGIN {
   name_count = split(names, fields, " ")
 }
 
+$1 == "run" { next }  # a line that describes the run of the following rows
+
 function read_step(    c, s, i) {
   c = $1; s = $3
   if (!(c in seen)) { seen[c] = 1; cases[++case_count] = c }

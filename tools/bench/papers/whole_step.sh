@@ -7,11 +7,12 @@
 # step.
 #
 #   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 12]
-#                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30]
+#                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30] [--output FOLDER]
 #
 # --trials: number of steps that try open choices. --systems: systems of the list below, including fastmoe as the first
-# one, and auto. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
-# (build/release/bench/train_schedules).
+# one, and auto. --output: keeps profiles and rows in FOLDER. A later call with the same settings, for example after the
+# first one was killed, measures only the rates that are missing. Needs root, iproute2 and openmpi-bin (otherwise exits
+# with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -26,7 +27,7 @@ declare -A choices=(
   [pipemoe]=chunk_by=tokens,chunks=auto [fastermoe]=chunk_by=nodes,chunks=2,order=returns_last
   [eps]=chunk_by=experts,chunks=2,rows=token,gemms=by_load [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
 )
-rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=30 free=40gbit
+rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=30 free=40gbit output=
 systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe
   mpmoe-s1 mpmoe-s2 mpmoe-s3 mpmoe-s4 fastermoe eps auto'
 while [ $# -gt 0 ]; do
@@ -36,6 +37,7 @@ while [ $# -gt 0 ]; do
   --trials) trials=${2:?} ;;
   --systems) systems=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage "unknown option '$1'" ;;
   esac
   shift 2
@@ -47,18 +49,23 @@ for system in $systems; do
   args+=(--schedule "$system${choices[$system]:+:${choices[$system]}}")
 done
 
+kept=${output:-$scratch}
+keep_settings "$kept" "rounds $rounds, trials $trials, systems $(echo $systems), profile $profile_seconds s"
+
 machine
 echo "testbed:   2 nodes of 4 ranks and one core"
 echo "rounds:    $rounds; trials of open choices: $trials"
 products=(2x256x768)
-tools/testbed/two_nodes.sh --nodes 2 --ranks 4 --rate $free "$bench" recipes/steps/whole.yaml --rounds "$rounds" "${args[@]:0:2}" |
-  sed 's/^/free\t/' >"$scratch/rows"
+has_rows "$kept/rows" free || add_whole "$kept/rows" prefixed free tools/testbed/two_nodes.sh --nodes 2 --ranks 4 \
+  --rate $free "$bench" recipes/steps/whole.yaml --rounds "$rounds" "${args[@]:0:2}"
 for rate in $rates; do
+  ! has_rows "$kept/rows" "$rate" || continue
   testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 4 --rate "$rate")
-  profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
-  "${testbed[@]}" "$bench" recipes/steps/whole.yaml "${args[@]}" --rounds "$rounds" --trials "$trials" \
-    --profile "$scratch/cluster.yaml" | sed "s/^/$rate\t/" >>"$scratch/rows"
+  keep_profile "$kept/cluster-$rate.yaml" "$profile_seconds" "${testbed[@]}"
+  add_whole "$kept/rows" prefixed "$rate" "${testbed[@]}" "$bench" recipes/steps/whole.yaml "${args[@]}" \
+    --rounds "$rounds" --trials "$trials" --profile "$kept/cluster-$rate.yaml"
 done
+print_runs "$kept/rows"
 echo
-awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk "$scratch/rows"
-print_steps "$scratch/rows"
+awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk "$kept/rows"
+print_steps "$kept/rows"
