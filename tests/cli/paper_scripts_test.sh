@@ -318,7 +318,7 @@ test_eps_shows_where_groups_pay() {
   expect 9 range
   expect 0 range
   expect_equal "$(starts)" " 1 products 1 profiled 2 started "
-  expect_equal "$(stored | wc -l)" 24
+  expect_equal "$(stored | wc -l)" 28
   # Products of 20 experts with 16 rows each take 0.2 s undivided, 0.25 s divided by experts and 0.5 s divided by columns.
   expect_equal "$(awk '$1 == 2 && $2 == 16 && NF == 10 { print $3, $4, $5, $7, $8, $10 }' out)" "0.20000 0.25000 0.50000 0.800 2.000 1.030"
   expect_equal "$(awk '$1 == 2 && NF == 15 { print $2, $3, $4, $9, $10, $12, $13, $15 }' out)" \

@@ -368,6 +368,20 @@ test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk
   expect_text out "200mbit between the nodes; on links that take almost no time, a step of fastmoe takes" "auto/fastest"
+  cp out before
+  # Three more systems have the times of fastmoe, except that shared-beside takes half as long. One has another layout, two
+  # have another model, which is no candidate for the fastest system.
+  awk 'BEGIN { FS = OFS = "\t" } { print } $1 != "free" && $3 == "fastmoe" && $2 != "chosen" {
+    $3 = "eps-tpep"; print; $3 = "shared-after"; print; $3 = "shared-beside"; $4 /= 2; print }' rows >more
+  printf 'run\t2026-01-02T03:04:05Z\tabc1234\tother processor, 8 cores, machine 01234567\t7.50 1 1\n' | cat - more >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk \
+    -v layouts=" eps-tpep" -v models=" shared-after shared-beside"
+  expect_equal "$(sed '1,/^rate/d' out)" "$(sed '1,/^rate/d' before)"
+  expect_equal "$(grep -cE '^eps-tpep +[0-9.]+ +[0-9.]+ .* - +-$' out) $(grep -cE '^shared-(after|beside) +[0-9.]+ +- ' out)" "3 6"
+  expect_equal "$(grep -c 'beside the all-to-all is 2.00 times as fast as with them after it' out)" 3
+  (. "$root/tools/bench/common.sh" && print_runs rows) >out
+  expect_text out " rows of commit abc1234 on other processor, 8 cores, machine 01234567, "
+  expect_no_text out "mixed:"
 }
 
 test_exposed_prints_its_stored_rows() {
