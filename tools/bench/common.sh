@@ -62,6 +62,7 @@ machine() {
   echo "processor: $(processor)"
   echo "load:      $(load) at the start"
 }
+# commit, processor, load: print the commit of the sources, the processor of this machine, and its load.
 commit() { git describe --always --dirty 2>/dev/null || echo unknown; }
 processor() { echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"; }
 load() { cut -d' ' -f1-3 /proc/loadavg; }
