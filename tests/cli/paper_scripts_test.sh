@@ -13,13 +13,16 @@ copy_scripts() {
   cp -r "$root/recipes/steps" copy/recipes
   printf '%s\n' '#!/bin/bash' 'shift 6; [ "$1" != --bursts ] || exec echo "[{group: inter, seconds: 0.02}]"; exec "$@"' \
     >copy/tools/testbed/two_nodes.sh
+  printf '%s\n' '#!/bin/bash' 'shift 8; [ "$1" != --placement ] || shift 2' \
+    '[ "$1" != --bursts ] || exec echo "[{group: inter, seconds: 0.02}]"; exec "$@"' >copy/tools/testbed/rank_nodes.sh
   cat >hexad <<'STAND_IN'
 #!/bin/bash
 while [ "$1" != --out ]; do shift; done
 echo 'links: []' >"$2"
+printf 'speed beside: 0.5\n\n'
 echo profiled >>"$STARTS"
 STAND_IN
-  chmod +x copy/tools/testbed/two_nodes.sh hexad
+  chmod +x copy/tools/testbed/*.sh hexad
   export STARTS=$PWD/starts HEXAD=$PWD/hexad BENCH=$PWD/bench
 }
 
@@ -30,18 +33,22 @@ make_bench() {
   cat >bench <<STAND_IN
 #!/bin/bash
 echo started >>"\$STARTS"
-number=\$(grep -c started "\$STARTS") layers=() schedules=() rounds= passes=(forward backward) memory=
+number=\$(grep -c started "\$STARTS") layers=() schedules=() rounds= passes=(forward backward) memory= search= ranks=
 while [ \$# -gt 0 ]; do
   case \$1 in
   --layer) layers+=("\$2") ;;
   --schedule) schedules+=("\${2%%:*}") ;;
+  --schedule=*) schedules+=("\$(sed 's/--schedule=//; s/:.*//' <<<"\$1")") ;;
   --rounds) rounds=\$2 ;;
   --forward) passes=(forward) ;;
   --memory) memory=yes ;;
+  --search) search=yes ;;
+  --token-ranks) ranks=yes ;;
   esac
   shift
 done
 for ((i = 0; i < \${#layers[@]}; i++)); do
+  [ -z "\$ranks" ] || printf 'ranks\t%s\t1\t1.9800\t1.9798\n' "\${layers[i]}"
   for ((round = 1; round <= rounds; round++)); do
     for schedule in "\${schedules[@]}"; do
       times=\$(grep -F "\${layers[i]}:\$schedule " "$PWD/times.txt" || grep "^\$schedule " "$PWD/times.txt")
@@ -54,10 +61,20 @@ for ((i = 0; i < \${#layers[@]}; i++)); do
       [ -z "\$memory" ] || printf 'memory\t%s\t%d\t%s\t1000000\t2000000\t30000000\t4000000\t500000\n' "\${layers[i]}" \$round "\$schedule"
     done
   done
+  [ -z "\$search" ] || printf "search\t\${layers[i]}\t%s\t9\n" n4 s1n4 s2n2 s3n8 s4n4
 done
 STAND_IN
   chmod +x bench
 }
+# `make_mpirun`: makes a fake mpirun that starts a program on one rank.
+make_mpirun() {
+  mkdir path
+  printf '%s\n' '#!/bin/bash' '[ "$1" != --version ] || exec echo "mpirun (Open MPI) 4.1.4"' \
+    'while [[ $1 != */bench ]]; do shift; done; exec "$@"' >path/mpirun
+  chmod +x path/mpirun
+  export PATH=$PWD/path:$PATH
+}
+stored() { sed '/^run\t/d' kept/rows; }  # the stored rows without lines that describe runs
 starts() { sort starts | uniq -c | tr -s ' \n' ' '; }
 
 test_mpmoe_compares_exchanges_alone() {
@@ -67,11 +84,11 @@ test_mpmoe_compares_exchanges_alone() {
   exchange() { copy/tools/bench/papers/mpmoe_exchange.sh --chunks 2 --bytes 65536,131072,262144 --output "$PWD/kept" "$@"; }
   expect 9 exchange
   expect_text kept/cluster.yaml 'bursts: [{group: inter, seconds: 0.02}]'
-  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 2
+  expect_equal "$(stored | cut -f 1 | sort -u | wc -l)" 2
   expect 0 exchange
   expect_text out "measured:  1 layers before" "M=1024,H=64,B=32,E=4,ep=4"
   expect_equal "$(starts)" " 1 profiled 2 started "
-  expect_equal "$(wc -l <kept/rows)" 45
+  expect_equal "$(stored | wc -l)" 45
   # 1 MB in 0.16 s is 6.25 MB/s. FasterMoE takes twice as long, and is predicted to take 2.5 times as long.
   expect_equal "$(grep -cE '^ +65536 n1 +0\.1600 +6\.25 +2\.000 +2\.500 +\+25%$' out)" 1
   expect_equal "$(grep -cE '^ +262144 n2 +0\.2000 +5\.00 +1\.600 +2\.500 +\+56%$' out)" 1
@@ -84,13 +101,133 @@ test_mpmoe_compares_exchanges_alone() {
   expect_text err "--bytes has '1000', expected multiples of 4096, the bytes of a row"
 }
 
+# The first start ends in the middle of the second layer. A layer without all of its searches is measured again.
+test_mpmoe_measures_only_missing_layers() {
+  copy_scripts
+  {
+    printf '%s 0.4 0.3 0.2 0.4\n' fastmoe fastermoe n{2,4,8,16} cut{2,4,8,16} s{1,2,3,4}n{2,4,8}
+  } >times.txt
+  make_bench 1
+  mpmoe() { copy/tools/bench/papers/mpmoe.sh --rounds 1 --layers '768,3072,1024 1024,4096,1024' --output "$PWD/kept" "$@"; }
+  expect 9 mpmoe
+  expect 0 mpmoe
+  expect_text out "measured:  1 layers before" "speed beside: 0.5" "measured:  98 rows of commit "
+  expect_equal "$(starts)" " 1 profiled 2 started "
+  expect_equal "$(stored | cut -f 1 | sort | uniq -c | tr -s ' \n' ' ')" \
+    " 44 M=1024,H=4096,B=1024,E=2,ep=2 44 M=768,H=3072,B=1024,E=2,ep=2 10 search "
+  cp out before
+  expect 0 mpmoe
+  expect_equal "$(starts)" " 1 profiled 2 started "
+  cmp <(sed 1,/before/d before) <(sed 1,/before/d out) || failed "stored rows give different tables"
+  sed -i '/^search\tM=768.*s3n8/d' kept/rows
+  expect 0 mpmoe
+  expect_text out "measured:  1 layers before"
+  expect_equal "$(starts)" " 1 profiled 3 started "
+  expect_equal "$(stored | wc -l)" 98
+  expect 2 mpmoe --rounds 2
+  expect_text err "has rows of other settings"
+}
+
+# The fourth start, which measures layers by PN, ends in the middle of the second layer.
+test_eps_measures_only_missing_parts() {
+  copy_scripts
+  make_mpirun
+  printf '%s\n' '#!/bin/bash' 'echo products >>"$STARTS"' 'echo "f32 forward even 1.02"' >expert_products
+  chmod +x expert_products
+  {
+    printf '%s 0.4 0.3 0.2 0.4\n' plain merged groups copies copies1 {pn1,cut{2,5,10,20}}{,d,fp8,dfp8,b}
+    printf '%s 0.1 0.3 0.2 0.1\n' pn{2,4,5,8,10,20}{,d,fp8,dfp8,b}  # so fast that R(N) has no points
+  } >times.txt
+  make_bench 4
+  eps() { copy/tools/bench/papers/eps.sh --rounds 1 --tokens '64 256' --threads 1 --output "$PWD/kept" "$@"; }
+  expect 9 eps
+  expect_equal "$(starts)" " 1 products 1 profiled 4 started "
+  expect 0 eps
+  # Layers by PN, combinations, groups in sequence, and four kinds of blocks.
+  expect_equal "$(starts)" " 1 products 1 profiled 11 started "
+  expect_equal "$(stored | cut -f 1 | sort | uniq -c | tr -s ' \n' ' ')" \
+    " 10 M=512,H=1536,B=256,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu\
+ 10 M=512,H=1536,B=64,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu 2 ranks "
+  expect_text out "f32 forward even 1.02" "formula for random experts 1.980 (seed 1): M=512,H=1536,B=64" "Table 5, 256 tokens"
+  cp out before
+  expect 0 eps
+  expect_equal "$(starts)" " 1 products 1 profiled 11 started "
+  cmp <(sed 1,/bytes:/d before) <(sed 1,/bytes:/d out) || failed "stored rows give different tables"
+  rm kept/cutting
+  sed -i '/dense_residual/d' kept/blocks
+  expect 0 eps
+  expect_equal "$(starts)" " 1 products 1 profiled 13 started "
+  expect 2 eps --rounds 2
+  expect_text err "has rows of other settings"
+}
+
+# Each script is interrupted, measures what is missing, and then only prints.
+test_other_scripts_measure_only_missing_cases() {
+  copy_scripts
+  printf '%s 0.4 0.3 0.2 0.4\n' stay shadow stay_chunks shadow_chunks baseline s1 s2 >times.txt
+  local script
+  for script in shadow parm_placements; do
+    rm -f starts
+    make_bench 1
+    call() { "copy/tools/bench/papers/$script.sh" --rounds 1 --output "$PWD/$script" "$@"; }
+    expect_interrupted
+  done
+  cat >bench <<'STAND_IN'
+#!/bin/bash
+echo started >>"$STARTS"
+[ "$(grep -c started "$STARTS")" -ne "${FAILING:-2}" ] || { printf '1\tplain\t1.' && exit 9; }
+schedules=() case=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --schedule) schedules+=("${2%%:*}") ;;
+  esac
+  shift
+done
+for schedule in "${schedules[@]}"; do
+  printf '1\t%s\t4\t2\t1\t1' $schedule
+  printf '\t1%.0s' {1..25}
+  echo
+done
+STAND_IN
+  for script in whole_step mesh_step parm_step; do
+    rm -f starts
+    expect_interrupted
+  done
+  rm -f starts
+  script=monta_step
+  FAILING=1 expect_interrupted
+  cat >bench <<'STAND_IN'
+#!/bin/bash
+echo started >>"$STARTS"
+[ "$(grep -c started "$STARTS")" -ne 2 ] || exit 9
+printf '1\tep and dp\t%s\t0.1\t0.2\n' alone priority fifo
+STAND_IN
+  rm -f starts
+  call() { copy/tools/bench/papers/priority.sh --runs 0 --rounds 1 --output "$PWD/priority" "$@"; }
+  expect_interrupted
+}
+
+# `expect_interrupted`: calls `call` three times. The first call fails, the second one starts programs, the third one
+# does not, and gives the same tables.
+expect_interrupted() {
+  expect 9 call
+  local before
+  before=$(wc -l <starts)
+  expect 0 call
+  cp out tables
+  [ "$(wc -l <starts)" -gt "$before" ] || failed "the second call measured nothing"
+  before=$(wc -l <starts)
+  expect 0 call
+  expect_equal "$(wc -l <starts)" "$before"
+  cmp <(sed 1,4d tables) <(sed 1,4d out) || failed "stored rows give different tables"
+  expect_text out "measured:  " "rows of commit "
+  expect 2 call --rounds 2
+  expect_text err "has rows of other settings"
+}
+
 test_mpmoe_prints_memory_by_part() {
   copy_scripts
-  mkdir path
-  printf '%s\n' '#!/bin/bash' '[ "$1" != --version ] || exec echo "mpirun (Open MPI) 4.1.4"' \
-    'while [[ $1 != */bench ]]; do shift; done; exec "$@"' >path/mpirun
-  chmod +x path/mpirun
-  export PATH=$PWD/path:$PATH
+  make_mpirun
   echo 'fastmoe 0.50 0.1 0.25 -' >times.txt
   make_bench 9
   memory() { copy/tools/bench/papers/mpmoe_memory.sh --layers '768,3072' --tokens '512 1024' --output "$PWD/kept" "$@"; }
@@ -142,7 +279,7 @@ STAND_IN
   expect 9 choice
   expect 0 choice
   expect_equal "$(starts)" " 2 profiled 5 started "
-  expect_equal "$(cut -f 1 kept/rows | sort | uniq -c | tr -s ' \n' ' ')" \
+  expect_equal "$(stored | cut -f 1 | sort | uniq -c | tr -s ' \n' ' ')" \
     " 19 100mbit,1024 19 100mbit,512 19 800mbit,1024 19 800mbit,512 "
   expect_equal "$(awk '$1 == "800mbit" && $2 == 512 { print $3, $4, $5, $6, $12, $13, $14, $16, $17 }' out)" \
     "1.25 (1.50) 1.38 (1.25) s1 s2 +10.0% s2 +10.0%"
@@ -166,7 +303,7 @@ test_eps_shows_where_groups_pay() {
   chmod +x expert_products
   local m
   for m in 8 16 32 64; do
-    local layer="M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu" cut='0.06 0.101' foreseen=0.15
+    local layer="M=512,H=1536,B=$m,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu" cut='0.06 0.101' foreseen=0.15
     [ $m -eq 64 ] || foreseen=0.22
     [ $m -ne 8 ] || cut='0.06 0.11'
     [ $m -ne 16 ] || cut='0.075 0.101'
@@ -181,7 +318,7 @@ test_eps_shows_where_groups_pay() {
   expect 9 range
   expect 0 range
   expect_equal "$(starts)" " 1 products 1 profiled 2 started "
-  expect_equal "$(wc -l <kept/rows)" 24
+  expect_equal "$(stored | wc -l)" 28
   # Products of 20 experts with 16 rows each take 0.2 s undivided, 0.25 s divided by experts and 0.5 s divided by columns.
   expect_equal "$(awk '$1 == 2 && $2 == 16 && NF == 10 { print $3, $4, $5, $7, $8, $10 }' out)" "0.20000 0.25000 0.50000 0.800 2.000 1.030"
   expect_equal "$(awk '$1 == 2 && NF == 15 { print $2, $3, $4, $9, $10, $12, $13, $15 }' out)" \

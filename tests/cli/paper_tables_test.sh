@@ -22,6 +22,9 @@ programs() {
   done
 }
 
+# Prints the stored rows without lines that describe runs.
+stored() { sed '/^run\t/d' kept/rows; }
+
 # `tables ROWS OPTION...`: runs awk with the options on the file ROWS, in the folder of the sources.
 tables() {
   local rows=$1
@@ -146,12 +149,18 @@ STAND_IN
   export STARTS=$PWD/starts
   parm() { HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/parm.sh --layers 60 --output "$PWD/kept" "$@"; }
   expect 9 parm
-  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 46
+  expect_equal "$(stored | cut -f 1 | sort -u | wc -l)" 46
   expect_text kept/cluster.yaml 'bursts: [{group: inter, seconds: 0.02}]'
+  # The rows so far become those of another commit, and of a machine with another load.
+  sed -i 's/^run\t.*/run\t2026-01-02T03:04:05Z\tabc1234\tother processor, 8 cores, machine 01234567\t7.50 1 1/' kept/rows
   expect 0 parm
-  expect_text out "measured:  45 layers before" "Fig. 7"
-  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 60
-  expect_equal "$(wc -l <kept/rows)" 480
+  expect_text out "measured:  45 layers before" "Fig. 7" "measured:  360 rows of commit abc1234 on other processor, 8 cores,\
+ machine 01234567, 2026-01-02T03:04:05Z to 2026-01-02T03:04:05Z, load 7.50 to 7.50 at the starts" \
+    "mixed:     rows are of several commits: abc1234; " \
+    "mixed:     rows are of several machines: other processor, 8 cores, machine 01234567; "
+  grep -qE '^measured:  120 rows of commit .* on .*, machine [0-9a-f]{8}, ' out || failed "the new rows are not described"
+  expect_equal "$(stored | cut -f 1 | sort -u | wc -l)" 60
+  expect_equal "$(stored | wc -l)" 480
   expect_equal "$(sort starts | uniq -c | tr -s ' \n' ' ')" " 1 profiled 3 started "
   expect 0 parm
   expect_text out "measured:  60 layers before"
@@ -243,7 +252,7 @@ STAND_IN
   sed -i 's/^25mbit/125mbit/' kept/rows
   expect 0 monta
   expect_text out "measured:  8 layers before"
-  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 16
+  expect_equal "$(stored | cut -f 1,2 | sort -u | wc -l)" 16
 }
 
 test_testbeds_print_the_bursts_of_their_links() {
@@ -257,7 +266,7 @@ test_cost_of_cutting_compares_with_one_chunk() {
   row() { printf 'M=512,B=256\t1\t%s\tforward\t%s\t%s\t1\t1\t%s\t0\t1\t1\t1\n' "$1" "$2" "$2" "$3"; }
   { row pn1 2.0 2.0 && row pn2 1.6 1.5 && row cut2 2.5 2.4 && row pn5 1.5 - && row cut5 3.0 -; } >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk \
-    -f tools/bench/papers/eps_devices.awk -f tools/bench/papers/eps_cutting.awk
+    -f tools/bench/papers/eps_cutting.awk
   expect_text out "  2        1.250        1.200        0.800  M=512,B=256" "  5        1.500            -        0.750  M=512,B=256"
 }
 
@@ -316,9 +325,9 @@ STAND_IN
   export STARTS=$PWD/starts
   prefill() { HEXAD=$PWD/hexad copy/tools/bench/papers/eps_prefill.sh --output "$PWD/kept" "$@"; }
   expect 9 prefill
-  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 4
+  expect_equal "$(stored | cut -f 1,2 | sort -u | wc -l)" 4
   expect 0 prefill
-  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 9
+  expect_equal "$(stored | cut -f 1,2 | sort -u | wc -l)" 9
   expect_equal "$(wc -l <starts)" 10
   expect_equal "$(grep -cE '^PN = 5 +\+100\.0% \(\+21\.81\)' out)" 1
   expect_equal "$(grep -cE '^TP\+EP +2 +\+0\.0% \(-13\.7\)' out)" 1
@@ -332,6 +341,17 @@ STAND_IN
   cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give different tables"
   expect 2 prefill --rounds 5
   expect_text err "has rows of other settings"
+}
+
+# With 16 experts on 4 ranks and 6 experts per token, random experts are on 3.538 ranks, but experts in turn on 2.
+test_eps_compares_bytes_for_the_ranks_that_tokens_visit() {
+  local layer=M=256,H=64,E=16,k=6,routing=random,B=256,ep=4
+  { printf 'ranks\t%s\t1\t3.5400\t3.5385\n' $layer
+    printf '%s\t1\tplain\tforward\t1\t1\t1\t1\t-\t-\t2359296\t0\t1\n' $layer
+    printf '%s\t1\tmerged\tforward\t1\t1\t1\t1\t-\t-\t1392050\t0\t1\n' $layer; } >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_bytes.awk
+  grep -qE '^DP\+EP +per device, g = 3\.54 +1391985 +1392050 +-0%$' out || failed "the row per device is missing or wrong: $(cat out)"
+  expect_text out "g = 3.540 ranks have experts of a token, formula for random experts 3.538 (seed 1): $layer"
 }
 
 test_shares_of_threads_are_beside_table_6() {
@@ -348,6 +368,20 @@ test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk
   expect_text out "200mbit between the nodes; on links that take almost no time, a step of fastmoe takes" "auto/fastest"
+  cp out before
+  # Three more systems have the times of fastmoe, except that shared-beside takes half as long. One has another layout, two
+  # have another model, which is no candidate for the fastest system.
+  awk 'BEGIN { FS = OFS = "\t" } { print } $1 != "free" && $3 == "fastmoe" && $2 != "chosen" {
+    $3 = "eps-tpep"; print; $3 = "shared-after"; print; $3 = "shared-beside"; $4 /= 2; print }' rows >more
+  printf 'run\t2026-01-02T03:04:05Z\tabc1234\tother processor, 8 cores, machine 01234567\t7.50 1 1\n' | cat - more >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk \
+    -v layouts=" eps-tpep" -v models=" shared-after shared-beside"
+  expect_equal "$(sed '1,/^rate/d' out)" "$(sed '1,/^rate/d' before)"
+  expect_equal "$(grep -cE '^eps-tpep +[0-9.]+ +[0-9.]+ .* - +-$' out) $(grep -cE '^shared-(after|beside) +[0-9.]+ +- ' out)" "3 6"
+  expect_equal "$(grep -c 'beside the all-to-all is 2.00 times as fast as with them after it' out)" 3
+  (. "$root/tools/bench/common.sh" && print_runs rows) >out
+  expect_text out " rows of commit abc1234 on other processor, 8 cores, machine 01234567, "
+  expect_no_text out "mixed:"
 }
 
 test_exposed_prints_its_stored_rows() {

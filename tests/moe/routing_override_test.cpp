@@ -10,6 +10,7 @@
 
 #include "tests/support/compare.h"
 #include "tests/training/training.h"
+#include "tools/bench/token_ranks.h"
 
 namespace hexad::tests {
 
@@ -78,6 +79,38 @@ TEST(RoutingOverride, ZipfDiffersByStepAndLayer) {
   EXPECT_NE(choose(c, 0, 50), choose(c, 0, 50, 2));
   EXPECT_NE(choose(c, 0, 50), choose(c, 0, 50, 1, 1));
   EXPECT_EQ(choose(c, 0, 50), choose(c, 0, 50));
+}
+
+// moe_layer's routing=random. With 16 experts on 4 ranks and 6 experts per token, 20000 tokens determine the mean
+// number of ranks to 0.004; choices in turn visit only 2 ranks.
+TEST(RoutingOverride, ZipfOfExponentZeroSpreadsDistinctExpertsOverRanksAsFormulaExpects) {
+  moe::MoeConfig c = config(moe::Routing::zipf);
+  c.experts = 16, c.top_k = 6, c.zipf_exponent = 0;
+  const auto ids = choose(c, 0, 20000);
+  std::vector<int64_t> counts(16, 0);
+  for (size_t t = 0; t < ids.size(); t += 6) {
+    const auto token = ids.begin() + static_cast<ptrdiff_t>(t);
+    ASSERT_EQ(std::set<int32_t>(token, token + 6).size(), 6U) << "token " << t / 6;
+    for (auto id = token; id != token + 6; ++id) ++counts.at(*id);
+  }
+  for (size_t e = 0; e < counts.size(); ++e) EXPECT_NEAR(counts[e], 7500, 350) << "expert " << e;
+  EXPECT_NEAR(bench::mean_token_ranks(ids, 6, 4), bench::expected_token_ranks(16, 6, 4), 0.02);
+  EXPECT_NEAR(bench::expected_token_ranks(16, 6, 4), 4 * (1 - 924.0 / 8008), 1e-12);
+  EXPECT_EQ(ids, choose(c, 0, 20000));
+  c.routing = moe::Routing::balanced;
+  EXPECT_EQ(bench::mean_token_ranks(choose(c, 0, 40), 6, 4), 2);
+}
+
+TEST(RoutingOverride, ZipfDiffersBySeed) {
+  device::DeviceContext context(on_test_device());
+  MicroBatch batch;
+  batch.sequences = 1, batch.length = 50;
+  const moe::RoutingOverride zipf(config(moe::Routing::zipf), 0);
+  const auto ids_of = [&](uint64_t seed) {
+    return zipf.choose({.batch = batch, .seed = seed}, 0, batch.rows(), context).to_vector<int32_t>();
+  };
+  EXPECT_EQ(ids_of(7), ids_of(7));
+  EXPECT_NE(ids_of(7), ids_of(8));
 }
 
 // Extremely small weights must not make the search run past the end.

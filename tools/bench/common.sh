@@ -58,10 +58,14 @@ take_steps() {
 # machine: prints the date, the commit, the processor and the load.
 machine() {
   echo "date:      $(date -u +%Y-%m-%dT%H:%M:%SZ)"
-  echo "commit:    $(git describe --always --dirty 2>/dev/null || echo unknown)"
-  echo "processor: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
-  echo "load:      $(cut -d' ' -f1-3 /proc/loadavg) at the start"
+  echo "commit:    $(commit)"
+  echo "processor: $(processor)"
+  echo "load:      $(load) at the start"
 }
+# commit, processor, load: print the commit of the sources, the processor of this machine, and its load.
+commit() { git describe --always --dirty 2>/dev/null || echo unknown; }
+processor() { echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"; }
+load() { cut -d' ' -f1-3 /proc/loadavg; }
 
 # number KEY FILE: prints the number that follows "KEY": in each line of FILE; the last one if a line has several. Skips
 # values that are not a number, such as the list of the ranks' step_seconds in metrics.jsonl.
@@ -76,6 +80,13 @@ launch() {
     cat "$log" >&2
     exit 1
   }
+}
+
+# launched_rows N BEGINNING COMMAND...: like launch, and prints the output lines that begin with BEGINNING, also if
+# "memory" or "ranks" precedes it.
+launched_rows() {
+  launch "$1" "${@:3}"
+  grep -E "^((memory|ranks)"$'\t'")?$2" "$scratch/log"
 }
 
 # profile_into FILE SECONDS TESTBED...: measures the testbed and writes a profile to FILE. If the array `products` names
@@ -95,33 +106,115 @@ profile_into() {
   echo "bursts: $bursts" >>"$1"
 }
 
-# keep_settings FOLDER SETTINGS: records the settings and the commit with which the rows in FOLDER are measured. Exits
-# if FOLDER has rows of other settings or of another commit.
-keep_settings() {
-  local settings
-  settings="$2, commit $(git describe --always --dirty 2>/dev/null || echo unknown)"
-  [ -e "$1/settings" ] || echo "$settings" >"$1/settings"
-  [ "$(cat "$1/settings")" = "$settings" ] ||
-    usage "--output: $1 has rows of other settings: $(cat "$1/settings"); now: $settings; choose another folder"
+# keep_profile FILE SECONDS TESTBED...: like profile_into, but does nothing if FILE exists.
+keep_profile() {
+  [ ! -e "$1" ] || return 0
+  profile_into "$scratch/profiled.yaml" "${@:2}"
+  mv "$scratch/profiled.yaml" "$1"
 }
 
-# keep_complete FILE COUNT: removes rows of moe_layer from FILE if fewer than COUNT begin with the same layer, because
-# their measurement was interrupted. Fields may precede the layer.
+# keep_settings FOLDER SETTINGS: records the settings with which the rows in FOLDER are measured. Exits if FOLDER has
+# rows of other settings. Rows of other commits and machines are allowed: print_runs names them.
+keep_settings() {
+  [ -e "$1/settings" ] || echo "$2" >"$1/settings"
+  [ "$(cat "$1/settings")" = "$2" ] ||
+    usage "--output: $1 has rows of other settings: $(cat "$1/settings"); now: $2; choose another folder"
+}
+
+# add_run FILE: appends a line to FILE that describes the run of the following rows: "run", date, commit, machine, load.
+# The machine has a hash of its name, because machines with the same processors differ.
+add_run() {
+  printf 'run\t%s\t%s\t%s\t%s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(commit)" \
+    "$(processor), machine $(uname -n | sha256sum | cut -c 1-8)" "$(load)" >>"$1"
+}
+
+# add_rows FILE COMMAND...: appends a line "run" and the output of COMMAND to FILE, while COMMAND prints it.
+add_rows() {
+  add_run "$1"
+  "${@:2}" >>"$1"
+}
+
+# add_whole FILE COMMAND...: like add_rows, but leaves FILE as it is if COMMAND fails or is interrupted.
+add_whole() {
+  rm -f "$1.new"
+  [ ! -e "$1" ] || cp "$1" "$1.new"
+  add_rows "$1.new" "${@:2}"
+  mv "$1.new" "$1"
+}
+
+# add_once FILE COMMAND...: like add_whole, but does nothing if FILE exists.
+add_once() { [ -e "$1" ] || add_whole "$@"; }
+
+# prefixed TEXT COMMAND...: prints the output of COMMAND. Each line gets TEXT as its first field.
+prefixed() { "${@:2}" | sed -u "s/^/$1\t/"; }
+
+# keep_complete FILE COUNT [SEARCHES]: removes rows of moe_layer from FILE if fewer than COUNT begin with the same
+# layer, or if fewer than SEARCHES lines "search" have the layer, because their measurement was interrupted. Fields may
+# precede the layer. Also removes lines "ranks" and "search" of these layers, and lines "run" without rows.
 keep_complete() {
   touch "$1"
   [ ! -s "$1" ] || [ -z "$(tail -c 1 "$1")" ] || sed -i '$d' "$1"  # the last line is not complete
-  awk -F '\t' -v wanted="$2" '
-    function key(    i, text) { for (i = 1; i <= NF - 12; i++) text = text FS $i; return text }
-    NR == FNR { count[key()]++; next }
-    NF > 12 && count[key()] >= wanted' "$1" "$1" >"$1.complete"
+  awk -F '\t' -v wanted="$2" -v searches="${3:-0}" '
+    function key(    i, text) {
+      if ($1 == "ranks" || $1 == "search") return FS $2
+      for (i = 1; i <= NF - 12; i++) text = text FS $i
+      return text
+    }
+    NR == FNR { if ($1 == "search") found[key()]++; else if (NF > 12) count[key()]++; next }
+    $1 == "run" { run = $0 "\n"; next }
+    count[key()] >= wanted && found[key()] >= searches { printf "%s%s\n", run, $0; run = "" }' "$1" "$1" >"$1.complete"
   mv "$1.complete" "$1"
 }
 
-# print_rows FILE: prints a heading and the rows of moe_layer.
+# has_rows FILE FIELDS: true if a row of FILE begins with FIELDS, which are separated by tabs.
+has_rows() { [ -e "$1" ] && grep -q "^$2"$'\t' "$1"; }
+
+# find_missing FILE PREFIX LAYER...: sets the array `missing` to options --layer of the layers without rows in FILE.
+# Rows begin with PREFIX, which is empty or ends with a tab, and the layer.
+find_missing() {
+  local layer
+  missing=()
+  for layer in "${@:3}"; do has_rows "$1" "$2$layer" || missing+=(--layer "$layer"); done
+}
+
+# print_runs FILE...: prints when, at which commit, where and under which load (mean over a minute) the rows of the
+# files were measured. Says if they are of several commits or machines, because their times then differ for other
+# reasons than the schedules.
+print_runs() {
+  awk -F '\t' '
+    function add(values, value) { return index(values "; ", "; " value "; ") ? values : values "; " value }
+    function note(values, what) {
+      if (gsub(/; /, "; ", values) > 1) print "mixed:     rows are of several " what ": " substr(values, 3)
+    }
+    FNR == 1 { where = "" }
+    $1 == "run" { where = "commit " $3 " on " $4; commit = $3; machine = $4; date = $2; load = $5 + 0; next }
+    {
+      if (where != "" && !(where in rows)) { groups[++count] = where; first[where] = date; least[where] = load }
+      rows[where]++
+      if (date < first[where]) first[where] = date
+      if (date > last[where]) last[where] = date
+      if (load < least[where]) least[where] = load
+      if (load > most[where]) most[where] = load
+      if (where != "") { commits = add(commits, commit); machines = add(machines, machine) }
+    }
+    END {
+      for (i = 1; i <= count; i++) {
+        where = groups[i]
+        printf "measured:  %d rows of %s, %s to %s, load %.2f to %.2f at the starts\n", rows[where], where,
+          first[where], last[where], least[where], most[where]
+      }
+      if (rows[""]) print "mixed:     " rows[""] " rows do not say where they were measured"
+      note(commits, "commits")
+      note(machines, "machines")
+    }' "$@"
+}
+
+# print_rows FILE...: prints a heading and the rows of moe_layer.
 print_rows() {
   printf '\nlayer, round, schedule, pass, seconds: whole pass, task graph, communication, computation, predicted graph and\n'
-  printf 'gathering outside the graph; bytes sent: ep, etp and tp; peak bytes\n'
-  cat "$1"
+  printf 'gathering outside the graph; bytes sent: ep, etp and tp; peak bytes. Lines "run": date, commit, machine, load. Lines\n'
+  printf '"ranks": layer, seed, mean number of ranks with experts of a token, and its expectation for random experts\n'
+  cat "$@"
 }
 
 # bits RATE: prints a rate such as 25mbit in bits per second.
@@ -137,7 +230,8 @@ bits() {
 # print_steps FILE: prints a heading and the rows of train_schedules, each of which begins with its case.
 print_steps() {
   printf '\ncase, round, schedule, seconds: step, passes, forward, layer, predicted layer, all-to-alls and all-gathers of a\n'
-  printf 'forward, all-to-alls, these and all-gathers, exposed; tokens/s, peak bytes; of control, tp, ep, pp, cp and dp: bytes, seconds under way, seconds waited for\n'
+  printf 'forward, all-to-alls, these and all-gathers, exposed; tokens/s, peak bytes; of control, tp, ep, pp, cp and dp: bytes, seconds\n'
+  printf 'under way, seconds waited for. Lines "run": date, commit, machine, load\n'
   cat "$1"
 }
 

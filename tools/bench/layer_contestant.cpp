@@ -52,6 +52,7 @@ LayerContestant::LayerContestant(std::string name, const train::Recipe& recipe, 
                                              builder / "moe");
   for (const auto& p : parameters_) p->initialize(recipe.train.seed);
   batch_.sequences = recipe.batch.micro, batch_.length = recipe.model.context;
+  batch_.first_token = mesh.coordinate(Axis::dp) * batch_.tokens();
   const int64_t rows = batch_.tokens() / (recipe.parallel.sp ? recipe.parallel.tp : 1);
   x_ = normals({rows, recipe.model.hidden}, "x");
   if (!options.forward) dy_ = normals(x_.shape(), "dy");
@@ -68,7 +69,8 @@ void LayerContestant::step() {
   const bool training = passes_ == 2;
   Tape tape(stream(), *policy, training ? Tape::Mode::record : Tape::Mode::forget);
   const Value in = training ? tape.leaf(x_) : Value{x_};
-  const layers::ForwardContext forward_context{.batch = batch_, .statistics = training ? &statistics_.layers : nullptr};
+  const layers::ForwardContext forward_context{
+      .batch = batch_, .seed = recipe_.train.seed, .statistics = training ? &statistics_.layers : nullptr};
   std::vector<Replay::Root> roots;
   results_[0].measured = timed(0, [&] { roots.push_back({forward(tape, in, forward_context), dy_}); });
   if (options_.exchange) measure_parts();

@@ -6,8 +6,10 @@
 //                       --schedule n4:chunk_by=tokens,chunks=4
 //
 // --layer: M hidden size, H width of an expert (GELU), S sequences of each data-parallel rank (default 1), B tokens of
-// a sequence, E experts, k experts per token, tp, etp, ep; or any key of a recipe that contains a dot. Unless
-// such a key changes the routing, tokens choose experts in turn.
+// a sequence, E experts, k experts per token, tp, etp, ep; or any key of a recipe that contains a dot. routing=random:
+// each token has k different experts, drawn with equal probabilities from the recipe's train.seed and the token's index
+// over all data-parallel ranks. Otherwise, unless a key changes model.moe.routing, tokens choose experts in turn, so
+// that a token's experts are neighbours.
 // --schedule: a name and keys of schedule.moe. In every round, each schedule runs once. Before the rounds, each
 // schedule runs once without being counted.
 // --forward: evaluates without backward.
@@ -21,6 +23,9 @@
 // "predicted", layer, schedule, pass, and the two predicted numbers below.
 // --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of its last pass by
 // category, each on the rank where it is highest: parameter, gradient, activation, temporary, communication.
+// --token-ranks: before the rows of a layer, also prints a line: "ranks", layer, train.seed, mean number of ep ranks
+// that have experts of a token, and the expectation of this number for random experts. Not for model.moe.routing:
+// model.
 // --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.
 //
 // Prints one line per measurement, with fields separated by tabs:
@@ -54,8 +59,10 @@
 #include "framework/base/ordinal.h"
 #include "framework/device/memory.h"
 #include "framework/kernels/cpu/parallel.h"
+#include "layers/moe/router/routing_override.h"
 #include "parallel/comm/world.h"
 #include "tools/bench/layer_contestant.h"
+#include "tools/bench/token_ranks.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/granularity_search.h"
 
@@ -66,7 +73,7 @@ struct Options {
   std::vector<std::string> layers, schedules;
   int rounds = 5;
   int threads = 1;
-  bool search = false, forward = false, exchange = false, block = false, memory = false;
+  bool search = false, forward = false, exchange = false, block = false, memory = false, token_ranks = false;
   std::string device = "cpu", profile, pictures, tasks;
 };
 
@@ -117,6 +124,10 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   for (const std::string& setting : split(layer, ',')) {
     if (setting.starts_with("S=")) sequences = std::stoll(setting.substr(2));
     const size_t equals = std::min(setting.find('='), setting.size());
+    if (setting == "routing=random") {
+      overrides.insert(overrides.end(), {"model.moe.routing=zipf", "model.moe.zipf_exponent=0"});
+      continue;
+    }
     overrides.push_back(recipe_key(std::string_view(setting).substr(0, equals)) + setting.substr(equals));
   }
   overrides.push_back(base::cat("batch.global=", sequences * world));
@@ -147,6 +158,7 @@ class Bench {
   }
 
   void run(const std::string& layer) {
+    if (options_.token_ranks) print_token_ranks(layer);
     std::vector<std::unique_ptr<LayerContestant>> contestants;
     for (const NamedSchedule& s : schedules_) {
       const train::Recipe recipe = recipe_of(layer, s, options_, world_.size());
@@ -190,6 +202,27 @@ class Bench {
                  result.name, m.seconds, m.graph, m.communication, m.computation, text_of(result.predicted), m.ep_bytes,
                  m.tp_bytes, m.peak_bytes);
     }
+    std::fflush(stdout);
+  }
+
+  void print_token_ranks(const std::string& layer) {
+    const train::Recipe recipe = recipe_of(layer, schedules_.front(), options_, world_.size());
+    const moe::MoeConfig& moe = recipe.model.moe;
+    const auto override_of_layer = moe::make_routing_override(moe, 0);
+    if (!override_of_layer)
+      base::fail(base::ExitCode::usage,
+                 "--token-ranks: model.moe.routing is model, expected a routing that does not depend on scores");
+    if (!first()) return;
+    device::DeviceContext cpu({.kind = device::DeviceKind::cpu});
+    const mesh::Layout layout(recipe.parallel.sizes(), world_.size());
+    layers::MicroBatch all;
+    all.sequences = recipe.batch.micro * layout.size(mesh::Axis::dp), all.length = recipe.model.context;
+    const std::vector<int32_t> ids =
+        override_of_layer->choose({.batch = all, .seed = recipe.train.seed}, 0, all.tokens(), cpu).to_vector<int32_t>();
+    const int64_t ranks = layout.size(mesh::Axis::ep);
+    fmt::print("ranks\t{}\t{}\t{:.4f}\t{:.4f}\n", layer, recipe.train.seed,
+               mean_token_ranks(ids, moe.top_k, moe.experts / ranks),
+               expected_token_ranks(moe.experts, moe.top_k, ranks));
     std::fflush(stdout);
   }
 
@@ -284,6 +317,7 @@ int run(int argc, char** argv) {
   app.add_flag("--search", o.search, "also run MPMoE's Algorithm 1");
   app.add_flag("--block", o.block, "time the layer inside its block");
   app.add_flag("--memory", o.memory, "also print the peaks of each category of memory");
+  app.add_flag("--token-ranks", o.token_ranks, "also print the mean number of ranks that have experts of a token");
   app.add_option("--threads", o.threads, "number of threads of each rank")->check(CLI::PositiveNumber);
   app.add_option("--device", o.device, "cpu, emulated or cuda");
   app.add_option("--tasks", o.tasks, "output file with a line for each task of the last round on rank 0");

@@ -50,5 +50,6 @@ END {
   printf "%-52s %10s %10.2f %10.2f %7s\n", "speedup of best PN over PN = 1, fp8, best m", "2.49", gain[1], expected[1], error_of(expected[1], gain[1])
   printf "%-52s %10s %10.2f %10.2f %7s\n", "speedup of fp8 and best PN over f32 and PN = 1", "1.70", combined, expected_combined, error_of(expected_combined, combined)
   for (i = 1; i <= layer_count; i++) print pipelines[i, 0]
+  print_token_ranks()
   print_errors()
 }

@@ -6,6 +6,9 @@
 # of a whole block with tensor-parallel attention, for TP+EP and TP+TP. Products: measures grouped and dense products by
 # load (Fig. 5a).
 #
+# In all layers, the experts of a token are random and different. Prints g, the mean number of ranks that have experts
+# of a token, next to the formula. If tokens chose experts in turn, these would be neighbours, on fewer ranks.
+#
 # Speed: measures the forward of a layer like DeepSeek-V2's on two emulated nodes of one rank each
 # (tools/testbed/two_nodes.sh). The layer has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size
 # 512 instead of 5120, and f32. Varies the number of expert groups (PN) and of tokens, with and without fp8 for
@@ -14,16 +17,18 @@
 # node has several), and blocks like Mixtral's (Table 3) and Arctic's (Table 4).
 #
 #   tools/bench/papers/eps.sh [--rate 200mbit] [--rounds 3] [--tokens '64 256 1024'] [--profile-seconds 40]
-#                             [--threads CORES OF A NODE] [--pictures FOLDER]
+#                             [--threads CORES OF A NODE] [--pictures FOLDER] [--output FOLDER]
 #
-# --pictures: writes an SVG of each schedule and pass for the last number of tokens. Needs root, iproute2 and
-# openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer; expert_products in
-# the same folder).
+# --pictures: writes an SVG of each schedule and pass for the number of tokens that is measured last. --output: keeps
+# profiles and rows in FOLDER. A later call with the same settings, for example after the first one was killed, measures
+# only what is missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
+# (build/release/bench/moe_layer; expert_products in the same folder).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-rate=200mbit rounds=3 tokens='64 256 1024' profile_seconds=40 threads=$(($(nproc) / 2)) pictures=
+rate=200mbit rounds=3 tokens='64 256 1024' profile_seconds=40 threads=$(($(nproc) / 2))
+pictures= output=
 while [ $# -gt 0 ]; do
   case $1 in
   --rate) rate=${2:?} ;;
@@ -32,6 +37,7 @@ while [ $# -gt 0 ]; do
   --profile-seconds) profile_seconds=${2:?} ;;
   --threads) threads=${2:?} ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage "unknown option '$1'" ;;
   esac
   shift 2
@@ -40,48 +46,55 @@ need_bench moe_layer
 products_bench=$(dirname "$bench")/expert_products
 need "$products_bench" 'cmake --build --preset release --target expert_products'
 
+kept=${output:-$scratch}
+keep_settings "$kept" "$rate, rounds $rounds, tokens $tokens, threads $threads, profile $profile_seconds s"
+
 # table NAME ROWS: prints the tables that tools/bench/papers/NAME.awk makes from the file ROWS.
 table() {
-  awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_devices.awk \
-    -f "tools/bench/papers/$1.awk" "$2"
+  awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f "tools/bench/papers/$1.awk" "$2"
 }
 
 machine
-echo "bytes:     4 ranks; 16 experts, top 6"
-kind=M=256,H=64,E=16,k=6
-launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token \
-  --schedule groups:rows=token,chunk_by=experts,chunks=4 --layer "$kind,B=256,ep=4" \
+echo "bytes:     4 ranks; 16 experts, top 6, random for each token"
+kind=M=256,H=64,E=16,k=6,routing=random
+add_once "$kept/bytes" launched_rows 4 "$kind" "$bench" --token-ranks --forward --rounds 1 --schedule plain \
+  --schedule merged:rows=token --schedule groups:rows=token,chunk_by=experts,chunks=4 --layer "$kind,B=256,ep=4" \
   --layer "$kind,B=1024,tp=4,etp=1,ep=4"
-grep "^$kind" "$scratch/log" >"$scratch/bytes"
-table eps_bytes "$scratch/bytes"
+table eps_bytes "$kept/bytes"
 
 # The ranks either sum the attention's output or scatter it (sp). With sp, the next block's attention gathers it.
-launch 4 "$bench" --block --forward --rounds 1 --schedule plain --schedule merged:rows=token \
-  --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=true" --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=false"
-grep "^$kind" "$scratch/log" >"$scratch/block_bytes"
-launch 4 "$bench" --block --forward --rounds 1 --schedule copies:duplicates=replicated \
-  --schedule copies1:duplicates=replicated,rows=token --layer "$kind,B=1024,tp=4,etp=4,ep=1"
-grep "^$kind" "$scratch/log" >>"$scratch/block_bytes"
-table eps_attention "$scratch/block_bytes"
+count_block() {
+  launched_rows 4 "$kind" "$bench" --token-ranks --block --forward --rounds 1 --schedule plain \
+    --schedule merged:rows=token --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=true" \
+    --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=false"
+  launched_rows 4 "$kind" "$bench" --token-ranks --block --forward --rounds 1 --schedule copies:duplicates=replicated \
+    --schedule copies1:duplicates=replicated,rows=token --layer "$kind,B=1024,tp=4,etp=4,ep=1"
+}
+add_once "$kept/block_bytes" count_block
+table eps_attention "$kept/block_bytes"
 
 printf '\nproducts without other work, one thread; gain: ratio of grouped to dense seconds\n'
-"$products_bench" --rows 1,16,64,256 --runs "$((2 * rounds + 1))"
+add_once "$kept/products" "$products_bench" --rows 1,16,64,256 --runs "$((2 * rounds + 1))"
+sed '/^run\t/d' "$kept/products"
 
 printf '\ntestbed:   2 nodes of one rank and one core, %s between them\n' "$rate"
 echo "rounds:    $rounds"
 tokens_once=rows=token,gemms=by_load  # the same for all PN, so that cases differ only in PN
-args=(--schedule "pn1:$tokens_once" --schedule "pn1fp8:$tokens_once,wire=fp8")
+args=(--schedule "pn1:$tokens_once" --schedule "pn1fp8:$tokens_once,wire=fp8") layers=()
 for n in 2 5 10 20; do
   groups="chunk_by=experts,chunks=$n,$tokens_once"
   args+=(--schedule "pn$n:$groups" --schedule "pn${n}fp8:$groups,wire=fp8")
 done
-for m in $tokens; do args+=(--layer "M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu"); done
+for m in $tokens; do layers+=("M=512,H=1536,B=$m,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 products=(20x512x1536) profile_options=(--threads 1)
 testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
-profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
-"${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/rows"
-table eps "$scratch/rows" >"$scratch/tables"
+keep_profile "$kept/cluster.yaml" "$profile_seconds" "${testbed[@]}"
+keep_complete "$kept/rows" $((10 * rounds))  # ten schedules
+find_missing "$kept/rows" '' "${layers[@]}"
+[ ${#missing[@]} -eq 0 ] || add_rows "$kept/rows" "${testbed[@]}" "$bench" --token-ranks "${args[@]}" "${missing[@]}" \
+  --forward --rounds "$rounds" --profile "$kept/cluster.yaml"
+table eps "$kept/rows" >"$scratch/tables"
 sed '/^pipeline /d' "$scratch/tables"
 
 # Section 5.2, item 5: fits R(N) = k N + b to the time lost by groups, compared with the largest possible overlap.
@@ -104,7 +117,7 @@ grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; 
     "$(number N_unrestricted "$scratch/eps.json")" "$(number N "$scratch/eps.json" | tail -n 1)" "$found"
 done
 
-layer="M=512,H=1536,B=256,E=40,k=6,ep=2,model.moe.expert=swiglu"
+layer="M=512,H=1536,B=256,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu"
 args=(--layer "$layer")
 for n in 1 5 20; do
   cut=$([ $n = 1 ] || echo "chunk_by=experts,chunks=$n,")
@@ -114,16 +127,18 @@ for n in 1 5 20; do
       --schedule "pn${n}d$suffix:${cut}rows=token,wire=$wire,gemms=dense")
   done
 done
-"${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/factors"
-table eps_factors "$scratch/factors"
+add_once "$kept/factors" "${testbed[@]}" "$bench" --token-ranks "${args[@]}" --forward --rounds "$rounds" \
+  --profile "$kept/cluster.yaml"
+table eps_factors "$kept/factors"
 
 args=(--layer "$layer" --schedule "pn1:$tokens_once")
 for n in 2 5 10 20; do
   groups="chunk_by=experts,chunks=$n,$tokens_once"
   args+=(--schedule "pn$n:$groups" --schedule "cut$n:$groups,overlap=none")
 done
-"${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/cutting"
-table eps_cutting "$scratch/cutting"
+add_once "$kept/cutting" "${testbed[@]}" "$bench" --token-ranks "${args[@]}" --forward --rounds "$rounds" \
+  --profile "$kept/cluster.yaml"
+table eps_cutting "$kept/cutting"
 
 if [ "$threads" -lt 2 ]; then
   printf '\nTable 6, shares of the cores: skipped, because a node has only one core (%s for 2 nodes)\n' \
@@ -135,18 +150,19 @@ else
     args+=(--schedule "$share:chunk_by=experts,chunks=5,$tokens_once,compute_share=$share")
   done
   profile_options=(--threads "$threads")
-  profile_into "$scratch/threads.yaml" "$profile_seconds" "${testbed[@]}"
-  "${testbed[@]}" "$bench" "${args[@]}" --threads "$threads" --forward --rounds "$rounds" \
-    --profile "$scratch/threads.yaml" >"$scratch/shares"
-  table eps_share "$scratch/shares"
+  keep_profile "$kept/threads.yaml" "$profile_seconds" "${testbed[@]}"
+  add_once "$kept/shares" "${testbed[@]}" "$bench" --token-ranks "${args[@]}" --threads "$threads" --forward \
+    --rounds "$rounds" --profile "$kept/threads.yaml"
+  table eps_share "$kept/shares"
 fi
 
-# blocks SETTINGS SCHEDULE...: measures the forward of blocks like Mixtral's or Arctic's. The schedules must have the
-# names that eps_blocks.awk expects.
+# blocks SETTINGS SCHEDULE...: measures the forward of blocks like Mixtral's or Arctic's, unless it is stored. The
+# schedules must have the names that eps_blocks.awk expects.
 blocks() {
   local wanted=("${@:2}")
-  "${testbed[@]}" "$bench" --block --forward --rounds "$rounds" "${wanted[@]/#/--schedule=}" \
-    --layer "M=512,B=1024,k=2,model.moe.expert=swiglu,model.heads=8,model.head_size=64,$1" >>"$scratch/blocks"
+  local layer="M=512,B=1024,k=2,routing=random,model.moe.expert=swiglu,model.heads=8,model.head_size=64,$1"
+  has_rows "$kept/blocks" "$layer" || add_whole "$kept/blocks" "${testbed[@]}" "$bench" --token-ranks --block \
+    --forward --rounds "$rounds" "${wanted[@]/#/--schedule=}" --layer "$layer"
 }
 # cut_into PN...: sets the array `schedules` to one group and to each PN, each with grouped and with dense products.
 cut_into() {
@@ -166,7 +182,10 @@ for pn in pn1:rows=token pn4:chunk_by=experts,chunks=4,rows=token pn8:chunk_by=e
   schedules+=("${pn/:/b:},shared=beside")  # the dense MLP computes during the all-to-all
 done
 blocks "H=352,E=32,ep=2,model.moe.dense_residual=true,model.mlp_hidden=512" "${schedules[@]}"
-table eps_blocks "$scratch/blocks"
+table eps_blocks "$kept/blocks"
 
-cat "$scratch/factors" "$scratch/cutting" "$scratch/blocks" >>"$scratch/rows"
-print_rows "$scratch/rows"
+stored=("$kept"/{bytes,block_bytes,rows,factors,cutting,blocks})
+[ ! -e "$kept/shares" ] || stored+=("$kept/shares")
+printf '\n'
+print_runs "${stored[@]}"
+print_rows "${stored[@]}"

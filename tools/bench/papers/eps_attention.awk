@@ -23,12 +23,13 @@ END {
       row("  Hexad, rows: slot, sum of k rows per token", 2 * share * (1 + field(c, "k")), both(c, "copies"))
     } else if (c ~ /parallel.sp=true/) {
       row("TP+EP: ReduceScatter and AllGather", 2 * share, tp_bytes[c, "forward", "merged"])
-      row(sprintf("  dispatch and combine, g = %.2f", devices(c)), 2 * devices(c) * exchange, ep_bytes[c, "forward", "merged"])
-      row("  together", 2 * share + 2 * devices(c) * exchange, both(c, "merged"))
+      row(sprintf("  dispatch and combine, g = %.2f", token_ranks[c]), 2 * token_ranks[c] * exchange, ep_bytes[c, "forward", "merged"])
+      row("  together", 2 * share + 2 * token_ranks[c] * exchange, both(c, "merged"))
       row("  together, one copy per slot", 2 * share + 2 * field(c, "k") * exchange, both(c, "plain"))
     } else {
       row("TP+EP, sp: false: AllReduce, and AllGather after", 3 * share, tp_bytes[c, "forward", "merged"])
-      row("  together with dispatch and combine", 3 * share + 2 * devices(c) * exchange, both(c, "merged"))
+      row("  together with dispatch and combine", 3 * share + 2 * token_ranks[c] * exchange, both(c, "merged"))
     }
   }
+  print_token_ranks()
 }

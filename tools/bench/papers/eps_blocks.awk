@@ -39,4 +39,5 @@ END {
   row("PN = 8", arctic, "pn8", arctic, "pn1", "")
   row("PN = 8, dense", arctic, "pn8d", arctic, "pn1", "-1.0 to -6.6%")
   row("PN = 8, dense MLP beside the all-to-all", arctic, "pn8b", arctic, "pn1", "")
+  print_token_ranks()
 }

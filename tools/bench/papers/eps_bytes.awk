@@ -7,7 +7,7 @@ END {
   printf "%-8s %-28s %12s %12s %7s\n", "mode", "bytes a device sends", "section 4.2", "counted", "error"
   for (i = 1; i <= layer_count; i++) {
     c = layers[i]
-    D = field(c, "ep"); tp = field(c, "tp"); k = field(c, "k"); g = devices(c)
+    D = field(c, "ep"); tp = field(c, "tp"); k = field(c, "k"); g = token_ranks[c]
     P = field(c, "B") * field(c, "M") * 4 * (tp > 1 ? 1 : D)  # bytes of the activations of all devices' tokens
     mode = tp > 1 ? "TP+EP" : "DP+EP"
     exchange = P * (D - 1) / D / D
@@ -23,4 +23,5 @@ END {
       printf "%-8s %-28s %12.0f %12.0f %7s\n", mode, "all-gather after combine", P * (D - 1) / D,
         tp_bytes[c, "forward", "plain"], error_of(P * (D - 1) / D, tp_bytes[c, "forward", "plain"])
   }
+  print_token_ranks()
 }

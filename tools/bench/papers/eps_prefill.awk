@@ -16,7 +16,7 @@ BEGIN {
   paper["arctic", "pn8"] = "-1.26 -0.96|-3.83 -6.64"
 }
 
-{
+$1 != "run" {
   c = $1 SUBSEP $2 SUBSEP $4 SUBSEP $5 "x" $6
   seconds[c, ++rounds[c]] = $9
   ranks[$1, $2] = $3

@@ -33,18 +33,17 @@ keep_settings "$kept" "$rate for DeepSeek-V2, $fast for the others, rounds $roun
 machine
 echo "testbed:   2 nodes of one rank and one core; between them $rate for DeepSeek-V2's shape, $fast for the others"
 echo "rounds:    $rounds"
-touch "$kept/rows"
 
+# rows_of MODEL LAYOUT RATE ARGUMENT...: prints rows of a model under all schedules of the arguments.
+rows_of() {
+  tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$3" "$hexad" bench prefill "recipes/steps/eps-$1.yaml" \
+    --rounds "$rounds" --json "${@:4}" >"$scratch/prefill.json"
+  awk -f tools/bench/papers/prefill_rows.awk -v model="$1" -v layout="$2" "$scratch/prefill.json"
+}
 # measure MODEL LAYOUT RATE ARGUMENT...: adds rows for a model under all schedules of the arguments, unless they are
 # stored.
 measure() {
-  local model=$1 layout=$2 link=$3
-  ! grep -qF "$model"$'\t'"$layout"$'\t' "$kept/rows" || return 0
-  tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$link" "$hexad" bench prefill "recipes/steps/eps-$model.yaml" \
-    --rounds "$rounds" --json "${@:4}" >"$scratch/prefill.json"
-  awk -f tools/bench/papers/prefill_rows.awk -v model="$model" -v layout="$layout" "$scratch/prefill.json" |
-    cat "$kept/rows" - >"$kept/rows.new"
-  mv "$kept/rows.new" "$kept/rows"
+  has_rows "$kept/rows" "$1"$'\t'"$2" || add_whole "$kept/rows" rows_of "$@"
 }
 
 # groups PN...: sets the array `schedules` to the base (one group, grouped products), one group with EPS-MoE's products,
@@ -75,6 +74,7 @@ groups 4 8
 prompts 2x64 2x128 4x64 4x128
 measure arctic dp+ep "$fast" "${schedules[@]}" "${prompts[@]}"
 
+print_runs "$kept/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/eps_prefill.awk "$kept/rows"
 printf '\nmodel, layout, data-parallel ranks, schedule, prompts of a data-parallel rank, tokens of a prompt, tokens of a prompt\n'
 printf 'in a pass, round, seconds to the first tokens\n'

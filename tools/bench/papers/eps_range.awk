@@ -66,5 +66,6 @@ END {
   }
   printf "\nFig. 10 (paper, DeepSeek-V2 on 8 GPUs: m0 = 1700)\n%s", found
   printf "products reach 90%% of their highest rate from m = %s on (m1)\n", from(compute_bound)
+  print_token_ranks()
   print_errors()
 }

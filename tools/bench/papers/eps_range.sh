@@ -6,12 +6,12 @@
 # blocks of the input's columns, whose products are summed. Prints the ratio of the two times next to the formula's, and
 # the volumes of section 4.3.
 #
-# Groups: runs the forward of a layer like DeepSeek-V2's (as eps.sh) by number of tokens m, on two emulated nodes of one
-# rank each (tools/testbed/two_nodes.sh): undivided, in N groups in sequence, and in N groups that overlap. The groups
-# in sequence give e0 = N S(m/N)/S(m) - 1 of communication and e1 = N G(m/N, E/N)/G(m, E) - 1 of products. Prints
-# whether the two conditions hold, and whether groups save time, as measured and as predicted from a profile of the same
-# testbed. Then prints the m from which on groups save time (the paper's m0), and the m from which on products are bound
-# by computation (m1).
+# Groups: runs the forward of a layer like DeepSeek-V2's (as eps.sh, with random experts) by number of tokens m, on two
+# emulated nodes of one rank each (tools/testbed/two_nodes.sh): undivided, in N groups in sequence, and in N groups that
+# overlap. The groups in sequence give e0 = N S(m/N)/S(m) - 1 of communication and e1 = N G(m/N, E/N)/G(m, E) - 1 of
+# products. Prints whether the two conditions hold, and whether groups save time, as measured and as predicted from a
+# profile of the same testbed. Then prints the m from which on groups save time (the paper's m0), and the m from which
+# on products are bound by computation (m1).
 #
 #   tools/bench/papers/eps_range.sh [--rate 200mbit] [--tokens '4 8 16 32 64 128 256 512 1024'] [--groups '2 5']
 #                                   [--rows 4,16,64,256] [--parts 2,4] [--rounds 5] [--profile-seconds 40]
@@ -47,7 +47,7 @@ products_bench=$(dirname "$bench")/expert_products
 need "$products_bench" 'cmake --build --preset release --target expert_products'
 
 tokens_once=rows=token,gemms=by_load
-args=(--forward --schedule "pn1:$tokens_once") schedules=1
+args=(--token-ranks --forward --schedule "pn1:$tokens_once") schedules=1
 for n in $groups; do
   cut="chunk_by=experts,chunks=$n,$tokens_once"
   args+=(--schedule "cut$n:$cut,overlap=none" --schedule "pn$n:$cut") schedules=$((schedules + 2))
@@ -59,26 +59,22 @@ $profile_seconds s"
 machine
 echo "testbed:   2 nodes of one rank and one core, $rate between them"
 echo "rounds:    $rounds"
-if [ ! -e "$kept/parts" ]; then
-  "$products_bench" --experts 20 --inputs 512 --outputs 1536 --rows "$rows" --parts "$parts" --runs "$rounds" >"$scratch/parts"
-  mv "$scratch/parts" "$kept/parts"
-fi
+add_once "$kept/parts" "$products_bench" --experts 20 --inputs 512 --outputs 1536 --rows "$rows" --parts "$parts" \
+  --runs "$rounds"
+print_runs "$kept/parts"
 awk -f tools/bench/median.awk -f tools/bench/papers/eps_parts.awk -v experts=20 -v inputs=512 -v outputs=1536 "$kept/parts"
 
 testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
 products=(20x512x1536) profile_options=(--threads 1)
-if [ ! -e "$kept/cluster.yaml" ]; then
-  profile_into "$scratch/profiled.yaml" "$profile_seconds" "${testbed[@]}"
-  mv "$scratch/profiled.yaml" "$kept/cluster.yaml"
-fi
+keep_profile "$kept/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 keep_complete "$kept/rows" $((schedules * rounds))
-missing=()
-for m in $tokens; do
-  layer="M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu"
-  grep -qF "$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer")
-done
-[ ${#missing[@]} -eq 0 ] || "${testbed[@]}" "$bench" "${args[@]}" "${missing[@]}" --rounds "$rounds" \
-  --profile "$kept/cluster.yaml" >>"$kept/rows"
+layers=()
+for m in $tokens; do layers+=("M=512,H=1536,B=$m,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu"); done
+find_missing "$kept/rows" '' "${layers[@]}"
+[ ${#missing[@]} -eq 0 ] || add_rows "$kept/rows" "${testbed[@]}" "$bench" "${args[@]}" "${missing[@]}" \
+  --rounds "$rounds" --profile "$kept/cluster.yaml"
+printf '\n'
+print_runs "$kept/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_range.awk "$kept/rows"
 printf '\nparts, round, N, rows of an expert, seconds of products undivided, by experts, by columns\n'
 cat "$kept/parts"

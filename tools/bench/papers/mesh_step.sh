@@ -6,26 +6,31 @@
 # on links that take almost no time. The difference of the two times is the exposed communication of a step. The aim is
 # at most 8% if communication and computation take equal times.
 #
-#   tools/bench/papers/mesh_step.sh [--rate 100mbit] [--rounds 2] [--experts 2]
+#   tools/bench/papers/mesh_step.sh [--rate 100mbit] [--rounds 2] [--experts 2] [--output FOLDER]
 #
-# --rate: rate of every rank's link, also inside its node. --experts: values of ep, separated by spaces. Needs root,
-# iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
+# --rate: rate of every rank's link, also inside its node. --experts: values of ep, separated by spaces. --output: keeps
+# rows in FOLDER. A later call with the same settings, for example after the first one was killed, measures only the
+# cases that are missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
+# (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-rate=100mbit rounds=2 experts=2 free=40gbit
+rate=100mbit rounds=2 experts=2 free=40gbit output=
 while [ $# -gt 0 ]; do
   case $1 in
   --rate) rate=${2:?} ;;
   --rounds) rounds=${2:?} ;;
   --experts) experts=${2:?} ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
 need_bench train_schedules
 rate_bits=$(bits "$rate")
+kept=${output:-$scratch}
+keep_settings "$kept" "rounds $rounds, $rate"
 
 machine
 echo "testbed:   2 nodes of 4 ranks and one core, one link per rank: $rate, and $free for links that take almost no time"
@@ -36,11 +41,13 @@ pairs=schedule.pipeline.overlap=micro_batches,chunk_by=tokens,chunks=2
 args+=(--schedule "pairs:$pairs" --schedule "s4pairs:$pairs,memory_reuse=s4")
 for ep in $experts; do
   for links in "$rate" $free; do
-    tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$links" --intra "$links" "$bench" recipes/steps/mesh.yaml \
-      parallel.ep="$ep" "${args[@]}" --rounds "$rounds" | sed "s/^/ep$ep,$links\t/" >>"$scratch/rows"
+    has_rows "$kept/rows" "ep$ep,$links" || add_whole "$kept/rows" prefixed "ep$ep,$links" \
+      tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$links" --intra "$links" "$bench" \
+      recipes/steps/mesh.yaml parallel.ep="$ep" "${args[@]}" --rounds "$rounds"
   done
 done
+print_runs "$kept/rows"
 echo
 awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/mesh_step.awk -v rate="$rate" \
-  -v free="$free" -v bits="$rate_bits" "$scratch/rows"
-print_steps "$scratch/rows"
+  -v free="$free" -v bits="$rate_bits" "$kept/rows"
+print_steps "$kept/rows"

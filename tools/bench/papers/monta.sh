@@ -101,11 +101,8 @@ each_testbed() {
 # foresee LINKS T BYTES TESTBED...: measures the profile, and predicts all layers, unless the results are stored.
 foresee() {
   local layer layers=() of=${1//:/-}-$2
-  if [ ! -e "$kept/cluster-$of.yaml" ]; then
-    products=("1x${width}x$expert_width" "1x${width}x$((expert_width / $2))")
-    profile_into "$scratch/profiled.yaml" "$profile_seconds" "${@:4}"
-    mv "$scratch/profiled.yaml" "$kept/cluster-$of.yaml"
-  fi
+  products=("1x${width}x$expert_width" "1x${width}x$((expert_width / $2))")
+  keep_profile "$kept/cluster-$of.yaml" "$profile_seconds" "${@:4}"
   [ ! -e "$kept/predictions-$of" ] || return 0
   for layer in $(layers_of "$2" "$3"); do layers+=(--layer "$layer"); done
   "${@:4}" "$bench" "${args[@]}" "${layers[@]}" --rounds 0 --profile "$kept/cluster-$of.yaml" |
@@ -115,13 +112,11 @@ foresee() {
 
 # compete LINKS T BYTES TESTBED...: adds rows of moe_layer for the layers that have none. Each row begins with LINKS.
 compete() {
-  local layer missing=() of=${1//:/-}-$2
-  for layer in $(layers_of "$2" "$3"); do
-    grep -q "^$1"$'\t'"$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer")
-  done
+  local missing of=${1//:/-}-$2
+  find_missing "$kept/rows" "$1"$'\t' $(layers_of "$2" "$3")
   [ ${#missing[@]} -gt 0 ] || return 0
-  "${@:4}" "$bench" "${args[@]}" "${missing[@]}" --rounds "$rounds" --profile "$kept/cluster-$of.yaml" \
-    ${pictures:+--pictures "$pictures"} | sed -u "s/^/$1\t/" >>"$kept/rows"
+  add_rows "$kept/rows" prefixed "$1" "${@:4}" "$bench" "${args[@]}" "${missing[@]}" --rounds "$rounds" \
+    --profile "$kept/cluster-$of.yaml" ${pictures:+--pictures "$pictures"}
 }
 
 # points_of LINKS T BYTES TESTBED...: prints rows with the time of each size of the collectives in Fig. 13. Skips shared
@@ -137,10 +132,11 @@ echo "rounds:    $rounds"
 each_testbed foresee
 cat "$kept"/predictions-* >"$scratch/predictions"
 keep_complete "$kept/rows" $((3 * schedules * rounds))  # forward, dispatch, combine
-echo "measured:  $(cut -f 1,2 "$kept/rows" | sort -u | wc -l) layers before"
+echo "measured:  $(sed '/^run\t/d' "$kept/rows" | cut -f 1,2 | sort -u | wc -l) layers before"
 hash=$(sha256sum <"$scratch/predictions" | cut -d' ' -f1)
 echo "predicted: $(cut -f 2,3 "$scratch/predictions" | sort -u | wc -l) layers; sha256 $hash"
 each_testbed compete
+print_runs "$kept/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/monta.awk -v e="$nodes" \
   "$scratch/predictions" "$kept/rows"
 each_testbed points_of >"$scratch/points"

@@ -46,21 +46,16 @@ machine
 echo "testbed:   2 nodes of one rank and one core"
 echo "rounds:    $rounds; trials of open choices: $trials"
 products=(1x768x3072)
-touch "$kept/rows"
 for rate in $rates; do
   testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
-  if [ ! -e "$kept/cluster-$rate.yaml" ]; then
-    profile_into "$scratch/profiled.yaml" "$profile_seconds" "${testbed[@]}"
-    mv "$scratch/profiled.yaml" "$kept/cluster-$rate.yaml"
-  fi
+  keep_profile "$kept/cluster-$rate.yaml" "$profile_seconds" "${testbed[@]}"
   for B in $tokens; do
-    ! grep -q "^$rate,$B"$'\t' "$kept/rows" || continue
-    "${testbed[@]}" "$bench" recipes/steps/mpmoe.yaml model.context="$B" "${args[@]}" --profile "$kept/cluster-$rate.yaml" |
-      sed "s/^/$rate,$B\t/" >"$scratch/measured"
-    cat "$kept/rows" "$scratch/measured" >"$kept/rows.new"
-    mv "$kept/rows.new" "$kept/rows"
+    ! has_rows "$kept/rows" "$rate,$B" || continue
+    add_whole "$kept/rows" prefixed "$rate,$B" "${testbed[@]}" "$bench" recipes/steps/mpmoe.yaml model.context="$B" \
+      "${args[@]}" --profile "$kept/cluster-$rate.yaml"
   done
 done
+print_runs "$kept/rows"
 echo
 awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/mpmoe_choice.awk "$kept/rows"
 print_steps "$kept/rows"

@@ -54,19 +54,16 @@ echo "testbed:   $nodes nodes of one rank, $rate between them"
 echo "rounds:    $rounds"
 testbed=(tools/testbed/two_nodes.sh --nodes "$nodes" --ranks 1 --rate "$rate")
 products=("1x${width}x$expert_width")
-if [ ! -e "$kept/cluster.yaml" ]; then
-  profile_into "$scratch/profiled.yaml" "$profile_seconds" "${testbed[@]}"
-  mv "$scratch/profiled.yaml" "$kept/cluster.yaml"
-fi
+keep_profile "$kept/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 keep_complete "$kept/rows" $((schedules * rounds))
-missing=() count=0
+layers=()
 for volume in ${bytes//,/ }; do
-  layer="M=$width,H=$expert_width,B=$((volume / 4 / width)),E=$nodes,ep=$nodes"
-  count=$((count + 1))
-  grep -qF "$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer")
+  layers+=("M=$width,H=$expert_width,B=$((volume / 4 / width)),E=$nodes,ep=$nodes")
 done
-echo "measured:  $((count - ${#missing[@]} / 2)) layers before"
-[ ${#missing[@]} -eq 0 ] || "${testbed[@]}" "$bench" "${args[@]}" "${missing[@]}" --rounds "$rounds" \
-  --profile "$kept/cluster.yaml" >>"$kept/rows"
+find_missing "$kept/rows" '' "${layers[@]}"
+echo "measured:  $((${#layers[@]} - ${#missing[@]} / 2)) layers before"
+[ ${#missing[@]} -eq 0 ] || add_rows "$kept/rows" "${testbed[@]}" "$bench" "${args[@]}" "${missing[@]}" \
+  --rounds "$rounds" --profile "$kept/cluster.yaml"
+print_runs "$kept/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe_exchange.awk "$kept/rows"
 print_rows "$kept/rows"

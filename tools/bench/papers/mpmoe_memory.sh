@@ -33,17 +33,16 @@ keep_settings "$kept" "layers $layers, tokens $tokens, rounds $rounds"
 machine
 echo "ranks:     2, on this machine"
 echo "rounds:    $rounds"
-touch "$kept/rows"
 for layer in $layers; do
   IFS=, read -r M H <<<"$layer"
   for B in $tokens; do
     measured="M=$M,H=$H,B=$B,E=2,ep=2"
-    ! grep -qF "$measured"$'\t' "$kept/rows" || continue
-    launch 2 "$bench" --schedule fastmoe --layer "$measured" --memory --rounds "$rounds"
-    grep -F "$measured"$'\t' "$scratch/log" | cat "$kept/rows" - >"$kept/rows.new"
-    mv "$kept/rows.new" "$kept/rows"
+    ! has_rows "$kept/rows" "$measured" || continue
+    add_whole "$kept/rows" launched_rows 2 "$measured"$'\t' "$bench" --schedule fastmoe --layer "$measured" --memory \
+      --rounds "$rounds"
   done
 done
+print_runs "$kept/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe_equations.awk \
   -f tools/bench/papers/mpmoe_memory.awk "$kept/rows"
 printf '\nmemory, layer, round, schedule, peak bytes: parameters, gradients, activations, temporaries, communication; then'

@@ -55,23 +55,20 @@ machine
 echo "testbed:   2 nodes of 4 ranks, one link per rank: $inter between nodes, $intra inside"
 echo "layers:    $count, seed $seed; rounds: $rounds"
 testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
-if [ ! -e "$kept/cluster.yaml" ]; then
-  profile_into "$scratch/profiled.yaml" "$profile_seconds" "${testbed[@]}"
-  mv "$scratch/profiled.yaml" "$kept/cluster.yaml"
-fi
+keep_profile "$kept/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 for layer in $layers; do
   awk -f tools/bench/papers/parm_input.awk -v layer="$layer" "$kept/cluster.yaml" >"$scratch/parm.yaml"
   "$hexad" simulate --paper parm "$scratch/parm.yaml" >"$scratch/parm.json"
   printf 'choice\t%s\t%s\n' "$layer" "$(sed -n 's/.*"better": *"\(.*\)".*/\1/p' "$scratch/parm.json")"
 done >"$scratch/choices"
 keep_complete "$kept/rows" $((8 * rounds))  # four schedules, two passes
-missing=()
-for layer in $layers; do grep -qF "$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer"); done
+find_missing "$kept/rows" '' $layers
 echo "measured:  $((count - ${#missing[@]} / 2)) layers before"
 for ((i = 0; i < ${#missing[@]}; i += 2 * batch)); do
-  "${testbed[@]}" "$bench" "${args[@]}" "${missing[@]:i:2 * batch}" --rounds "$rounds" \
-    --profile "$kept/cluster.yaml" >>"$kept/rows"
+  add_rows "$kept/rows" "${testbed[@]}" "$bench" "${args[@]}" "${missing[@]:i:2 * batch}" --rounds "$rounds" \
+    --profile "$kept/cluster.yaml"
 done
+print_runs "$kept/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm.awk "$scratch/choices" "$kept/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/parm_fits.awk "$kept/cluster.yaml"
 printf '\nlayer, choice by Algorithm 1\n'

@@ -50,20 +50,18 @@ keep_settings "$kept" "$which, $inter between nodes, $intra inside, rounds $roun
 
 # profile NODES RANKS_OF_A_NODE: measures a testbed of NODES nodes, unless its profile is stored.
 profile() {
-  [ ! -e "$kept/cluster-$1.yaml" ] || return 0
-  profile_into "$scratch/profiled.yaml" "$profile_seconds" \
+  keep_profile "$kept/cluster-$1.yaml" "$profile_seconds" \
     tools/testbed/rank_nodes.sh --nodes "$1" --ranks "$2" --inter "$inter" --intra "$intra"
-  mv "$scratch/profiled.yaml" "$kept/cluster-$1.yaml"
 }
 
 # compete CASE NODES RANKS_OF_A_NODE NODE_OF_EACH_RANK: adds rows of moe_layer for the layers that have none. Each row
 # begins with the case and the nodes.
 compete() {
-  local layer missing=()
-  for layer in $layers; do grep -qF "$1"$'\t'"$4"$'\t'"$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer"); done
+  local missing
+  find_missing "$kept/rows" "$1"$'\t'"$4"$'\t' $layers
   [ ${#missing[@]} -gt 0 ] || return 0
-  tools/testbed/rank_nodes.sh --nodes "$2" --ranks "$3" --inter "$inter" --intra "$intra" --placement "$4" \
-    "$bench" "${args[@]}" "${missing[@]}" --profile "$kept/cluster-$2.yaml" | sed -u "s/^/$1\t$4\t/" >>"$kept/rows"
+  add_rows "$kept/rows" prefixed "$1\t$4" tools/testbed/rank_nodes.sh --nodes "$2" --ranks "$3" \
+    --inter "$inter" --intra "$intra" --placement "$4" "$bench" "${args[@]}" "${missing[@]}" --profile "$kept/cluster-$2.yaml"
 }
 
 machine
@@ -76,6 +74,7 @@ compete 1 1 8 0,0,0,0,0,0,0,0
 compete 2 2 4 0,0,0,0,1,1,1,1
 compete 3 2 4 0,1,0,1,0,1,0,1
 compete 4 2 4 0,1,0,1,1,0,1,0
+print_runs "$kept/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm_placements.awk "$kept/rows"
 printf '\ncase, node of each rank, then'
 print_rows "$kept/rows"

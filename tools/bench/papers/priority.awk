@@ -3,7 +3,7 @@
 
 BEGIN { FS = "\t" }
 
-{
+$1 != "run" {
   if (!($2 in seen)) { seen[$2] = 1; conflicts[++count] = $2 }
   if ($1 > rounds) rounds = $1
   own[$2, $3, $1] = $4

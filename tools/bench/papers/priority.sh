@@ -7,16 +7,18 @@
 #
 #   tools/bench/papers/priority.sh [--rate 200mbit] [--rounds 5] [--bytes 4194304] [--others 16777216]
 #                                  [--low-window '131072 262144'] [--runs 3] [--steps 8] [--train-rate 200mbit]
+#                                  [--output FOLDER]
 #
 # --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation. --low-window:
 # bytes in flight of lower classes in each direction; several values give several tables. --runs: number of training
-# runs with priorities, and without them; 0: none. Needs root, iproute2 and openmpi-bin (otherwise exits with 77).
-# Environment: HEXAD, BENCH (build/release/bench/comm_priority).
+# runs with priorities, and without them; 0: none. --output: keeps rows in FOLDER. A later call with the same settings,
+# for example after the first one was killed, measures only what is missing. Needs root, iproute2 and openmpi-bin
+# (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/comm_priority).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-rate=200mbit rounds=5 bytes=4194304 others=16777216 low_window='131072 262144' runs=3 steps=8 train_rate=200mbit
+rate=200mbit rounds=5 bytes=4194304 others=16777216 low_window='131072 262144' runs=3 steps=8 train_rate=200mbit output=
 while [ $# -gt 0 ]; do
   case $1 in
   --rate) rate=${2:?} ;;
@@ -27,11 +29,15 @@ while [ $# -gt 0 ]; do
   --runs) runs=${2:?} ;;
   --steps) steps=${2:?} ;;
   --train-rate) train_rate=${2:?} ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
 need_bench comm_priority
+kept=${output:-$scratch}
+keep_settings "$kept" \
+  "$rate, rounds $rounds, bytes $bytes, others $others, runs $runs of $steps steps at $train_rate"
 testbed() {  # testbed RATE: prints the command of a testbed with links of RATE
   echo tools/testbed/rank_nodes.sh --nodes 4 --ranks 1 --inter "$1" --intra "$1"
 }
@@ -41,17 +47,18 @@ echo "testbed:   4 nodes of one rank, $rate each"
 echo "rounds:    $rounds; $bytes bytes of the measured operation, $others bytes of each other operation"
 for window in $low_window; do
   printf '\nlow window: %s bytes\n' "$window"
-  $(testbed "$rate") "$bench" --rounds "$rounds" --bytes "$bytes" --others "$others" --low-window-bytes "$window" \
-    >"$scratch/rows-$window"
-  awk -f tools/bench/median.awk -f tools/bench/papers/priority.awk "$scratch/rows-$window"
+  add_once "$kept/rows-$window" $(testbed "$rate") "$bench" --rounds "$rounds" --bytes "$bytes" --others "$others" \
+    --low-window-bytes "$window"
+  print_runs "$kept/rows-$window"
+  awk -f tools/bench/median.awk -f tools/bench/papers/priority.awk "$kept/rows-$window"
 done
 for window in $low_window; do
   printf '\nlow window %s: round, conflict, order, seconds of the operation, seconds until all are done\n' "$window"
-  cat "$scratch/rows-$window"
+  cat "$kept/rows-$window"
 done
 
-# train RUN NAME OVERRIDE...: adds a line to $scratch/steps for each step except the first two: run, name, step seconds,
-# and exposed seconds of ep, pp and dp.
+# train RUN NAME OVERRIDE...: trains, and prints a line for each step except the first two: run, name, step seconds, and
+# exposed seconds of ep, pp and dp.
 train() {
   $(testbed "$train_rate") "$hexad" train recipes/papers/monta-priority.yaml train.steps="$steps" \
     run.dir="$scratch/$2-$1" "${@:3}" >"$scratch/log" 2>&1 || {
@@ -71,16 +78,19 @@ train() {
       step = substr($0, RSTART, RLENGTH)
       sub(/.*: */, "", step)
       print run "\t" name "\t" step "\t" exposed("ep") "\t" exposed("pp") "\t" exposed("dp")
-    }' "$scratch/$2-$1/metrics.jsonl" >>"$scratch/steps"
+    }' "$scratch/$2-$1/metrics.jsonl"
 }
+# compete RUN NAME OVERRIDE...: adds the lines of a training run, unless they are stored.
+compete() { has_rows "$kept/steps" "$1"$'\t'"$2" || add_whole "$kept/steps" train "$@"; }
 
 [ "$runs" -gt 0 ] || exit 0
 printf '\ntraining:  recipes/papers/monta-priority.yaml (pp 2, ep 2), %s per rank, %s runs of %s steps for each setting\n' \
   "$train_rate" "$runs" "$steps"
 for ((run = 1; run <= runs; run++)); do
   for zero in 0 2 3; do
-    train "$run" "zero$zero-priority" parallel.zero=$zero
-    train "$run" "zero$zero-fifo" parallel.zero=$zero distributed.priority=[]
+    compete "$run" "zero$zero-priority" parallel.zero=$zero
+    compete "$run" "zero$zero-fifo" parallel.zero=$zero distributed.priority=[]
   done
 done
-awk -f tools/bench/median.awk -f tools/bench/papers/priority_steps.awk "$scratch/steps"
+print_runs "$kept/steps"
+awk -f tools/bench/median.awk -f tools/bench/papers/priority_steps.awk "$kept/steps"

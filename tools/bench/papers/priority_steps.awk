@@ -4,7 +4,7 @@
 
 BEGIN { FS = "\t" }
 
-{
+$1 != "run" {
   split($2, part, "-")
   if (!(part[1] in seen)) { seen[part[1]] = 1; kinds[++count] = part[1] }
   n = ++steps[part[1], part[2]]

@@ -1,7 +1,10 @@
 # Functions that read rows of moe_layer and compute values for the tables. Medians are over rounds. Ratios compare
 # values of the same round.
 
+$1 == "run" { next }  # a line that describes the run of the following rows
+
 function read_row(    c) {
+  if ($1 == "ranks") { token_ranks[$2] = $4; random_ranks[$2] = $5; routing_seed[$2] = $3; return }
   c = $1
   if (!(c in seen)) { seen[c] = 1; layers[++layer_count] = c }
   if (!($3 in known)) { known[$3] = 1; schedules[++schedule_count] = $3 }
@@ -57,6 +60,16 @@ function average(list, count,    i, sum) {
   return count ? sum / count : 0
 }
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
+
+# Prints g, the mean number of ranks with experts of a token, next to its expectation for random experts.
+function print_token_ranks(    i, c) {
+  for (i = 1; i <= layer_count; i++) {
+    c = layers[i]
+    if (c in token_ranks && field(c, "ep") > 1)
+      printf "g = %.3f ranks have experts of a token, formula for random experts %.3f (seed %d): %s\n", token_ranks[c],
+        random_ranks[c], routing_seed[c], c
+  }
+}
 
 # Prints the times of the schedules cutN (N chunks in sequence), as ratios to the time of the schedule `whole` (one
 # chunk). Also prints the ratios of the schedules with N overlapping chunks, which are named `overlapping` followed by

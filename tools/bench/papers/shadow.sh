@@ -6,15 +6,17 @@
 # what the decision costs.
 #
 #   tools/bench/papers/shadow.sh [--layer M=512,H=128] [--tokens '256 1024'] [--exponents '0 0.8 1.2'] [--inter 50mbit]
-#                                [--intra 400mbit] [--rounds 3] [--profile-seconds 30]
+#                                [--intra 400mbit] [--rounds 3] [--profile-seconds 30] [--output FOLDER]
 #
-# --layer: hidden size and width of an expert; --tokens: tokens of a rank. Needs root, iproute2 and openmpi-bin
-# (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# --layer: hidden size and width of an expert; --tokens: tokens of a rank. --output: keeps the profile and the rows in
+# FOLDER. A later call with the same settings, for example after the first one was killed, measures only the layers that
+# are missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
+# (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-layer=M=512,H=128 tokens='256 1024' exponents='0 0.8 1.2' inter=50mbit intra=400mbit rounds=3 profile_seconds=30
+layer=M=512,H=128 tokens='256 1024' exponents='0 0.8 1.2' inter=50mbit intra=400mbit rounds=3 profile_seconds=30 output=
 while [ $# -gt 0 ]; do
   case $1 in
   --layer) layer=${2:?} ;;
@@ -24,6 +26,7 @@ while [ $# -gt 0 ]; do
   --intra) intra=${2:?} ;;
   --rounds) rounds=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage "unknown option '$1'" ;;
   esac
   shift 2
@@ -33,17 +36,25 @@ need_bench moe_layer
 chunks=chunk_by=tokens,chunks=4
 args=(--schedule stay --schedule shadow:hot_experts=shadow --schedule "stay_chunks:$chunks"
   --schedule "shadow_chunks:$chunks,hot_experts=shadow" --rounds "$rounds")
+layers=()
 for exponent in $exponents; do
   for b in $tokens; do
-    args+=(--layer "$layer,B=$b,E=16,k=2,ep=8,model.moe.routing=zipf,model.moe.zipf_exponent=$exponent")
+    layers+=("$layer,B=$b,E=16,k=2,ep=8,model.moe.routing=zipf,model.moe.zipf_exponent=$exponent")
   done
 done
+kept=${output:-$scratch}
+keep_settings "$kept" "layer $layer, tokens $tokens, exponents $exponents, $inter between nodes, $intra inside, rounds \
+$rounds, profile $profile_seconds s"
 
 machine
 echo "testbed:   2 nodes of 4 ranks, one link per rank: $inter between nodes, $intra inside"
 echo "rounds:    $rounds"
 testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
-profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
-"${testbed[@]}" "$bench" "${args[@]}" --profile "$scratch/cluster.yaml" >"$scratch/rows"
-awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/shadow.awk "$scratch/rows"
-print_rows "$scratch/rows"
+keep_profile "$kept/cluster.yaml" "$profile_seconds" "${testbed[@]}"
+keep_complete "$kept/rows" $((8 * rounds))  # four schedules, two passes
+find_missing "$kept/rows" '' "${layers[@]}"
+[ ${#missing[@]} -eq 0 ] || add_rows "$kept/rows" "${testbed[@]}" "$bench" "${args[@]}" "${missing[@]}" \
+  --profile "$kept/cluster.yaml"
+print_runs "$kept/rows"
+awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/shadow.awk "$kept/rows"
+print_rows "$kept/rows"

@@ -9,6 +9,8 @@ BEGIN {
   name_count = split(names, fields, " ")
 }
 
+$1 == "run" { next }  # a line that describes the run of the following rows
+
 function read_step(    c, s, i) {
   c = $1; s = $3
   if (!(c in seen)) { seen[c] = 1; cases[++case_count] = c }
@@ -44,10 +46,13 @@ function foreseen_step(c, s) {
 
 function percent(x) { return sprintf("%.0f%%", 100 * x) }
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
-# Returns the predicted seconds of one layer, and of a step, with their errors.
-function predictions(c, s,    layer, step) {
+# Returns the predicted seconds of one layer, and of a step, with their errors. With `alone`, returns only those of the
+# layer: the step of a system with another layout or model does not follow from the first schedule's.
+function predictions(c, s, alone,    layer, step) {
   if (!is_predicted(c, s)) return sprintf("%8s %6s %8s %6s", "-", "-", "-", "-")
-  layer = value[c, s, 1, "predicted"]; step = foreseen_step(c, s)
+  layer = value[c, s, 1, "predicted"]
+  if (alone) return sprintf("%8.4f %6s %8s %6s", layer, error_of(layer, typical(c, s, "layer")), "-", "-")
+  step = foreseen_step(c, s)
   layer_errors[++error_count] = abs(layer / typical(c, s, "layer") - 1)
   step_errors[error_count] = abs(step / typical(c, s, "step") - 1)
   return sprintf("%8.4f %6s %8.3f %6s", layer, error_of(layer, typical(c, s, "layer")), step, error_of(step, typical(c, s, "step")))

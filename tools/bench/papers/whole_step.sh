@@ -6,16 +6,22 @@
 # testbed. Also runs the first system on links that take almost no time, and prints the share of communication in its
 # step.
 #
+# EPS-MoE's two modes have other layouts: D = 4 devices are the ranks of a node, eps-tpep with whole experts (TP+EP) and
+# eps-tptp with parts of experts (TP+TP). Their all-to-alls stay inside nodes. Megatron's system needs shared experts,
+# which make another model: shared-beside is only compared with shared-after, which computes them afterwards.
+#
 #   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 12]
-#                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30]
+#                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30] [--output FOLDER]
 #
 # --trials: number of steps that try open choices. --systems: systems of the list below, including fastmoe as the first
-# one, and auto. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
-# (build/release/bench/train_schedules).
+# one, and auto. --output: keeps profiles and rows in FOLDER. A later call with the same settings, for example after the
+# first one was killed, measures only the rates that are missing. Needs root, iproute2 and openmpi-bin (otherwise exits
+# with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
+eps=chunk_by=experts,chunks=2,rows=token,gemms=by_load
 declare -A choices=(
   [fastmoe]= [deepspeed]=duplicates=baseline [monta-base]=duplicates=replicated [ted]=duplicates=drop
   [monta-o2]=duplicates=drop,overlap=a2a_allgather,chunks=2 [monta-o3]=duplicates=drop,overlap=a2a_allgather_copy,chunks=2
@@ -24,11 +30,15 @@ declare -A choices=(
   [mpmoe-s1]=chunk_by=tokens,chunks=4,memory_reuse=s1 [mpmoe-s2]=chunk_by=tokens,chunks=4,memory_reuse=s2
   [mpmoe-s3]=chunk_by=tokens,chunks=4,memory_reuse=s3 [mpmoe-s4]=chunk_by=tokens,chunks=4,memory_reuse=s4
   [pipemoe]=chunk_by=tokens,chunks=auto [fastermoe]=chunk_by=nodes,chunks=2,order=returns_last
-  [eps]=chunk_by=experts,chunks=2,rows=token,gemms=by_load [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
+  [2dh]=all_to_all=hierarchical [eps]=$eps
+  [eps-tpep]=$eps,parallel.tp=4,parallel.sp=true,parallel.etp=1,parallel.ep=4
+  [eps-tptp]=parallel.tp=4,parallel.etp=4,parallel.ep=1,duplicates=replicated,rows=token
+  [shared-after]=model.moe.shared_experts=1,shared=after [shared-beside]=model.moe.shared_experts=1,shared=beside
+  [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
 )
-rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=30 free=40gbit
+rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=30 free=40gbit output=
 systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe
-  mpmoe-s1 mpmoe-s2 mpmoe-s3 mpmoe-s4 fastermoe eps auto'
+  mpmoe-s1 mpmoe-s2 mpmoe-s3 mpmoe-s4 fastermoe 2dh eps eps-tpep eps-tptp shared-after shared-beside auto'
 while [ $# -gt 0 ]; do
   case $1 in
   --rates) rates=${2:?} ;;
@@ -36,29 +46,40 @@ while [ $# -gt 0 ]; do
   --trials) trials=${2:?} ;;
   --systems) systems=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
 need_bench train_schedules
-args=()
+args=() layouts= models=  # systems of other layouts and models
 for system in $systems; do
   [ -n "${choices[$system]+known}" ] || usage "unknown system '$system', expected one of: ${!choices[*]}"
   args+=(--schedule "$system${choices[$system]:+:${choices[$system]}}")
+  case ${choices[$system]} in
+  *parallel.*) layouts+=" $system" ;;
+  *model.*) models+=" $system" ;;
+  esac
 done
+
+kept=${output:-$scratch}
+keep_settings "$kept" "rounds $rounds, trials $trials, systems $(echo $systems), profile $profile_seconds s"
 
 machine
 echo "testbed:   2 nodes of 4 ranks and one core"
 echo "rounds:    $rounds; trials of open choices: $trials"
 products=(2x256x768)
-tools/testbed/two_nodes.sh --nodes 2 --ranks 4 --rate $free "$bench" recipes/steps/whole.yaml --rounds "$rounds" "${args[@]:0:2}" |
-  sed 's/^/free\t/' >"$scratch/rows"
+has_rows "$kept/rows" free || add_whole "$kept/rows" prefixed free tools/testbed/two_nodes.sh --nodes 2 --ranks 4 \
+  --rate $free "$bench" recipes/steps/whole.yaml --rounds "$rounds" "${args[@]:0:2}"
 for rate in $rates; do
+  ! has_rows "$kept/rows" "$rate" || continue
   testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 4 --rate "$rate")
-  profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
-  "${testbed[@]}" "$bench" recipes/steps/whole.yaml "${args[@]}" --rounds "$rounds" --trials "$trials" \
-    --profile "$scratch/cluster.yaml" | sed "s/^/$rate\t/" >>"$scratch/rows"
+  keep_profile "$kept/cluster-$rate.yaml" "$profile_seconds" "${testbed[@]}"
+  add_whole "$kept/rows" prefixed "$rate" "${testbed[@]}" "$bench" recipes/steps/whole.yaml "${args[@]}" \
+    --rounds "$rounds" --trials "$trials" --profile "$kept/cluster-$rate.yaml"
 done
+print_runs "$kept/rows"
 echo
-awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk "$scratch/rows"
-print_steps "$scratch/rows"
+awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk \
+  -v layouts="$layouts" -v models="$models" "$kept/rows"
+print_steps "$kept/rows"
