@@ -50,7 +50,7 @@ class SectionReader final : public Visitor {
  private:
   void visit(const Field& field, void* value, const Type& type) override {
     base::require(std::ranges::find(keys_, field.key) == keys_.end(), "[config] ", place_.path, " declares ", field.key,
-                  " twice");
+                  " twice; expected each key once");
     keys_.emplace_back(field.key);
     const Node* node = place_.node ? place_.node->find(field.key) : nullptr;
     read_value(context_, {node, child_path(place_.path, field.key), place_.at()}, field, value, type);

@@ -119,7 +119,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   o.chunking.check(o.experts, o.ranks);
   const auto parts = static_cast<int64_t>(of.size());
   require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens cannot be divided among ", parts,
-          " ranks; expected equal numbers for at least one rank");
+          " ranks; expected a multiple of the number of ranks, which is at least 1");
   std::vector<SlotOrder> orders;
   if (o.row_of == RowOf::token || o.capacity > 0) {
     const HostRead read = read_to_host("routing: ids", ids, stream);

@@ -109,9 +109,19 @@ TEST_F(Safetensors, RegionOutsideTheTensorIsRefused) {
   expect_error(ExitCode::data, {"contains no tensor 'u'"}, [&] { back.read("u", device); });
 }
 
-TEST_F(Safetensors, DuplicateTensorNamesThrow) {
+TEST_F(Safetensors, DuplicateAndReservedTensorNamesThrow) {
   const Tensor t = random_bits({1}, Dtype::u8, device, 7);
-  EXPECT_THROW(write_safetensors(file, std::vector<NamedTensor>{{"t", t}, {"t", t}}), std::logic_error);
+  const auto refusal = [&](const std::vector<NamedTensor>& tensors) -> std::string {
+    try {
+      write_safetensors(file, tensors);
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "written";
+  };
+  EXPECT_EQ(refusal({{"t", t}, {"t", t}}), "[safetensors] two tensors have the name 't'; expected distinct names");
+  EXPECT_EQ(refusal({{"__metadata__", t}}),
+            "[safetensors] a tensor has the name '__metadata__', which the format reserves; expected another name");
 }
 
 TEST_F(Safetensors, WriterNamesFileBytesAndReason) {

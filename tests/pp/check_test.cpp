@@ -88,7 +88,8 @@ TEST(Check, FindsADeadlock) {
               std::swap(r[0][1], r[0][2]);
               std::swap(r[1][1], r[1][2]);
             }),
-            "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1");
+            "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1; expected an order in "
+            "which ranks do not wait for each other");
 }
 
 // F0.1 and B0.0 of rank 0 are legal in sequence. If they are merged, B0.0 waits for the result of F0.1.
@@ -97,7 +98,9 @@ TEST(Check, FindsADeadlockOfMergedPairs) {
   s.ranks[0][1].merged = true;  // merges F0.1 and B0.0; rank 1 runs B0.0 directly after F0.0
   EXPECT_EQ(verdict(s), "executable");
   s.ranks[1] = {{Kind::forward, 0, 0}, {Kind::forward, 0, 1}, {Kind::backward, 0, 0}, {Kind::backward, 0, 1}};
-  EXPECT_EQ(verdict(s), "[pp] the schedule never ends: rank 0 waits at F0.1, rank 1 waits at F0.1");
+  EXPECT_EQ(verdict(s),
+            "[pp] the schedule never ends: rank 0 waits at F0.1, rank 1 waits at F0.1; expected an order in "
+            "which ranks do not wait for each other");
 }
 
 TEST(PeakActivations, MatchThePapers) {

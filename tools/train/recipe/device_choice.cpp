@@ -40,7 +40,8 @@ void check_device(const Recipe& r, Problems& problems) {
   if (r.device != DeviceKind::cuda && r.distributed.device_collectives == comm::DeviceCollectives::nccl)
     problems.add("distributed.device_collectives", cat("needs device: cuda, but device is ", name_of(r.device)));
   if (r.distributed.register_buffers && r.distributed.device_collectives == comm::DeviceCollectives::host)
-    problems.add("distributed.register_buffers", "needs NCCL, but distributed.device_collectives is host");
+    problems.add("distributed.register_buffers",
+                 "needs NCCL, but distributed.device_collectives is host; set auto or nccl");
   if (r.device != DeviceKind::cuda && r.distributed.reserve_multiprocessors.value_or(0) > 0)
     problems.add("distributed.reserve_multiprocessors", cat("needs device: cuda, but device is ", name_of(r.device)));
 }
