@@ -135,7 +135,7 @@ TEST_F(Safetensors, WriterNamesFileBytesAndReason) {
   });
 }
 
-TEST_F(Safetensors, Fault34MissingEmptyAndShortFilesAreRefused) {
+TEST_F(Safetensors, MissingEmptyAndShortFilesAreRefused) {
   expect_refused({"cannot be opened: No such file"});
   write_bytes(file, "");
   expect_refused({"has 0 bytes, expected a safetensors file"});
@@ -146,7 +146,7 @@ TEST_F(Safetensors, Fault34MissingEmptyAndShortFilesAreRefused) {
   expect_refused({"is not a regular file"});
 }
 
-TEST_F(Safetensors, Fault34HeaderLengthsAreCheckedBeforeAllocation) {
+TEST_F(Safetensors, HeaderLengthsAreCheckedBeforeAllocation) {
   const auto with_length = [&](uint64_t length) {
     write_bytes(file, std::string(reinterpret_cast<const char*>(&length), 8) + "{}");
   };
@@ -164,7 +164,7 @@ TEST_F(Safetensors, Fault34HeaderLengthsAreCheckedBeforeAllocation) {
   expect_refused({"does not begin with '{'"});
 }
 
-TEST_F(Safetensors, Fault34JsonIsReadStrictly) {
+TEST_F(Safetensors, JsonIsReadStrictly) {
   const std::string t = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   for (const auto& [header, message] : std::vector<std::pair<std::string, std::string>>{
            {"{", "not valid JSON: parse error at line 1, column "},
@@ -205,7 +205,7 @@ TEST_F(Safetensors, Fault34JsonIsReadStrictly) {
   }
 }
 
-TEST_F(Safetensors, Fault34OverflowingShapesAreRefused) {
+TEST_F(Safetensors, OverflowingShapesAreRefused) {
   for (const char* shape : {"[4294967296,4294967296]", "[9223372036854775807,2]", "[4611686018427387904,4,0]",
                             "[0,4294967296,4294967296]"}) {
     compose(cat(R"({"a":{"dtype":"F32","shape":)", shape, R"(,"data_offsets":[0,0]}})"), "");
@@ -215,7 +215,7 @@ TEST_F(Safetensors, Fault34OverflowingShapesAreRefused) {
   expect_refused({"a range of 4000000000000 bytes for F32 [1000000000000], not 4"});
 }
 
-TEST_F(Safetensors, Fault34OverlapHoleAndTrailingBytesAreRefused) {
+TEST_F(Safetensors, OverlapHoleAndTrailingBytesAreRefused) {
   const auto two = [](int a, int b, int c, int d) {
     return cat(R"({"a":{"dtype":"U8","shape":[)", b - a, R"(],"data_offsets":[)", a, ",", b,
                R"(]},"b":{"dtype":"U8","shape":[)", d - c, R"(],"data_offsets":[)", c, ",", d, "]}}");
