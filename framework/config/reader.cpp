@@ -174,7 +174,8 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   if (field.is_path && place.node) expand_home(context, place, *static_cast<std::string*>(value));
   for (const Constraint& limit : field.constraints) {
     base::require(type.kind == Kind::text ? limit.on_size() : is_number(type), "[config] ", place.path,
-                  ": the limit \"", limit.must(), "\" does not fit the key's type");
+                  ": the limit \"", limit.must(),
+                  "\" does not fit the key's type; expected a limit of a number, or of the size of a text");
     check(context, place, limit, magnitude(value, type), text);
   }
 }

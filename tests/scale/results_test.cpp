@@ -81,7 +81,7 @@ TEST(ScaleCsv, HalfWrittenAndForeignTablesAreRefusedByName) {
   EXPECT_EQ(refusal("point,step_seconds\na,1e999\n"), "a.csv:2: step_seconds (1e999) must be a number above 0");
   EXPECT_EQ(refusal("point,step_seconds\r\na,1\r\n"), "accepted");
   EXPECT_EQ(refusal("point,step_seconds\na,x\n"), "a.csv:2: step_seconds (x) must be a number above 0");
-  EXPECT_EQ(refusal("point,step_seconds\na,1\na,2\n"), "a.csv:3: point a occurs in two lines");
+  EXPECT_EQ(refusal("point,step_seconds\na,1\na,2\n"), "a.csv:3: point a occurs in two lines, expected one");
   EXPECT_EQ(refusal("point,step_seconds\n\"a, b\",1\nc,\n"), "accepted");
 }
 

@@ -75,7 +75,7 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
     if (*end != '\0' || !(value > 0) || !std::isfinite(value))
       fail(ExitCode::usage, path, ":", line, ": step_seconds (", cells[seconds], ") must be a number above 0");
     if (!out.emplace(cells[point], value).second)
-      fail(ExitCode::usage, path, ":", line, ": point ", cells[point], " occurs in two lines");
+      fail(ExitCode::usage, path, ":", line, ": point ", cells[point], " occurs in two lines, expected one");
   }
   return out;
 }
