@@ -108,7 +108,8 @@ void TokenDataset::take_index(MegatronIndex index, int64_t vocab_size) {
   header_.vocab_size = vocab_size;
   header_.header = index.digest;
   if (file_.size() != header_.tokens * ids_.bytes)
-    fail(ExitCode::data, file_.path(), ": has ", file_.size(), " bytes, expected ", header_.tokens * ids_.bytes);
+    fail(ExitCode::data, file_.path(), ": has ", file_.size(), " bytes, expected ", header_.tokens * ids_.bytes,
+         ", which its index gives");
 }
 
 void TokenDataset::read_offsets() {
@@ -116,7 +117,8 @@ void TokenDataset::read_offsets() {
   const auto bytes = static_cast<int64_t>(offsets_.size() * sizeof(int64_t));
   file_.read_at(file_.size() - bytes, offsets_.data(), bytes);
   if (offsets_.front() != 0)
-    fail(ExitCode::data, file_.path(), ": first document starts at token ", offsets_.front(), ", expected 0");
+    fail(ExitCode::data, file_.path(), ": first document starts at token ", offsets_.front(),
+         ", expected 0; run 'hexad prepare' again");
   for (size_t d = 0; d + 1 < offsets_.size(); ++d) {
     if (offsets_[d + 1] > header_.tokens) {
       fail(ExitCode::data, file_.path(), ": document ", d, " ends at token ", offsets_[d + 1], ", expected at most ",
@@ -124,11 +126,12 @@ void TokenDataset::read_offsets() {
     }
     if (offsets_[d + 1] < offsets_[d]) {
       fail(ExitCode::data, file_.path(), ": document ", d, " starts at token ", offsets_[d], " and ends at ",
-           offsets_[d + 1], ", expected an end at or after the start");
+           offsets_[d + 1], ", expected an end at or after the start; run 'hexad prepare' again");
     }
   }
   if (offsets_.back() != header_.tokens) {
-    fail(ExitCode::data, file_.path(), ": documents end at token ", offsets_.back(), ", expected ", header_.tokens);
+    fail(ExitCode::data, file_.path(), ": documents end at token ", offsets_.back(), ", expected ", header_.tokens,
+         "; run 'hexad prepare' again");
   }
 }
 

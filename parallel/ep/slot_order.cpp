@@ -144,7 +144,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     if (own[width - 1] > own[width - 2]) {
       check_ids(read_to_host("routing: ids", ids, stream).tensor(), o);
       fail_invariant(cat("[ep] the counts include ", own[width - 1] - own[width - 2],
-                         " ids that name no expert, but there are no such ids; expected equal numbers"));
+                         " ids that name no expert, expected 0, because all ids name experts"));
     }
     orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));
   }
