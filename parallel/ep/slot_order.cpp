@@ -93,7 +93,7 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
 
 void Chunking::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks,
-          " ranks; expected a multiple of the ranks");
+          " ranks; expected a multiple of the number of ranks, which is at least 1");
   const int64_t local = experts / ranks;
   require(chunks >= 1, "[ep] ", chunks, " chunks, expected at least 1");
   require(by != By::peers || chunks <= ranks, "[ep] ", chunks, " chunks, expected at most one for each of ", ranks,

@@ -74,7 +74,8 @@ std::string refusal(const std::string& csv) {
 TEST(ScaleCsv, HalfWrittenAndForeignTablesAreRefusedByName) {
   EXPECT_EQ(refusal("run,folder\n"), "a.csv:1: there is no column point; expected a table that `hexad scale` wrote");
   EXPECT_EQ(refusal("point,step_seconds\na,1\nb,"),
-            "a.csv:3: the line does not end with a newline; the file is incomplete");
+            "a.csv:3: the line does not end with a newline; the file is incomplete, write it again with "
+            "`hexad scale`");
   EXPECT_EQ(refusal("point,step_seconds\na,1\nb"), "a.csv:3: the line has 1 cells; expected 2; the file is incomplete");
   EXPECT_EQ(refusal("point,step_seconds\n"),
             "a.csv:1: there is no line after the names of the columns, expected at least one; the file is incomplete");

@@ -64,7 +64,8 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
   StepSecondsByPoint out;
   for (int64_t line = 2; !text.empty() || !complete; ++line) {
     if (!complete)
-      fail(ExitCode::usage, path, ":", line - 1, ": the line does not end with a newline; the file is incomplete");
+      fail(ExitCode::usage, path, ":", line - 1,
+           ": the line does not end with a newline; the file is incomplete, write it again with `hexad scale`");
     const std::vector<std::string> cells = take_line(text, complete);
     if (cells.size() != header.size())
       fail(ExitCode::usage, path, ":", line, ": the line has ", cells.size(), " cells; expected ", header.size(),
