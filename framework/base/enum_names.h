@@ -16,7 +16,8 @@ requires std::is_enum_v<E>
 constexpr std::string_view enum_name(E value) {
   for (const auto& [known, name] : enum_names(value))
     if (known == value) return name;
-  fail_invariant(cat("enum_names() has no name for the enumerator ", static_cast<int64_t>(value)));
+  fail_invariant(cat("enum_names() has no name for the enumerator ", static_cast<int64_t>(value),
+                     "; expected an enumerator in the list"));
 }
 
 /// Returns the enumerator of E with the name `wanted`; nullopt if the list does not contain this name.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <tuple>
 
@@ -135,11 +137,11 @@ class Loader {
     if (const std::string problem = base::file_problem(path.string()); !problem.empty())
       fail(ExitCode::usage, mentioned, ": ", problem, problem == "is a directory" ? "; expected a YAML file" : "");
     std::ifstream file(path, std::ios::binary);
-    if (!file) fail(ExitCode::usage, mentioned, ": cannot be read");
+    if (!file) fail(ExitCode::usage, mentioned, ": cannot be opened: ", std::strerror(errno));
     // Reads up to one byte more than the rest of the budget. parse_yaml() then detects a text that is too long.
     std::string text(budget_.bytes + 1, '\0');
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (file.bad()) fail(ExitCode::usage, mentioned, ": cannot be read");
+    if (file.bad()) fail(ExitCode::usage, mentioned, ": cannot be read: ", std::strerror(errno));
     text.resize(file.gcount());
     return text;
   }

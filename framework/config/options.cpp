@@ -69,7 +69,7 @@ void Options::require_legal() const {
 
 const Options::Given* Options::find(const std::string& name) const {
   base::require(std::ranges::find(declared_, name) != declared_.end(), "[options] ", owner_.name, " reads the option ",
-                name, ", which it does not declare");
+                name, "; expected an option that it declares");
   const auto given = std::ranges::find(given_, name, &Given::name);
   return given == given_.end() ? nullptr : &*given;
 }

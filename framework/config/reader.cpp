@@ -50,7 +50,7 @@ class SectionReader final : public Visitor {
  private:
   void visit(const Field& field, void* value, const Type& type) override {
     base::require(std::ranges::find(keys_, field.key) == keys_.end(), "[config] ", place_.path, " declares ", field.key,
-                  " twice");
+                  " twice; expected each key once");
     keys_.emplace_back(field.key);
     const Node* node = place_.node ? place_.node->find(field.key) : nullptr;
     read_value(context_, {node, child_path(place_.path, field.key), place_.at()}, field, value, type);
@@ -174,7 +174,8 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   if (field.is_path && place.node) expand_home(context, place, *static_cast<std::string*>(value));
   for (const Constraint& limit : field.constraints) {
     base::require(type.kind == Kind::text ? limit.on_size() : is_number(type), "[config] ", place.path,
-                  ": the limit \"", limit.must(), "\" does not fit the key's type");
+                  ": the limit \"", limit.must(),
+                  "\" does not fit the key's type; expected a limit of a number, or of the size of a text");
     check(context, place, limit, magnitude(value, type), text);
   }
 }

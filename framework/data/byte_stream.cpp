@@ -50,7 +50,8 @@ class CompressedFile {
   int64_t position(size_t unused) const { return read_ - static_cast<int64_t>(unused); }
 
   [[noreturn]] void damaged(size_t unused, std::string_view reason) const {
-    fail(ExitCode::data, file_.path(), ": damaged ", kind_, " stream after byte ", position(unused), ": ", reason);
+    fail(ExitCode::data, file_.path(), ": damaged ", kind_, " stream after byte ", position(unused), ": ", reason,
+         "; copy or download it again");
   }
   [[noreturn]] void needs_large_window() const {
     fail(ExitCode::data, file_.path(), ": needs more than 128 MiB of memory to decompress, expected a ", kind_,

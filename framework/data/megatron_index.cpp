@@ -83,7 +83,8 @@ class IndexReader {
   int64_t read_count(std::string_view what) {
     const auto value = number<uint64_t>();
     if (value > static_cast<uint64_t>(file_.size()) / 4)
-      refuse("truncated or damaged: ", value, " ", what, " do not fit a file of ", file_.size(), " bytes");
+      refuse("truncated or damaged: ", value, " ", what, " do not fit a file of ", file_.size(),
+             " bytes, expected at most ", file_.size() / 4);
     return static_cast<int64_t>(value);
   }
   void read_version() {
@@ -152,7 +153,7 @@ class IndexReader {
                ", the end of the sequence before it; only sequences in order and without gaps can be read in place");
       if (sizes[i] < 0 || sizes[i] > tokens - start)
         refuse("sequence ", i, " of ", sizes[i], " tokens begins at token ", start, ", but ", index_.data_path,
-               " has only ", tokens, " tokens (", bin_bytes_, " bytes)");
+               " has only ", tokens, " tokens (", bin_bytes_, " bytes); is it truncated?");
       starts.push_back(start + sizes[i]);
     }
     if (starts.back() != tokens)

@@ -62,7 +62,8 @@ std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& 
     warnings.push_back(cat(options.tokenizer, ": the tokenizer ", left_out, ", and leaves them out of the text"));
   if (const std::string spelled = spelled_marks(options.chat_form, tokenizer); !spelled.empty())
     warnings.push_back(cat(options.tokenizer, ": the tokenizer ", spelled));
-  for (const std::string& pattern : s.inputs.idle_patterns) warnings.push_back(cat(pattern, " matches no file"));
+  for (const std::string& pattern : s.inputs.idle_patterns)
+    warnings.push_back(cat(pattern, " matches no file; expected a pattern of files below --input"));
   InputFiles held_back;
   for (const SkippedFile& file : s.inputs.skipped)
     if (!file.remedy.empty()) held_back.skipped.push_back(file);

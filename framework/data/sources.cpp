@@ -37,7 +37,8 @@ class CheckedSource final : public Source {
     if (row.ids[t] < 0 || row.ids[t] >= vocab_)
       refuse("id ", row.ids[t], " is outside the vocabulary (model.vocab: ", vocab_, "), expected 0 to ", vocab_ - 1);
     if (row.targets[t] < ignored || row.targets[t] >= vocab_)
-      refuse("target ", row.targets[t], " is neither in the vocabulary (model.vocab: ", vocab_, ") nor ", ignored);
+      refuse("target ", row.targets[t], " is outside the vocabulary (model.vocab: ", vocab_, "), expected 0 to ",
+             vocab_ - 1, ", or ", ignored, " for no target");
     const auto at = static_cast<int32_t>(t), end = static_cast<int32_t>(row.ids.size());
     if (row.first[t] < 0 || row.first[t] > at || row.last[t] <= at || row.last[t] > end)
       refuse("its document is [", row.first[t], ", ", row.last[t],

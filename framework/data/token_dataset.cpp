@@ -78,10 +78,10 @@ void TokenDataset::read_header() {
     refuse("damaged header: its digest is ", header_.header, ", expected ", digest, "; run 'hexad prepare' again");
   }
   if (header_.bytes_per_id != 2 && header_.bytes_per_id != 4) {
-    refuse("ids of ", header_.bytes_per_id, " bytes, expected 2 or 4");
+    refuse("ids of ", header_.bytes_per_id, " bytes, expected 2 or 4; run 'hexad prepare' again");
   }
   if (header_.vocab_size < 1 || header_.vocab_size > INT32_MAX) {
-    refuse("vocabulary of ", header_.vocab_size, " ids, expected 1 to ", INT32_MAX);
+    refuse("vocabulary of ", header_.vocab_size, " ids, expected 1 to ", INT32_MAX, "; run 'hexad prepare' again");
   }
   // Rejects counts larger than the file; otherwise the sizes computed below could overflow.
   const auto in_file = [&](int64_t n) { return n >= 0 && n <= file_.size(); };
@@ -91,7 +91,8 @@ void TokenDataset::read_header() {
   }
   const int64_t expected = int64_t{sizeof header_} + contents_bytes(header_);
   if (file_.size() != expected) {
-    refuse(file_.size() < expected ? "truncated: " : "too long: ", file_.size(), " bytes, expected ", expected);
+    refuse(file_.size() < expected ? "truncated: " : "too long: ", file_.size(), " bytes, expected ", expected,
+           "; run 'hexad prepare' again");
   }
   ids_ = {.bytes = header_.bytes_per_id, .is_signed = false};
   ids_begin_ = int64_t{sizeof header_};
@@ -107,7 +108,8 @@ void TokenDataset::take_index(MegatronIndex index, int64_t vocab_size) {
   header_.vocab_size = vocab_size;
   header_.header = index.digest;
   if (file_.size() != header_.tokens * ids_.bytes)
-    fail(ExitCode::data, file_.path(), ": has ", file_.size(), " bytes, expected ", header_.tokens * ids_.bytes);
+    fail(ExitCode::data, file_.path(), ": has ", file_.size(), " bytes, expected ", header_.tokens * ids_.bytes,
+         ", which its index gives");
 }
 
 void TokenDataset::read_offsets() {
@@ -115,19 +117,21 @@ void TokenDataset::read_offsets() {
   const auto bytes = static_cast<int64_t>(offsets_.size() * sizeof(int64_t));
   file_.read_at(file_.size() - bytes, offsets_.data(), bytes);
   if (offsets_.front() != 0)
-    fail(ExitCode::data, file_.path(), ": first document starts at token ", offsets_.front(), ", expected 0");
+    fail(ExitCode::data, file_.path(), ": first document starts at token ", offsets_.front(),
+         ", expected 0; run 'hexad prepare' again");
   for (size_t d = 0; d + 1 < offsets_.size(); ++d) {
     if (offsets_[d + 1] > header_.tokens) {
-      fail(ExitCode::data, file_.path(), ": document ", d, " ends at token ", offsets_[d + 1], ", past the end (",
-           header_.tokens, ")");
+      fail(ExitCode::data, file_.path(), ": document ", d, " ends at token ", offsets_[d + 1], ", expected at most ",
+           header_.tokens, ", the end of the last one; run 'hexad prepare' again");
     }
     if (offsets_[d + 1] < offsets_[d]) {
       fail(ExitCode::data, file_.path(), ": document ", d, " starts at token ", offsets_[d], " and ends at ",
-           offsets_[d + 1], ", expected an end at or after the start");
+           offsets_[d + 1], ", expected an end at or after the start; run 'hexad prepare' again");
     }
   }
   if (offsets_.back() != header_.tokens) {
-    fail(ExitCode::data, file_.path(), ": documents end at token ", offsets_.back(), ", expected ", header_.tokens);
+    fail(ExitCode::data, file_.path(), ": documents end at token ", offsets_.back(), ", expected ", header_.tokens,
+         "; run 'hexad prepare' again");
   }
 }
 

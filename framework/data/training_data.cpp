@@ -29,8 +29,8 @@ class Opener {
 
   TrainingData open(std::vector<MixtureEntry> entries) {
     if (options_.expected && options_.expected->size() != entries.size()) {
-      fail(ExitCode::data, "data: ", entries.size(), " datasets, but the checkpoint was trained on ",
-           options_.expected->size());
+      fail(ExitCode::data, "data: the number of datasets is ", entries.size(), ", expected ", options_.expected->size(),
+           ", on which the checkpoint was trained");
     }
     std::vector<MixtureSource::Part> parts;
     for (const MixtureEntry& entry : entries) open_tokenizer(entry.dataset);
@@ -164,7 +164,9 @@ void check(const DataConfig& data, config::Problems& problems) {
                                              ", which has no mask token"));
   }
   if (data.source.empty() && !data.source_options.empty()) {
-    problems.add("data.source_options.0.name", "is an option of a registered source, but data.source is not set");
+    problems.add(
+        "data.source_options.0.name",
+        "is an option of a registered source, but data.source is not set; set data.source, or remove the option");
   }
 }
 

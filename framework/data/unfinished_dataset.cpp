@@ -161,10 +161,11 @@ void UnfinishedDataset::load(const PrepareOptions& options) {
       if (options.force || all == 0) return;
       fail(ExitCode::usage, folder_, ": an interrupted `hexad prepare` has encoded ", counted(all, "document"),
            " here, but from different text or with different options. Differences: ", differences_to(text, options),
-           "; to continue that run, restore its text and options; to start anew, choose another --output, or discard "
+           "; to continue that run, restore its text and options; to start over, choose another --output, or discard "
            "these documents with --force");
     }
-    if (file_problem(tokenizer_path()) == "no such file") fail(ExitCode::data, tokenizer_path(), ": no such file");
+    if (file_problem(tokenizer_path()) == "no such file")
+      fail(ExitCode::data, tokenizer_path(), ": no such file, expected the tokenizer of the interrupted run");
     const Digest tokenizer = load_tokenizer(tokenizer_path())->fingerprint();
     for (const Json& entry : json.at("shards")) {
       Shard shard;
@@ -185,20 +186,24 @@ void UnfinishedDataset::load(const PrepareOptions& options) {
 }
 
 void UnfinishedDataset::require_sound(const Shard& shard, size_t number, Digest tokenizer) const {
-  const auto refuse = [&](const std::string& path) {
-    fail(ExitCode::data, path, ": is not what ", journal_name, " records");
-  };
-  if (shard.documents < 1 || shard.parts.empty() || shard.parts.size() > 2) refuse(in(journal_name));
+  if (shard.documents < 1 || shard.parts.empty() || shard.parts.size() > 2)
+    fail(ExitCode::data, in(journal_name), ": shard ", number, " has ", counted(shard.documents, "document"), " in ",
+         counted(std::ssize(shard.parts), "part"), ", expected at least 1 document, in 1 or 2 parts");
   const auto names = part_names(shard.parts.size());
   int64_t documents = 0;
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string path = shard_path(names[i], number);
-    if (file_problem(path) == "no such file") fail(ExitCode::data, path, ": no such file");
+    if (file_problem(path) == "no such file")
+      fail(ExitCode::data, path, ": no such file, expected a part of an encoded shard");
     const TokenDataset part(path);
-    if (part.fingerprint().to_string() != shard.parts[i] || part.tokenizer() != tokenizer) refuse(path);
+    if (part.fingerprint().to_string() != shard.parts[i] || part.tokenizer() != tokenizer)
+      fail(ExitCode::data, path, ": has fingerprint ", part.fingerprint(), " and tokenizer ", part.tokenizer(),
+           ", expected ", shard.parts[i], " (", journal_name, ") and ", tokenizer);
     documents += part.documents();
   }
-  if (documents != shard.documents) refuse(in(journal_name));
+  if (documents != shard.documents)
+    fail(ExitCode::data, in(journal_name), ": shard ", number, " has ", counted(shard.documents, "document"),
+         ", expected ", documents, ", the number in its parts");
 }
 
 int64_t UnfinishedDataset::documents() const {

@@ -190,7 +190,8 @@ const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const 
   const SafetensorsFile& file = open_shard(piece.shard);
   const auto where = [&] { return cat(file.path(), ": ", name_of(tensor.kind), " '", tensor.name, "'"); };
   if (!file.contains(piece.stored))
-    fail(ExitCode::data, where(), " is missing, but the manifest lists it in this shard");
+    fail(ExitCode::data, where(),
+         " is missing, but the manifest lists it in this shard; expected the file that was saved with this manifest");
   const TensorInfo& stored = file.info(piece.stored);
   if (stored.dtype != tensor.dtype || stored.shape != piece.region.size) {
     fail(ExitCode::data, where(), " is ", stored.dtype, " ", stored.shape, ", expected ", tensor.dtype, " ",
@@ -209,7 +210,7 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, const Region& region, 
   const TensorRecord& tensor = record(name, kind);
   if (!inside(region, tensor.shape)) {
     fail(ExitCode::data, folder_, ": ", name_of(kind), " '", name, "' has shape ", tensor.shape, "; region ",
-         to_string(region), " is not inside it");
+         to_string(region), " is not inside it, expected one that is");
   }
   Tensor out = Tensor::empty(region.size, tensor.dtype, device, category);
   int64_t filled = 0;
@@ -222,7 +223,7 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, const Region& region, 
   }
   if (filled != region.size.numel()) {
     fail(ExitCode::data, folder_, ": the pieces of ", name_of(kind), " '", name, "' cover ", filled, " of the ",
-         region.size.numel(), " elements of ", to_string(region));
+         region.size.numel(), " elements of ", to_string(region), ", expected all");
   }
   return out;
 }

@@ -81,7 +81,8 @@ std::vector<int64_t> CheckpointStore::steps() const {
 Checkpoint CheckpointStore::open(int64_t step, Check check) const {
   Checkpoint checkpoint = Checkpoint::open(path(step), check, options_.work);
   if (checkpoint.step() != step) {
-    fail(ExitCode::data, checkpoint.folder(), ": contains step ", checkpoint.step(), ", not the step in its name");
+    fail(ExitCode::data, checkpoint.folder(), ": contains step ", checkpoint.step(), ", expected ", step,
+         ", the step in its name; rename the folder back");
   }
   return checkpoint;
 }

@@ -116,8 +116,10 @@ std::string make_header(std::span<const HeaderEntry> tensors, const std::map<std
   if (!metadata.empty()) header["__metadata__"] = metadata;
   const int64_t origin = tensors.empty() ? 0 : tensors.front().begin;
   for (const HeaderEntry& t : tensors) {
-    require(!header.contains(t.name) && t.name != "__metadata__", "[safetensors] the name '", t.name,
-            "' is given twice or reserved; expected distinct names, not __metadata__");
+    require(t.name != "__metadata__", "[safetensors] a tensor has the name '", t.name,
+            "', which the format reserves; expected another name");
+    require(!header.contains(t.name), "[safetensors] two tensors have the name '", t.name,
+            "'; expected distinct names");
     header[t.name] = {{"dtype", t.dtype.name},
                       {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())},
                       {"data_offsets", {t.begin - origin, t.end - origin}}};

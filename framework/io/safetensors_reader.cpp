@@ -104,7 +104,7 @@ Tensor SafetensorsFile::read_region(std::string_view name, const Shape& begin, c
   const TensorInfo& t = info(name);
   if (!inside({begin, size}, t.shape)) {
     fail(ExitCode::data, path_, ": region ", to_string(Region{begin, size}), " is not inside tensor '", name, "' ",
-         t.shape);
+         t.shape, "; expected a region inside it");
   }
   Tensor out = Tensor::empty(size, t.dtype, device, category);
   read_into(out, name, {begin, size});
@@ -113,7 +113,8 @@ Tensor SafetensorsFile::read_region(std::string_view name, const Shape& begin, c
 
 void SafetensorsFile::read_into(const Tensor& out, std::string_view name, const Region& region) const {
   const TensorInfo& t = info(name);
-  require(inside(region, t.shape), "[safetensors] region ", to_string(region), " is not inside '", name, "' ", t.shape);
+  require(inside(region, t.shape), "[safetensors] region ", to_string(region), " is not inside '", name, "' ", t.shape,
+          "; expected a region inside it");
   require(out.dtype() == t.dtype && out.shape() == region.size, "[safetensors] '", name, "' is ", t.dtype, " ",
           region.size, ", read into ", out.dtype(), " ", out.shape(), "; expected the same");
   require(out.device().on_host(), "[safetensors] '", name, "' is read into memory of device ",

@@ -36,7 +36,7 @@ void check_curve(const TimeCurve& curve, const std::string& name) {
 double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, std::string_view does) {
   if (size > 0 && curve.points.empty())
     base::fail(base::ExitCode::usage, "rates: task '", task.name, "' ", does,
-               ", but the speed of such work was not measured");
+               ", but the speed of such work was not measured; `hexad profile` measures it");
   return curve.seconds(size);
 }
 
@@ -51,7 +51,8 @@ const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
   for (const auto& link : rates.links) measured += base::cat(measured.empty() ? "" : "; ", describe(link));
   base::fail(base::ExitCode::usage, "rates: task '", task.name, "' needs ",
              describe(task.kind, c.group, c.group_size, c.crosses_nodes),
-             ", which was not measured; measured: ", measured.empty() ? "no link" : measured);
+             ", which was not measured; measured: ", measured.empty() ? "no link" : measured,
+             "; `hexad profile` measures links");
 }
 
 }  // namespace
@@ -157,7 +158,8 @@ void Rates::check() const {
   check_curve(copy, "copy");
   const auto check_link = [](const TimeCurve& curve, const std::string& name) {
     check_curve(curve, name);
-    if (curve.points.empty()) base::fail(base::ExitCode::usage, "rates: ", name, " has no measured point");
+    if (curve.points.empty())
+      base::fail(base::ExitCode::usage, "rates: ", name, " has no measured point; expected at least one");
   };
   for (const Link& link : links) check_link(link.curve, describe(link));
   if (other_links) {

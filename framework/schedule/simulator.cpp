@@ -128,7 +128,8 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
     const TaskSpec& spec = graphs[rank]->tasks()[task].spec;
     stuck += base::cat(stuck.empty() ? "" : ", ", "rank ", rank, " at '", spec.name, "' (", name_of(spec.lane), ")");
   }
-  base::require(stuck.empty(), "[schedule] ranks wait for each other forever: ", stuck);
+  base::require(stuck.empty(), "[schedule] ranks wait for each other forever: ", stuck,
+                "; expected all ranks of a group to issue its collectives in the same order");
   std::vector<Timeline> timelines(graphs.size());
   size_t job = 0;
   for (size_t r = 0; r < graphs.size(); ++r)

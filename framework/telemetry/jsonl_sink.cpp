@@ -52,8 +52,8 @@ void cut(const fs::path& path, uintmax_t bytes, int64_t step) {
   std::error_code error;
   fs::resize_file(path, bytes, error);
   if (error)
-    base::fail(base::ExitCode::resource, "cannot truncate ", path.string(), " after step ", step, ": ",
-               error.message());
+    base::fail(base::ExitCode::resource, "cannot truncate ", path.string(), " after step ", step, ": ", error.message(),
+               "; check the permissions of the file, or remove it");
 }
 
 }  // namespace

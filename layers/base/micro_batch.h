@@ -38,8 +38,8 @@ struct MicroBatch {
   Tensor ids, positions;
   Tensor targets;      // id of the token to predict at each row; -1: none
   Tensor first, last;  // positions [first, last) of each token's document; undefined: the whole sequence
-  /// Positions [chunk_first, chunk_last) of each token's chunk (model.attention_chunk), and the number of chunks over
-  /// all ranks; undefined: the model has no chunks.
+  /// Positions [chunk_first, chunk_last) of each token's attention chunk (Llama 4: model.attention_chunk), and the
+  /// number of attention chunks over all ranks; undefined: the model has no attention chunks.
   Tensor chunk_first, chunk_last;
   int64_t chunks = 0;
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding

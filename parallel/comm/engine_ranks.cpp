@@ -25,8 +25,8 @@ void with_engine_ranks(int n, const std::function<void(const ProcessGroup& world
         std::lock_guard lock(mutex);
         if (!first) first = std::current_exception();
       }
-      network->fail(
-          std::make_exception_ptr(Error(ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error"))));
+      network->fail(std::make_exception_ptr(Error(
+          ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error; see the message of this rank"))));
     }
   };
   std::vector<std::thread> threads;

@@ -67,8 +67,8 @@ struct Request {
   bool boosted = false;  // true once a thread waits for this or a later request of its channel; see also boost_all()
   bool awaited = false;  // true while a thread of the rank is blocked on it
   bool urgent = false;   // true if the rank's own thread waits for it, so that the core of this thread is idle
-  MessagePlan plan;      // made before the first round starts
-  bool planned = false;
+  MessagePlan plan;      // messages of the operation; made before the first round starts
+  bool planned = false;  // true once the message plan is made
   size_t started = 0;          // number of rounds started
   size_t finished_prefix = 0;  // number of rounds before the first unfinished round
   std::vector<bool> finished;

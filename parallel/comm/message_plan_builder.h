@@ -35,11 +35,11 @@ class MessagePlanBuilder {
   /// Exchanges the transfers in pieces once all earlier rounds have finished.
   void follow(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives);
 
-  /// Allocates memory that the plan owns.
+  /// Allocates memory that the message plan owns.
   Tensor scratch_tensor(int64_t bytes);
   /// Returns a function that reduces `sources` to `out` in their order.
   std::function<void()> reduction(std::byte* out, std::vector<const void*> sources, int64_t count) const;
-  /// Returns the plan. It has at least one round.
+  /// Returns the message plan. It has at least one round.
   MessagePlan finished();
 
   const Operation& op_;

@@ -27,8 +27,8 @@ void check_many(const std::string& where, const char* big_name, const Tensor& bi
   check_tensor(where, small_name, small);
   require(big.dtype() == small.dtype(), where, big_name, " is ", big.dtype(), " but ", small_name, " is ",
           small.dtype(), "; expected one dtype");
-  require(big.numel() == size * small.numel(), where, big_name, " ", big.shape(), " is not ", size, " times ",
-          small_name, " ", small.shape(), "; expected as many elements");
+  require(big.numel() == size * small.numel(), where, big_name, " ", big.shape(), " has ", big.numel(),
+          " elements; expected ", size * small.numel(), ", ", size, " times those of ", small_name, " ", small.shape());
 }
 
 void check_rows(const std::string& where, const char* name, const Tensor& t, const std::vector<int64_t>& rows,

@@ -18,7 +18,7 @@ struct Header {
 };
 static_assert(std::is_trivially_copyable_v<Header>);
 
-// Headers that one rank exchanges with its peers, by peer. Owned by the plan that sends and receives them.
+// Headers that one rank exchanges with its peers, by peer. Owned by the message plan that sends and receives them.
 struct Headers {
   std::vector<Header> sent, received;
 };

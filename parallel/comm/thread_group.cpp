@@ -87,8 +87,8 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
         std::lock_guard lock(mutex);
         if (!first) first = std::current_exception();
       }
-      rendezvous->abort(
-          std::make_exception_ptr(Error(ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error"))));
+      rendezvous->abort(std::make_exception_ptr(Error(
+          ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error; see the message of this rank"))));
     }
     const auto leave = [rendezvous, rank] { rendezvous->leave(rank); };
     if (delays)

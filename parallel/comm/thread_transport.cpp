@@ -57,8 +57,9 @@ class ThreadNetwork::Endpoint final : public Transport {
   }
   void take_notes(std::vector<Note>& notes) override { network_->take_notes(topology_.rank, notes); }
   void abort(int) override {
-    network_->fail(std::make_exception_ptr(
-        Error(ExitCode::peer_lost, cat("[world] rank ", topology_.rank, " ended with an error"))));
+    network_->fail(
+        std::make_exception_ptr(Error(ExitCode::peer_lost, cat("[world] rank ", topology_.rank,
+                                                               " ended with an error; see the message of this rank"))));
   }
 
  private:

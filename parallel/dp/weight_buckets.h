@@ -33,12 +33,12 @@ enum class Arrival : uint8_t { now, at_use };
 class WeightBuckets final : public autograd::WeightStorage {
  public:
   /// Makes the parameters of `plan` store their weights in these buckets, except parameters of buckets with
-  /// Zero::nothing. The plan must outlive the buckets. Collective if any bucket has another level.
+  /// Zero::nothing. The bucket plan must outlive the buckets. Collective if any bucket has another level.
   explicit WeightBuckets(const BucketPlan& plan);
   WeightBuckets(const WeightBuckets&) = delete;
   WeightBuckets& operator=(const WeightBuckets&) = delete;
 
-  /// Draws the initial values of all parameters of the plan. Parameters whose weights are not always in memory are
+  /// Draws the initial values of all parameters of the bucket plan. Parameters whose weights are not always in memory are
   /// initialised one after the other.
   void initialize(uint64_t seed);
   /// Calls `change`, which may write the owned weights, and then gathers the new weights. Under Zero::weights, the next

@@ -37,7 +37,8 @@ int64_t RowRanges::rows() const {
 }
 
 Tensor RowRanges::part_of(const Tensor& all) const {
-  base::require(adjacent(), "[ep] ", list_.size(), " ranges of rows are not one part of a tensor, expected at most 1");
+  base::require(adjacent(), "[ep] ", list_.size(),
+                " ranges of rows are not adjacent; expected ranges that form one part of the tensor");
   return list_.empty() ? all.slice(0, 0, 0) : all.slice(0, list_.front().begin, list_.front().end);
 }
 

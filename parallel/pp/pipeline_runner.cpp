@@ -128,7 +128,7 @@ class Runner {
     if (!message) return {};
     auto arrival = here_.extract(*message);
     require(!arrival.empty(), "[pp] rank ", pp_.rank(), " needs a tensor of micro-batch ", message->micro,
-            " that it has not made yet");
+            " that it has not made yet; expected an earlier action that makes it");
     if (sender(schedule_.stages, *message) != pp_.rank()) {
       const device::Span span(spans_, "pp: receive, micro-batch", std::to_string(message->micro));
       stream_.wait(arrival.mapped().event);

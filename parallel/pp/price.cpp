@@ -58,7 +58,8 @@ class Jobs {
       price.busy[rank] += at.length();
       price.step = std::max(price.step, at.end);
     }
-    require(waiting.empty(), "[pp] the schedule never ends: ", waiting);
+    require(waiting.empty(), "[pp] the schedule never ends: ", waiting,
+            "; expected an order in which ranks do not wait for each other");
     return price;
   }
 
@@ -104,7 +105,8 @@ class Jobs {
     std::vector<int>& after = jobs_[piece.job].after;
     const auto wait = [&](const auto& jobs, const auto& key) {
       const auto it = jobs.find(key);
-      require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", action);
+      require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", action,
+              " for a tensor that no action makes; expected an action that makes it");
       after.push_back(it->second);  // may be the job of `piece` itself, which then never starts
     };
     if (const auto message = needed(schedule_.stages, piece.rank, action)) wait(arrivals_, *message);

@@ -33,23 +33,25 @@ void check_list(const Schedule& schedule, int rank) {
     claim(schedule.phase == Phase::training || a.is_forward(), "a backward in an evaluation; expected only forwards");
     Parts& parts = done[{a.local_stage, a.micro}];
     const bool weights = a.kind == Action::Kind::backward || a.kind == Action::Kind::backward_weight;
-    if (a.is_forward()) claim(!std::exchange(parts.forward, true), "a second forward");
+    if (a.is_forward()) claim(!std::exchange(parts.forward, true), "a second forward; expected one");
     if (a.is_backward()) {
-      claim(parts.forward, "no forward before it");
-      claim(!std::exchange(parts.input, true), "a second input gradient");
+      claim(parts.forward, "no forward before it; expected the forward first");
+      claim(!std::exchange(parts.input, true), "a second input gradient; expected one");
     }
     if (weights) {
-      claim(parts.input, "no input gradient before it");
-      claim(!std::exchange(parts.weights, true), "a second weight gradient");
+      claim(parts.input, "no input gradient before it; expected the input gradient first");
+      claim(!std::exchange(parts.weights, true), "a second weight gradient; expected one");
     }
     if (a.merged)
-      claim(a.is_forward() && i + 1 < list.size() && list[i + 1].is_backward() && list[i + 1].micro != a.micro,
-            "it is merged, but no backward of another micro-batch follows it");
+      claim(
+          a.is_forward() && i + 1 < list.size() && list[i + 1].is_backward() && list[i + 1].micro != a.micro,
+          "it is merged, but no backward of another micro-batch follows it; expected a forward, then such a backward");
   }
   for (int local_stage = 0; local_stage < schedule.stages.stages_a_rank; ++local_stage)
     for (int micro = 0; micro < schedule.micro_batches; ++micro)
       require(done[{local_stage, micro}].all(schedule.phase), "[pp] rank ", rank, " leaves out a part of local stage ",
-              local_stage, " micro-batch ", micro);
+              local_stage, " micro-batch ", micro, "; expected ",
+              schedule.phase == Phase::training ? "forward, input gradient and weight gradient" : "forward");
 }
 
 bool has_pairs(const Schedule& schedule) {

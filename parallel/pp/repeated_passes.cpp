@@ -37,7 +37,8 @@ void RepeatedPasses::repeat(Kind kind, int local_stage, int micro, const std::fu
   const Parameter* const other = recorded.parameters->other_gradient();
   base::require(other == nullptr, "[pp] a repeated pass contributes to the gradient of ", other ? other->name() : "",
                 ", which has ", other && other->has_gradient() ? "a" : "no",
-                " contribution of an earlier pass; expected the opposite, as when the pass was recorded");
+                " contribution of an earlier pass; expected ", other && other->has_gradient() ? "none" : "one",
+                ", as when the pass was recorded");
   std::vector<device::RepeatedPart>& earlier = repetitions_[{local_stage, micro}];
   device::RepeatedPart repeated = log_.repeat(
       recorded.part, earlier, [&](size_t number) { return recorded.parameters->repeat(number, recorder_, report); });

@@ -200,7 +200,8 @@ Transfers transfers(const Schedule& schedule, bool merge) {
 
 void check(const Schedule& schedule, const Transfers& transfers, bool merge) {
   const std::string waiting = Devices(schedule, merge).waiting(transfers);
-  require(waiting.empty(), "[pp] the schedule never ends on devices, which reuse freed memory: ", waiting);
+  require(waiting.empty(), "[pp] the schedule never ends on devices, which reuse freed memory: ", waiting,
+          "; expected an order in which ranks do not wait for each other");
 }
 
 }  // namespace hexad::pp

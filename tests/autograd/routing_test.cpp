@@ -292,7 +292,8 @@ TEST(Router, ErrorsNameTheRule) {
   const Tensor logits = lab.randn({2, 6});
   EXPECT_EQ(message(logits, {.top_k = 7}), "[router] top_k is 7; expected 1 to 6");
   EXPECT_EQ(message(logits, {.top_k = 0}), "[router] top_k is 0; expected 1 to 6");
-  EXPECT_EQ(message(lab.randn({2, 6}, Dtype::bf16), {}), "[router] logits are bf16; expected the accumulator dtype");
+  EXPECT_EQ(message(lab.randn({2, 6}, Dtype::bf16), {}),
+            "[router] logits are bf16; expected the accumulator dtype, f32");
   EXPECT_EQ(message(logits, {.top_k = 3, .groups = 3, .top_groups = 1}),
             "[router] cannot choose 3 of 6 experts from 1 of 3 groups; expected equal groups, and enough experts "
             "in the chosen groups");

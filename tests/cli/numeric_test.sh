@@ -7,7 +7,7 @@ train() { "$HEXAD" train tiny.yaml "$@"; }
 test_nan_is_skipped_counted_and_ends_the_run_after_max_skipped() {
   HEXAD_FAULT=nan@0,2 expect 5 train train.max_skipped=3
   expect_count 3 err "skipped: loss"
-  expect_text err "step 4: 3 steps in a row without a finite loss and gradient (train.max_skipped)"
+  expect_text err "step 4: 3 steps in a row without a finite loss and gradient; expected fewer than 3 (train.max_skipped)"
   expect_text out "3 skipped"
   expect_text run/metrics.jsonl '"skipped_steps":3'
 }

@@ -194,7 +194,7 @@ test_model_whose_state_is_too_large_is_refused_at_once() {
   write_model
   for context in 512 512..2K; do
     expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=131072 --context $context
-    expect_text err "does not fit 16 ranks of " "whatever the layout and the context: " \
+    expect_text err "does not fit 16 ranks of " " in any layout and with any context: " \
       "weights, gradients and the optimizer's state, divided evenly among the ranks, take " " a rank, " " more than the " \
       "nearest number of ranks whose memory holds them: " " nodes)"
   done

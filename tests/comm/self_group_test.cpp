@@ -39,7 +39,7 @@ std::string refusal(const std::function<void(const ProcessGroup&, Stream&, Devic
 TEST(ProcessGroup, NamesGroupOperationAndMistake) {
   const auto zeros = [](Shape s, Device d, Dtype t = Dtype::f32) { return Tensor::zeros(s, t, d); };
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.all_gather(zeros({5}, d), zeros({4}, d), s); }),
-            "[ep] all_gather: out [5] is not 1 times in [4]; expected as many elements");
+            "[ep] all_gather: out [5] has 5 elements; expected 4, 1 times those of in [4]");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.reduce_scatter(zeros({4}, d, Dtype::bf16), zeros({4}, d), s); }),
             "[ep] reduce_scatter: in is f32 but out is bf16; expected one dtype");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {

@@ -1,5 +1,5 @@
-// Texts (Fault31), files (Fault32) and includes (Fault33) that are refused, legal includes, and overrides on the
-// command line.
+// Texts (RecipeText), files (RecipeFiles) and includes (RecipeIncludes) that are refused, legal includes, and overrides
+// on the command line.
 #include "framework/config/document.h"
 
 #include <gtest/gtest.h>
@@ -47,25 +47,25 @@ class Files : public testing::Test {
 
   fs::path root_ = fs::temp_directory_path() / ("hexad-document-test-" + std::to_string(getpid()));
 };
-using Fault32 = Files;
-using Fault33 = Files;
+using RecipeFiles = Files;
+using RecipeIncludes = Files;
 using Include = Files;
 
-TEST(Fault31, DuplicateKeysAreRefused) {
+TEST(RecipeText, DuplicateKeysAreRefused) {
   EXPECT_EQ(refused_text("a: 1\nb:\n  c: 1\n  c: 2\n"),
             "r.yaml:4: `c` is written twice in one section; remove one of the two");
   EXPECT_EQ(refused_text("a: 1\n\"a\": 2\n"), "r.yaml:2: `a` is written twice in one section; remove one of the two");
   EXPECT_EQ(refused_text("a: {b: 1, b: 1}"), "r.yaml:1: `b` is written twice in one section; remove one of the two");
 }
 
-TEST(Fault31, SecondDocumentIsRefused) {
+TEST(RecipeText, SecondDocumentIsRefused) {
   EXPECT_EQ(refused_text("a: 1\n---\nb: 1\n"),
             "r.yaml:2: a second YAML document begins here; a recipe must be one document");
   EXPECT_EQ(refused_text("a: 1\n---\n"), "r.yaml:2: a second YAML document begins here; a recipe must be one document");
   EXPECT_EQ(refused_text("---\na: 1\n...\n"), "accepted");
 }
 
-TEST(Fault31, NonUtf8BytesAndControlCharactersAreRefused) {
+TEST(RecipeText, NonUtf8BytesAndControlCharactersAreRefused) {
   EXPECT_EQ(refused_text("a: 1\nb: \xff\n"), "r.yaml:2: not UTF-8: byte 0xff; expected UTF-8 text");
   EXPECT_EQ(refused_text("a: \xc0\xaf"), "r.yaml:1: not UTF-8: byte 0xc0; expected UTF-8 text");      // overlong '/'
   EXPECT_EQ(refused_text("a: \xed\xa0\x80"), "r.yaml:1: not UTF-8: byte 0xed; expected UTF-8 text");  // surrogate
@@ -78,12 +78,12 @@ TEST(Fault31, NonUtf8BytesAndControlCharactersAreRefused) {
   EXPECT_EQ(refused_text("a: 1\rb: 2"), "r.yaml:1: control character 0x0d; expected plain text");
 }
 
-TEST(Fault31, Utf8AndWindowsLineEndingsAreAccepted) {
+TEST(RecipeText, Utf8AndWindowsLineEndingsAreAccepted) {
   EXPECT_EQ(read_text("\xef\xbb\xbfname: \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\r\nmodel: {hidden: 64}\r\n").name,
             "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
 }
 
-TEST(Fault31, AnchorsTagsAndMergeKeysAreRefused) {
+TEST(RecipeText, AnchorsTagsAndMergeKeysAreRefused) {
   EXPECT_EQ(refused_text("a: &x [*x]"),
             "r.yaml:1: anchors (&name) are not allowed; remove the anchor, or quote a text that begins with &");
   EXPECT_EQ(refused_text("a: &x 1\nb: *x"),
@@ -98,7 +98,7 @@ TEST(Fault31, AnchorsTagsAndMergeKeysAreRefused) {
             "r.yaml:2: merge keys (<<) are not allowed; use include: other.yaml at the top level");
 }
 
-TEST(Fault31, AliasBombIsRefused) {
+TEST(RecipeText, AliasBombIsRefused) {
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 10; ++i) {
     bomb += hexad::base::cat("a", i, ": &a", i, " [*a", i - 1);
@@ -109,7 +109,7 @@ TEST(Fault31, AliasBombIsRefused) {
             "r.yaml:1: anchors (&name) are not allowed; remove the anchor, or quote a text that begins with &");
 }
 
-TEST(Fault31, TwentyThousandBracketsAreRefused) {
+TEST(RecipeText, TwentyThousandBracketsAreRefused) {
   const std::string deep = "r.yaml:1: nested deeper than 32 levels, the maximum";
   EXPECT_EQ(refused_text("a: " + std::string(20000, '[') + std::string(20000, ']')), deep);
   const std::string open = "r.yaml:1: a key must be a word, not a list or map; is a bracket left open?";
@@ -121,13 +121,13 @@ TEST(Fault31, TwentyThousandBracketsAreRefused) {
   EXPECT_EQ(refused_text(maps + std::string(20000, '}')), deep);
 }
 
-TEST(Fault31, MoreThanThirtyTwoLevelsAreRefused) {
+TEST(RecipeText, MoreThanThirtyTwoLevelsAreRefused) {
   const auto nested = [](size_t n) { return "a: " + std::string(n, '[') + std::string(n, ']'); };
   EXPECT_EQ(refused_text(nested(31)), "accepted");
   EXPECT_EQ(refused_text(nested(32)), "r.yaml:1: nested deeper than 32 levels, the maximum");
 }
 
-TEST(Fault31, SyntaxErrorsNameTheLine) {
+TEST(RecipeText, SyntaxErrorsNameTheLine) {
   const std::string message = refused_text("a: 1\nb: [1, 2\nc: 3\n");
   EXPECT_TRUE(message.starts_with("r.yaml:") && message.find(": not valid YAML: ") != std::string::npos) << message;
   const std::string tab = "; the line begins with a tab, but YAML is indented with spaces only";
@@ -144,7 +144,7 @@ TEST(Fault31, SyntaxErrorsNameTheLine) {
   EXPECT_EQ(refused_text("\"\": 1"), "r.yaml:1: a key is empty; expected `key: value`");
 }
 
-TEST_F(Fault32, FilesThatAreNotRecipesAreRefused) {
+TEST_F(RecipeFiles, FilesThatAreNotRecipesAreRefused) {
   put("empty.yaml", "");
   put("comment.yaml", "# nothing\n");
   put("list.yaml", "- a\n");
@@ -176,14 +176,14 @@ TEST_F(Fault32, FilesThatAreNotRecipesAreRefused) {
   EXPECT_EQ(refused(longest), longest + ": File name too long");
 }
 
-TEST_F(Fault32, TooManyValuesAreRefused) {
+TEST_F(RecipeFiles, TooManyValuesAreRefused) {
   std::string text = "a: [";
   for (int i = 0; i < 20000; ++i) text += "1,";
   put("many.yaml", text + "]");
   EXPECT_EQ(refused("many.yaml"), "many.yaml:1: too many values; a recipe may have at most 10000");
 }
 
-TEST_F(Fault33, CyclesAreRefused) {
+TEST_F(RecipeIncludes, CyclesAreRefused) {
   put("a.yaml", "include: b.yaml\n");
   put("b.yaml", "x: 1\ninclude: [c.yaml]\n");
   put("c.yaml", "include: ./in/../a.yaml\n");
@@ -195,7 +195,7 @@ TEST_F(Fault33, CyclesAreRefused) {
             "self.yaml:1: include self.yaml: includes itself: self.yaml -> self.yaml; remove one of these includes");
 }
 
-TEST_F(Fault33, IncludesOutsideTheRecipesFolderAreRefused) {
+TEST_F(RecipeIncludes, IncludesOutsideTheRecipesFolderAreRefused) {
   put("out.yaml", minimal);
   const std::string outside = ": is outside the recipe's folder " + fs::canonical(root_ / "in").string() +
                               "; use an absolute path, or --include-root with a folder that contains the included file";
@@ -210,7 +210,7 @@ TEST_F(Fault33, IncludesOutsideTheRecipesFolderAreRefused) {
   EXPECT_EQ(refused("in/sibling.yaml"), "in/sibling.yaml:1: include ../in2/x.yaml" + outside);
 }
 
-TEST_F(Fault33, AbsoluteIncludeDoesNotOpenOtherFolders) {
+TEST_F(RecipeIncludes, AbsoluteIncludeDoesNotOpenOtherFolders) {
   fs::create_directories("shared");
   put("out.yaml", minimal);
   put("shared/base.yaml", "include: ../out.yaml\n");
@@ -223,7 +223,7 @@ TEST_F(Fault33, AbsoluteIncludeDoesNotOpenOtherFolders) {
   EXPECT_EQ(refused("in/c.yaml"), "in/c.yaml:1: include /no/such.yaml: no such file");
 }
 
-TEST_F(Fault33, MissingAndMalformedIncludesAreRefused) {
+TEST_F(RecipeIncludes, MissingAndMalformedIncludesAreRefused) {
   put("a.yaml", "include: gone.yaml\n");
   EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include gone.yaml: no such file");
   put("a.yaml", "include: in\n");
@@ -237,7 +237,7 @@ TEST_F(Fault33, MissingAndMalformedIncludesAreRefused) {
             "a.yaml:1: include has a list in its list; expected a file name or a list of file names");
 }
 
-TEST_F(Fault33, DoublingIncludesAreRefused) {
+TEST_F(RecipeIncludes, DoublingIncludesAreRefused) {
   for (int i = 0; i < 20; ++i) {
     const std::string next = std::to_string(i + 1) + ".yaml";
     put(std::to_string(i) + ".yaml", "include: [" + next + ", " + next + "]\n");
@@ -362,7 +362,7 @@ TEST(Override, IsRefusedIfMalformed) {
             "command line: model.layers = 3: has a blank in the key; expected key.path=value without blanks before "
             "the =");
   EXPECT_EQ(refusal_of(minimal + "sources: [{path: a}]\n", {"sources.1.weight=2"}),
-            "command line: sources.1.weight=2: `1` must be an index into a list of size 1");
+            "command line: sources.1.weight=2: `1` must be an index of the list, 0 .. 0");
   EXPECT_EQ(refusal_of(minimal, {"betas=[*x]"}),
             "command line: betas=[*x]: not valid YAML: the referenced anchor is not defined");
   EXPECT_EQ(refusal_of(minimal, {"betas=[&x a]"}),

@@ -42,7 +42,8 @@ TEST(Options, ReadingAnUndeclaredOptionIsABug) {
     o.number("damping", 0.5);
     ADD_FAILURE() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[options] the optimizer nesterov reads the option damping, which it does not declare");
+    EXPECT_STREQ(e.what(),
+                 "[options] the optimizer nesterov reads the option damping; expected an option that it declares");
   }
 }
 

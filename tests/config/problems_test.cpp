@@ -1,5 +1,5 @@
-// Messages about wrong keys and values (Fault30). They contain the place (file:line or the override), the key, the
-// value if the key is legal, and what was expected. Some also suggest the likely key or the nearest legal values.
+// Messages about wrong keys and values (RecipeProblems). They contain the place (file:line or the override), the key,
+// the value if the key is legal, and what was expected. Some also suggest the likely key or the nearest legal values.
 #include "framework/config/problems.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string second_line(const std::string& line) { return refusal_of(minimal + l
 /// Returns the message for `line` inside a `model:` section that sets hidden.
 std::string in_model(const std::string& line) { return refusal_of("model:\n  hidden: 64\n  " + line + "\n"); }
 
-TEST(Fault30, UnknownKeysAreNamedWithTheLikelyKey) {
+TEST(RecipeProblems, UnknownKeysAreNamedWithTheLikelyKey) {
   EXPECT_EQ(in_model("hiden: 64"),
             "r.yaml:3: model.hiden is not a key; did you mean hidden?; keys of model: hidden, layers, dropout, "
             "tied, moe");
@@ -30,7 +30,7 @@ TEST(Fault30, UnknownKeysAreNamedWithTheLikelyKey) {
       "r.yaml:2: colour is not a key; keys at the top level: name, model, etp, note, resume, betas, steps, sources");
 }
 
-TEST(Fault30, ShortKeysAreSimilarOnlyIfTheyBeginAlike) {
+TEST(RecipeProblems, ShortKeysAreSimilarOnlyIfTheyBeginAlike) {
   const std::vector<std::string_view> axes{"pp", "tp", "cp"}, rates{"B1", "B2"};
   EXPECT_EQ(closest("dp", axes), "");
   EXPECT_EQ(closest("TP", axes), "tp");
@@ -39,13 +39,13 @@ TEST(Fault30, ShortKeysAreSimilarOnlyIfTheyBeginAlike) {
   EXPECT_EQ(closest("", axes), "");
 }
 
-TEST(Fault30, KeyInTheWrongSectionIsFound) {
+TEST(RecipeProblems, KeyInTheWrongSectionIsFound) {
   EXPECT_EQ(in_model("experts: 8"),
             "r.yaml:3: model.experts is not a key; did you mean model.moe.experts?; keys of model: hidden, "
             "layers, dropout, tied, moe");
 }
 
-TEST(Fault30, WrongTypesAreNamedWithTheExpectedType) {
+TEST(RecipeProblems, WrongTypesAreNamedWithTheExpectedType) {
   EXPECT_EQ(in_model("layers: many"), "r.yaml:3: model.layers (many) must be an integer");
   EXPECT_EQ(in_model("layers: [1]"), "r.yaml:3: model.layers (a list) must be an integer");
   EXPECT_EQ(in_model("layers: {a: 1}"), "r.yaml:3: model.layers (a section) must be an integer");
@@ -60,7 +60,7 @@ TEST(Fault30, WrongTypesAreNamedWithTheExpectedType) {
             "command line: name=: name (nothing) must be a text; write '\"\"' for an empty one");
 }
 
-TEST(Fault30, NumbersInOtherNotationsAreRefusedWithTheLegalNotation) {
+TEST(RecipeProblems, NumbersInOtherNotationsAreRefusedWithTheLegalNotation) {
   EXPECT_EQ(in_model("layers: 1e3"), "r.yaml:3: model.layers (1e3) must be an integer; write 1000");
   EXPECT_EQ(in_model("layers: 12.0"), "r.yaml:3: model.layers (12.0) must be an integer; write 12");
   EXPECT_EQ(in_model("layers: 12.5"), "r.yaml:3: model.layers (12.5) must be an integer");
@@ -74,7 +74,7 @@ TEST(Fault30, NumbersInOtherNotationsAreRefusedWithTheLegalNotation) {
             "r.yaml:3: model.dropout (00.5) must not start with 0, which YAML reads as octal; write 0.5");
 }
 
-TEST(Fault30, SuggestedNumbersKeepTheSignAndReadDecimalCommas) {
+TEST(RecipeProblems, SuggestedNumbersKeepTheSignAndReadDecimalCommas) {
   const auto integer = [](const std::string& text) {
     const std::string begin = "r.yaml:3: model.layers (" + text + ") must be an integer";
     const std::string message = in_model("layers: " + text);
@@ -120,7 +120,7 @@ TEST(Fault30, SuggestedNumbersKeepTheSignAndReadDecimalCommas) {
   EXPECT_EQ(real("100e5,3"), "");
 }
 
-TEST(Fault30, ValuesOutsideTheirLimitsAreRefused) {
+TEST(RecipeProblems, ValuesOutsideTheirLimitsAreRefused) {
   EXPECT_EQ(in_model("layers: 0"), "r.yaml:3: model.layers (0) must be between 1 and 1000");
   EXPECT_EQ(in_model("layers: 3000000000"), "r.yaml:3: model.layers (3000000000) must be between 1 and 1000");
   EXPECT_EQ(in_model("layers: -99999999999999999999"),
@@ -140,21 +140,21 @@ TEST(Fault30, ValuesOutsideTheirLimitsAreRefused) {
   EXPECT_EQ(second_line("name: \"\""), "r.yaml:2: name (\"\") must not be empty");
 }
 
-TEST(Fault30, NanAndInfinityAreRefused) {
+TEST(RecipeProblems, NanAndInfinityAreRefused) {
   for (const std::string word : {".nan", ".NaN", "nan", ".inf", "-.inf", "+.Inf", "inf", "-Infinity"}) {
     EXPECT_EQ(in_model("dropout: " + word), "r.yaml:3: model.dropout (" + word + ") must be a finite number");
     EXPECT_EQ(in_model("layers: " + word), "r.yaml:3: model.layers (" + word + ") must be a finite integer");
   }
 }
 
-TEST(Fault30, BooleansAreTrueOrFalse) {
+TEST(RecipeProblems, BooleansAreTrueOrFalse) {
   EXPECT_EQ(in_model("tied: yes"), "r.yaml:3: model.tied (yes) must be true or false; write true");
   EXPECT_EQ(in_model("tied: Off"), "r.yaml:3: model.tied (Off) must be true or false; write false");
   EXPECT_EQ(in_model("tied: 1"), "r.yaml:3: model.tied (1) must be true or false; write true");
   EXPECT_EQ(in_model("tied: maybe"), "r.yaml:3: model.tied (maybe) must be true or false");
 }
 
-TEST(Fault30, EnumsSuggestTheNearestName) {
+TEST(RecipeProblems, EnumsSuggestTheNearestName) {
   EXPECT_EQ(in_model("moe: {score: sofmax}"),
             "r.yaml:3: model.moe.score (sofmax) must be one of softmax, sigmoid; did you mean softmax?");
   EXPECT_EQ(in_model("moe: {score: Softmax}"),
@@ -163,13 +163,13 @@ TEST(Fault30, EnumsSuggestTheNearestName) {
   EXPECT_EQ(in_model("moe: {score: }"), "r.yaml:3: model.moe.score (nothing) must be one of softmax, sigmoid");
 }
 
-TEST(Fault30, MissingRequiredKeysAreNamed) {
+TEST(RecipeProblems, MissingRequiredKeysAreNamed) {
   EXPECT_EQ(refusal_of("name: a"), "r.yaml: model.hidden is not set; it must be at least 1");
   EXPECT_EQ(refusal_of("name: a\nmodel:\n  layers: 2\n"), "r.yaml:2: model.hidden is not set; it must be at least 1");
   EXPECT_EQ(second_line("sources: [{weight: 2}]"), "r.yaml:2: sources.0.path is not set; it must not be empty");
 }
 
-TEST(Fault30, AllProblemsAreReportedTogetherInTheOrderOfTheFile) {
+TEST(RecipeProblems, AllProblemsAreReportedTogetherInTheOrderOfTheFile) {
   EXPECT_EQ(
       refusal_of("nam: a\nmodel:\n  tied: yes\n  hidden: 63\n  moe: {score: x, experts: -1}\n", {"betas=[2]", "a.b=1"}),
       "command line: a.b=1: a is not a key; keys at the top level: name, model, etp, note, resume, betas, steps, "
@@ -185,14 +185,14 @@ TEST(Fault30, AllProblemsAreReportedTogetherInTheOrderOfTheFile) {
       "r.yaml:5: model.moe.experts (-1) must be at least 0");
 }
 
-TEST(Fault30, LongListIsCut) {
+TEST(RecipeProblems, LongListIsCut) {
   std::string text = minimal;
   for (int i = 0; i < 60; ++i) text += "unknown_" + std::to_string(i) + ": 1\n";
   const std::string message = refusal_of(text);
   EXPECT_TRUE(message.ends_with("\n... and 10 more")) << message;
 }
 
-TEST(Fault30, HostileTextIsShownEscapedAndCut) {
+TEST(RecipeProblems, HostileTextIsShownEscapedAndCut) {
   const std::string message = in_model("layers: \"a\\x1b[31m" + std::string(10000, 'z') + "\"");
   EXPECT_LT(message.size(), 200u);
   EXPECT_NE(message.find("(\"a\\x1b[31mzzz"), std::string::npos) << message;

@@ -10,7 +10,7 @@ namespace {
 
 const comm::World* world = nullptr;  // set by main(): MPI is initialised once per process
 
-TEST(MpiContextAttention, L3_EqualsFullAttentionInOutputsAndGradients) {
+TEST(MpiContextAttention, EqualsFullAttentionInOutputsAndGradients) {
   const auto group = world->group().split(0, world->rank(), comm::TrafficClass::cp, "cp");
   for (const Case& c : context_cases(world->size())) {
     SCOPED_TRACE(c.name);

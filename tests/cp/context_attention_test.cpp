@@ -23,7 +23,7 @@ using cp::ContextTraffic;
 
 class ContextAttentionOf : public testing::TestWithParam<Case> {};
 
-TEST_P(ContextAttentionOf, L3_EqualsFullAttentionInOutputsAndGradients) {
+TEST_P(ContextAttentionOf, EqualsFullAttentionInOutputsAndGradients) {
   const Case& c = GetParam();
   Lab one;
   const Given whole = random_micro_batch(one, c);
@@ -186,7 +186,7 @@ class DelayingStream final : public Stream {
   uint64_t drawn_ = 0;
 };
 
-TEST(ContextAttention, O1_DelayedRanksNeitherDeadlockNorChangeABit) {
+TEST(ContextAttention, DelayedRanksNeitherDeadlockNorChangeABit) {
   for (ContextKind kind : context_kinds)
     for (int ranks : {2, 4}) {
       const Case c = small(kind, ranks);

@@ -100,7 +100,7 @@ Tensor as_rows(const Tensor& t) { return t.rank() == 3 ? t : t.reshape({t.dim(0)
 
 class DeltaNetOverRanks : public testing::TestWithParam<Layout> {};
 
-TEST_P(DeltaNetOverRanks, L3_EqualsOneRankInOutputsAndGradients) {
+TEST_P(DeltaNetOverRanks, EqualsOneRankInOutputsAndGradients) {
   const Layout& l = GetParam();
   const comm::SelfGroup self;
   Lab one;

@@ -91,18 +91,18 @@ TEST(Sources, UnknownAndNonNumericOptionsAreRefused) {
 
 TEST(Sources, BadValuesAreReportedWithTheirPlace) {
   const TrainingData data = open(with_counting(Source::endless));
-  EXPECT_EQ(
-      error_of(base::ExitCode::data, [&] { data.train->batch(17, 1); }),
-      "data.source counting: sequence 17, token 2: target 20 is neither in the vocabulary (model.vocab: 20) nor -1");
+  EXPECT_EQ(error_of(base::ExitCode::data, [&] { data.train->batch(17, 1); }),
+            "data.source counting: sequence 17, token 2: target 20 is outside the vocabulary (model.vocab: 20), "
+            "expected 0 to 19, or -1 for no target");
   const auto spoilt = [&](Counting::Spoil spoil) {
     return error_of(base::ExitCode::data, [&] { open(with_counting(3, spoil)); });
   };
   EXPECT_EQ(
       spoilt([](int64_t, const Row& row) { row.ids[3] = 20; }),
       "data.source counting: sequence 0, token 3: id 20 is outside the vocabulary (model.vocab: 20), expected 0 to 19");
-  EXPECT_EQ(
-      spoilt([](int64_t, const Row& row) { row.targets[1] = -2; }),
-      "data.source counting: sequence 0, token 1: target -2 is neither in the vocabulary (model.vocab: 20) nor -1");
+  EXPECT_EQ(spoilt([](int64_t, const Row& row) { row.targets[1] = -2; }),
+            "data.source counting: sequence 0, token 1: target -2 is outside the vocabulary (model.vocab: 20), "
+            "expected 0 to 19, or -1 for no target");
   EXPECT_EQ(spoilt([](int64_t, const Row& row) { row.last[2] = 2; }),
             "data.source counting: sequence 0, token 2: its document is [0, 2), expected a range inside the sequence "
             "that contains the token");

@@ -93,7 +93,8 @@ TEST(TrainingData, ChangesSinceTheCheckpointAreNamed) {
   prepare(p.options);
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: changed since the checkpoint");
   p.opening.expected = std::vector<Digest>(2);
-  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "1 datasets, but the checkpoint was trained on 2");
+  expect_contains(message_of(ExitCode::data, [&] { p.open(); }),
+                  "the number of datasets is 1, expected 2, on which the checkpoint was trained");
 }
 
 TEST(TrainingData, ForeignTokenizerIsNamed) {

@@ -190,7 +190,7 @@ TEST(GradientBuckets, RanksMayFinishTheirParametersInOppositeOrders) {
     });
 }
 
-TEST(GradientBuckets, C2_R3_UnusedParameterGetsZeroNotGarbage) {
+TEST(GradientBuckets, UnusedParameterGetsZeroNotGarbage) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
       Model m(world, 1, 48, zero);

@@ -64,7 +64,7 @@ struct Model {
   std::optional<dp::WeightBuckets> weights;
 };
 
-TEST(WeightBuckets, I1_InitialWeightsDoNotDependOnZero) {
+TEST(WeightBuckets, InitialWeightsDoNotDependOnZero) {
   for (const int ranks : {1, 2, 3, 4})
     for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
       comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {

@@ -43,7 +43,7 @@ TEST(RoutingPlan, IsEmptyWithoutTokensOrWithOnlyDroppedSlots) {
   }
 }
 
-TEST(RoutingPlan, R8_RefusesExpertsOutOfRange) {
+TEST(RoutingPlan, RefusesExpertsOutOfRange) {
   Lab lab;
   const comm::SelfGroup self;
   const auto refused = [&](const std::vector<int32_t>& ids) -> std::string {

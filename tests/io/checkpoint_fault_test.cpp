@@ -26,7 +26,7 @@ TEST_F(CheckpointFaults, ScanNamesBadCheckpointsAndTheNewestGoodCheckpoint) {
       << scan.problems[1];
 }
 
-TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
+TEST_F(CheckpointFaults, LatestIsOnlyAHint) {
   save(store, 100, 1, device);
   save(store, 200, 1, device);
   const std::string latest = folder / "checkpoints/latest";
@@ -62,7 +62,7 @@ TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
   expect_scan("is not a regular file");
 }
 
-TEST_F(CheckpointFaults, Fault11FlippedBitOfAShardIsFoundAndTheTensorNamed) {
+TEST_F(CheckpointFaults, FlippedBitOfAShardIsFoundAndTheTensorNamed) {
   save(store, 100, 2, device);
   save(store, 200, 2, device);
   const std::string good = read_bytes(shard(200)), path = shard(200);
@@ -88,7 +88,7 @@ TEST_F(CheckpointFaults, Fault11FlippedBitOfAShardIsFoundAndTheTensorNamed) {
   EXPECT_GT(inside_tensors, 0);
 }
 
-TEST_F(CheckpointFaults, Fault11DamageIsFoundInPartialReads) {
+TEST_F(CheckpointFaults, DamageIsFoundInPartialReads) {
   save(store, 200, 2, device);
   const TensorInfo info = SafetensorsFile::open(shard(200)).info("experts.up[0:2,0:6,0:8]");
   flip_bit(shard(200), info.begin);
@@ -100,7 +100,7 @@ TEST_F(CheckpointFaults, Fault11DamageIsFoundInPartialReads) {
                [&] { checkpoint.read("experts.up", Kind::parameter, same_piece, device); });
 }
 
-TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
+TEST_F(CheckpointFaults, TruncatedEmptyMissingAndForeignShardsFallBack) {
   const auto expect_fallback = [&](const std::string& why) {
     SCOPED_TRACE(why);
     for (Check check : {Check::quick, Check::full}) {
@@ -155,7 +155,7 @@ TEST_F(CheckpointFaults, UserMustDecideIfNoCheckpointIsGood) {
                [&] { store.find(automatic, Check::full); });
 }
 
-TEST_F(CheckpointFaults, Fault12ManifestMissingCorruptOrNewerIsNotACheckpoint) {
+TEST_F(CheckpointFaults, ManifestMissingCorruptOrNewerIsNotACheckpoint) {
   save(store, 100, 2, device);
   save(store, 200, 2, device);
   const std::string path = store.path(200) + "/manifest.json", good = read_bytes(path);
@@ -194,7 +194,7 @@ TEST_F(CheckpointFaults, Fault12ManifestMissingCorruptOrNewerIsNotACheckpoint) {
   expect_error(ExitCode::data, {store.path(200)}, [&] { store.find(Resume::parse("200"), Check::full); });
 }
 
-TEST_F(CheckpointFaults, Fault12FuzzedManifestsAreRefusedOrMeanTheSame) {
+TEST_F(CheckpointFaults, FuzzedManifestsAreRefusedOrMeanTheSame) {
   save(store, 100, 2, device);
   const std::string good = read_bytes(store.path(100) + "/manifest.json");
   const std::string meaning = manifest_to_json(manifest_from_json(good, "m"));
@@ -212,7 +212,7 @@ TEST_F(CheckpointFaults, Fault12FuzzedManifestsAreRefusedOrMeanTheSame) {
   }
 }
 
-TEST_F(CheckpointFaults, Fault35ShardNamesOutsideTheFolderAreRefused) {
+TEST_F(CheckpointFaults, ShardNamesOutsideTheFolderAreRefused) {
   save(store, 100, 1, device);
   Manifest manifest = manifest_from_json(read_bytes(store.path(100) + "/manifest.json"), "m");
   for (const std::string& name : {std::string("/etc/passwd"), std::string("../step-00000200/a"), std::string("a/b"),
@@ -223,7 +223,7 @@ TEST_F(CheckpointFaults, Fault35ShardNamesOutsideTheFolderAreRefused) {
   }
 }
 
-TEST_F(CheckpointFaults, Fault35LinkedShardIsRefused) {
+TEST_F(CheckpointFaults, LinkedShardIsRefused) {
   save(store, 100, 1, device);
   const std::string path = shard(100, "00000-of-00001"), moved = folder / "elsewhere";
   fs::rename(path, moved);

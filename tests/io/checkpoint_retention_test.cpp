@@ -11,7 +11,7 @@ using namespace testing;
 
 struct CheckpointFaults : CheckpointTest {};
 
-TEST_F(CheckpointFaults, Fault14RetentionSparesCheckpointsInUse) {
+TEST_F(CheckpointFaults, RetentionSparesCheckpointsInUse) {
   options.keep = 1;
   const CheckpointStore one(folder / "one", options);
   save(one, 100, 1, device);
@@ -26,7 +26,7 @@ TEST_F(CheckpointFaults, Fault14RetentionSparesCheckpointsInUse) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CheckpointFaults, Fault14RetentionKeepsTheNewestValidCheckpoint) {
+TEST_F(CheckpointFaults, RetentionKeepsTheNewestValidCheckpoint) {
   options.keep = 1;
   const CheckpointStore all(folder / "one", {.keep = 0, .warn = options.warn, .fault = {}});
   const CheckpointStore one(folder / "one", options);
@@ -38,7 +38,7 @@ TEST_F(CheckpointFaults, Fault14RetentionKeepsTheNewestValidCheckpoint) {
   EXPECT_EQ(one.find(automatic, Check::full)->step(), 200);
 }
 
-TEST_F(CheckpointFaults, Fault14RetentionDeletesNothingIfNoCheckpointIsGood) {
+TEST_F(CheckpointFaults, RetentionDeletesNothingIfNoCheckpointIsGood) {
   options.keep = 1;
   const CheckpointStore all(folder / "one", {.keep = 0, .warn = options.warn, .fault = {}});
   for (int64_t step : {100, 200}) {

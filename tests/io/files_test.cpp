@@ -74,7 +74,7 @@ TEST(AtomicWrite, MessageNamesTheNewFileIfOnlyTheFolderIsNotFlushed) {
   EXPECT_EQ(read_bytes(folder / "a"), "new");
 }
 
-TEST(RunLock, Fault13SecondJobGetsHostAndProcess) {
+TEST(RunLock, SecondJobGetsHostAndProcess) {
   const TempFolder folder;
   const RunLock lock = RunLock::acquire(folder / "run/nested");
   std::array<char, 256> host{};
@@ -213,7 +213,7 @@ TEST(RunLock, EmptyLockFileOfAKilledStarterIsTakenOver) {
   RunLock::acquire(folder.path());
 }
 
-TEST(RunLock, Fault15UnwritableRunDirectoryFailsAtTheStart) {
+TEST(RunLock, UnwritableRunDirectoryFailsAtTheStart) {
   const TempFolder folder;
   write_bytes(folder / "file", "");
   expect_error(ExitCode::resource, {folder / "file/run", "the run directory cannot be created"},
@@ -240,7 +240,7 @@ TEST(RunLock, Fault15UnwritableRunDirectoryFailsAtTheStart) {
             4);
 }
 
-TEST(Finite, Fault19FirstBadElementIsNamed) {
+TEST(Finite, FirstBadElementIsNamed) {
   device::DeviceContext device;
   constexpr float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> values{1, -2, 3, -inf, 5, NAN};

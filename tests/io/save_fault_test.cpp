@@ -16,7 +16,7 @@ using namespace testing;
 
 struct CheckpointFaults : CheckpointTest {};
 
-TEST_F(CheckpointFaults, Fault7FullDiskNamesTheFileAndLeavesTheLastGoodCheckpoint) {
+TEST_F(CheckpointFaults, FullDiskNamesTheFileAndLeavesTheLastGoodCheckpoint) {
   const std::string disk = folder / "disk";
   fs::create_directory(disk);
   if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
@@ -46,7 +46,7 @@ TEST_F(CheckpointFaults, Fault7FullDiskNamesTheFileAndLeavesTheLastGoodCheckpoin
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(CheckpointFaults, Fault7FileSizeLimitIsAnErrorNotASignal) {
+TEST_F(CheckpointFaults, FileSizeLimitIsAnErrorNotASignal) {
   save(store, 100, 1, device);
   EXPECT_EQ(in_child([&] {
               std::signal(SIGXFSZ, SIG_IGN);
@@ -82,7 +82,7 @@ std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions 
   return {died, died ? read_bytes(note) : ""};
 }
 
-TEST_F(CheckpointFaults, Fault9KillAtAnyPointLeavesTheOldOrTheNewCheckpoint) {
+TEST_F(CheckpointFaults, KillAtAnyPointLeavesTheOldOrTheNewCheckpoint) {
   options.keep = 2;
   options.page_pieces = 5;
   std::string seen;
@@ -118,7 +118,7 @@ TEST_F(CheckpointFaults, Fault9KillAtAnyPointLeavesTheOldOrTheNewCheckpoint) {
   }
 }
 
-TEST_F(CheckpointFaults, Fault9KillDuringARepeatedSaveLosesNothing) {
+TEST_F(CheckpointFaults, KillDuringARepeatedSaveLosesNothing) {
   for (int n = 0;; ++n) {
     const CheckpointStore run(folder / cat("run-", n), options);
     save(run, 200, 2, device);

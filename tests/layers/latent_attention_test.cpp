@@ -129,9 +129,9 @@ std::vector<double> naive(Case& n, const std::vector<double>& x) {
   return product(y, n.weight("output.weight"), c.heads * size);
 }
 
-class EqualsFormula : public testing::TestWithParam<Overrides> {};
+class LatentAttentionWith : public testing::TestWithParam<Overrides> {};
 
-TEST_P(EqualsFormula, OutputsAgree) {
+TEST_P(LatentAttentionWith, OutputsEqualTheFormula) {
   Case n(model_with(GetParam()));
   const Tensor x = n.lab.randn({sequences * length, n.c.hidden});
   const auto policy = keep_policy();
@@ -141,14 +141,14 @@ TEST_P(EqualsFormula, OutputsAgree) {
   expect_close(expected, y.data, base::tolerance(Dtype::f64, 1024));
 }
 
-TEST_P(EqualsFormula, GradientsMatchFiniteDifferences) {
+TEST_P(LatentAttentionWith, GradientsMatchFiniteDifferences) {
   Case n(model_with(GetParam()));
   gradcheck(n.lab, {n.lab.randn({sequences * length, n.c.hidden})},
             [&](Tape& t, const std::vector<Value>& x) { return n.layer(t, x[0], {.batch = n.batch}); },
             {.of_layers = true});
 }
 
-INSTANTIATE_TEST_SUITE_P(LatentAttention, EqualsFormula,
+INSTANTIATE_TEST_SUITE_P(, LatentAttentionWith,
                          testing::Values(Overrides{}, Overrides{"model.latent.q_rank=3"},
                                          Overrides{"model.latent.value_size=7", "model.latent.q_rank=6"},
                                          Overrides{"model.sinks=true", "model.window=3"}));
@@ -187,7 +187,7 @@ Tensor pass_over(Case& n, const Tensor& x, KeyValueCache& cache) {
 }
 
 // A pass over one token attends to the rows of the cache. A longer pass computes keys and values.
-TEST_P(EqualsFormula, CachedPassesAgree) {
+TEST_P(LatentAttentionWith, CachedPassesEqualTheFormula) {
   Case n(model_with(GetParam()));
   const Tensor x = n.lab.randn({sequences * length, n.c.hidden});
   const Tensor expected = n.lab.values(naive(n, values_of(x)), x.shape());

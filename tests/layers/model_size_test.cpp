@@ -17,13 +17,13 @@ ModelSize size_of_recipe(const std::string& path) {
   return model_size(load_recipe(config::load(HEXAD_SOURCE_DIR "/recipes/" + path), Registry(), 0).model, Registry());
 }
 
-TEST(ModelSize, M1_Mixtral8x7bHasThePublishedParameters) {
+TEST(ModelSize, Mixtral8x7bHasThePublishedParameters) {
   const ModelSize s = size_of_recipe("models/mixtral-8x7b.yaml");
   EXPECT_EQ(s.parameters, 46'702'792'704);
   EXPECT_EQ(s.active_parameters, 12'879'925'248);
 }
 
-TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
+TEST(ModelSize, DbrxHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
 }
 
@@ -39,7 +39,7 @@ void PrintTo(const Published& p, std::ostream* out) { *out << p.recipe; }
 
 class PublishedModel : public testing::TestWithParam<Published> {};
 
-TEST_P(PublishedModel, M1_HasThePublishedParameters) {
+TEST_P(PublishedModel, HasThePublishedParameters) {
   const Published& p = GetParam();
   const ModelSize s = size_of_recipe("models/" + p.recipe + ".yaml");
   EXPECT_NEAR(static_cast<double>(s.parameters) / 1e9, p.total, p.total > 100 ? 2 : p.digit);
@@ -66,11 +66,11 @@ INSTANTIATE_TEST_SUITE_P(, PublishedModel,
                          });
 
 // The authors count 109 billion with the vision encoder, which this recipe lacks.
-TEST(ModelSize, M1_Llama4ScoutHasTheParametersOfItsTextPart) {
+TEST(ModelSize, Llama4ScoutHasTheParametersOfItsTextPart) {
   EXPECT_EQ(size_of_recipe("models/llama-4-scout.yaml").parameters, 107'769'861'120);
 }
 
-TEST(ModelSize, M1_Qwen3AndOlmoeHaveEveryParameterOfTheirPublishedWeights) {
+TEST(ModelSize, Qwen3AndOlmoeHaveEveryParameterOfTheirPublishedWeights) {
   EXPECT_EQ(size_of_recipe("models/qwen3-30b-a3b.yaml").parameters, 30'532'122'624);
   EXPECT_EQ(size_of_recipe("models/qwen3-235b-a22b.yaml").parameters, 235'093'634'560);
   EXPECT_EQ(size_of_recipe("models/olmoe.yaml").parameters, 6'919'161'856);
@@ -87,7 +87,7 @@ TEST(ModelSize, ParametersOfQwen2EqualTheHandCount) {
 }
 
 // The papers publish the sizes of experts only.
-TEST(ModelSize, M1_ModelsOfMpmoeAndParmHaveThePapersExperts) {
+TEST(ModelSize, ModelsOfMpmoeAndParmHaveThePapersExperts) {
   const auto experts = [](const std::string& recipe, int64_t layers, int64_t count, int64_t hidden, int64_t width) {
     EXPECT_EQ(size_of_recipe("models/" + recipe + ".yaml").expert_parameters,
               layers * count * (2 * hidden * width + hidden + width))
@@ -128,13 +128,13 @@ TEST(ModelSize, FlopsOfAPredictionBlockEqualTheHandCount) {
     return model_size(small_recipe({std::string("model.prediction_blocks=") + blocks}).model, Registry())
         .flops_per_token;
   };
-  // A prediction block has a layer as in M1_FlopsOfATokenOfASmallModelEqualTheHandCount, and a projection of 16 x 32
+  // A prediction block has a layer as in FlopsOfATokenOfASmallModelEqualTheHandCount, and a projection of 16 x 32
   // weights. Each prediction block also computes logits with the head, 16 x 31 weights.
   const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
   EXPECT_DOUBLE_EQ(flops("2") - flops("0"), 2 * (6 * (layer + 16 * 32 + 16 * 31) + 12 * 16 * 4.0));
 }
 
-TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
+TEST(ModelSize, GptOssHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/gpt-oss-20b.yaml").parameters, 20'914'757'184);
   EXPECT_EQ(size_of_recipe("models/gpt-oss-120b.yaml").parameters, 116'829'156'672);
 }
@@ -158,7 +158,7 @@ TEST(ModelSize, ParametersOfQwen3NextEqualTheHandCount) {
   EXPECT_EQ(s.active_parameters, s.parameters - 48 * 502 * 3 * d * 512);
 }
 
-TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
+TEST(ModelSize, FlopsOfATokenOfMixtralEqualTheHandCount) {
   // In a layer, a token is multiplied by
   // - q and output, 4096 x 4096 each
   // - k and v, 4096 x 1024 each
@@ -173,7 +173,7 @@ TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   EXPECT_DOUBLE_EQ(size_of_recipe("models/mixtral-8x7b.yaml").flops_per_token, 6 * products + attention);
 }
 
-TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
+TEST(ModelSize, FlopsOfATokenOfASmallModelEqualTheHandCount) {
   // The hidden size is 16. There are 4 query heads and 2 key heads, of 4 elements each. In a layer, a token is
   // multiplied by
   // - q and output, 256 weights each
@@ -241,9 +241,9 @@ TEST(ModelSize, CountsTheExpertsThatChooseAToken) {
 }
 
 // Compares the count on a meta device with the parameters that the layers create.
-class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
+class ParameterCount : public testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(CountEqualsModel, ParametersAreEqual) {
+TEST_P(ParameterCount, EqualsThatOfTheModel) {
   const comm::SelfGroup self;
   const Recipe recipe = small_recipe(GetParam());
   const ModelInstance instance(recipe, Registry(), self);
@@ -261,7 +261,7 @@ TEST_P(CountEqualsModel, ParametersAreEqual) {
 
 using Overrides = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(
-    Recipes, CountEqualsModel,
+    Recipes, ParameterCount,
     testing::Values(
         Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
         Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"}, Overrides{"model.norm=layer_norm"},

@@ -219,7 +219,7 @@ struct Odd {
 void PrintTo(const Odd& o, std::ostream* out) { *out << o.name; }
 class OddSizes : public testing::TestWithParam<Odd> {};
 
-TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
+TEST_P(OddSizes, GradientsMatchFiniteDifferences) {
   Overrides overrides{"model.moe.routing=balanced", "model.layers=1", "model.vocab=7", "model.moe.z_loss=0.1"};
   overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
   const Recipe recipe = small_recipe(overrides);
@@ -324,7 +324,7 @@ INSTANTIATE_TEST_SUITE_P(
              "model.mlp_hidden=5", "model.tied_embedding=true", "model.init_std=0.5"}}),
     [](const auto& i) { return i.param.name; });
 
-TEST(Context, F27_MayHaveOneToken) {
+TEST(Context, MayHaveOneToken) {
   const Recipe recipe = small_recipe({"model.context=1", "model.vocab=2", "batch.micro=1"});
   data::Batch batch(8, 1);
   for (size_t i = 0; i < 8; ++i) batch.ids[i] = static_cast<int32_t>(i % 2), batch.targets[i] = 1, batch.last[i] = 1;

@@ -36,19 +36,19 @@ Dropped drop(const std::vector<int32_t>& ids, int64_t top_k, int64_t scope, doub
   return {left, std::ranges::count(left, -1) - std::ranges::count(ids, -1)};
 }
 
-TEST(Capacity, R1_KeepsTheMostProbableAndTheEarlierAmongEquals) {
+TEST(Capacity, KeepsTheMostProbableAndTheEarlierAmongEquals) {
   const auto [ids, count] = drop(all_to_one, 1, 6, 1.0, DropRule::probability);  // 3 of 6 are kept
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, 0, 0, -1, -1}));
   EXPECT_EQ(count, 3);
 }
 
-TEST(Capacity, R1_KeepsTheFirstTokens) {
+TEST(Capacity, KeepsTheFirstTokens) {
   const auto [ids, count] = drop(all_to_one, 1, 6, 1.0, DropRule::position);
   EXPECT_EQ(ids, (std::vector<int32_t>{0, 0, 0, -1, -1, -1}));
   EXPECT_EQ(count, 3);
 }
 
-TEST(Capacity, R1_IsCountedForEachScope) {
+TEST(Capacity, IsCountedForEachScope) {
   const auto [ids, count] = drop(all_to_one, 1, 2, 1.0, DropRule::probability);  // 1 of every 2 is kept
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, 0, -1, 0}));
   EXPECT_EQ(count, 3);
@@ -66,7 +66,7 @@ TEST(Capacity, IsRoundedUp) {
   EXPECT_EQ(count, 4);
 }
 
-TEST(Capacity, R1_IsAtMostTheNumberOfTokens) {
+TEST(Capacity, IsAtMostTheNumberOfTokens) {
   for (double factor : {1e18, 1e300}) {  // the second factor exceeds every 64-bit integer
     const auto [ids, count] = drop(all_to_one, 1, 6, factor, DropRule::probability);
     EXPECT_EQ(ids, all_to_one);
@@ -74,7 +74,7 @@ TEST(Capacity, R1_IsAtMostTheNumberOfTokens) {
   }
 }
 
-TEST(Capacity, A3_PaddingTakesNoPartInTheMean) {
+TEST(Capacity, PaddingTakesNoPartInTheMean) {
   // Two of six tokens are valid, so the capacity is one.
   const auto [ids, count] = drop({-1, 0, -1, -1, 0, -1}, 1, 6, 1.0, DropRule::position);
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, -1, -1, -1}));
@@ -88,7 +88,7 @@ TEST(Capacity, CountsSlotsOfOneTokenSeparately) {
   EXPECT_EQ(count, 2);
 }
 
-TEST(Capacity, R8_NanIsDroppedFirst) {
+TEST(Capacity, NanIsDroppedFirst) {
   const double nan = std::nan("");
   const auto [ids, count] =
       drop(all_to_one, 1, 6, 1.0, DropRule::probability, {nan, 0, 0.1, 0, nan, 0, 0.2, 0, 0.3, 0, nan, 0});

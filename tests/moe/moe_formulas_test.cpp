@@ -28,9 +28,9 @@ std::vector<std::string> experts_choose(std::initializer_list<const char*> more)
   return all;
 }
 
-class MoeLayerEquals : public testing::TestWithParam<Case> {};
+class MoeLayerWith : public testing::TestWithParam<Case> {};
 
-TEST_P(MoeLayerEquals, ItsFormulas) {
+TEST_P(MoeLayerWith, EqualsItsFormulas) {
   MoeLab lab(GetParam().overrides);
   const MicroBatch batch = lab.batch(3, 4, GetParam().valid);
   const Tensor x = lab.randn({12, lab.config.hidden});
@@ -40,28 +40,27 @@ TEST_P(MoeLayerEquals, ItsFormulas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    , MoeLayerEquals,
+    , MoeLayerWith,
     testing::Values(Case{"Softmax", {}}, Case{"SoftmaxNotNormalised", {"model.moe.normalize=false"}},
                     Case{"SigmoidScaled", {"model.moe.score=sigmoid", "model.moe.scale=2.5"}},
                     Case{"TopOne", {"model.moe.top_k=1", "model.moe.normalize=false"}},
                     Case{"WeighedInput",
                          {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.weigh=input",
                           "model.moe.score=sigmoid", "model.moe.shared_experts=1"}},
-                    Case{"AllExperts", {"model.moe.top_k=4"}}, Case{"R5_Biases", {"model.bias=true"}},
-                    Case{"R5_GeluAndBiases", {"model.moe.expert=gelu", "model.bias=true"}},
+                    Case{"AllExperts", {"model.moe.top_k=4"}}, Case{"Biases", {"model.bias=true"}},
+                    Case{"GeluAndBiases", {"model.moe.expert=gelu", "model.bias=true"}},
                     Case{"SharedExperts", {"model.moe.shared_experts=2"}},
                     Case{"GatedSharedExperts", {"model.moe.shared_experts=2", "model.moe.shared_gate=true"}},
-                    Case{"NormalizeFloor", {"model.moe.normalize_floor=0.75"}}, Case{"A3_Padding", {}, 7},
-                    Case{"R1_CapacityByProbability", {"model.moe.capacity_factor=0.8"}},
-                    Case{"R1_CapacityByPosition", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
-                    Case{"R1_CapacityOfSequences",
-                         {"model.moe.capacity_factor=0.6", "model.moe.capacity_scope=sequence"}},
-                    Case{"A3_CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7},
+                    Case{"NormalizeFloor", {"model.moe.normalize_floor=0.75"}}, Case{"Padding", {}, 7},
+                    Case{"CapacityByProbability", {"model.moe.capacity_factor=0.8"}},
+                    Case{"CapacityByPosition", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
+                    Case{"CapacityOfSequences", {"model.moe.capacity_factor=0.6", "model.moe.capacity_scope=sequence"}},
+                    Case{"CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7},
                     Case{"ExpertsChooseTokens", experts_choose({"model.moe.capacity_factor=0.7"})},
                     Case{"ExpertsChooseTokensOfSequences",
                          experts_choose({"model.moe.capacity_factor=0.4", "model.moe.top_k=4",
                                          "model.moe.capacity_scope=sequence", "model.moe.shared_experts=1"})},
-                    Case{"A3_ExpertsChooseTokensWithPadding", experts_choose({"model.moe.capacity_factor=0.7"}), 7}),
+                    Case{"ExpertsChooseTokensWithPadding", experts_choose({"model.moe.capacity_factor=0.7"}), 7}),
     [](const auto& i) { return i.param.name; });
 
 // The choice of experts is overridden, because a finite difference could change the choice. If experts choose tokens,
@@ -108,9 +107,9 @@ TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
 INSTANTIATE_TEST_SUITE_P(
     , MoeLayerGradients,
     testing::Values(Case{"Softmax", {}}, Case{"Sigmoid", {"model.moe.score=sigmoid", "model.moe.scale=2.5"}},
-                    Case{"G6_DroppedSlots", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
-                    Case{"A3_Padding", {"model.moe.aux_loss.scope=sequence"}, 7},
-                    Case{"R5_Biases", {"model.bias=true", "model.moe.shared_experts=1"}},
+                    Case{"DroppedSlots", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
+                    Case{"Padding", {"model.moe.aux_loss.scope=sequence"}, 7},
+                    Case{"Biases", {"model.bias=true", "model.moe.shared_experts=1"}},
                     Case{"GatedSharedExperts", {"model.moe.shared_experts=1", "model.moe.shared_gate=true"}},
                     Case{"NormalizeFloor", {"model.moe.normalize_floor=0.7"}},
                     Case{"WeighedInput",
@@ -123,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
                          experts_choose({"model.moe.capacity_factor=0.5", "model.moe.capacity_scope=sequence"}), 7}),
     [](const auto& i) { return i.param.name; });
 
-TEST(MoeLayer, R5_SecondBiasIsWeightedByTheRouterProbability) {
+TEST(MoeLayer, SecondBiasIsWeightedByTheRouterProbability) {
   MoeLab lab({"model.bias=true", "model.moe.top_k=1", "model.moe.normalize=false"});
   for (const auto& p : lab.parameters)
     if (p->name() != "moe.router.weight")

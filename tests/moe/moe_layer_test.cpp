@@ -22,7 +22,7 @@ TEST(MoeLayer, CountsChoicesBeforeDropsAndWithoutPadding) {
   EXPECT_EQ(lab.observed().dropped, 8);
 }
 
-TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
+TEST(MoeLayer, PaddingChangesNoStatisticAndNoValidToken) {
   const std::vector<std::string> overrides{"model.moe.capacity_factor=0.8", "model.moe.z_loss=0.1"};
   MoeLab padded(overrides), plain(overrides);
   const Tensor x = padded.randn({12, padded.config.hidden});
@@ -39,7 +39,7 @@ TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
 }
 
 // If a recomputation reported statistics, they would be counted twice.
-TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
+TEST(MoeLayer, OnlyTheFirstPassCounts) {
   for (const char* scope : {"micro_batch", "global_batch"}) {
     SCOPED_TRACE(scope);
     MoeLab lab({"model.moe.z_loss=0.1", cat("model.moe.aux_loss.scope=", scope)});
@@ -62,7 +62,7 @@ TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   }
 }
 
-TEST(MoeLayer, A4_EvaluationHasNoCountsAndNoAuxiliaryLosses) {
+TEST(MoeLayer, EvaluationHasNoCountsAndNoAuxiliaryLosses) {
   MoeLab lab;
   const MicroBatch batch = lab.batch(3, 4);
   const auto policy = keep_policy();
@@ -72,7 +72,7 @@ TEST(MoeLayer, A4_EvaluationHasNoCountsAndNoAuxiliaryLosses) {
 }
 
 // The logits differ by less than the resolution of bf16.
-TEST(MoeLayer, A5_RouterResolvesWeightsFinerThanBf16) {
+TEST(MoeLayer, RouterResolvesWeightsFinerThanBf16) {
   comm::SelfGroup self;
   MoeLab lab({"model.moe.top_k=1", "model.moe.aux_loss.coefficient=0"}, self, 1, Dtype::bf16);
   const Tensor& router = lab.parameter("router.weight").local();
@@ -90,7 +90,7 @@ TEST(MoeLayer, A5_RouterResolvesWeightsFinerThanBf16) {
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{0, 0, 12, 0}));
 }
 
-TEST(MoeLayer, R8_NanTokenDoesNotChangeOtherTokens) {
+TEST(MoeLayer, NanTokenDoesNotChangeOtherTokens) {
   for (const char* capacity : {"none", "0.8"}) {
     MoeLab lab({std::string("model.moe.capacity_factor=") + capacity, "model.moe.drop=position"});
     const Tensor x = lab.randn({12, lab.config.hidden});
@@ -101,7 +101,7 @@ TEST(MoeLayer, R8_NanTokenDoesNotChangeOtherTokens) {
   }
 }
 
-TEST(MoeLayer, R8_EqualLogitsGoToTheFirstExperts) {
+TEST(MoeLayer, EqualLogitsGoToTheFirstExperts) {
   MoeLab lab;
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
   forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
@@ -131,7 +131,7 @@ void expect_finite(const Tensor& t) {
   for (double v : values_of(t)) ASSERT_TRUE(std::isfinite(v));
 }
 
-TEST(MoeLayer, R3_ExpertsWithoutTokensGetZeroGradientsFromPoisonedMemory) {
+TEST(MoeLayer, ExpertsWithoutTokensGetZeroGradientsFromPoisonedMemory) {
   MoeLab lab({"model.bias=true", "model.moe.shared_experts=1"});
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
   // All tokens choose experts 0 and 1.
@@ -148,7 +148,7 @@ TEST(MoeLayer, R3_ExpertsWithoutTokensGetZeroGradientsFromPoisonedMemory) {
   }
 }
 
-TEST(MoeLayer, F26_EveryTokenToOneExpertIsDroppedToCapacityAndCounted) {
+TEST(MoeLayer, EveryTokenToOneExpertIsDroppedToCapacityAndCounted) {
   MoeLab lab({"model.moe.top_k=1", "model.moe.capacity_factor=1"});
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
   const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
@@ -158,7 +158,7 @@ TEST(MoeLayer, F26_EveryTokenToOneExpertIsDroppedToCapacityAndCounted) {
   expect_finite(dx);
 }
 
-TEST(MoeLayer, F27_OneTokenAndNoTokenPassThrough) {
+TEST(MoeLayer, OneTokenAndNoTokenPassThrough) {
   for (const int64_t tokens : {1, 0}) {
     MoeLab lab;
     const auto [y, dx] = forward_backward(lab, lab.randn({tokens, lab.config.hidden}), lab.batch(tokens, 1));
@@ -170,7 +170,7 @@ TEST(MoeLayer, F27_OneTokenAndNoTokenPassThrough) {
   }
 }
 
-TEST(MoeLayer, A2_AuxiliaryLossesAreAttached) {
+TEST(MoeLayer, AuxiliaryLossesAreAttached) {
   const auto router_gradient = [](const std::vector<std::string>& overrides) {
     MoeLab lab(overrides);
     const Tensor x = lab.randn({12, lab.config.hidden});

@@ -72,13 +72,13 @@ TEST_P(EverySchedule, EqualsThePlainSchedule) {
 }
 
 const Load loads[] = {{"Routed", {}},
-                      {"R1_Capacity", {"model.moe.capacity_factor=0.8"}},
+                      {"Capacity", {"model.moe.capacity_factor=0.8"}},
                       {"BiasesAndGelu", {"model.bias=true", "model.moe.expert=gelu"}},
                       {"Zipf", {"model.moe.routing=zipf", "model.moe.zipf_exponent=2"}}};
 INSTANTIATE_TEST_SUITE_P(, EverySchedule, testing::ValuesIn(loads), [](const auto& i) { return i.param.name; });
 
 // Experts 1 to 7 get no row. Ranks without expert 0 get none.
-TEST(Schedules, F26_EqualThePlainScheduleIfEveryTokenChoosesOneExpert) {
+TEST(Schedules, EqualThePlainScheduleIfEveryTokenChoosesOneExpert) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0\n";
   for (const Mesh4& m : meshes)

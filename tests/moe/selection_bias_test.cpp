@@ -13,7 +13,7 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-TEST(MoeLayer, B1_BiasMovesByTheSignOfTheLoadOnceABatch) {
+TEST(MoeLayer, BiasMovesByTheSignOfTheLoadOnceABatch) {
   MoeLab lab({"model.moe.bias_rate=0.125"});
   ASSERT_EQ(std::distance(lab.states.begin(), lab.states.end()), 1);
   const auto& state = *lab.states.begin();
@@ -23,7 +23,7 @@ TEST(MoeLayer, B1_BiasMovesByTheSignOfTheLoadOnceABatch) {
   EXPECT_EQ(values_of(state.tensor), (std::vector<double>{-0.25, 0.25, 0.125, -0.125}));
 }
 
-TEST(MoeLayer, B1_BiasDoesNotMoveWhileAnOverrideChooses) {
+TEST(MoeLayer, BiasDoesNotMoveWhileAnOverrideChooses) {
   MoeLab lab({"model.moe.bias_rate=0.125", "model.moe.routing=zipf"});
   lab.layer.finish_batch({7, 3, 5, 5});
   EXPECT_EQ(values_of(lab.states.begin()->tensor), std::vector<double>(4, 0.0));
@@ -42,13 +42,13 @@ TEST(MoeLayer, SelectionBiasWithoutRateInfluencesTheChoiceAndRemainsConstant) {
   EXPECT_EQ(values_of(state.tensor), values);
 }
 
-TEST(MoeLayer, B1_BiasIsKeptInF32UnderBf16) {
+TEST(MoeLayer, BiasIsKeptInF32UnderBf16) {
   comm::SelfGroup self;
   MoeLab lab({"model.moe.bias_rate=0.001"}, self, 1, Dtype::bf16);
   EXPECT_EQ(lab.states.begin()->tensor.dtype(), Dtype::f32);
 }
 
-TEST(MoeLayer, B1_BiasChangesTheChoiceAndNotTheWeights) {
+TEST(MoeLayer, BiasChangesTheChoiceAndNotTheWeights) {
   MoeLab lab({"model.moe.bias_rate=100", "model.moe.top_k=2"});
   lab.layer.finish_batch({0, 0, 9, 9});  // now experts 0 and 1 always win
   MoeLab forced({"model.moe.bias_rate=100", "model.moe.experts=4"});

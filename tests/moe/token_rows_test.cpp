@@ -228,8 +228,8 @@ const Load loads[] = {{.name = "Routed"},
                       {.name = "MoreExpertsATokenThanRanks", .top_k = 5},
                       {.name = "AllExpertsOfEveryToken", .top_k = 8},
                       {.name = "OneToken", .tokens = 1},
-                      {.name = "F25_OneRankHasAllTokens", .of_one_rank = true},
-                      {.name = "F26_AllTokensToOneExpert", .top_k = 1, .to_one_expert = true},
+                      {.name = "OneRankHasAllTokens", .of_one_rank = true},
+                      {.name = "AllTokensToOneExpert", .top_k = 1, .to_one_expert = true},
                       {.name = "EverySlotIsDropped", .all_dropped = true}};
 INSTANTIATE_TEST_SUITE_P(, TokenRows, testing::ValuesIn(loads), [](const auto& i) { return i.param.name; });
 

@@ -56,7 +56,7 @@ double norm_under(const comm::ProcessGroup& world, int ep) {
   return norm_of(set, mesh);
 }
 
-TEST(GradientNorm, C1_CountsReplicatedParametersOnceAndEveryExpertOnce) {
+TEST(GradientNorm, CountsReplicatedParametersOnceAndEveryExpertOnce) {
   for (const auto& [ranks, ep] : {std::pair{1, 1}, {2, 1}, {2, 2}, {4, 1}, {4, 2}, {4, 4}})
     comm::with_ranks(ranks, [ep = ep](const comm::ProcessGroup& world) {
       EXPECT_DOUBLE_EQ(norm_under(world, ep), std::sqrt(34.0)) << world.size() << " ranks, ep " << ep;
@@ -80,7 +80,7 @@ TEST(GradientNorm, CountsEveryElementOfATensorOfSeveralBlocks) {
   }
 }
 
-TEST(GradientNorm, C2_RankWithoutGradientsJoins) {
+TEST(GradientNorm, RankWithoutGradientsJoins) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context(tests::on_test_device({.poison = true}));
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
@@ -102,7 +102,7 @@ TEST(GradientNorm, IsZeroWithoutGradients) {
 }
 
 // Squares beyond the range of f32 are summed in double.
-TEST(GradientNorm, C2_DoesNotOverflowInF32) {
+TEST(GradientNorm, DoesNotOverflowInF32) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context(tests::on_test_device({.poison = true}));
     const mesh::Mesh mesh(world, {.dp = 2});

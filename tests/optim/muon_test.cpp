@@ -96,9 +96,9 @@ Tensor state(const Optimizer& optimizer, const Parameter& p, std::string_view ki
 // Factor by which the iterations may amplify rounding: the derivative at zero, to the fifth power.
 const double amplification = std::pow(3.4445, 5);
 
-class MuonEquals : public testing::TestWithParam<Dtype> {};
+class MuonIn : public testing::TestWithParam<Dtype> {};
 
-TEST_P(MuonEquals, ItsTwinForWideTallAndStackedMatrices) {
+TEST_P(MuonIn, EqualsItsTwinForWideTallAndStackedMatrices) {
   struct Case {
     Shape shape;
     size_t matrices, rows, columns;
@@ -141,7 +141,7 @@ TEST_P(MuonEquals, ItsTwinForWideTallAndStackedMatrices) {
     near(w, p.local(), 8 * tolerance(GetParam(), 3) + amplification * tolerance(acc, 7));
   }
 }
-INSTANTIATE_TEST_SUITE_P(, MuonEquals, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
+INSTANTIATE_TEST_SUITE_P(, MuonIn, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
 // Up to signs, the singular values of a diagonal matrix are its diagonal elements. The polynomial maps each singular

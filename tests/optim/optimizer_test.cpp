@@ -55,9 +55,9 @@ Tensor state(const Optimizer& optimizer, const Parameter& p, std::string_view ki
   return {};
 }
 
-class AdamwEquals : public testing::TestWithParam<Dtype> {};
+class AdamwIn : public testing::TestWithParam<Dtype> {};
 
-TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
+TEST_P(AdamwIn, EqualsTheFormulaOverFiveStepsWithAndWithoutDecay) {
   Lab lab;
   OptimConfig config;
   config.weight_decay = 0.3, config.eps = 1e-3;
@@ -96,7 +96,7 @@ TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
     expect(main, p.local(), GetParam());
   }
 }
-INSTANTIATE_TEST_SUITE_P(, AdamwEquals, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
+INSTANTIATE_TEST_SUITE_P(, AdamwIn, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
 TEST(Optimizer, KeepsMainWeightsOnlyIfTheModelIsRounded) {

@@ -91,7 +91,7 @@ TEST(ExpertShares, ThrowWithTheLineOfTheMistake) {
   expect_refused("", 1, "no loads");
   expect_refused(metrics_line(1, {}), 1, "no step has expert_load");
   expect_refused(metrics_line(1, {}) + "{torn\n" + metrics_line(2, {}), 2,
-                 "the line is not valid JSON of metrics.jsonl");
+                 "the line is not valid JSON, expected a record of metrics.jsonl");
 }
 
 TEST(ExpertShares, NameTheLegalWordsIfTheFileIsMissing) {

@@ -41,28 +41,30 @@ TEST(Check, AcceptsAnExecutableSchedule) {
 
 TEST(Check, FindsMissingAndRepeatedActions) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1].pop_back(); }),
-            "[pp] rank 1 leaves out a part of local stage 0 micro-batch 1");
+            "[pp] rank 1 leaves out a part of local stage 0 micro-batch 1; expected forward, input gradient and weight "
+            "gradient");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1].back().kind = Kind::backward_input; }),
-            "[pp] rank 1 leaves out a part of local stage 0 micro-batch 1");
+            "[pp] rank 1 leaves out a part of local stage 0 micro-batch 1; expected forward, input gradient and weight "
+            "gradient");
   EXPECT_EQ(verdict_with([](Ranks& r) {
               r[0].push_back({Kind::forward, 0, 1});
             }),
-            "[pp] rank 0 action 4 F0.1: a second forward");
+            "[pp] rank 0 action 4 F0.1: a second forward; expected one");
   EXPECT_EQ(verdict_with([](Ranks& r) {
               r[0].push_back({Kind::backward, 0, 1});
             }),
-            "[pp] rank 0 action 4 B0.1: a second input gradient");
+            "[pp] rank 0 action 4 B0.1: a second input gradient; expected one");
   EXPECT_EQ(verdict_with([](Ranks& r) {
               r[0].push_back({Kind::backward_weight, 0, 1});
             }),
-            "[pp] rank 0 action 4 W0.1: a second weight gradient");
+            "[pp] rank 0 action 4 W0.1: a second weight gradient; expected one");
 }
 
 TEST(Check, FindsPrematureActions) {
   EXPECT_EQ(verdict_with([](Ranks& r) { std::swap(r[1][2], r[1][3]); }),
-            "[pp] rank 1 action 2 B0.1: no forward before it");
+            "[pp] rank 1 action 2 B0.1: no forward before it; expected the forward first");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1][1].kind = Kind::backward_weight; }),
-            "[pp] rank 1 action 1 W0.0: no input gradient before it");
+            "[pp] rank 1 action 1 W0.0: no input gradient before it; expected the input gradient first");
 }
 
 TEST(Check, FindsNonexistentStagesAndMicroBatches) {
@@ -76,9 +78,13 @@ TEST(Check, FindsNonexistentStagesAndMicroBatches) {
 
 TEST(Check, FindsAWrongMerger) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].merged = true; }),
-            "[pp] rank 0 action 0 F0.0: it is merged, but no backward of another micro-batch follows it");
+            "[pp] rank 0 action 0 F0.0: it is merged, but no backward of another micro-batch follows it; expected a "
+            "forward, then "
+            "such a backward");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1][0].merged = true; }),
-            "[pp] rank 1 action 0 F0.0: it is merged, but no backward of another micro-batch follows it");
+            "[pp] rank 1 action 0 F0.0: it is merged, but no backward of another micro-batch follows it; expected a "
+            "forward, then "
+            "such a backward");
 }
 
 // Rank 0 needs the result of rank 1's B0.0 before it runs F0.1. Rank 1 needs the result of rank 0's F0.1 before it runs
@@ -88,7 +94,8 @@ TEST(Check, FindsADeadlock) {
               std::swap(r[0][1], r[0][2]);
               std::swap(r[1][1], r[1][2]);
             }),
-            "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1");
+            "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1; expected an order in "
+            "which ranks do not wait for each other");
 }
 
 // F0.1 and B0.0 of rank 0 are legal in sequence. If they are merged, B0.0 waits for the result of F0.1.
@@ -97,7 +104,9 @@ TEST(Check, FindsADeadlockOfMergedPairs) {
   s.ranks[0][1].merged = true;  // merges F0.1 and B0.0; rank 1 runs B0.0 directly after F0.0
   EXPECT_EQ(verdict(s), "executable");
   s.ranks[1] = {{Kind::forward, 0, 0}, {Kind::forward, 0, 1}, {Kind::backward, 0, 0}, {Kind::backward, 0, 1}};
-  EXPECT_EQ(verdict(s), "[pp] the schedule never ends: rank 0 waits at F0.1, rank 1 waits at F0.1");
+  EXPECT_EQ(verdict(s),
+            "[pp] the schedule never ends: rank 0 waits at F0.1, rank 1 waits at F0.1; expected an order in "
+            "which ranks do not wait for each other");
 }
 
 TEST(PeakActivations, MatchThePapers) {

@@ -230,10 +230,14 @@ TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
   Schedule deadlock = right;
   std::swap(deadlock.ranks[0][1], deadlock.ranks[0][2]);
   std::swap(deadlock.ranks[1][1], deadlock.ranks[1][2]);
-  EXPECT_EQ(refusal(deadlock), "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1");
+  EXPECT_EQ(refusal(deadlock),
+            "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1; expected an order in "
+            "which ranks do not wait for each other");
   Schedule short_by_one = right;
   for (auto& list : short_by_one.ranks) std::erase_if(list, [](const Action& a) { return a.micro == 1; });
-  EXPECT_EQ(refusal(short_by_one), "[pp] rank 0 leaves out a part of local stage 0 micro-batch 1");
+  EXPECT_EQ(refusal(short_by_one),
+            "[pp] rank 0 leaves out a part of local stage 0 micro-batch 1; expected forward, input "
+            "gradient and weight gradient");
   Schedule backward = forwards_of(right);
   backward.ranks[1].push_back({Action::Kind::backward, 0, 1});
   EXPECT_EQ(refusal(backward), "[pp] rank 1 action 2 B0.1: a backward in an evaluation; expected only forwards");

@@ -154,22 +154,24 @@ std::string error_of(const std::function<void()>& f) {
 
 TEST(Seconds, NameTheMissingAndTheMeasuredRates) {
   Rates rates;
-  EXPECT_EQ(
-      error_of([&] { rates.seconds(exchange(1)); }),
-      "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: no link");
+  EXPECT_EQ(error_of([&] { rates.seconds(exchange(1)); }),
+            "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: no "
+            "link; `hexad "
+            "profile` measures links");
   rates.links = {{TaskKind::all_to_all, "ep", 4, true, TimeCurve::linear(0, 1)},
                  {TaskKind::all_gather, "etp", 2, false, TimeCurve::linear(0, 1)}};
   EXPECT_EQ(error_of([&] { rates.seconds(exchange(1)); }),
             "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: "
-            "all_to_all of ep, 4 ranks, between nodes; all_gather of etp, 2 ranks, within a node");
+            "all_to_all of ep, 4 ranks, between nodes; all_gather of etp, 2 ranks, within a node; `hexad profile` "
+            "measures links");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::compute, "E0", {.flops = 1}});
             }),
-            "rates: task 'E0' computes, but the speed of such work was not measured");
+            "rates: task 'E0' computes, but the speed of such work was not measured; `hexad profile` measures it");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::copy, "M0", {.copy_bytes = 1}, TaskKind::copy});
             }),
-            "rates: task 'M0' copies, but the speed of such work was not measured");
+            "rates: task 'M0' copies, but the speed of such work was not measured; `hexad profile` measures it");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::inter, "S", {.wire_bytes = 1}});
             }),
@@ -203,7 +205,7 @@ TEST(RatesCheck, RefusesImpossibleMeasurements) {
   EXPECT_EQ(error_of([&] {
               Rates{.links = {{TaskKind::send, "pp", 2, true, {}}}}.check();
             }),
-            "rates: send of pp, 2 ranks, between nodes has no measured point");
+            "rates: send of pp, 2 ranks, between nodes has no measured point; expected at least one");
   EXPECT_EQ(error_of([&] {
               Rates{.bursts = {0, -1}}.check();
             }),

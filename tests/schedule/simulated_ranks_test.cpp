@@ -155,7 +155,7 @@ TEST(SimulatedRanks, AreNamedWhenTheyDeadlock) {
   sends(graphs[1], Lane::inter, "D", 1, {gather});
   EXPECT_EQ(error_of(graphs, {{"ep", {0, 0}}, {"tp", {0, 0}}}),
             "[schedule] ranks wait for each other forever: rank 0 at 'D' (inter), rank 0 at 'G' (intra), rank 1 at 'D' "
-            "(inter), rank 1 at 'G' (intra)");
+            "(inter), rank 1 at 'G' (intra); expected all ranks of a group to issue its collectives in the same order");
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ TEST_P(VocabCrossEntropy, DelayedWeightGradientsAreBitwiseIdentical) {
 }
 
 // Every row's loss is log V for the whole vocabulary V, for any number of ranks.
-TEST_P(VocabCrossEntropy, L2_IsTheLogarithmOfTheVocabularyForEqualLogits) {
+TEST_P(VocabCrossEntropy, IsTheLogarithmOfTheVocabularyForEqualLogits) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     kernels::kernels(lab.context).pointwise.fill(lab.stream(), whole.local(), 0);

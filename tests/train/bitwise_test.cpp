@@ -33,7 +33,7 @@ std::string name_of_case(const testing::TestParamInfo<Case>& i) { return i.param
 
 class Bitwise : public testing::TestWithParam<Case> {};
 
-TEST_P(Bitwise, R6_RecomputedEqualsKept) {
+TEST_P(Bitwise, RecomputedEqualsKept) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   const FixedSource source = documents_of(recipe);
   const Trajectory kept = one_rank_trajectory(recipe, source, 3);

@@ -250,9 +250,9 @@ TEST(Extensions, ReadingAnUndeclaredRuleOrOptionThrows) {
     return std::string("nothing was thrown");
   };
   EXPECT_EQ(message_when([](const moe::RouterSpec& s) { s.rule(); }),
-            "[router sloppy] reads the score rule, which it does not declare");
+            "[router sloppy] reads the score rule; expected uses_score_rule in its declaration");
   EXPECT_EQ(message_when([](const moe::RouterSpec& s) { s.option("first", 0); }),
-            "[options] the router sloppy reads the option first, which it does not declare");
+            "[options] the router sloppy reads the option first; expected an option that it declares");
 }
 
 TEST(Extensions, LossIsRefusedWhenTheRouterLacksItsInputs) {

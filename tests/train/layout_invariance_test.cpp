@@ -82,15 +82,15 @@ struct Case {
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class EveryLayoutEqualsOneRank : public testing::TestWithParam<Case> {};
+class EveryLayout : public testing::TestWithParam<Case> {};
 
-TEST_P(EveryLayoutEqualsOneRank, F64) {
+TEST_P(EveryLayout, EqualsOneRankInF64) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   expect_same_under_every_layout(recipe, documents_of(recipe));
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    , EveryLayoutEqualsOneRank,
+    , EveryLayout,
     testing::Values(
         Case{"Adamw", {}}, Case{"Muon", {"optim.name=muon", "optim.lr=0.001"}},
         Case{"MuonOfSharedAndDenseParts",
@@ -98,18 +98,17 @@ INSTANTIATE_TEST_SUITE_P(
               "model.moe.dense_residual=true", "model.mlp_hidden=20", "model.bias=true",
               "optim.muon_except=[layers.0.*]"}},
         // Adam hides a wrong scale of a gradient. Clipping hides a wrong common scale of all gradients.
-        Case{"G1_G5_G6_Sgd", {"optim.name=sgd", "optim.lr=0.5", "optim.clip=0"}},
+        Case{"Sgd", {"optim.name=sgd", "optim.lr=0.5", "optim.clip=0"}},
         Case{"MicroBatchesOfOne", {"optim.name=sgd", "batch.micro=1"}},
-        Case{"R1_CapacityByProbability", {"model.moe.capacity_factor=1"}},
-        Case{"R1_CapacityByPositionAndSequence",
+        Case{"CapacityByProbability", {"model.moe.capacity_factor=1"}},
+        Case{"CapacityByPositionAndSequence",
              {"model.moe.capacity_factor=0.8", "model.moe.drop=position", "model.moe.capacity_scope=sequence"}},
-        Case{"R1_CapacityByProbabilityAndSequence",
-             {"model.moe.capacity_factor=1", "model.moe.capacity_scope=sequence"}},
-        Case{"R1_CapacityByPosition", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
-        Case{"B1_BiasBalancing", {"model.moe.bias_rate=0.05", "model.moe.score=sigmoid"}},
-        Case{"A1_AuxOverTheGlobalBatch", {"model.moe.aux_loss.scope=global_batch", "optim.name=sgd"}},
-        Case{"A1_AuxOverSequences", {"model.moe.aux_loss.scope=sequence", "optim.name=sgd"}},
-        Case{"A1_AuxAndZLoss", {"model.moe.z_loss=0.01", "optim.name=sgd"}},
+        Case{"CapacityByProbabilityAndSequence", {"model.moe.capacity_factor=1", "model.moe.capacity_scope=sequence"}},
+        Case{"CapacityByPosition", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
+        Case{"BiasBalancing", {"model.moe.bias_rate=0.05", "model.moe.score=sigmoid"}},
+        Case{"AuxOverTheGlobalBatch", {"model.moe.aux_loss.scope=global_batch", "optim.name=sgd"}},
+        Case{"AuxOverSequences", {"model.moe.aux_loss.scope=sequence", "optim.name=sgd"}},
+        Case{"AuxAndZLoss", {"model.moe.z_loss=0.01", "optim.name=sgd"}},
         Case{"SharedExperts", {"model.moe.shared_experts=2", "model.moe.shared_hidden=10"}},
         Case{"GatedSharedExperts",
              {"model.moe.shared_experts=2", "model.moe.shared_gate=true", "model.moe.normalize_floor=0.7",
@@ -216,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"recompute=block", "model.kind=encoder", "model.moe.router=expert_choice",
               "model.moe.capacity_factor=0.7", "model.moe.aux_loss.coefficient=0"}},
         Case{"Dense", {"model.moe.experts=0", "model.mlp_hidden=20"}},
-        Case{"R7_WorkerLanes", {"schedule.worker_lanes=true", "recompute=block", "model.moe.shared_experts=1"}},
+        Case{"WorkerLanes", {"schedule.worker_lanes=true", "recompute=block", "model.moe.shared_experts=1"}},
         Case{"Drop", {"schedule.moe.duplicates=drop", "model.moe.z_loss=0.01", "optim.name=sgd"}},
         Case{"DropWithCapacityAndChunks",
              {"schedule.moe.duplicates=drop", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3",
@@ -287,7 +286,7 @@ TEST(Layouts, EncodersTrainAlikeUnderSeveralLayouts) {
 }
 
 // Experts 2 and 3 get no token in any step. With ep = 2 or ep = 4, half of the ranks get no row.
-TEST(Layouts, F25_R3_RankWithoutTokensJoinsWithZeroGradients) {
+TEST(Layouts, RankWithoutTokensJoinsWithZeroGradients) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0 1\n1 0\n";
   const Recipe recipe = small_recipe(
@@ -299,7 +298,7 @@ TEST(Layouts, F25_R3_RankWithoutTokensJoinsWithZeroGradients) {
     if (name.find(".experts.") != std::string::npos) expect_zeros(gradient.slice(0, 2, 4));
 }
 
-TEST(Layouts, F26_EveryTokenToOneExpertMatchesOneRankWithAndWithoutDrops) {
+TEST(Layouts, EveryTokenToOneExpertMatchesOneRankWithAndWithoutDrops) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "3\n";
   for (const char* capacity : {"none", "1.5"}) {
@@ -315,7 +314,7 @@ TEST(Layouts, F26_EveryTokenToOneExpertMatchesOneRankWithAndWithoutDrops) {
   }
 }
 
-TEST(Layouts, L1_RanksWithoutTargetsJoin) {
+TEST(Layouts, RanksWithoutTargetsJoin) {
   const Recipe recipe = small_recipe({"optim.name=sgd"});
   data::Batch batch = documents_of(recipe).batch(0, recipe.batch.global);
   std::fill(batch.targets.begin(), batch.targets.begin() + static_cast<ptrdiff_t>(batch.targets.size() / 2),
@@ -323,7 +322,7 @@ TEST(Layouts, L1_RanksWithoutTargetsJoin) {
   expect_same_under_every_layout(recipe, FixedSource(batch));
 }
 
-TEST(Layouts, F29_StepWithoutTargetsChangesNothingUnderSeveralLayouts) {
+TEST(Layouts, StepWithoutTargetsChangesNothingUnderSeveralLayouts) {
   const Recipe recipe = small_recipe({"optim.weight_decay=0.5", "model.moe.bias_rate=0.1"});
   const FixedSource source = documents_of(recipe);
   data::Batch batch = source.batch(0, recipe.batch.global);
@@ -343,7 +342,7 @@ TEST(Layouts, F29_StepWithoutTargetsChangesNothingUnderSeveralLayouts) {
     });
 }
 
-TEST(Layouts, G4_GroupOfSizeOneChangesNothing) {
+TEST(Layouts, GroupOfSizeOneChangesNothing) {
   const Recipe recipe = small_recipe();
   const FixedSource source = documents_of(recipe);
   const Trajectory alone = one_rank_trajectory(recipe, source, steps);
@@ -366,7 +365,7 @@ TEST(Layouts, EveryRankReportsTheSameBits) {
   }
 }
 
-TEST(Layouts, I1_InitialWeightsDoNotDependOnTheLayout) {
+TEST(Layouts, InitialWeightsDoNotDependOnTheLayout) {
   const Recipe recipe = small_recipe();
   const comm::SelfGroup self;
   const TrainingRun alone(recipe, self);
@@ -377,7 +376,7 @@ TEST(Layouts, I1_InitialWeightsDoNotDependOnTheLayout) {
     });
 }
 
-TEST(Layouts, I1_ExpertsDiffer) {
+TEST(Layouts, ExpertsDiffer) {
   const comm::SelfGroup self;
   const TrainingRun run(small_recipe(), self);
   int of_experts = 0;

@@ -1,4 +1,4 @@
-// Saving or loading NaN weights is an error (Fault19).
+// Saving or loading NaN weights is an error.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ void ruin(TrainingRun& run) {
   change<double>(head.local(), [](std::span<double> values) { values[3] = std::nan(""); });
 }
 
-TEST(Fault19, SaveRefusesNanWeightsAndLeavesNoFile) {
+TEST(RuinedWeights, SaveRefusesNanWeightsAndLeavesNoFile) {
   const Scratch scratch;
   TrainingRun run(recipe_in(scratch), self);
   ruin(run);
@@ -39,7 +39,7 @@ TEST(Fault19, SaveRefusesNanWeightsAndLeavesNoFile) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000000"));
 }
 
-TEST(Fault19, LoadNamesTheTensor) {
+TEST(RuinedWeights, LoadNamesTheTensor) {
   const Scratch scratch;
   TrainingRun run(recipe_in(scratch), self);
   ruin(run);

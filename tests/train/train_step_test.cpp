@@ -30,7 +30,7 @@ double aux_loss(const StepResult& r, const Recipe& recipe) {
 
 class MicroBatchSize : public testing::TestWithParam<std::string> {};
 
-TEST_P(MicroBatchSize, A1_DoesNotAffectTheAuxiliaryLossOfThisScope) {
+TEST_P(MicroBatchSize, DoesNotAffectTheAuxiliaryLossOfThisScope) {
   std::optional<TensorMap> gradients;
   double expected = 0;
   for (const char* micro : {"1", "2", "4", "8"}) {
@@ -70,7 +70,7 @@ TEST(TrainStep, MicroBatchSizeDoesNotAffectExpertsThatChooseInSequences) {
       << "the scope micro_batch depends on the size of micro-batches";
 }
 
-TEST(TrainStep, A1_ScopeMicroBatchDependsOnTheSizeOfMicroBatches) {
+TEST(TrainStep, ScopeMicroBatchDependsOnTheSizeOfMicroBatches) {
   const auto loss = [](const char* micro) {
     TrainingRun run(small_recipe({std::string("batch.micro=") + micro}), self);
     return aux_loss(run.step(documents_of(run.recipe)), run.recipe);
@@ -78,12 +78,12 @@ TEST(TrainStep, A1_ScopeMicroBatchDependsOnTheSizeOfMicroBatches) {
   EXPECT_GT(std::abs(loss("1") - loss("8")), 1e-3);
 }
 
-TEST(TrainStep, A1_FirstGlobalBatchIsComparedWithAnEvenLoad) {
+TEST(TrainStep, FirstGlobalBatchIsComparedWithAnEvenLoad) {
   TrainingRun run(small_recipe({"model.moe.aux_loss.scope=global_batch"}), self);
   EXPECT_NEAR(aux_loss(run.step(documents_of(run.recipe)), run.recipe), 1, rounding);
 }
 
-TEST(TrainStep, A2_RemovingATermChangesTheRoutersGradients) {
+TEST(TrainStep, RemovingATermChangesTheRoutersGradients) {
   const auto gradient = [](const std::vector<std::string>& overrides) {
     TrainingRun run(small_recipe(overrides), self);
     run.step(documents_of(run.recipe));
@@ -94,7 +94,7 @@ TEST(TrainStep, A2_RemovingATermChangesTheRoutersGradients) {
   EXPECT_NE(none, gradient({"model.moe.aux_loss.coefficient=0", "model.moe.z_loss=0.01"}));
 }
 
-TEST(TrainStep, A4_RecomputedBlocksCountOnce) {
+TEST(TrainStep, RecomputedBlocksCountOnce) {
   const auto counts = [](const char* recompute) {
     TrainingRun run(small_recipe({std::string("recompute=") + recompute, "model.moe.capacity_factor=1"}), self);
     const StepResult r = run.step(documents_of(run.recipe));
@@ -108,7 +108,7 @@ TEST(TrainStep, A4_RecomputedBlocksCountOnce) {
   EXPECT_EQ(counts("none"), counts("block"));
 }
 
-TEST(TrainStep, A4_EvaluationsInBetweenChangeNothing) {
+TEST(TrainStep, EvaluationsInBetweenChangeNothing) {
   const Recipe recipe = small_recipe({"model.moe.bias_rate=0.05", "model.moe.aux_loss.scope=global_batch"});
   const FixedSource source = documents_of(recipe);
   const Trajectory plain = one_rank_trajectory(recipe, source, 3);
@@ -123,7 +123,7 @@ TEST(TrainStep, A4_EvaluationsInBetweenChangeNothing) {
   expect_bitwise(plain, disturbed);
 }
 
-TEST(TrainStep, A5_RouterIsF32InABf16Model) {
+TEST(TrainStep, RouterIsF32InABf16Model) {
   TrainingRun run(small_recipe({"train.precision=bf16"}), self);
   for (const auto& p : run.instance.parameters) {
     const bool router = p->name().ends_with("router.weight");
@@ -133,7 +133,7 @@ TEST(TrainStep, A5_RouterIsF32InABf16Model) {
   EXPECT_TRUE(std::isfinite(run.step(documents_of(run.recipe)).loss));
 }
 
-TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
+TEST(TrainStep, BiasFollowsTheCountsOfTheWholeGlobalBatch) {
   for (const char* micro : {"1", "4"}) {  // the bias changes once per global batch
     TrainingRun run(small_recipe({"model.moe.bias_rate=0.125", std::string("batch.micro=") + micro}), self);
     std::vector<std::vector<double>> expected(2, std::vector<double>(4, 0.0));
@@ -205,7 +205,7 @@ TEST(TrainStep, PredictionWeightScalesTheGradients) {
   for (size_t i = 0; i < once.size(); ++i) ASSERT_EQ(2 * once[i], twice[i]) << i;
 }
 
-TEST(TrainStep, L1_LossIsTheMeanOverValidTokensOfAllMicroBatches) {
+TEST(TrainStep, LossIsTheMeanOverValidTokensOfAllMicroBatches) {
   // A batch of two sequences with one target each and six sequences without targets must equal a batch of only the two
   // sequences with targets.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
@@ -231,7 +231,7 @@ FixedSource without_targets(const FixedSource& source) {
 
 // Without targets, no weight and no state changes, not even by weight decay, momentum, auxiliary losses or router
 // biases.
-TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNoUpdate) {
+TEST(TrainStep, WithoutTargetsThereIsNoLossAndNoUpdate) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const char* precision : {"f64", "f32", "bf16"}) {
       TrainingRun run(small_recipe({std::string("train.precision=") + precision, std::string("optim.name=") + optimizer,
@@ -251,7 +251,7 @@ TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNoUpdate) {
     }
 }
 
-TEST(TrainStep, F29_StepWithoutTargetsDoesNotCountAsAnUpdate) {
+TEST(TrainStep, StepWithoutTargetsDoesNotCountAsAnUpdate) {
   const Recipe recipe = small_recipe({"optim.schedule=constant"});
   const FixedSource source = documents_of(recipe);
   TrainingRun with(recipe, self), without(recipe, self);
@@ -262,7 +262,7 @@ TEST(TrainStep, F29_StepWithoutTargetsDoesNotCountAsAnUpdate) {
   expect_bitwise(without.weights(), with.weights());
 }
 
-TEST(TrainStep, C1_NormCoversAllGradients) {
+TEST(TrainStep, NormCoversAllGradients) {
   TrainingRun run(small_recipe(), self);
   const StepResult r = run.step(documents_of(run.recipe));
   double squares = 0;
@@ -297,7 +297,7 @@ TEST(TrainStep, ObserverSeesTheReducedGradientsOfEachStep) {
 }
 
 // The states of the optimizer and the router are unchanged, too. After the weight is restored, the next step is finite.
-TEST(TrainStep, F18_NonFiniteStepChangesNothing) {
+TEST(TrainStep, NonFiniteStepChangesNothing) {
   for (const char* precision : {"f64", "f32", "bf16"}) {
     TrainingRun run(small_recipe({std::string("train.precision=") + precision, "model.moe.bias_rate=0.1"}), self);
     const FixedSource source = documents_of(run.recipe);
@@ -319,7 +319,7 @@ TEST(TrainStep, F18_NonFiniteStepChangesNothing) {
   }
 }
 
-TEST(TrainStep, F18_AllRanksSkipTheSameStep) {
+TEST(TrainStep, AllRanksSkipTheSameStep) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     TrainingRun run(small_recipe({"parallel.ep=2"}), world);
     if (world.rank() == 1) {

@@ -173,7 +173,7 @@ TEST(ZeroLevels, StepsThatBeginDuringGathersEqualStepsAfterThemBitwise) {
       }
 }
 
-TEST(ZeroLevels, C2_RanksWithoutTargetsJoin) {
+TEST(ZeroLevels, RanksWithoutTargetsJoin) {
   const Case c{"", 2, {"batch.global=4"}};
   const Recipe recipe = recipe_for(c, 0);
   data::Batch batch = documents_of(recipe).batch(0, 4);
@@ -326,7 +326,7 @@ TEST(OptimizerOffload, StatesInAFileAreSavedAndLoaded) {
 }
 
 // The contents of a checkpoint do not depend on which rank owns a state, such as the moments of an expert.
-TEST(ZeroCheckpoints, K1_LevelsAndLayoutsLoadCheckpointsOfEachOther) {
+TEST(ZeroCheckpoints, LevelsAndLayoutsLoadCheckpointsOfEachOther) {
   struct Layout {
     int ranks, ep;
     int64_t zero;

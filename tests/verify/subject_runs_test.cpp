@@ -29,7 +29,8 @@ TEST_F(SubjectTest, TrainingLoopAgreesWithTheOracle) {
 // must agree with the oracle.
 TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
-  EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 cannot change the recipe");
+  EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)),
+            "subject=fp8 changes nothing in this recipe; expected a subject that does");
   Oracles oracles(s);
   for (const char* text : {"ep=2", "ep=2,rows=token", "ep=2,memory_reuse=s4", "tp=2,esp_exchange=direct",
                            "ep=2,subject=zipf", "ep=2,subject=f32"}) {

@@ -124,7 +124,8 @@ void judge_links(std::vector<Finding>& findings, const std::vector<RankReport>& 
       findings.push_back(
           {.code = base::ExitCode::communication,
            .kind = "link",
-           .message = fmt::format("{} received other bytes than {} sent", name_of(rank), names_of(rank.damaged_from))});
+           .message = fmt::format("{} received other bytes than {} sent; check the cables and network adapters",
+                                  name_of(rank), names_of(rank.damaged_from))});
   for (const bool across : {false, true}) name_slow_links(findings, messages_of(ranks, across), across);
 }
 

@@ -60,9 +60,9 @@ enum class Rearrangement : uint8_t {
   latent_queries,  // rows of latent attention; see LatentRows
   latent_down,
   latent_up,
-  gated_queries,  // each head has its queries, then its gates
-  delta_inputs,   // each key head of a delta net has its queries and keys, then the values and gates of its value heads
-  delta_gates,    // each key head of a delta net has the write logits, then the decay logits of its value heads
+  gated_queries,  // for each head: its queries, then its gates
+  delta_inputs,   // for each key head of a delta net: its queries and keys, then values and gates of its value heads
+  delta_gates,    // for each key head of a delta net: write logits of its value heads, then their decay logits
   // The following rearrangements work on each expert separately:
   input_first,                  // the matrix of an expert is [in, out]
   interleaved,                  // rows 2i and 2i + 1 of an expert are row i of the gate and row i of the up projection

@@ -212,7 +212,7 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
     for (const std::string_view key : rotary_config_keys())
       if (present(config, std::string(key).c_str()))
         fail(ExitCode::data, where, ": ", key, " is ", config[std::string(key)].dump(), ", but ", family.model_type,
-             " has no rotary positions");
+             " has no rotary positions; remove this key");
     return;
   }
   const Json all = parameters_of(config, family, where);

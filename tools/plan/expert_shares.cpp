@@ -81,7 +81,9 @@ std::vector<Row> rows_of_metrics(std::istream& in, const std::string& path) {
   int64_t line_of_last = 0, unreadable = 0;
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
-    if (unreadable > 0) fail(ExitCode::usage, path, ":", unreadable, ": the line is not valid JSON of metrics.jsonl");
+    if (unreadable > 0)
+      fail(ExitCode::usage, path, ":", unreadable,
+           ": the line is not valid JSON, expected a record of metrics.jsonl; is the file truncated or damaged?");
     telemetry::MetricsRecord record = telemetry::parse_json_line(line);
     if (std::holds_alternative<std::monostate>(record)) unreadable = number;
     auto* step = std::get_if<telemetry::StepMetrics>(&record);

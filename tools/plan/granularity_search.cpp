@@ -81,7 +81,7 @@ GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
     if (range.smallest > batch) high = std::min(high, n);
   }
   base::require(low <= high, "[GranularitySearch] a smaller batch has ", low, " micro-batches and a larger batch ",
-                high, "; expected a larger batch to have at least as many");
+                high, "; expected at least ", low, " of the larger batch");
   Bounds b{position(low), position(high)};
   while (b.high > b.low && numbers_[b.high] > batch) --b.high;  // every micro-batch has at least one token
   return b;

@@ -102,7 +102,7 @@ class Experts {
       auto id = from(here ? here_ : elsewhere_, groups, k, taken);
       if (!id) id = from(here ? elsewhere_ : here_, groups, k, taken);
       base::require(id.has_value(), "[routing model] a token chooses ", ids.size(),
-                    " experts, but its groups have only ", k, "; expected at most as many");
+                    " experts, but its groups have only ", k, "; expected at most ", k);
       ids[k] = *id;
     }
   }
@@ -112,7 +112,7 @@ class Experts {
     auto group = first.draw(taken);
     if (!group) group = second.draw(taken);
     base::require(group.has_value(), "[routing model] a token chooses more than ", taken.size(),
-                  " groups, the number that exist; expected at most as many");
+                  " groups; expected at most ", taken.size(), ", the number that exist");
     return *group;
   }
   static std::optional<int32_t> from(std::vector<Rounds>& experts, const std::vector<int32_t>& groups, size_t turn,

@@ -64,7 +64,8 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
   StepSecondsByPoint out;
   for (int64_t line = 2; !text.empty() || !complete; ++line) {
     if (!complete)
-      fail(ExitCode::usage, path, ":", line - 1, ": the line does not end with a newline; the file is incomplete");
+      fail(ExitCode::usage, path, ":", line - 1,
+           ": the line does not end with a newline; the file is incomplete, write it again with `hexad scale`");
     const std::vector<std::string> cells = take_line(text, complete);
     if (cells.size() != header.size())
       fail(ExitCode::usage, path, ":", line, ": the line has ", cells.size(), " cells; expected ", header.size(),
@@ -75,7 +76,7 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
     if (*end != '\0' || !(value > 0) || !std::isfinite(value))
       fail(ExitCode::usage, path, ":", line, ": step_seconds (", cells[seconds], ") must be a number above 0");
     if (!out.emplace(cells[point], value).second)
-      fail(ExitCode::usage, path, ":", line, ": point ", cells[point], " occurs in two lines");
+      fail(ExitCode::usage, path, ":", line, ": point ", cells[point], " occurs in two lines, expected one");
   }
   return out;
 }

@@ -104,7 +104,8 @@ void check(Experiment& e) {
   check_overrides("set", c.set, e.problems);
   check_overrides("cluster_set", c.cluster_set, e.problems);
   if (c.cluster.empty() && !c.cluster_set.empty())
-    e.problems.add("cluster_set", "is given, but cluster, whose file it overrides, is empty");
+    e.problems.add("cluster_set",
+                   "is given, but cluster, whose file it overrides, is empty; set cluster, or remove cluster_set");
   std::set<std::string> names{"ranks"};
   for (size_t i = 0; i < c.vary.size(); ++i) check_axis(c.vary[i], cat("vary.", i), names, e.problems);
   check_fixed_keys(c, e.problems);

@@ -203,7 +203,8 @@ std::vector<Point> points_of(Experiment& experiment) {
     add_points(experiment, ranks, chosen, points);
     for (size_t i = before; i < points.size(); ++i)
       if (!names.insert(points[i].name).second)
-        experiment.problems.add("vary", cat("gives the same name to two points: ", points[i].name));
+        experiment.problems.add("vary",
+                                cat("gives the same name to two points: ", points[i].name, "; expected unique names"));
   }
   return points;
 }

@@ -31,7 +31,9 @@ RunMetrics read_run_metrics(const std::string& run_dir, int64_t steps) {
   try {
     telemetry::MetricsHistory history = telemetry::read_metrics(path);
     if (!history.unreadable_lines.empty())
-      return {.steps = {}, .problem = cat(path, ":", history.unreadable_lines.front(), ": the line cannot be read")};
+      return {.steps = {},
+              .problem = cat(path, ":", history.unreadable_lines.front(),
+                             ": the line cannot be read, expected a JSON record of metrics")};
     if (const std::string wrong = first_wrong_step(history.steps, steps); !wrong.empty())
       return {.steps = {}, .problem = cat(path, " ", wrong)};
     return {.steps = std::move(history.steps), .problem = {}};

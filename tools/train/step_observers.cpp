@@ -15,8 +15,8 @@ namespace hexad::train {
 void SkippedSteps::note(int64_t step, const StepResult& result, const TrainingDirectory& directory) {
   consecutive_skips_ = result.skipped ? consecutive_skips_ + 1 : 0;
   if (result.skipped)
-    directory.warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, base::with_digits(result.loss, 6),
-                               base::with_digits(result.grad_norm, 6)));
+    directory.warn(fmt::format("step {} skipped: loss {}, gradient norm {}; expected finite numbers", step,
+                               base::with_digits(result.loss, 6), base::with_digits(result.grad_norm, 6)));
   if (result.targets == 0 && !std::exchange(warned_of_no_targets_, true))
     directory.warn(fmt::format(
         "step {} has no targets: every token of the global batch is the last of its document, or all targets are "
@@ -28,7 +28,8 @@ void SkippedSteps::require_fewer(int64_t most, int64_t step) const {
   if (consecutive_skips_ >= most)
     base::fail(base::ExitCode::numeric, "step ", step, ": ", consecutive_skips_,
                consecutive_skips_ == 1 ? " step" : " steps in a row",
-               " without a finite loss and gradient (train.max_skipped)");
+               " without a finite loss and gradient; expected fewer than ", most,
+               " (train.max_skipped): a lower optim.lr may help");
 }
 
 StepObservers::StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,

@@ -226,7 +226,7 @@ std::string Subject::illegal(const Variant& variant) const {
   if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
     return cat("start=", start, " begins after the first step: --steps must be at least 2");
   if (!subject_kind(variant["subject"]).differs(recipe_, extensions_))
-    return cat("subject=", variant["subject"], " cannot change the recipe");
+    return cat("subject=", variant["subject"], " changes nothing in this recipe; expected a subject that does");
   try {
     const Recipe recipe = recipe_for(variant);
     return variant["window"] == "yes" ? window_problem(recipe, variant.mesh.world()) : "";

@@ -7,8 +7,8 @@ using namespace base;
 Value chosen_scores(Tape& tape, const Value& scores, const Tensor& ids) {
   const Tensor& x = scores.data;
   require(x.rank() == 2 && ids.rank() == 2 && ids.dim(0) == x.dim(0) && x.dtype() == accumulator_dtype(x.dtype()),
-          "[chosen_scores] scores are ", x.shape(), " ", x.dtype(), ", ids ", ids.shape(),
-          "; expected [T, E] in the accumulator dtype, and [T, K]");
+          "[chosen_scores] scores are ", x.shape(), " ", x.dtype(), ", ids ", ids.shape(), "; expected [T, E] ",
+          accumulator_dtype(x.dtype()), ", and [T, K]");
   const auto& k = kernels::kernels(scores.device()).expert_choice;
   const Tensor weights = Tensor::empty(ids.shape(), x.dtype(), scores.device());
   k.forward(tape.stream, weights, x, ids);

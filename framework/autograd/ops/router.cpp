@@ -8,7 +8,7 @@ RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias,
                             const Tensor& forced_ids) {
   const int64_t tokens = logits.data.dim(0), experts = logits.data.dim(1);
   require(logits.data.dtype() == accumulator_dtype(logits.data.dtype()), "[router] logits are ", logits.data.dtype(),
-          "; expected the accumulator dtype");
+          "; expected the accumulator dtype, ", accumulator_dtype(logits.data.dtype()));
   require(rule.top_k >= 1 && rule.top_k <= experts, "[router] top_k is ", rule.top_k, "; expected 1 to ", experts);
   const auto& k = kernels::kernels(logits.device()).router;
   Tensor scores = Tensor::like(logits.data);

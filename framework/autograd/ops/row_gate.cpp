@@ -8,7 +8,7 @@ Value gate_rows(Tape& tape, const Value& x, const Value& logits) {
   require(x.data.rank() == 2 && logits.shape() == Shape({x.data.dim(0), 1}) &&
               logits.data.dtype() == accumulator_dtype(x.data.dtype()),
           "[gate_rows] x is ", x.shape(), " ", x.data.dtype(), ", logits ", logits.shape(), " ", logits.data.dtype(),
-          "; expected [T, D], and [T, 1] in the accumulator dtype");
+          "; expected [T, D], and [T, 1] ", accumulator_dtype(x.data.dtype()));
   const auto& k = kernels::kernels(x.device()).row_gate;
   const Tensor out = Tensor::like(x.data);
   k.forward(tape.stream, out, x.data, logits.data);
@@ -26,7 +26,7 @@ Value scale_rows(Tape& tape, const Value& x, const Value& factors) {
   require(x.data.rank() == 2 && factors.shape() == Shape({rows, 1}) &&
               factors.data.dtype() == accumulator_dtype(x.data.dtype()),
           "[scale_rows] x is ", x.shape(), " ", x.data.dtype(), ", factors ", factors.shape(), " ",
-          factors.data.dtype(), "; expected [T, D], and [T, 1] in the accumulator dtype");
+          factors.data.dtype(), "; expected [T, D], and [T, 1] ", accumulator_dtype(x.data.dtype()));
   const auto& k = kernels::kernels(x.device());
   const Tensor own = Tensor::empty({rows}, Dtype::i64, x.device()), out = Tensor::like(x.data);
   k.slots.iota(tape.stream, own, 0);

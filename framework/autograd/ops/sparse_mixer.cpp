@@ -8,8 +8,8 @@ Value sparse_mixer_weights(Tape& tape, const Value& logits, const Tensor& ids, d
   const Tensor& x = logits.data;
   require(x.rank() == 2 && ids.rank() == 2 && ids.dim(0) == x.dim(0) && ids.dim(1) <= x.dim(1) &&
               x.dtype() == accumulator_dtype(x.dtype()),
-          "[sparse_mixer] logits are ", x.shape(), " ", x.dtype(), ", ids ", ids.shape(),
-          "; expected [T, E] in the accumulator dtype, and [T, K] with K <= E");
+          "[sparse_mixer] logits are ", x.shape(), " ", x.dtype(), ", ids ", ids.shape(), "; expected [T, E] ",
+          accumulator_dtype(x.dtype()), ", and [T, K] with K <= E");
   const auto& k = kernels::kernels(logits.device()).sparse_mixer;
   const Tensor weights = Tensor::empty(ids.shape(), x.dtype(), logits.device());
   k.forward(tape.stream, weights, x, ids, tolerance);

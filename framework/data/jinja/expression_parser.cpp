@@ -242,7 +242,7 @@ class ExpressionParser {
     if (cursor_.is_symbol("(") || cursor_.now().kind == TokenKind::text_literal ||
         cursor_.now().kind == TokenKind::integer)
       refuse_at(cursor_.path(), cursor_.now().line, "the test '", config::shown(name),
-                "' with arguments is not supported");
+                "' has arguments, expected a test without arguments");
     return name;
   }
 

@@ -22,7 +22,8 @@ std::optional<int64_t> bound(const Value& value, const Site& site) {
 
 // Returns object[name].
 Value named_member(const Value& object, const std::string& name, const Site& site) {
-  if (object.get<Undefined>() != nullptr) site.refuse(kind_of(object), " has no member '", config::shown(name), "'");
+  if (object.get<Undefined>() != nullptr)
+    site.refuse(kind_of(object), " has no member '", config::shown(name), "', expected a message or an object");
   const Object* holder = object.object();
   if (holder == nullptr) return undefined(name);
   if (const Value* found = found_member(*holder, name, site)) return *found;
@@ -98,13 +99,13 @@ Value of_numbers(std::string_view name, int64_t a, int64_t b, const Site& site) 
   } else if (name == "*") {
     overflows = __builtin_mul_overflow(a, b, &result);
   } else if (b == 0) {
-    site.refuse("divides ", a, " by 0");
+    site.refuse("divides ", a, " by 0, expected another divisor");
   } else if (b == -1) {
     overflows = name == "//" && __builtin_sub_overflow(int64_t{0}, a, &result);
   } else {
     result = divided(name, a, b);
   }
-  if (overflows) site.refuse(a, " ", name, " ", b, " is outside of 64 bits");
+  if (overflows) site.refuse(a, " ", name, " ", b, " does not fit 64 bits, expected a result from -2^63 to 2^63 - 1");
   return number(result);
 }
 

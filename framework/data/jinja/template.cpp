@@ -270,7 +270,9 @@ class Renderer {
     for (const auto& [name, value] : given.named)
       if (std::find(macro.targets.begin() + 1, macro.targets.end(), name) == macro.targets.end())
         here.refuse("the macro '", config::shown(macro.targets.front()), "' has no parameter '", config::shown(name),
-                    "'");
+                    "', expected ",
+                    parameters == 0 ? "no argument"
+                                    : config::nearest_first(name, {macro.targets.begin() + 1, macro.targets.end()}));
   }
 
   const std::string& path_;

@@ -211,7 +211,9 @@ Value list_value(std::vector<Value> items, const Site& site, bool generator) {
   int depth = 1;
   for (const Value& item : items) {
     if (const List* inner = item.list()) depth = std::max(depth, inner->depth + 1);
-    if (item.object() != nullptr && item.mapping() == nullptr) site.refuse("a list cannot hold ", kind_of(item));
+    if (item.object() != nullptr && item.mapping() == nullptr)
+      site.refuse("a list cannot hold ", kind_of(item),
+                  ", expected a text, a number, a boolean, none, a list or a message");
   }
   if (depth > max_nested_lists)
     site.refuse("lists are nested ", depth, " levels deep, expected at most ", max_nested_lists);

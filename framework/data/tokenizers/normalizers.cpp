@@ -96,7 +96,9 @@ Normalizer unicode_form(std::string_view name) {
                                  : name == "NFD"  ? icu::Normalizer2::getNFDInstance(error)
                                  : name == "NFKC" ? icu::Normalizer2::getNFKCInstance(error)
                                                   : icu::Normalizer2::getNFKDInstance(error);
-  if (U_FAILURE(error)) fail(ExitCode::resource, "ICU has no data for ", name, ": ", u_errorName(error));
+  if (U_FAILURE(error))
+    fail(ExitCode::resource, "ICU has no data for ", name, ": ", u_errorName(error),
+         "; expected an ICU library with its data");
   return [form](std::string& text) {
     if (std::ssize(text) > INT32_MAX)
       fail(ExitCode::resource, "Unicode normalization cannot read a text of ", text.size(), " bytes, expected at most ",
@@ -108,7 +110,9 @@ Normalizer unicode_form(std::string_view name) {
     std::string normal;
     icu::StringByteSink<std::string> sink(&normal, static_cast<int32_t>(text.size()));
     form->normalizeUTF8(0, piece, sink, nullptr, status);
-    if (U_FAILURE(status)) fail(ExitCode::resource, "Unicode normalization failed: ", u_errorName(status));
+    if (U_FAILURE(status))
+      fail(ExitCode::resource, "Unicode normalization of a text of ", text.size(),
+           " bytes failed: ", u_errorName(status), "; expected enough memory, and text in UTF-8");
     text = std::move(normal);
   };
 }

@@ -73,7 +73,8 @@ struct Regex::Compiled {
   }
   [[noreturn]] void fail_text(size_t bytes) const {
     fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: more than ", second_attempts(bytes),
-         " matches in ", bytes, " bytes of text take more than ", quick_steps, " steps each");
+         " matches in ", bytes, " bytes of text take more than ", quick_steps,
+         " steps each; expected a pattern that tries fewer alternatives");
   }
 };
 

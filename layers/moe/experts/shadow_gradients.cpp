@@ -34,7 +34,7 @@ int64_t ShadowGradients::bytes() const {
 ShadowGradients::Entry& ShadowGradients::entry_of(const Parameter& p) {
   const auto at = std::ranges::find_if(entries_, [&](const Entry& e) { return e.parameter == &p; });
   require(at != entries_.end(), "[moe] ", p.name(),
-          " has no gradient of shadows, because it is not trainable or not a parameter of the experts");
+          " has no gradient of shadows; expected a trainable parameter of the experts");
   if (!at->gradient.defined())
     at->gradient = Tensor::empty(shape_of_shadows(p, hot_.count()), accumulator_dtype(p.dtype()), p.device(),
                                  device::Category::communication);

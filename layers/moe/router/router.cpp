@@ -132,7 +132,8 @@ std::vector<std::string_view> score_rule_keys(const ModelConfig& model) {
 }
 
 kernels::RouterRule RouterSpec::rule() const {
-  require(declared.uses_score_rule, "[router ", model.moe.router, "] reads the score rule, which it does not declare");
+  require(declared.uses_score_rule, "[router ", model.moe.router,
+          "] reads the score rule; expected uses_score_rule in its declaration");
   return model.moe.rule();
 }
 

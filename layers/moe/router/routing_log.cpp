@@ -34,7 +34,7 @@ Tensor RoutingLog::choose(const ForwardContext& context, int64_t layer, int64_t 
     const bool known = found != noted->second.end();
     require(known || context.batch.valid_in(token / context.batch.length) == 0,
             "[routing log] no experts are recorded for token ", context.batch.first_token + token, " of MoE layer ",
-            layer, " in step ", context.step);
+            layer, " in step ", context.step, "; expected a record of every valid token");
     const std::vector<int32_t>& ids = known ? found->second : padding;
     chosen.insert(chosen.end(), ids.begin(), ids.end());
   }

@@ -211,7 +211,8 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
   if (alone) return control;
   if (card_->options().sum_of && control->size() > max_addends)
     fail(ExitCode::usage, "[", control->name(), "] train.deterministic sums over at most ", max_addends,
-         " ranks in rank order, but this group has ", control->size());
+         " ranks in rank order, but this group has ", control->size(),
+         "; set train.deterministic: false, or use smaller groups");
   const ProcessGroup& its = *control;
   return std::make_unique<NcclGroup>(card_, its, std::move(control), std::move(communicator), urgency);
 }

@@ -57,7 +57,7 @@ TEST(ChatTemplateRefusal, NamesTagLineAndSupportedTags) {
       {"{{ 1 / 2 }}", "'/' is not supported; supported operators: + - * // % ~"},
       {"{{ 2 ** 3 }}", "'**' is not supported"},
       {"{{ a @ b }}", "'@' is not supported"},
-      {"{{ 'a' is eq('b') }}", "the test 'eq' with arguments is not supported"},
+      {"{{ 'a' is eq('b') }}", "the test 'eq' has arguments, expected a test without arguments"},
       {R"({{ '\N{DOT}' }})", "the escape sequence \\N is not supported"},
   });
 }
@@ -115,7 +115,7 @@ TEST(ChatTemplateRefusal, MistakesAreNamedWithTheirLine) {
       {"{{ 1 is in [1] }}", "found 'in', expected the name of a test"},
       {"{{ 'a' * 2 }}", "'*' is given a text and a number, expected two whole numbers"},
       {"{{ 1 // 0 }}", "divides 1 by 0"},
-      {"{{ 999999999999999999 * 99 }}", "999999999999999999 * 99 is outside of 64 bits"},
+      {"{{ 999999999999999999 * 99 }}", "999999999999999999 * 99 does not fit 64 bits"},
       {"{{ 'a' < 'b' }}", "'<' compares a text and a text, expected whole numbers"},
       {"{{ 1 in 'a' }}", "'in' is given a number and a text"},
       {"{{ messages }}", "writes a list, expected a text or a number; the filter tojson writes lists and messages"},

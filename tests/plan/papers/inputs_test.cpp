@@ -179,14 +179,15 @@ TEST(Inputs, EveryProblemIsNamedWithItsLine) {
 const std::string monta = "{t: 8, e: 2, B1: 1, r1: 1, B2: 1, r2: 1, B3: 1, r3: 1, ";
 
 TEST(Inputs, MontaRefusesKeysWithoutEffect) {
-  EXPECT_EQ(
-      refusal("monta", monta + "N: 4, I: 5, h: 3, BPE: 4}"),
-      "x.yaml:1: h (3) has no effect if I is given and memory is not\nx.yaml:1: BPE (4) has no effect if I is given");
+  EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, h: 3, BPE: 4}"),
+            "x.yaml:1: h (3) has no effect if I is given and memory is not; remove this key\n"
+            "x.yaml:1: BPE (4) has no effect if I is given; remove this key");
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, I_minimal: 1}"),
-            "x.yaml:1: I_minimal (1) has no effect if N, the number of chunks, is given");
+            "x.yaml:1: I_minimal (1) has no effect if N, the number of chunks, is given; remove this key");
   EXPECT_EQ(refusal("monta", monta + "I_minimal: 1, I: 1e9}"),
             "x.yaml:1: I_minimal (1) allows more than 1024 chunks of I/t; expected at least 122071");
-  EXPECT_EQ(refusal("monta", monta + "N: 1, I: 5, memory: {P1: 1, P2: 1, l: 1}}"), "x.yaml:1: memory needs b, s and h");
+  EXPECT_EQ(refusal("monta", monta + "N: 1, I: 5, memory: {P1: 1, P2: 1, l: 1}}"),
+            "x.yaml:1: memory needs b, s and h; set them, or remove memory");
   EXPECT_EQ(
       refusal("monta", monta + "N: 1, I: 5, step: {T_step: 1, n_A2A: 3, tokens: 1, F: 1, FP: 1}}"),
       "x.yaml:1: step.n_A2A (3) all-to-alls of 2.5 s each take 7.5 s in total; expected less than step.T_step, 1 s");
@@ -198,7 +199,7 @@ TEST(Inputs, MpmoeRefusesAnIncompleteMachineAndEmptyParts) {
             "x.yaml: W_mem (none by default) must be given if another speed, W_*, is given\n"
             "x.yaml:1: k (5) must be at most E (4)\nx.yaml:1: n.1 (8) must be at most B (4), the number of tokens");
   EXPECT_EQ(refusal("mpmoe", "{M: 8, H: 32, B: 64, E: 4, alpha: {comm_comp: 0.4, mem_all: 0.5}}"),
-            "x.yaml:1: alpha.mem_all (0.5) has no effect unless the speeds, W_*, are given");
+            "x.yaml:1: alpha.mem_all (0.5) has no effect unless the speeds, W_*, are given; remove this key");
 }
 
 const std::string parm = "{B: 1, L: 8, M: 8, E: 2, N_EP: 2, N_ESP: 2, ";
@@ -217,9 +218,9 @@ TEST(Inputs, ParmRefusesCollectivesWithIncompletePrices) {
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, measured_A2A: [[1, 1], [2, 2]]}"),
             "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not be given together with alpha_A2A or beta_A2A");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, alpha_o: 1, beta_o: 1, inner: EP}"),
-            "x.yaml:1: alpha_o (1) has no effect with N_MP = 1, because there is no MP-AllGather\n"
-            "x.yaml:1: beta_o (1) has no effect with N_MP = 1, because there is no MP-AllGather\n"
-            "x.yaml:1: inner (EP) has no effect without ranks_per_node");
+            "x.yaml:1: alpha_o (1) has no effect with N_MP = 1, because there is no MP-AllGather; remove this key\n"
+            "x.yaml:1: beta_o (1) has no effect with N_MP = 1, because there is no MP-AllGather; remove this key\n"
+            "x.yaml:1: inner (EP) has no effect without ranks_per_node; remove this key");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1}"), "accepted");
 }
 

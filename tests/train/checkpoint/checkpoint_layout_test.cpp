@@ -50,7 +50,7 @@ TensorMap save_under(const Layout& layout, const Scratch& scratch) {
   return states;
 }
 
-TEST(CheckpointLayouts, K1_LayoutsLoadCheckpointsOfEachOther) {
+TEST(CheckpointLayouts, LayoutsLoadCheckpointsOfEachOther) {
   const Layout layouts[] = {
       {},
       two,
@@ -82,7 +82,7 @@ TEST(CheckpointLayouts, K1_LayoutsLoadCheckpointsOfEachOther) {
   }
 }
 
-TEST(CheckpointLayouts, K2_EveryExpertOfEveryRankIsInTheFile) {
+TEST(CheckpointLayouts, EveryExpertOfEveryRankIsInTheFile) {
   const Scratch scratch;
   const TensorMap saved = save_under(four, scratch);
   auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
@@ -113,7 +113,7 @@ TEST(CheckpointLayouts, ReplicatedTensorsAreWrittenOnce) {
   EXPECT_LT(cut, checkpoint.manifest().tensors.size());
 }
 
-TEST(CheckpointLayouts, F17_AnotherModelIsRefusedWithTheDifference) {
+TEST(CheckpointLayouts, AnotherModelIsRefusedWithTheDifference) {
   const Scratch scratch;
   save_under({}, scratch);
   const std::string folder = scratch / "checkpoints/step-00000003";
@@ -126,7 +126,7 @@ TEST(CheckpointLayouts, F17_AnotherModelIsRefusedWithTheDifference) {
                 "use another run.dir, or set train.init_from to start a new run from these weights");
 }
 
-TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
+TEST(CheckpointLayouts, AnotherSeedIsRefused) {
   const Scratch scratch;
   save_under({}, scratch);
   Recipe recipe = recipe_in(scratch);
@@ -137,7 +137,7 @@ TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
       std::string::npos);
 }
 
-TEST(CheckpointLayouts, F19_NanWeightIsNotSaved) {
+TEST(CheckpointLayouts, NanWeightIsNotSaved) {
   const Scratch scratch;
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe_in(scratch, two.parallel), world);
@@ -246,7 +246,7 @@ TEST(CheckpointLayouts, FilesVerifiedTogetherAreNotVerifiedAgain) {
 }
 
 // This program does not save NaN, but another program may.
-TEST(CheckpointLayouts, F19_NanWeightIsReportedAtLoadByName) {
+TEST(CheckpointLayouts, NanWeightIsReportedAtLoadByName) {
   const Scratch scratch;
   save_under({}, scratch);
   auto good = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);

@@ -75,7 +75,7 @@ TEST(Evaluation, IsTheMeanOfTheLossesOfAllTargets) {
   EXPECT_NEAR(e.bits_per_byte, sum / std::numbers::ln2 / text, rounding);
 }
 
-TEST(Evaluation, A3_PaddingDoesNotChangeTheLoss) {
+TEST(Evaluation, PaddingDoesNotChangeTheLoss) {
   // The capacity applies to each sequence separately, so only padding could make a difference.
   const std::vector<std::string> overrides{"model.moe.capacity_factor=1", "model.moe.capacity_scope=sequence"};
   const Recipe recipe = small_recipe(overrides);
@@ -151,7 +151,7 @@ TEST(Evaluation, SampleIsSpreadOverTheWholeSet) {
   EXPECT_EQ(std::ssize(read(100)), 11);
 }
 
-TEST(Evaluation, F29_WithoutTargetsHasNoLoss) {
+TEST(Evaluation, WithoutTargetsHasNoLoss) {
   const Recipe recipe = small_recipe();
   data::Batch batch = documents_of(recipe).batch(0, 8);
   std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);

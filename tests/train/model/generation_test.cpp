@@ -82,7 +82,7 @@ TEST(Sample, TemperatureSharpensAndFlattens) {
   EXPECT_EQ(sample(logits, options(1e-9), 0.999), 1);
 }
 
-TEST(Sample, R8_NanLogitIsNeverChosen) {
+TEST(Sample, NanLogitIsNeverChosen) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (double u : {0.0, 0.5, 0.999}) {
     EXPECT_EQ(sample(std::vector<float>{nan, 1, nan, nan}, options(0), u), 1);

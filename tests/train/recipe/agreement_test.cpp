@@ -30,7 +30,9 @@ TEST(Agreement, AllRanksNameTheLowestRankWithADifferentRecipe) {
     const std::vector<std::vector<std::string>> overrides{{}, {}, {"optim.lr=0.375"}, {"optim.lr=0.75"}};
     const std::string message = message_of(
         ExitCode::usage, [&] { load_on_all_ranks(world, [&] { return small_recipe(overrides[world.rank()]); }); });
-    EXPECT_TRUE(message.starts_with("rank 2 has a different recipe from rank 0 (rank 0 -> rank 2):\n  optim.lr: "))
+    EXPECT_TRUE(
+        message.starts_with("rank 2 has a different recipe from rank 0; expected the same recipe and "
+                            "options on all ranks (rank 0 -> rank 2):\n  optim.lr: "))
         << message;
     EXPECT_TRUE(message.ends_with(" -> 0.375")) << message;
   });

@@ -11,20 +11,20 @@ using namespace layers;
 using namespace train;
 namespace {
 
-TEST(Recipe, F28_ExpertsMustSpreadEvenly) {
+TEST(Recipe, ExpertsMustSpreadEvenly) {
   EXPECT_EQ(problem({"model.moe.experts=63", "parallel.ep=8"}),
             "command line: model.moe.experts=63: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: "
             "56, 64");
 }
 
-TEST(Recipe, F28_IsReportedWithItsLine) {
+TEST(Recipe, IsReportedWithItsLine) {
   std::string text = yaml;
   text.replace(text.find("ep: 1"), 5, "ep: 3");
   EXPECT_EQ(message_of(ExitCode::usage, [&] { recipe_of(text); }),
             "test.yaml:6: model.moe.experts (8) must be divisible by parallel.ep (3); nearest: 6, 9");
 }
 
-TEST(Recipe, F28_BatchMustSpreadEvenly) {
+TEST(Recipe, BatchMustSpreadEvenly) {
   EXPECT_EQ(problem({}, 8),
             "test.yaml:8: batch.global (8) must be divisible by batch.micro x dp (2 x 8 = 16); nearest: 16; or "
             "batch.micro: 1");
@@ -35,7 +35,7 @@ TEST(Recipe, F28_BatchMustSpreadEvenly) {
             "test.yaml:8: batch.global (8) must be divisible by batch.micro (3); nearest: 6, 9");
 }
 
-TEST(Recipe, F28_EpMustDivideTheRanks) {
+TEST(Recipe, EpMustDivideTheRanks) {
   EXPECT_EQ(
       problem({"parallel.ep=4"}, 2),
       "command line: parallel.ep=4: parallel.ep (4) x etp (1) must divide the 2 ranks of a stage (dp 2 x cp 1 x tp 1); "

@@ -96,7 +96,7 @@ TEST(Recipe, LeadingTildeIsTheHomeFolder) {
   EXPECT_EQ(r.schedule.profile, base::expand_home("~/cluster.yaml"));
 }
 
-TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
+TEST(Recipe, UnknownLayersAndKeysAreNamed) {
   EXPECT_EQ(problem({"model.mlp=swigly"}),
             "command line: model.mlp=swigly: model.mlp (swigly) is not a registered layer; registered: swiglu, gelu");
   EXPECT_NE(problem({"model.moe.expert=8"}).find("model.moe.expert"), std::string::npos);

@@ -186,7 +186,7 @@ TEST(TrainingStages, OneStageIsACompleteRecipe) {
   };
   EXPECT_EQ(problem({}, 0), "r.yaml:10: the recipe has 3 stages; choose one by --stage 1 .. 3");
   EXPECT_EQ(problem({}, 4), "r.yaml:10: there is no stage 4; expected --stage 1 .. 3");
-  EXPECT_EQ(problem({"stages=[]"}, 1), "--stage 1: the recipe has no stages");
+  EXPECT_EQ(problem({"stages=[]"}, 1), "--stage 1: the recipe has no stages; remove --stage");
   EXPECT_NO_THROW(document_of_stage(document({"stages=[]"}), 0));
 }
 

@@ -5,9 +5,11 @@
 #include <cupti.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <mutex>
@@ -123,7 +125,7 @@ class Recorder {
   }
   static void write_file(const std::string& path, const std::string& text) {
     std::ofstream file(path);
-    if (!(file << text).flush()) throw std::runtime_error("cannot write " + path);
+    if (!(file << text).flush()) throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
   }
 
   std::mutex mutex_;

@@ -258,7 +258,7 @@ class Planner {
                                                     base::counted((*above - 1) / prices_.ranks_per_node() + 1, "node"))
                                       : fmt::format("more than {}", base::counted(shortfall->fewest_ranks - 1, "rank"));
     base::fail(base::ExitCode::usage, options_.recipe, " does not fit ", base::counted(ranks, "rank"), " of ",
-               options_.cluster, ", whatever the layout and the context: ",
+               options_.cluster, " in any layout and with any context: ",
                shortfall->has_optimizer   ? "weights, gradients and the optimizer's state"
                : shortfall->has_gradients ? "weights and gradients"
                                           : "weights",

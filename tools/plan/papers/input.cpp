@@ -62,7 +62,8 @@ std::string list_keys(void* input, const config::Type& type) { return KeyLister:
 void refuse_written(config::Problems& problems, std::initializer_list<std::string_view> paths, std::string_view why) {
   for (const std::string_view path : paths) {
     const auto known = problems.known().find(path);
-    if (known != problems.known().end() && known->second.written) problems.add(path, why);
+    if (known != problems.known().end() && known->second.written)
+      problems.add(path, base::cat(why, "; remove this key"));
   }
 }
 

@@ -106,7 +106,8 @@ void check(const Input& in, Problems& problems) {
   const bool sizes = in.b && in.s && in.h;
   if (!in.volume && !sizes && problems.good({"I", "b", "s", "h"}))
     problems.add("I", "must be given, unless b, s and h are given: I is then the product of b, s, h, k and BPE");
-  if (in.volume && in.memory && !sizes && problems.good({"b", "s", "h"})) problems.add("memory", "needs b, s and h");
+  if (in.volume && in.memory && !sizes && problems.good({"b", "s", "h"}))
+    problems.add("memory", "needs b, s and h; set them, or remove memory");
   if (in.volume) refuse_written(problems, {"BPE"}, "has no effect if I is given");
   if (in.volume && !in.memory)
     refuse_written(problems, {"b", "s", "h", "k"}, "has no effect if I is given and memory is not");

@@ -48,7 +48,7 @@ Recipe read_recipe(const std::string& text) {
   const std::string other_program = mine.program != program_of_first ? mine.program : "";
   if (const auto other = first_text(other_program, 0, group, host))
     base::fail(ExitCode::usage, "rank ", other->rank, " does not run the program of rank 0: ", other->text,
-               "; rank 0: ", program_of_first);
+               "; rank 0: ", program_of_first, "; start the same program on all nodes");
   const std::string problem = mine.code != ExitCode::done ? mine.text : "";
   if (const auto other = first_text(problem, static_cast<int>(mine.code), group, host))
     base::fail(static_cast<ExitCode>(other->code), "only some ranks have this problem, for example rank ", other->rank,
@@ -58,8 +58,10 @@ Recipe read_recipe(const std::string& text) {
     std::string keys;
     for (const std::string& line : config::differences(read_recipe(text_of_first), read_recipe(other->text)))
       keys += "\n  " + line;
-    base::fail(ExitCode::usage, "rank ", other->rank, " has a different recipe from rank 0 (rank 0 -> rank ",
-               other->rank, "):", keys);
+    base::fail(
+        ExitCode::usage, "rank ", other->rank,
+        " has a different recipe from rank 0; expected the same recipe and options on all ranks (rank 0 -> rank ",
+        other->rank, "):", keys);
   }
   base::fail_invariant(
       "[agreement] the digests of the ranks differ, but their programs, problems and recipes are equal; expected equal "

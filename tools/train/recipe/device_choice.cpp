@@ -38,11 +38,14 @@ void check_device(const Recipe& r, Problems& problems) {
     problems.add("schedule.worker_lanes",
                  cat("must be auto or false on device: ", name_of(r.device), "; only device: cpu has worker lanes"));
   if (r.device != DeviceKind::cuda && r.distributed.device_collectives == comm::DeviceCollectives::nccl)
-    problems.add("distributed.device_collectives", cat("needs device: cuda, but device is ", name_of(r.device)));
+    problems.add("distributed.device_collectives",
+                 cat("needs device: cuda, but device is ", name_of(r.device), "; set auto or host"));
   if (r.distributed.register_buffers && r.distributed.device_collectives == comm::DeviceCollectives::host)
-    problems.add("distributed.register_buffers", "needs NCCL, but distributed.device_collectives is host");
+    problems.add("distributed.register_buffers",
+                 "needs NCCL, but distributed.device_collectives is host; set auto or nccl");
   if (r.device != DeviceKind::cuda && r.distributed.reserve_multiprocessors.value_or(0) > 0)
-    problems.add("distributed.reserve_multiprocessors", cat("needs device: cuda, but device is ", name_of(r.device)));
+    problems.add("distributed.reserve_multiprocessors",
+                 cat("needs device: cuda, but device is ", name_of(r.device), "; set auto or 0"));
 }
 
 }  // namespace hexad::train

@@ -63,8 +63,9 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
     problems.add("model.moe.selection_bias",
                  cat("must be auto or true for model.moe.bias_rate (", m.bias_rate, "), which changes it"));
   if (model.moe_layers_before(model.layers) == 0)
-    problems.add("model.moe.experts", cat("is set, but no layer has experts: dense_layers ", m.dense_layers, ", every ",
-                                          m.every, ", layers ", model.layers));
+    problems.add("model.moe.experts",
+                 cat("is set, but no layer has experts: dense_layers ", m.dense_layers, ", every ", m.every,
+                     ", layers ", model.layers, "; set a smaller dense_layers or every, or experts: 0"));
   if (m.routing == moe::Routing::trace && m.trace.empty())
     problems.add("model.moe.trace", "must name a file for model.moe.routing: trace");
 }

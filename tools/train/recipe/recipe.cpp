@@ -71,7 +71,8 @@ void check_main_weights(const Recipe& r, Problems& problems) {
 void check_objective(const Recipe& r, Problems& problems) {
   const bool masked = r.data.mlm_probability > 0;
   if (r.model.kind == layers::ModelKind::encoder && !masked && !r.data.registered())
-    problems.add("data.mlm_probability", "must be above 0 for model.kind: encoder, which sees the next token");
+    problems.add("data.mlm_probability",
+                 "must be above 0 for model.kind: encoder, which sees the next token; usual: 0.15");
   if (r.model.kind == layers::ModelKind::decoder && masked)
     problems.add("data.mlm_probability", "must be 0 for model.kind: decoder, which predicts the next token");
   if (r.data.registered() && r.model.vocab == 0)

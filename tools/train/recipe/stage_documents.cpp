@@ -163,7 +163,8 @@ Document document_of_stage(const Document& document, int64_t number) {
   std::vector<StageDocument> stages = stage_documents(document);
   if (stages.empty() && number == 0) return document;
   const auto count = std::ssize(stages);
-  if (stages.empty()) base::fail(base::ExitCode::usage, "--stage ", number, ": the recipe has no stages");
+  if (stages.empty())
+    base::fail(base::ExitCode::usage, "--stage ", number, ": the recipe has no stages; remove --stage");
   const std::string where = document.root.find("stages")->at.text();
   if (number == 0)
     base::fail(base::ExitCode::usage, where, ": the recipe has ", count, " stages; choose one by --stage 1 .. ", count);

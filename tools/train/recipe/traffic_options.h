@@ -10,17 +10,15 @@
 namespace hexad::train {
 
 comm::Priorities priorities_of(const DistributedConfig& config);
-/// Returns the traffic that may be in flight on a rank while its matrix products compute, on `world` ranks:
-/// - pipelines: messages from and to both neighbours, because receives are posted early.
-/// - gradients: reductions during backward. With zero 0 and 1, reductions occur only in the last micro-batch. These
-///   reductions count only if a rank has at most four micro-batches, because only then do they overlap at least a sixth
-///   of the products.
-/// - zero 3: gathers of weights before the weights are used.
+/// Returns the traffic that may overlap the matrix products of a rank, on `world` ranks:
+/// - pipelines: messages from and to both neighbours.
+/// - gradients: reductions during backward. With zero 0 and 1, they count only if a rank has at most four micro-batches.
+/// - zero 3: gathers of weights.
 /// - tp: sums of one piece of a product while the next piece is computed; with sp, messages to and from all peers.
-/// - experts: all-to-alls that overlap the other micro-batch, other chunks or shared experts. Overlap with chunks and
-///   shared experts does not count if schedule.moe.compute_share leaves multiprocessors to communication.
+/// - experts: all-to-alls beside another micro-batch, other chunks or shared experts. The last two do not count if
+///   schedule.moe.compute_share is less than 1.
 ///
-/// Excludes traffic that products wait for, such as ring attention and all-to-alls without overlap.
+/// Traffic that products wait for is not included: ring attention, all-to-alls without overlap.
 std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, int world);
 /// Returns the options of device groups of `world`. `context` is this rank's device.
 comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,

@@ -126,7 +126,8 @@ std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
     add_runs_below(argument, below);
     if (below.empty())
       base::fail(base::ExitCode::usage, "'", argument,
-                 "' is not a run directory: neither this folder nor any folder below has a recipe.yaml");
+                 "' is not a run directory: neither this folder nor any folder below has a recipe.yaml; expected the "
+                 "folder of a run of `hexad train`");
     const size_t before = runs.size();
     for (const fs::path& run : below) {
       const std::string trouble = trouble_of(run);
