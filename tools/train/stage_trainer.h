@@ -11,13 +11,13 @@
 #include "parallel/comm/world.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/expert_duel.h"
+#include "tools/train/model/training_state.h"
 #include "tools/train/process/save_patience.h"
 #include "tools/train/recipe/training_stages.h"
 #include "tools/train/report/run_history.h"
 #include "tools/train/report/samples.h"
+#include "tools/train/report/step_observers.h"
 #include "tools/train/report/training_directory.h"
-#include "tools/train/step_observers.h"
-#include "tools/train/training_state.h"
 
 namespace hexad::train {
 

@@ -6,7 +6,7 @@
 
 #include "framework/data/source.h"
 #include "tools/train/checkpoint/checkpointing.h"
-#include "tools/train/train_step.h"
+#include "tools/train/model/train_step.h"
 #include "tools/verify/tensor_pieces.h"
 #include "tools/verify/verify_names.h"
 

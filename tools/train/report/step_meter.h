@@ -7,9 +7,9 @@
 
 #include "framework/telemetry/metrics.h"
 #include "parallel/comm/world.h"
+#include "tools/train/model/training_state.h"
 #include "tools/train/report/peak_meter.h"
 #include "tools/train/report/rank_clock.h"
-#include "tools/train/training_state.h"
 
 namespace hexad::train {
 

@@ -1,4 +1,4 @@
-#include "tools/train/step_meter.h"
+#include "tools/train/report/step_meter.h"
 
 #include <algorithm>
 
