@@ -76,7 +76,5 @@ struct Trajectory {
   TensorMap weights, states;
 };
 Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps);
-/// Returns the results of `steps` steps on one rank.
-Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps);
 
 }  // namespace hexad::verify
