@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "framework/base/error.h"
-#include "framework/data/token_spans.h"
 
 namespace hexad::data {
 

@@ -1,12 +1,14 @@
-// Conversion of documents to token ids.
+// Conversion of documents to token ids, and of token ids back to bytes of a text.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "framework/data/byte_ranges.h"
 #include "framework/data/text_document.h"
 #include "framework/data/tokenizer.h"
 
@@ -39,5 +41,12 @@ std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_vi
 /// the text, for example by Unicode normalization, the bytes of its tokens are not known. Parts are then converted one
 /// by one, with or without a mask. Errors of the tokenizer name the location of the document.
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask);
+
+/// Returns, for each id, the bytes of `text` that it represents. `ids` must be the ids of the whole text, with or
+/// without special tokens. An id for a space that the tokenizer has inserted represents the byte that follows. White
+/// space that a special token includes (strip_left, strip_right) belongs to no id. Returns nullopt if the bytes of the
+/// ids differ from the text, because the tokenizer has changed the text.
+std::optional<std::vector<ByteRange>> token_spans(const Tokenizer& tokenizer, std::span<const int32_t> ids,
+                                                  std::string_view text);
 
 }  // namespace hexad::data

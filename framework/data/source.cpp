@@ -18,10 +18,6 @@ Row Batch::row(int64_t sequence) {
   return {part(ids), part(targets), part(first), part(last)};
 }
 
-int64_t Batch::target_count() const {
-  return std::count_if(targets.begin(), targets.end(), [](int32_t target) { return target != ignored; });
-}
-
 int64_t Batch::document_count() const {
   int64_t documents = 0;
   for (int64_t t = 0; t < count * context; ++t) {
@@ -47,14 +43,6 @@ Batch::Further Batch::further(int64_t distance) const {
     out.targets.push_back(other < end ? targets[other] : ignored);
   }
   return out;
-}
-
-int64_t Batch::target_bytes(std::span<const int32_t> bytes_per_id) const {
-  int64_t bytes = 0;
-  for (int32_t target : targets) {
-    if (target != ignored) bytes += bytes_per_id[target];
-  }
-  return bytes;
 }
 
 Batch Source::batch(int64_t begin, int64_t count) const {

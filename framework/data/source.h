@@ -34,8 +34,6 @@ struct Batch {
                                    // continuation
 
   Row row(int64_t sequence);
-  /// Returns the number of targets that are not ignored.
-  int64_t target_count() const;
   /// Returns the number of documents in all sequences; 0 if `first` and `last` do not divide the sequences into
   /// documents.
   int64_t document_count() const;
@@ -46,9 +44,6 @@ struct Batch {
   };
   /// Returns the ids and targets of the tokens `distance` positions later. `distance` must be at least 0.
   Further further(int64_t distance) const;
-  /// Returns the bytes of the text of all targets, given data::bytes_per_id(). Bits per byte = (sum of nats) / ln 2 /
-  /// target_bytes.
-  int64_t target_bytes(std::span<const int32_t> bytes_per_id) const;
 };
 
 class Source {

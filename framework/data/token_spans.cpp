@@ -1,4 +1,4 @@
-#include "framework/data/token_spans.h"
+#include "framework/data/encoding.h"
 
 #include <algorithm>
 #include <string>

@@ -101,13 +101,4 @@ std::shared_ptr<spdlog::logger> file_only(const spdlog::logger& logger) {
   return file;
 }
 
-spdlog::level::level_enum log_level_from_name(std::string_view name) {
-  // from_str() also returns "off" for unknown names.
-  const auto level = spdlog::level::from_str(std::string(name));
-  if (level == spdlog::level::off && name != "off")
-    base::fail(base::ExitCode::usage, "unknown log level '", name,
-               "'; expected trace, debug, info, warning, error, critical or off");
-  return level;
-}
-
 }  // namespace hexad::telemetry

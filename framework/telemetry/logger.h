@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <string_view>
 
 namespace hexad::telemetry {
 
@@ -20,9 +19,5 @@ std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, i
 /// Returns a logger that writes only to the file of `logger`. Use it for details that help after a failure but would
 /// fill a terminal.
 std::shared_ptr<spdlog::logger> file_only(const spdlog::logger& logger);
-
-/// Parses "trace", "debug", "info", "warning" (or "warn"), "error" (or "err"), "critical" or "off". Throws
-/// base::Error(usage) with a list of the names, without the short forms, if `name` is none of these.
-spdlog::level::level_enum log_level_from_name(std::string_view name);
 
 }  // namespace hexad::telemetry

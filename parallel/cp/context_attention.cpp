@@ -62,23 +62,4 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
   fail_invariant(cat("[cp] the kind is ", static_cast<int>(c.kind), "; expected a ContextKind"));
 }
 
-ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int64_t heads, int64_t key_heads,
-                               int64_t size, Dtype dtype, bool documents) {
-  const int64_t others = split.ranks - 1, row = size * size_of(dtype),
-                sum_row = size * size_of(accumulator_dtype(dtype));
-  const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // number of vectors of keys and values in all heads
-  switch (kind) {
-    case ContextKind::ring:  // gradients of keys and values need one more step, which returns them to their owner
-      return {others * keys * row, others * keys * row + (others ? split.ranks * keys * sum_row : 0)};
-    case ContextKind::all_gather:
-      return {others * keys * row, others * keys * (row + sum_row)};
-    case ContextKind::ulysses: {
-      const int64_t keys_to_one = 2 * rows * (key_heads < split.ranks ? 1 : key_heads / split.ranks);
-      const int64_t bytes = others * (2 * rows * heads / split.ranks + keys_to_one) * row;
-      return {bytes + (documents ? others * 2 * rows * size_of(Dtype::i32) : 0), bytes};
-    }
-  }
-  fail_invariant(cat("[cp] the kind is ", static_cast<int>(kind), "; expected a ContextKind"));
-}
-
 }  // namespace hexad::cp

@@ -50,12 +50,4 @@ void connect_ring(const comm::ProcessGroup& group, device::Device device);
 /// divisor of `ranks`. If `key_heads` is a divisor, each rank has a copy of one key head.
 bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 
-/// Bytes that a rank sends to other ranks in one call of context_attention().
-struct ContextTraffic {
-  int64_t forward, backward;
-};
-/// Returns the traffic for heads of `size` elements of `dtype`. `documents` is true if `first` and `last` are defined.
-ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int64_t heads, int64_t key_heads,
-                               int64_t size, Dtype dtype, bool documents);
-
 }  // namespace hexad::cp

@@ -19,7 +19,6 @@ using namespace base;
 namespace {
 
 using comm::TrafficClass;
-using cp::ContextTraffic;
 
 class ContextAttentionOf : public testing::TestWithParam<Case> {};
 
@@ -256,6 +255,30 @@ TEST(ContextAttention, ReadsStridedHeads) {  // q, k and v are parts of one prod
   }
 }
 
+// Bytes that a rank sends to other ranks in one call of context_attention().
+struct ContextTraffic {
+  int64_t forward, backward;
+};
+// Returns the traffic for heads of `size` elements of `dtype`. `documents` is true if `first` and `last` are defined.
+ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int64_t heads, int64_t key_heads,
+                               int64_t size, Dtype dtype, bool documents) {
+  const int64_t others = split.ranks - 1, row = size * size_of(dtype),
+                sum_row = size * size_of(accumulator_dtype(dtype));
+  const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // number of vectors of keys and values in all heads
+  switch (kind) {
+    case ContextKind::ring:  // gradients of keys and values need one more step, which returns them to their owner
+      return {others * keys * row, others * keys * row + (others ? split.ranks * keys * sum_row : 0)};
+    case ContextKind::all_gather:
+      return {others * keys * row, others * keys * (row + sum_row)};
+    case ContextKind::ulysses: {
+      const int64_t keys_to_one = 2 * rows * (key_heads < split.ranks ? 1 : key_heads / split.ranks);
+      const int64_t bytes = others * (2 * rows * heads / split.ranks + keys_to_one) * row;
+      return {bytes + (documents ? others * 2 * rows * size_of(Dtype::i32) : 0), bytes};
+    }
+  }
+  fail_invariant(cat("[cp] the kind is ", static_cast<int>(kind), "; expected a ContextKind"));
+}
+
 TEST(ContextAttention, SendsTheBytesOfTheFormula) {
   for (ContextKind kind : context_kinds)
     for (int64_t groups : {4, 2})
@@ -278,7 +301,7 @@ TEST(ContextAttention, SendsTheBytesOfTheFormula) {
               forward = group->take(TrafficClass::cp).bytes;
               return out;
             });
-            const ContextTraffic said = cp::context_traffic(kind, a.split, 4, groups, 4, dtype, documents);
+            const ContextTraffic said = context_traffic(kind, a.split, 4, groups, 4, dtype, documents);
             EXPECT_EQ(forward, said.forward) << base::enum_name(kind);
             EXPECT_EQ(group->take(TrafficClass::cp).bytes, said.backward) << base::enum_name(kind);
           });

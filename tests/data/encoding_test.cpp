@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
-#include "framework/data/token_spans.h"
 #include "tests/data/data_folder.h"
 #include "tests/data/tokenizers/hand_made.h"
 

@@ -9,6 +9,7 @@
 #include "framework/data/packed_source.h"
 #include "framework/data/training_data.h"
 #include "tests/data/data_folder.h"
+#include "tests/support/target_count.h"
 
 namespace hexad::data {
 
@@ -215,7 +216,7 @@ TEST(MegatronIndex, TrainsWithoutATokenizer) {
   EXPECT_EQ(data.tokenizer, nullptr);
   EXPECT_EQ(data.fingerprints.size(), 1u);
   EXPECT_EQ(data.missing_heldout, std::vector<std::string>{files.folder / "x.heldout.idx"});
-  EXPECT_GT(data.train->batch(0, 2).target_count(), 0);
+  EXPECT_GT(tests::target_count(data.train->batch(0, 2)), 0);
 
   files.write(index_now<uint16_t>(parts), ids_of<uint16_t>(parts), "x.heldout");
   EXPECT_EQ(open_training_data(config, options).heldout->size(), 2);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/data/datasets.h"
+#include "tests/support/target_count.h"
 
 namespace {
 
@@ -105,7 +106,7 @@ TYPED_TEST(Shuffled, EveryTokenButDocumentStartsIsATargetOnceAnEpoch) {
   const Batch batch = source_of<TypeParam>(lengths, n).batch(0, 1);  // one sequence is one epoch
   const int documents = 40 - 3;
   // The target after the last input is the next epoch's first token, which starts a document.
-  EXPECT_EQ(batch.target_count(), n - documents);
+  EXPECT_EQ(tests::target_count(batch), n - documents);
   for (int t = 0; t < n; ++t) {
     if (batch.targets[t] != ignored) {
       EXPECT_EQ(batch.targets[t], batch.ids[t] + 1);
@@ -135,13 +136,13 @@ TYPED_TEST(Shuffled, DatasetShorterThanTheContextRepeats) {
   EXPECT_EQ(batch.ids, (Ids{0, 1, 0, 1, 0, 1, 0, 1, 0, 1}));
   EXPECT_EQ(batch.targets, (Ids{1, -1, 1, -1, 1, -1, 1, -1, 1, -1}));
   EXPECT_EQ(batch.positions, (Ids{0, 1, 0, 1, 0, 0, 0, 1, 0, 1}));
-  EXPECT_EQ(source_of<TypeParam>({1}, 3).batch(0, 1).target_count(), 0);
+  EXPECT_EQ(tests::target_count(source_of<TypeParam>({1}, 3).batch(0, 1)), 0);
 }
 
 TYPED_TEST(Shuffled, JoinedTextIsOneDocument) {
   const auto source = source_of<TypeParam>({3, 3}, 5, 1, Packing::joined);
   const Batch batch = source.batch(0, 2);
-  EXPECT_EQ(batch.target_count(), 10);
+  EXPECT_EQ(tests::target_count(batch), 10);
   EXPECT_EQ(batch.positions, (Ids{0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
   EXPECT_EQ(batch.last, Ids(10, 5));
 }

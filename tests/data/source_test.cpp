@@ -10,6 +10,7 @@
 #include "framework/data/packed_source.h"
 #include "framework/data/synthetic_source.h"
 #include "tests/data/datasets.h"
+#include "tests/support/target_count.h"
 
 namespace hexad::data {
 namespace {
@@ -77,13 +78,6 @@ TEST(Batch, CountsDocumentsOnlyIfTheyDivideTheSequences) {
   EXPECT_EQ(changed(&Batch::last, 3, 5), 0);   // the document ends after its sequence
   EXPECT_EQ(changed(&Batch::first, 3, 0), 0);  // the document starts at a token of another document
   EXPECT_EQ(SequentialSource(dataset_of({3, 0, 3}), 4, Packing::joined).batch(0, 1).document_count(), 1);
-}
-
-TEST(Batch, TargetBytesCountOnlyPredictedTokens) {
-  const Batch batch = SequentialSource(dataset_of({3, 3}), 4, Packing::isolated).batch(0, 2);
-  std::vector<int32_t> bytes(1000, 0);
-  for (int id = 0; id < 6; ++id) bytes[id] = 10 + id;
-  EXPECT_EQ(batch.target_bytes(bytes), 11 + 12 + 14 + 15);
 }
 
 TEST(Mixture, ProportionsFollowTheWeightsAtEveryLength) {
@@ -215,7 +209,7 @@ TEST(MaskedLm, IsDrawnPerGlobalTokenIndex) {
 TEST(MaskedLm, PaddingIsNeverATarget) {
   const auto heldout = std::make_shared<SequentialSource>(dataset_of({3, 3}), 16, Packing::isolated);
   const MaskedSource source(heldout, {.probability = 1, .mask_id = 999, .text_ids = 998, .seed = 1});
-  EXPECT_EQ(source.batch(0, 1).target_count(), 6);
+  EXPECT_EQ(tests::target_count(source.batch(0, 1)), 6);
 }
 
 }  // namespace

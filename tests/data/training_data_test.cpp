@@ -8,6 +8,7 @@
 #include "framework/config/typed_recipe.h"
 #include "tests/data/corpus.h"
 #include "tests/data/tokenizers/hand_made.h"
+#include "tests/support/target_count.h"
 
 namespace hexad::data {
 
@@ -34,14 +35,18 @@ TEST(TrainingData, OpensAFolder) {
   // All held-out tokens are predicted, except the first token of each document.
   const TokenDataset heldout(p.folder / "out/heldout.hxd");
   const Batch all = data.heldout->batch(0, data.heldout->size());
-  EXPECT_EQ(all.target_count(), heldout.tokens() - heldout.documents());
+  EXPECT_EQ(tests::target_count(all), heldout.tokens() - heldout.documents());
   int64_t first_bytes = 0;
   for (int64_t d = 0; d < heldout.documents(); ++d) {
     std::vector<int32_t> id(1);
     heldout.read_ids(heldout.offsets()[d], id);
     first_bytes += static_cast<int64_t>(data.tokenizer->bytes_of(id[0]).size());
   }
-  EXPECT_EQ(all.target_bytes(bytes_per_id(*data.tokenizer)), heldout.text_bytes() - first_bytes);
+  const std::vector<int32_t> bytes_of_ids = bytes_per_id(*data.tokenizer);
+  int64_t bytes = 0;
+  for (const int32_t target : all.targets)
+    if (target != ignored) bytes += bytes_of_ids[target];
+  EXPECT_EQ(bytes, heldout.text_bytes() - first_bytes);
 }
 
 TEST(TrainingData, MixesFoldersMadeWithOneTokenizer) {
@@ -124,7 +129,7 @@ TEST(TrainingData, MasksForTheMaskedLmObjective) {
   p.config.mlm_probability = 0.25;
   const TrainingData data = p.open();
   const Batch batch = data.train->batch(0, 16);
-  EXPECT_NEAR(static_cast<double>(batch.target_count()), 128, 5 * std::sqrt(512 * 0.25 * 0.75));
+  EXPECT_NEAR(static_cast<double>(tests::target_count(batch)), 128, 5 * std::sqrt(512 * 0.25 * 0.75));
   p.opening.seed = 4;
   EXPECT_EQ(p.open().heldout->batch(0, 1).ids, data.heldout->batch(0, 1).ids)
       << "held-out masks do not depend on the seed";
@@ -142,7 +147,7 @@ TEST(TrainingData, MaskedLmRefusesALossMask) {
 
 TEST(TrainingData, SyntheticNeedsNoFiles) {
   const TrainingData data = open_training_data({.synthetic = true}, {.context = 8, .vocab_size = 50});
-  EXPECT_EQ(data.train->batch(5, 2).target_count(), 16);
+  EXPECT_EQ(tests::target_count(data.train->batch(5, 2)), 16);
   EXPECT_EQ(data.heldout, nullptr);
 }
 

@@ -8,7 +8,7 @@
 
 #include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
-#include "tools/plan/layout_as_is.h"
+#include "tools/plan/plan_search.h"
 #include "tools/plan/prices.h"
 
 namespace hexad::tests {

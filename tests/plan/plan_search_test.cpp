@@ -11,7 +11,6 @@
 #include "tests/plan/planned_recipe.h"
 #include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
-#include "tools/plan/layout_as_is.h"
 
 namespace hexad::tests {
 

@@ -11,7 +11,7 @@
 #include "tests/plan/two_nodes.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
-#include "tools/plan/whole_step.h"
+#include "tools/plan/step_forecast.h"
 #include "tools/train/report/run_history.h"
 
 namespace hexad::tests {

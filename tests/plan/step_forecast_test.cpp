@@ -5,7 +5,6 @@
 
 #include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
-#include "tools/plan/whole_step.h"
 #include "tools/plan/within_memory.h"
 
 namespace hexad::tests {

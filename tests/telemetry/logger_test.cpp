@@ -104,17 +104,5 @@ TEST(Logger, LinesHaveTheTimeInUtcAndTheLocalTime) {
   EXPECT_EQ((minutes(abroad.substr(local)) - minutes(abroad.substr(11)) + 1440) % 1440, 5 * 60 + 30) << abroad;
 }
 
-TEST(Logger, LevelsAreReadByName) {
-  EXPECT_EQ(log_level_from_name("warning"), spdlog::level::warn);
-  EXPECT_EQ(log_level_from_name("off"), spdlog::level::off);
-  try {
-    log_level_from_name("loud");
-    FAIL();
-  } catch (const base::Error& e) {
-    EXPECT_EQ(e.code(), base::ExitCode::usage);
-    EXPECT_STREQ(e.what(), "unknown log level 'loud'; expected trace, debug, info, warning, error, critical or off");
-  }
-}
-
 }  // namespace
 }  // namespace hexad::telemetry

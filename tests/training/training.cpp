@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "framework/kernels/cpu/parallel.h"
+#include "parallel/comm/self_group.h"
 #include "parallel/comm/text_collectives.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/training/test_folder.h"
@@ -97,6 +98,12 @@ void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>&
     SCOPED_TRACE(cat("rank ", world.rank(), " of ", n));
     body(world);
   });
+}
+
+Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps) {
+  const comm::SelfGroup self;
+  TrainingRun run(recipe, self);
+  return trajectory(run, source, steps);
 }
 
 void expect_close(const TensorMap& expected, const TensorMap& actual, double allowed) {

@@ -28,6 +28,9 @@ Recipe small_recipe(const std::vector<std::string>& overrides = {});
 /// Runs `body` on n ranks that are threads. Each has one compute thread, because there may be more ranks than cores.
 void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body);
 
+/// Returns the results of `steps` steps on one rank.
+Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps);
+
 void expect_close(const TensorMap& expected, const TensorMap& actual, double allowed);
 void expect_bitwise(const TensorMap& expected, const TensorMap& actual);
 /// Compares losses, gradient norm, number of tokens, router statistics and gradients of every step, and the steps that

@@ -14,8 +14,7 @@
 #include "framework/device/cuda/cuda_stream.h"
 #include "tools/bench/bench_gpu_sizes.h"
 #include "tools/bench/cuda_timer.h"
-#include "tools/bench/products_beside.h"
-#include "tools/bench/products_of_experts.h"
+#include "tools/bench/product_benchmarks.h"
 
 namespace hexad::bench {
 

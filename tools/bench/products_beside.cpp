@@ -1,4 +1,4 @@
-#include "tools/bench/products_beside.h"
+#include "tools/bench/product_benchmarks.h"
 
 #include <fmt/format.h>
 

@@ -43,11 +43,11 @@
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/plan/schedule_choice.h"
-#include "tools/train/data_on_ranks.h"
+#include "tools/train/model/train_step.h"
+#include "tools/train/recipe/data_on_ranks.h"
 #include "tools/train/recipe/recipe.h"
 #include "tools/train/recipe/traffic_options.h"
 #include "tools/train/recipe/training_stages.h"
-#include "tools/train/train_step.h"
 
 namespace hexad::bench {
 

@@ -1,4 +1,4 @@
-#include "tools/hexad/mesh_svg.h"
+#include "tools/hexad/mesh_views.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tools/hexad/mesh_table.h"
+#include "tools/hexad/mesh_views.h"
 
 #include <set>
 #include <vector>

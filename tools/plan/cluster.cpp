@@ -11,8 +11,8 @@
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 #include "framework/config/typed_recipe.h"
+#include "tools/plan/curves/measured_curve.h"
 #include "tools/plan/dense_products.h"
-#include "tools/plan/measured_curve.h"
 
 namespace hexad::plan {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/plan/layout_as_is.h"
+#include "tools/plan/plan_search.h"
 
 #include "tools/train/recipe/complete.h"
 

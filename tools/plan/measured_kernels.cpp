@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "framework/base/error.h"
-#include "tools/plan/measured_curve.h"
+#include "tools/plan/curves/measured_curve.h"
 
 namespace hexad::plan {
 namespace {

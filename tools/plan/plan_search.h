@@ -85,4 +85,10 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
 /// Adds the results that PlanRequest::details requests. Requires a plan with at least one layout.
 void add_details(Plan& plan, const train::Extensions& extensions, const Cluster& cluster, const PlanRequest& request);
 
+/// Returns the recipe's own layout, estimated and simulated like the best layouts of a plan. The result may exceed the
+/// memory limit. Throws config::RecipeError if the layout is illegal on the requested ranks, and Error(usage) if the
+/// time of its step cannot be predicted.
+PlannedLayout layout_as_is(const config::Document& document, const train::Extensions& extensions,
+                           const Cluster& cluster, const PlanRequest& request);
+
 }  // namespace hexad::plan

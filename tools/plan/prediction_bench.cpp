@@ -14,10 +14,10 @@
 #include "optim/lr_schedule.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/schedule_prices.h"
-#include "tools/train/data_on_ranks.h"
+#include "tools/train/model/train_step.h"
 #include "tools/train/process/version.h"
+#include "tools/train/recipe/data_on_ranks.h"
 #include "tools/train/recipe/schedule_check.h"
-#include "tools/train/train_step.h"
 
 namespace hexad::plan {
 

@@ -12,7 +12,7 @@
 #include "parallel/pp/repeated_passes.h"
 #include "tools/plan/shared_by_runs.h"
 #include "tools/train/model/repeated_layers.h"
-#include "tools/train/train_step.h"
+#include "tools/train/model/train_step.h"
 
 namespace hexad::plan {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "tools/plan/schedule_choice.h"
-#include "tools/train/schedule_adviser.h"
+#include "tools/train/report/schedule_adviser.h"
 
 namespace hexad::plan {
 

@@ -1,4 +1,4 @@
-#include "tools/plan/whole_step.h"
+#include "tools/plan/step_forecast.h"
 
 #include <memory>
 #include <utility>

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "framework/kernels/duel.h"
-#include "tools/train/fused_trial.h"
+#include "tools/train/model/fused_trial.h"
+#include "tools/train/model/training_state.h"
 #include "tools/train/report/training_directory.h"
-#include "tools/train/training_state.h"
 
 namespace hexad::train {
 

@@ -17,11 +17,11 @@
 #include "tools/train/checkpoint/initial_weights.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/checkpoint/start_check.h"
-#include "tools/train/data_on_ranks.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/planted_fault.h"
 #include "tools/train/process/process_placement.h"
 #include "tools/train/recipe/cautions.h"
+#include "tools/train/recipe/data_on_ranks.h"
 #include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {

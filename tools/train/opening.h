@@ -8,8 +8,8 @@
 #include "framework/data/training_data.h"
 #include "framework/io/checkpoint_store.h"
 #include "framework/telemetry/metrics.h"
+#include "tools/train/model/training_state.h"
 #include "tools/train/report/training_directory.h"
-#include "tools/train/training_state.h"
 
 namespace hexad::train {
 

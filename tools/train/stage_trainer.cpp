@@ -15,6 +15,7 @@
 #include "tools/train/opening.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/signals.h"
+#include "tools/train/recipe/due.h"
 #include "tools/train/report/run_report.h"
 
 namespace hexad::train {
@@ -22,8 +23,6 @@ namespace hexad::train {
 using namespace base;
 
 namespace {
-
-bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 // Returns a text that tells how the process may end before its save is complete; empty if no SIGINT or SIGTERM came.
 std::string end_without_save() {
@@ -103,32 +102,23 @@ ExitCode StageTrainer::train() {
   if (progress().step < last_step_ && !preempted) begin_steps();
   while (progress().step < last_step_ && !preempted) {
     const int64_t step = progress().step + 1;
+    const Due due = due_after(recipe_, stage_, step);
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
     observers_->begin_step(step);
     const StepResult result = state_->train_step.run(*data_.train, state_->progress, lr);
-    const bool last = step == last_step_;
-    // Only another step can hide the gathers of new weights. If no step follows immediately, the gathers count in this
-    // step's time and bytes.
-    if (last || is_due(step, recipe_.train.eval_every) || is_due(step, recipe_.checkpoint.every) ||
-        is_due(step, recipe_.distributed.replica_check_every))
-      complete_weights();
-    observers_->end_step(result, sinks_);
-    if (expert_duel_) expert_duel_->end_step(*state_);
-    const bool fills_caches = step == start_.run.first_step + 1;
-    if (!fills_caches) patience_.stepped(observers_->clock().seconds());
-
+    if (due.weights) complete_weights();
+    end_step(result);
     preempted = any_rank_asked_to_stop();
-    if (preempted) complete_weights();
-    if (!preempted && !last && is_due(step, recipe_.train.eval_every)) {
+    if (due.evaluation && !preempted) {
       evaluate_heldout(recipe_.train.eval_sequences);
       preempted = any_rank_asked_to_stop();
     }
-    if (preempted) directory_.info(fmt::format("asked to stop: saving after step {}{}", step, end_without_save()));
-    // The save at the end of a stage or run must succeed, because the next stage or a later start continues from it. No
-    // regular save follows a skipped step, because weights may be not finite, and a save would reject them.
-    const bool ends = preempted || (last && (recipe_.checkpoint.at_end || !is_last()));
-    if (ends || (!result.skipped && is_due(step, recipe_.checkpoint.every)))
-      save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
+    if (preempted) prepare_to_stop();
+    // No regular save follows a skipped step, because weights may be not finite, and a save would reject them.
+    if (preempted || due.last_save)
+      save(SaveFailure::stop);
+    else if (due.save && !result.skipped)
+      save(recipe_.checkpoint.on_failure);
   }
   observers_->end();
   if (trained()) record_data();
@@ -148,6 +138,18 @@ void StageTrainer::begin_steps() {
   start_.layout = describe(recipe_.parallel, world_.size());
   start_.facts = facts_of_start(recipe_, world_.size());
   record_start(recipe_.run.dir, start_, config::write(recipe_));
+}
+
+void StageTrainer::end_step(const StepResult& result) {
+  observers_->end_step(result, sinks_);
+  if (expert_duel_) expert_duel_->end_step(*state_);
+  const bool fills_caches = progress().step == start_.run.first_step + 1;
+  if (!fills_caches) patience_.stepped(observers_->clock().seconds());
+}
+
+void StageTrainer::prepare_to_stop() {
+  complete_weights();
+  directory_.info(fmt::format("asked to stop: saving after step {}{}", progress().step, end_without_save()));
 }
 
 void StageTrainer::complete_weights() {

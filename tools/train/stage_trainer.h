@@ -11,13 +11,13 @@
 #include "parallel/comm/world.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/expert_duel.h"
+#include "tools/train/model/training_state.h"
 #include "tools/train/process/save_patience.h"
 #include "tools/train/recipe/training_stages.h"
 #include "tools/train/report/run_history.h"
 #include "tools/train/report/samples.h"
+#include "tools/train/report/step_observers.h"
 #include "tools/train/report/training_directory.h"
-#include "tools/train/step_observers.h"
-#include "tools/train/training_state.h"
 
 namespace hexad::train {
 
@@ -59,6 +59,10 @@ class StageTrainer {
   /// Does the work of run(). If it throws, run() reports the failure.
   ExitCode train();
   void begin_steps();
+  /// Passes the result of a step to its observers.
+  void end_step(const StepResult& result);
+  /// Completes the weights for the save with which a preempted run ends, and logs this save.
+  void prepare_to_stop();
   /// Makes the compute stream wait for gathers of weights that the last step has updated.
   void complete_weights();
   /// True if a signal has asked any rank to save and end. Collective.

@@ -10,6 +10,6 @@
 #include "tools/train/model/evaluation.h"
 #include "tools/train/model/generation.h"
 #include "tools/train/model/model_instance.h"
+#include "tools/train/model/train_step.h"
 #include "tools/train/recipe/job.h"
-#include "tools/train/train_step.h"
 #include "tools/train/trainer.h"

@@ -9,7 +9,7 @@
 
 #include "framework/telemetry/metrics.h"
 #include "tools/train/model/evaluation.h"
-#include "tools/train/train_step.h"
+#include "tools/train/model/train_step.h"
 #include "tools/verify/tensor_pieces.h"
 
 namespace hexad::verify {

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "framework/tensor/host_read.h"
-#include "parallel/comm/self_group.h"
 #include "parallel/dp/owned.h"
 #include "tools/train/checkpoint/initial_weights.h"
 
@@ -111,12 +110,6 @@ Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps) {
   t.weights = run.weights();
   t.states = run.states();
   return t;
-}
-
-Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps) {
-  const comm::SelfGroup self;
-  TrainingRun run(recipe, self);
-  return trajectory(run, source, steps);
 }
 
 }  // namespace hexad::verify

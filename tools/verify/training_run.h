@@ -7,7 +7,7 @@
 
 #include "framework/data/source.h"
 #include "tools/train/checkpoint/checkpointing.h"
-#include "tools/train/train_step.h"
+#include "tools/train/model/train_step.h"
 #include "tools/verify/tensor_pieces.h"
 #include "tools/verify/verify_names.h"
 
@@ -80,7 +80,5 @@ struct Trajectory {
   TensorMap weights, states;
 };
 Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps);
-/// Returns the results of `steps` steps on one rank.
-Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps);
 
 }  // namespace hexad::verify

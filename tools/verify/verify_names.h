@@ -7,11 +7,11 @@
 #include "framework/base/shape.h"
 #include "framework/device/context.h"
 #include "framework/tensor/tensor.h"
-#include "tools/train/checkpoint/progress.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/model/model_instance.h"
+#include "tools/train/model/progress.h"
+#include "tools/train/model/train_step.h"
 #include "tools/train/recipe/recipe.h"
-#include "tools/train/train_step.h"
 
 namespace hexad::verify {
 

@@ -1,4 +1,4 @@
-#include "framework/data/tokenizers/bpe_merges.h"
+#include "framework/data/tokenizers/bpe_model.h"
 
 #include <cstddef>
 #include <limits>

@@ -6,7 +6,6 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/error.h"
-#include "framework/data/tokenizers/bpe_merges.h"
 #include "framework/data/tokenizers/code_point.h"
 
 namespace hexad::data {

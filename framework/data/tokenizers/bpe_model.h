@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ inline ByteIds no_byte_ids() {
 bool all_bytes(const ByteIds& ids);
 /// True if every byte of `text` has an id.
 bool have_bytes(const ByteIds& ids, std::string_view text);
+
+/// Merges adjacent symbols of `symbols` until no adjacent pair is in `merges`. The pair with the lowest rank is merged
+/// first; among equal ranks, the leftmost pair. Takes O(n log n) steps.
+void merge_symbols(const PairTable& merges, std::vector<int32_t>& symbols);
 
 struct BpeParts {
   PairTable merges;

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/data/encoding.h"
-#include "framework/data/token_spans.h"
 #include "framework/data/tokenizer.h"
 #include "framework/data/tokenizers/base64.h"
 #include "tests/data/data_folder.h"

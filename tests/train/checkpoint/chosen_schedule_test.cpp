@@ -1,5 +1,5 @@
 // Reuse of the MoE schedule that a training run chose.
-#include "tools/train/checkpoint/chosen_schedule.h"
+#include "tools/train/checkpoint/run_directory.h"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "parallel/comm/self_group.h"
+#include "tests/support/target_count.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -69,9 +70,9 @@ TEST(Evaluation, IsTheMeanOfTheLossesOfAllTargets) {
   for (int32_t target : batch.targets) text += target < 0 ? 0 : target % 4;
 
   const Evaluation e = evaluate(instance, recipe, source, 5, bytes);
-  EXPECT_EQ(e.tokens, batch.target_count());
+  EXPECT_EQ(e.tokens, target_count(batch));
   EXPECT_EQ(e.processed, batch.count * batch.context) << "the throughput also counts tokens that are not predicted";
-  EXPECT_NEAR(e.loss, sum / static_cast<double>(batch.target_count()), rounding);
+  EXPECT_NEAR(e.loss, sum / static_cast<double>(target_count(batch)), rounding);
   EXPECT_NEAR(e.bits_per_byte, sum / std::numbers::ln2 / text, rounding);
 }
 

@@ -14,7 +14,7 @@
 #include "layers/base/attention_chunks.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
-#include "tools/train/report/heldout_prompts.h"
+#include "tools/train/report/samples.h"
 
 namespace hexad::tests {
 

@@ -1,5 +1,5 @@
 // Traffic of the groups of a rank, for recipes and placements of ranks on nodes.
-#include "tools/train/recipe/group_traffic.h"
+#include "tools/train/recipe/traffic_options.h"
 
 #include <gtest/gtest.h>
 

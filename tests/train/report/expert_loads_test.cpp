@@ -1,4 +1,4 @@
-#include "tools/train/report/expert_loads.h"
+#include "tools/train/report/step_meter.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,6 @@
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/gemm_rate.h"
 #include "tools/hexad/commands/bench_fused.h"
-#include "tools/hexad/commands/bench_prefill.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tools/hexad/commands/command.h"
-#include "tools/train/fused_trial.h"
+#include "tools/train/model/fused_trial.h"
 
 namespace hexad::app {
 

@@ -1,4 +1,4 @@
-#include "tools/hexad/commands/bench_prefill.h"
+#include "tools/hexad/commands/command.h"
 
 #include <algorithm>
 #include <iterator>

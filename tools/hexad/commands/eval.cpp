@@ -14,8 +14,8 @@
 #include "tools/hexad/usage.h"
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/checkpointing.h"
-#include "tools/train/data_on_ranks.h"
 #include "tools/train/model/evaluation.h"
+#include "tools/train/recipe/data_on_ranks.h"
 
 namespace hexad::app {
 

@@ -23,7 +23,6 @@
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/fewest_ranks.h"
-#include "tools/plan/layout_as_is.h"
 #include "tools/plan/plan_picture.h"
 #include "tools/plan/plan_search.h"
 #include "tools/plan/state_bound.h"

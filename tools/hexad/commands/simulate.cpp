@@ -20,7 +20,6 @@
 #include "tools/plan/prediction_error.h"
 #include "tools/plan/step_forecast.h"
 #include "tools/plan/step_trace.h"
-#include "tools/plan/whole_step.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/renamed_keys.h"

@@ -11,7 +11,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/plan/memory_check.h"
-#include "tools/train/checkpoint/chosen_schedule.h"
+#include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/first_failure.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "framework/base/ordinal.h"
-#include "tools/plan/measured_curve.h"
+#include "tools/plan/curves/measured_curve.h"
 
 namespace hexad::plan::eps {
 

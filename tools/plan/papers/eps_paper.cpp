@@ -1,7 +1,7 @@
 // `hexad simulate --paper eps`: keys of the input, and the results of the formulas for it.
 #include <optional>
 
-#include "tools/plan/least_squares.h"
+#include "tools/plan/curves/least_squares.h"
 #include "tools/plan/papers/eps.h"
 #include "tools/plan/papers/input.h"
 #include "tools/plan/papers/paper.h"

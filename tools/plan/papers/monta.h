@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/plan/measured_curve.h"
-#include "tools/plan/parameter_memory.h"
+#include "tools/plan/curves/measured_curve.h"
+#include "tools/plan/papers/parameter_memory.h"
 
 namespace hexad::plan::monta {
 

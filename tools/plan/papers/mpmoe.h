@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "framework/base/ordinal.h"
-#include "tools/plan/measured_curve.h"
+#include "tools/plan/curves/measured_curve.h"
 
 namespace hexad::plan::mpmoe {
 

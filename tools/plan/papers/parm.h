@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/plan/least_squares.h"
+#include "tools/plan/curves/least_squares.h"
 
 namespace hexad::plan::parm {
 

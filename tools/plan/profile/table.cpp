@@ -6,7 +6,7 @@
 #include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/units.h"
-#include "tools/plan/least_squares.h"
+#include "tools/plan/curves/least_squares.h"
 #include "tools/plan/measured_kernels.h"
 #include "tools/plan/profile/profile.h"
 

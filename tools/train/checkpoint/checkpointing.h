@@ -10,8 +10,8 @@
 #include "framework/io/checkpoint_store.h"
 #include "optim/optimizer.h"
 #include "parallel/comm/world.h"
-#include "tools/train/checkpoint/progress.h"
 #include "tools/train/model/model_instance.h"
+#include "tools/train/model/progress.h"
 
 namespace hexad::train {
 

@@ -1,4 +1,4 @@
-#include "tools/train/checkpoint/chosen_schedule.h"
+#include "tools/train/checkpoint/run_directory.h"
 
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/schedule_check.h"

@@ -8,7 +8,7 @@
 
 #include "framework/data/digest.h"
 #include "framework/io/checkpoint.h"
-#include "tools/train/checkpoint/progress.h"
+#include "tools/train/model/progress.h"
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::train {

@@ -9,7 +9,6 @@
 #include "tools/train/model/connections.h"
 #include "tools/train/model/pass_recorder.h"
 #include "tools/train/process/machine_memory.h"
-#include "tools/train/recipe/group_traffic.h"
 #include "tools/train/recipe/stages.h"
 #include "tools/train/recipe/traffic_options.h"
 

@@ -1,4 +1,4 @@
-#include "tools/train/recipe/group_traffic.h"
+#include "tools/train/recipe/traffic_options.h"
 
 #include <algorithm>
 #include <set>

@@ -1,10 +1,11 @@
-// Options for communication between ranks, derived from a recipe.
+// Options for communication between ranks and the traffic of their groups, derived from a recipe.
 #pragma once
 
 #include <vector>
 
 #include "parallel/comm/device_group.h"
 #include "parallel/comm/world.h"
+#include "parallel/mesh/mesh.h"
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::train {
@@ -20,6 +21,13 @@ comm::Priorities priorities_of(const DistributedConfig& config);
 ///
 /// Traffic that products wait for is not included: ring attention, all-to-alls without overlap.
 std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, int world);
+
+/// Returns the traffic of all groups of this rank of `world`, without duplicates. The traffic consists of the
+/// collectives of the mesh's groups, the collectives of the groups that gather weights under zero 3, and the messages
+/// of pipelines, sequences and tensor ranks. `shared` is as in Mesh. Does not communicate.
+std::vector<comm::GroupTraffic> traffic_of_groups(const Recipe& recipe, const comm::ProcessGroup& world,
+                                                  const mesh::SharedPieces& shared);
+
 /// Returns the options of device groups of `world`. `context` is this rank's device.
 comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
                                               device::DeviceContext& context);

@@ -1,4 +1,4 @@
-#include "tools/train/report/heldout_prompts.h"
+#include "tools/train/report/samples.h"
 
 #include <algorithm>
 

@@ -13,7 +13,6 @@
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/model/generation.h"
 #include "tools/train/process/machine_memory.h"
-#include "tools/train/report/heldout_prompts.h"
 
 namespace hexad::train {
 

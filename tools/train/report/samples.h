@@ -1,15 +1,22 @@
-// Texts that a trained model generates for its report.
+// Prompts from held-out text, and texts that a trained model generates for its report.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "framework/data/source.h"
+#include "framework/data/tokenizer.h"
 #include "framework/data/training_data.h"
 #include "framework/telemetry/report.h"
 #include "tools/train/model/model_instance.h"
 
 namespace hexad::train {
+
+/// Returns at most `count` different prompts from evenly spaced positions in `heldout`. A prompt has at most forty
+/// bytes. It is the beginning of a document near its position or, if no document begins there, the text at the
+/// position. Equal arguments give equal prompts.
+std::vector<std::string> heldout_prompts(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t count);
 
 using Samples = std::vector<telemetry::ReportInputs::Sample>;
 

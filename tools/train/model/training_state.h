@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "tools/train/train_step.h"
+#include "tools/train/model/train_step.h"
 
 namespace hexad::train {
 

@@ -1,4 +1,4 @@
-#include "tools/plan/least_squares.h"
+#include "tools/plan/curves/least_squares.h"
 
 #include <gtest/gtest.h>
 

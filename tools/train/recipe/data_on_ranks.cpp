@@ -1,4 +1,4 @@
-#include "tools/train/data_on_ranks.h"
+#include "tools/train/recipe/data_on_ranks.h"
 
 #include <algorithm>
 #include <cstdint>

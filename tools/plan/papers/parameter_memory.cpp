@@ -1,4 +1,4 @@
-#include "tools/plan/parameter_memory.h"
+#include "tools/plan/papers/parameter_memory.h"
 
 #include "framework/base/error.h"
 

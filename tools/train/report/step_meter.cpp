@@ -1,4 +1,4 @@
-#include "tools/train/step_meter.h"
+#include "tools/train/report/step_meter.h"
 
 #include <algorithm>
 
@@ -7,7 +7,6 @@
 #include "framework/base/ordinal.h"
 #include "framework/base/units.h"
 #include "tools/train/recipe/training_stages.h"
-#include "tools/train/report/expert_loads.h"
 
 namespace hexad::train {
 

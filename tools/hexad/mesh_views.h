@@ -1,4 +1,4 @@
-// Draws the mesh as an SVG picture, for documents.
+// Views of a mesh: a table for a terminal, and an SVG picture for documents.
 #pragma once
 
 #include <string>
@@ -6,6 +6,10 @@
 #include "parallel/mesh/layout.h"
 
 namespace hexad::app {
+
+/// Returns a table with every rank's coordinates in both views. The groups along each axis with more than one rank
+/// follow, and then the groups of ranks that sum gradients of weights outside experts.
+std::string mesh_table(const mesh::Layout& layout);
 
 /// Returns an SVG picture with two tables for each pipeline stage. Every rank is a cell of both tables.
 /// - The left table is the dense view: a row for each dp coordinate, in it a frame for each cp coordinate, in it a cell

@@ -1,5 +1,5 @@
 // Opening of the training data on all ranks: the ranks that read the files, and errors that reach all ranks.
-#include "tools/train/data_on_ranks.h"
+#include "tools/train/recipe/data_on_ranks.h"
 
 #include <gtest/gtest.h>
 

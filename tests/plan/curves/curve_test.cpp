@@ -1,4 +1,4 @@
-#include "tools/plan/measured_curve.h"
+#include "tools/plan/curves/measured_curve.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "framework/base/tolerance.h"
-#include "tools/plan/least_squares.h"
+#include "tools/plan/curves/least_squares.h"
 
 namespace hexad::plan {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/train/step_observers.h"
+#include "tools/train/report/step_observers.h"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // Compares formulas of parameter memory with counts by hand, and parameters on a meta device with the parameters of a
 // run.
-#include "tools/plan/parameter_memory.h"
+#include "tools/plan/papers/parameter_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/train/fused_trial.h"
+#include "tools/train/model/fused_trial.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tools/plan/measured_curve.h"
+#include "tools/plan/curves/measured_curve.h"
 
 #include <algorithm>
 #include <cmath>

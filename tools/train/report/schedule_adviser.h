@@ -11,9 +11,9 @@
 #include "framework/telemetry/metrics.h"
 #include "framework/telemetry/report.h"
 #include "parallel/comm/world.h"
-#include "tools/train/checkpoint/progress.h"
+#include "tools/train/model/progress.h"
+#include "tools/train/model/train_step.h"
 #include "tools/train/report/run_trace.h"
-#include "tools/train/train_step.h"
 
 namespace hexad::train {
 

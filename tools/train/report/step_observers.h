@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "tools/train/report/schedule_adviser.h"
+#include "tools/train/report/step_meter.h"
 #include "tools/train/report/training_directory.h"
-#include "tools/train/schedule_adviser.h"
-#include "tools/train/step_meter.h"
 
 namespace hexad::train {
 

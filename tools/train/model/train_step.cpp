@@ -1,4 +1,4 @@
-#include "tools/train/train_step.h"
+#include "tools/train/model/train_step.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,14 +4,23 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "framework/telemetry/metrics.h"
+#include "layers/base/model_config.h"
+#include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/world.h"
+#include "tools/train/model/training_state.h"
 #include "tools/train/report/peak_meter.h"
 #include "tools/train/report/rank_clock.h"
-#include "tools/train/training_state.h"
 
 namespace hexad::train {
+
+/// Returns, for each expert, its share of the token-expert pairs of its layer. The table has one row for each block of
+/// `model`, including prediction blocks. The row of a block without experts is empty. `routers` has the statistics of
+/// all MoE layers of the model, in order. If `routers` is empty, the table is empty.
+std::vector<std::vector<double>> expert_loads(const layers::ModelConfig& model,
+                                              const std::vector<layers::RouterStatistics>& routers);
 
 /// Times each step and computes its metrics.
 class StepMeter {

@@ -10,9 +10,9 @@
 #include "layers/moe/router/router_statistics.h"
 #include "optim/optimizer.h"
 #include "parallel/dp/gradient_buckets.h"
-#include "tools/train/checkpoint/progress.h"
 #include "tools/train/model/equal_micro_batches.h"
 #include "tools/train/model/model_pipeline.h"
+#include "tools/train/model/progress.h"
 
 namespace hexad::train {
 

@@ -1,0 +1,20 @@
+// Work that a recipe schedules after a step.
+#pragma once
+
+#include <cstdint>
+
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+struct Due {
+  bool weights = false;     // gathers of new weights must end in this step, because the next step cannot hide them
+  bool evaluation = false;  // evaluation of a sample of the held-out set
+  bool save = false;        // regular save, which may fail under checkpoint.on_failure: go_on
+  bool last_save = false;   // save at the end of a stage or run, which must succeed
+};
+
+/// Returns the work that is due after `step` of `stage`. `recipe` is the recipe of this stage (see with_stage()).
+Due due_after(const Recipe& recipe, int64_t stage, int64_t step);
+
+}  // namespace hexad::train
