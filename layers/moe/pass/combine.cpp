@@ -10,6 +10,27 @@
 namespace hexad::moe {
 
 using namespace base;
+namespace {
+
+// Returns the cost of gathering shares of `bytes` each from the tensor-parallel ranks.
+Cost share_gather_cost(const comm::ProcessGroup& ranks, int64_t bytes) {
+  const int64_t sent = (ranks.size() - 1) * bytes;
+  return PassGraph::transfer(ranks, "tp", sent, sent);
+}
+
+// Returns the work of a task that gathers the shares `own` [share, ...] of all ranks in a new tensor `all` [T, ...].
+schedule::TaskWork share_gather_work(const comm::ProcessGroup& ranks, const Handoff<Tensor>& own,
+                                     const Handoff<Tensor>& all) {
+  return [&ranks, own, all](Stream& s) {
+    const Tensor& share = own.read();
+    Shape shape = share.shape();
+    shape[0] *= ranks.size();
+    all.put(Tensor::empty(shape, share.dtype(), share.device()));
+    return ranks.all_gather(all.read(), share, s);
+  };
+}
+
+}  // namespace
 
 Combine::Combine(PassGraph& g, Options options)
     : g_(g), options_(std::move(options)), format_(g.format(options_.row_weights)), chunks_(g.counts.chunks.size()) {
@@ -267,21 +288,23 @@ TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> c
                PassGraph::copied(g.counts.slots() * g.row_bytes()), on_lane(std::move(combine)));
 }
 
-Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own) {
-  Shape shape = own.shape();
-  shape[0] *= ranks.size();
-  return Tensor::empty(shape, own.dtype(), own.device());
-}
-
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
                       const Handoff<Tensor>& own, const Handoff<Tensor>& all) {
-  const comm::ProcessGroup& group = g.tensor;
-  const int64_t sent = (group.size() - 1) * own_bytes;
-  g.add(std::move(after), Lane::intra, TaskKind::all_gather, std::move(name),
-        PassGraph::transfer(group, "tp", sent, sent), [own, all, &group](Stream& s) {
-          all.put(gathered_shares(group, own.read()));
-          return group.all_gather(all.read(), own.read(), s);
-        });
+  g.add(std::move(after), Lane::intra, TaskKind::all_gather, std::move(name), share_gather_cost(g.tensor, own_bytes),
+        share_gather_work(g.tensor, own, all));
+}
+
+// The graph has one task, so `overlap` orders nothing in it. The task is issued at once, as in a pass that is not
+// bounded, and therefore communicates in PassSettings::tensor and not in PassSettings::lane_groups.
+Tensor gather_gradient_of_shares(const PassSettings& settings, const Tensor& own) {
+  const comm::ProcessGroup& ranks = *settings.tensor;
+  Handoff<Tensor> share, all;
+  share.put(own);
+  schedule::TaskGraph graph;
+  graph.add({Lane::intra, "shares.all_gather", share_gather_cost(ranks, own.bytes()), TaskKind::all_gather}, {},
+            share_gather_work(ranks, share, all));
+  run_graph(graph, settings, "gradient of shares", own.device());
+  return all.take();
 }
 
 }  // namespace hexad::moe

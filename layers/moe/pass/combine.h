@@ -79,11 +79,12 @@ class Combine {
 
 /// Adds the task combine.tokens, which starts after PassGraph::result_tasks(), and calls `combine`.
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
-/// Returns a buffer for the rows of all ranks, each of which has rows of the shape of `own`.
-Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);
 /// Adds the task `name`, which starts after the tasks `after`. The task gathers the shares `own` [share, ...] of all
 /// tensor-parallel ranks in a new tensor `all` [T, ...]. `own_bytes` is the size of `own`.
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
                       const Handoff<Tensor>& own, const Handoff<Tensor>& all);
+/// Runs the task shares.all_gather and returns the gathered shares `own` of all tensor-parallel ranks (Parm's S1). The
+/// task is a graph of its own, because the gate's gradient, which is computed after the pass, is part of each share.
+Tensor gather_gradient_of_shares(const PassSettings& settings, const Tensor& own);
 
 }  // namespace hexad::moe

@@ -28,14 +28,7 @@ Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {
   Tensor own = Tensor::empty({share, x.data.dim(1)}, x.data.dtype(), x.data.device());
   kernels_of(own).pointwise.copy(tape.stream, own, x.data.slice(0, begin, begin + share));
   return tape.record("take_share", own, {x}, {}, [settings](Backward& b, const Tensor& dout, const Saved&) {
-    const comm::ProcessGroup& tensor = *settings.tensor;
-    const Tensor all = gathered_shares(tensor, dout);
-    schedule::TaskGraph graph;
-    const int64_t sent = (tensor.size() - 1) * dout.bytes();
-    graph.add({Lane::intra, "shares.all_gather", PassGraph::transfer(tensor, "tp", sent, sent), TaskKind::all_gather},
-              {}, [&](Stream& s) { return tensor.all_gather(all, dout, s); });
-    run_graph(graph, settings, "gradient of shares", dout.device());
-    b.accumulate(0, all);
+    b.accumulate(0, gather_gradient_of_shares(settings, dout));
   });
 }
 
