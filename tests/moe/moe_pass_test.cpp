@@ -95,7 +95,7 @@ std::vector<int> threads_of_experts(const ep::RoutingOptions& options, int threa
   t.pass.routes.settings.schedule.compute_share = 0.5;
   t.pass.add_weight_gradients();
   t.pass.computing = [&] { seen.push_back(kernels::cpu::thread_count()); };
-  if (shared) t.pass.shared = {.compute = t.pass.computing, .products = {1, 0, 0}};
+  if (shared) t.pass.shared = {.compute = t.pass.computing, .cost = {.products = {1, 0, 0}}};
   const int before = kernels::cpu::thread_count();
   kernels::cpu::set_thread_count(threads);
   schedule::execute(t.pass.graph(), t.lab.context);
@@ -118,7 +118,7 @@ TEST(MoePass, CostsHaveTheShareOfTheThreads) {
     EchoOnOneRank t(chunked ? ep::RoutingOptions{.chunking = {ep::Chunking::By::tokens, 2}} : ep::RoutingOptions{});
     t.pass.routes.settings.schedule.compute_share = 0.5;
     t.pass.add_weight_gradients();
-    t.pass.shared = {.compute = [] {}, .products = {1, 0, 0}};
+    t.pass.shared = {.compute = [] {}, .cost = {.products = {1, 0, 0}}};
     int capped = 0;
     for (const schedule::Task& task : t.pass.graph().tasks()) capped += task.spec.cost.share == 0.5 ? 1 : 0;
     EXPECT_EQ(capped, chunked ? 5 : 1)
@@ -130,7 +130,7 @@ TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {
   const auto graph = [](const ep::RoutingOptions& options, Overlap overlap = Overlap::sequential,
                         bool bounded = false) {
     EchoOnOneRank t(options, overlap);
-    t.pass.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
+    t.pass.shared = {.compute = [] {}, .cost = {.flops = 5, .products = {0, 3, 1}}};
     t.pass.bounded = bounded;
     const schedule::TaskGraph& g = t.pass.graph();
     for (const schedule::Task& task : g.tasks()) {

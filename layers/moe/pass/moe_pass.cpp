@@ -12,7 +12,7 @@ PassResult moe_pass(Tape& tape, const Value& x, const Value& weights, const Tens
   const PassCall call{.routes = std::make_shared<const Routes>(
                           make_routes(ids, held, settings, experts.shape(), x.data.dtype(), tape.stream)),
                       .experts = &experts,
-                      .shared = {.compute = {}, .flops = shared.flops, .products = shared.products},
+                      .shared = shared.cost,
                       .first_shared_op = tape.size()};
   // restoring_pass saves memory between a recorded forward and its backward. In two cases, it would save nothing:
   // evaluation has no backward, and a recomputed block (recompute: block) runs backward directly after forward.
