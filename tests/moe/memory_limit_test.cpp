@@ -103,7 +103,7 @@ TEST(MemoryReuse, OnlyTasksThatAreIssuedLateCommunicateInGroupsOfLanes) {
   const Tensor like = Tensor::empty({1, 4}, Dtype::f64, lab.context, Category::temporary);
   for (const auto& [bounded, expected] : {std::pair(true, &lane_groups), std::pair(false, &usual)}) {
     const moe::PassGraph g(routes, like, bounded);
-    EXPECT_EQ(&g.ranks, expected);
+    EXPECT_EQ(&g.all_to_all_group, expected);
     EXPECT_EQ(&g.etp, expected);
     EXPECT_EQ(&g.tensor, expected);
   }

@@ -38,7 +38,7 @@ class PlainPass {
     moe::PassSteps steps{
         .dispatch =
             [&](size_t c) { dispatch_->add(c, g.room_to_dispatch(), [this, c](Stream& s) { return rows(s, c); }); },
-        .beside = [&] { experts_->add_shared(shared); },
+        .shared_experts = [&] { experts_->add_shared(shared); },
         .compute =
             [&](size_t c) {
               experts_->add(c, dispatch_->add_arrival(c), {},

@@ -43,7 +43,7 @@ class Combine {
 
  private:
   /// Conversion of the returned rows of a chunk to slot rows.
-  enum class Landing : uint8_t {
+  enum class ReturnTarget : uint8_t {
     as_received,  // the received tensor is the slot rows, because there is one chunk and its rows are in order
     in_place,     // the all-to-all writes to the chunk's part of the slot rows
     unpacked,     // a task copies rows to the slot rows or, in a bounded pass, passes them to Options::accept
@@ -57,13 +57,13 @@ class Combine {
   void add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
   void add_reduce_scatter(size_t chunk);
   void add_all_reduce(size_t chunk);
-  Landing landing() const;
+  ReturnTarget return_target() const;
   void add_all_to_all(size_t chunk);
   void add_window_exchange(size_t chunk);
   void add_unpacking(size_t chunk);
   Rows unpacked(size_t chunk, const Tensor& sent, Stream& s) const;
   void add_all_gather(size_t chunk);
-  bool adds_up() const;
+  bool sums_before_return() const;
   /// Adds a task that starts after the chunk's latest task.
   void append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost, schedule::TaskWork work);
 

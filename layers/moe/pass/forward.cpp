@@ -67,19 +67,19 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                       const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
                       Stream& stream) {
   const Times times(routes, keeps.offloaded != nullptr);
-  const bool rows_are_tokens = routes.rows_are_tokens(), weighted = experts_weight(routes, experts);
+  const bool rows_are_tokens = routes.rows_are_tokens(), weighted = experts_apply_weights(routes, experts);
   const auto compute_shared = [&](Times::Shared now) {
     if (now == times.shared && shared.compute) shared.compute();
   };
   compute_shared(Times::Shared::before_pass);
   const auto& k = kernels_of(x).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
-  Tensor tokens = routes.own_of_result(x);  // equal to x if tp is 1
-  // Rows of slots return without weights. This rank multiplies them by the weights unless experts_weight() is true.
-  // experts_weight() is false if the experts are on several ranks. Rows of tokens are sent with their weights and
-  // return as weighted sums.
+  Tensor tokens = routes.own_rows_of_result(x);  // equal to x if tp is 1
+  // Rows of slots return without weights. This rank multiplies them by the weights unless experts_apply_weights() is
+  // true. experts_apply_weights() is false if the experts are on several ranks. Rows of tokens are sent with their
+  // weights and return as weighted sums.
   const Tensor computed_weights =
-      weighted ? weights_of_computed(stream, routes, routes.own_of_result(weights)) : Tensor{};
+      weighted ? weights_of_computed(stream, routes, routes.own_rows_of_result(weights)) : Tensor{};
   const Tensor weights_on_return = rows_are_tokens || weighted ? Tensor{} : weights;
 
   PassGraph g(routes, x, times.sums_chunks);
@@ -92,7 +92,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk =
-        weights_on_return.defined() ? routes.own_of_result(weights_on_return).slice(0, t.begin, t.end) : Tensor{};
+        weights_on_return.defined() ? routes.own_rows_of_result(weights_on_return).slice(0, t.begin, t.end) : Tensor{};
     // The chunk's experts and the shared experts, which precede them on the compute lane, are done at this point.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
               rows_of_addends(addends, routes.begin + t.begin, routes.begin + t.end));
@@ -122,7 +122,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                        return routes.sent_rows(c, tokens, row_weights.get(s, routes.plan));
                      });
                    },
-               .beside =
+               .shared_experts =
                    [&] {
                      if (times.shared == Times::Shared::in_pass) expert_tasks.add_shared(shared);
                    },
@@ -144,7 +144,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   // Computes T_O of this rank's own tokens: the weighted sum of each token's slot rows, plus its addends.
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
-    const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
+    const Tensor own_weights = weights_on_return.defined() ? routes.own_rows_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,
               rows_of_addends(addends, routes.begin, routes.end));
   };

@@ -1,7 +1,8 @@
 // Pass for memory_reuse: none, and for all passes in evaluation and in recomputed blocks (moe_pass.cpp). A recording
 // tape keeps the experts' inputs T_DI and activations T_M for backward. For the gradient of the routing weights, it
 // also keeps the returned slot rows or, with `rows: token`, the experts' results T_DO. If the experts multiply by the
-// routing weights (experts_weight), the tape keeps neither slot rows, nor T_DO, nor the output of the activation.
+// routing weights (experts_apply_weights), the tape keeps neither slot rows, nor T_DO, nor the output of the
+// activation.
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
@@ -17,7 +18,7 @@ namespace {
 // All tensors that the tape keeps.
 struct KeptTensors {
   Tensor slot_results;  // [S, D]; defined if backward needs the slot rows for the gradient of the weights
-  Tensor weights;       // [T, K]; undefined if experts_weight(), because ExpertActivations then has the weights
+  Tensor weights;       // [T, K]; undefined if experts_apply_weights(), because ExpertActivations then has the weights
   std::vector<ChunkActivations> experts;  // one entry per chunk, or a single entry if chunks are computed together
 
   /// Calls f(tensor) for each tensor, always in the same order.
@@ -44,7 +45,7 @@ Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassC
   kept.experts.resize(call.routes->computations());
   ForwardResult result = forward(*call.routes, *call.experts, x.data, weights.data,
                                  {.all = tape.recording() ? &kept.experts : nullptr}, addends, shared, tape.stream);
-  const bool weighted = experts_weight(*call.routes, *call.experts);
+  const bool weighted = experts_apply_weights(*call.routes, *call.experts);
   if (!call.routes->rows_are_tokens() && !weighted) kept.slot_results = std::move(result.slot_results);
   if (!weighted) kept.weights = weights.data;
   return call.record(tape, result.out, x, weights, addends, tensors_of(std::move(kept)),
@@ -139,7 +140,8 @@ GradientRows rows_of_tokens(const Routes& routes, const Tensor& dtokens, const H
 GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const Tensor& computed_dweights,
                             const Tensor& dweights) {
   return {.to_send = [&](Stream&, size_t chunk) { return routes.sent_rows(chunk, dtokens, {}); },
-          .take_dweights = [&](Stream& s, const Rows&) { take_slot_weights(s, dweights, routes, computed_dweights); }};
+          .take_dweights = [&](Stream& s,
+                               const Rows&) { scatter_weights_to_slots(s, dweights, routes, computed_dweights); }};
 }
 
 // Accumulates the gradients of the op's inputs on ranks that do not gather these gradients. `dslots` are the gradients
@@ -148,7 +150,7 @@ GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const T
 // pullbacks receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels_of(dout);
-  const Tensor own_dweights = routes.own_of_routed(dweights);
+  const Tensor own_dweights = routes.own_rows_of_plan(dweights);
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
   if (routes.copies == 1) {
@@ -205,7 +207,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
   const Dtype acc = accumulator_dtype(dout.dtype());
-  const bool weighted = experts_weight(routes, *call.experts);  // false if the experts are on several ranks
+  const bool weighted = experts_apply_weights(routes, *call.experts);  // false if the experts are on several ranks
   // GradientRows::take_dweights writes `dweights`, except for dropped slots. If take_dweights is empty
   // (rows_of_slots()), to_send writes all of `dweights`.
   const Tensor dweights = Tensor::empty(routes.plan.indices.rows.shape(), acc, dout.device());
@@ -241,7 +243,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                       [&](size_t c) {
                         dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) { return gradients.to_send(s, c); });
                       },
-                  .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
+                  .shared_experts = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                   .compute =
                       [&](size_t c) {
                         expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received},

@@ -31,7 +31,7 @@ Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Valu
 }
 
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
-  const Tensor own = routes.own_of_result(dout);  // equal to dout if tp is 1
+  const Tensor own = routes.own_rows_of_result(dout);  // equal to dout if tp is 1
   if (routes.copies == 1) return own;
   const auto& k = kernels_of(dout).pointwise;
   const Tensor share = Tensor::like(own);

@@ -44,8 +44,8 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   const Experts& experts = *call.experts;
   OffloadedActivations& offloaded = restoring.offloaded;
   const Tensor dout = gradient_per_copy(routes, all_dout, b.stream);
-  const Tensor x = all_x.defined() ? routes.own_of_result(all_x) : Tensor{},
-               weights = routes.own_of_result(all_weights);
+  const Tensor x = all_x.defined() ? routes.own_rows_of_result(all_x) : Tensor{},
+               weights = routes.own_rows_of_result(all_weights);
   const auto& k = kernels_of(dout).permute;
   ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
@@ -88,7 +88,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                           [&, c](Stream& s) { return routes.sent_rows(c, dout, row_weights.get(s, routes.plan)); });
              if (!offloaded.activations() || c == order.front()) fetched[c] = offloaded.add_fetch(g, c, no_task);
            },
-       .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
+       .shared_experts = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
        .compute =
            [&](size_t c) {
              const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
