@@ -15,6 +15,7 @@
 namespace hexad::tests {
 namespace {
 
+using moe::Buffers;
 using moe::Overlap;
 
 // Pass that sends rows of slots in the order of the routing plan. Its experts return the rows that they receive.
@@ -128,10 +129,10 @@ TEST(MoePass, CostsHaveTheShareOfTheThreads) {
 
 TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {
   const auto graph = [](const ep::RoutingOptions& options, Overlap overlap = Overlap::sequential,
-                        bool bounded = false) {
+                        Buffers buffers = Buffers::own) {
     EchoOnOneRank t(options, overlap);
     t.pass.shared = {.compute = [] {}, .cost = {.flops = 5, .products = {0, 3, 1}}};
-    t.pass.bounded = bounded;
+    t.pass.buffers = buffers;
     const schedule::TaskGraph& g = t.pass.graph();
     for (const schedule::Task& task : g.tasks()) {
       if (task.spec.name != "shared_experts") continue;
@@ -148,7 +149,7 @@ TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {
   EXPECT_EQ(graph({.chunking = two}), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 H C0(S0) C1(S1)");
   EXPECT_EQ(graph({.chunking = two, .merged = true}, Overlap::a2a_allgather),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 H C(D0,D1) U0(C) U1(C)");
-  EXPECT_TRUE(graph({.chunking = two}, Overlap::sequential, true).ends_with("compute: H C0(S0) C1(S1,C0)"));
+  EXPECT_TRUE(graph({.chunking = two}, Overlap::sequential, Buffers::bounded).ends_with("compute: H C0(S0) C1(S1,C0)"));
 }
 
 TEST(MoePass, FollowsTheIssueOrder) {
@@ -175,7 +176,7 @@ TEST(MoePass, FollowsTheIssueOrder) {
 TEST(MoePass, RefusesThreeChunksInFlightWithTwoBuffers) {
   for (const moe::IssueOrder& order : moe::built_in_orders()) {
     EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 3}});
-    t.pass.bounded = true;
+    t.pass.buffers = Buffers::bounded;
     t.pass.routes.settings.order = order;
     if (order.name == "returns_last")
       EXPECT_THROW(t.pass.graph(), base::Error);

@@ -18,8 +18,8 @@ struct Times {
   bool sums_shares;  // true: tasks of the pass sum or gather the results of the tokens of all ranks in Routes::sharers
   Shared shared;
 
-  Times(const Routes& routes, bool bounded)
-      : sums_chunks(bounded),
+  Times(const Routes& routes, Buffers buffers)
+      : sums_chunks(buffers == Buffers::bounded),
         sums_shares(routes.sharers != nullptr),
         shared(routes.settings.schedule.shares_pass() ? Shared::in_pass
                : sums_in_pass()                       ? Shared::before_pass
@@ -66,7 +66,8 @@ std::vector<Tensor> rows_of_addends(const std::vector<Value>& addends, int64_t b
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
                       const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
                       Stream& stream) {
-  const Times times(routes, keeps.offloaded != nullptr);
+  const Buffers buffers = keeps.offloaded ? Buffers::bounded : Buffers::own;
+  const Times times(routes, buffers);
   const bool rows_are_tokens = routes.rows_are_tokens(), weighted = experts_apply_weights(routes, experts);
   const auto compute_shared = [&](Times::Shared now) {
     if (now == times.shared && shared.compute) shared.compute();
@@ -82,7 +83,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
       weighted ? weights_of_computed(stream, routes, routes.own_rows_of_result(weights)) : Tensor{};
   const Tensor weights_on_return = rows_are_tokens || weighted ? Tensor{} : weights;
 
-  PassGraph g(routes, x, times.sums_chunks);
+  PassGraph g(routes, x, buffers);
   ShadowTasks shadows(g, experts);
   const TaskId shadows_received = shadows.add_broadcast(*expert_weights);
   add_token_gather(g, tokens);

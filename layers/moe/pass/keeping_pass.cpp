@@ -215,7 +215,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const Tensor computed_dweights =
       weighted ? Tensor::empty({routes.plan.counts.slots()}, acc, dout.device()) : Tensor{};
 
-  PassGraph g(routes, dout, false);
+  PassGraph g(routes, dout, Buffers::own);
   ShadowTasks shadows(g, *call.experts);
   const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   add_token_gather(g, dtokens);

@@ -10,23 +10,24 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// Returns the groups in which the tasks of a pass communicate. `late`: true if they are issued late.
-PassGroups groups_of(const PassSettings& settings, bool late) {
+// Returns the groups in which the tasks of a pass communicate. The tasks of a bounded pass are issued late.
+PassGroups groups_of(const PassSettings& settings, Buffers buffers) {
+  const bool late = buffers == Buffers::bounded;
   return late && settings.lane_groups ? *settings.lane_groups : PassGroups{settings.groups, settings.tensor};
 }
 
 }  // namespace
 
-PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers)
-    : PassGraph(r, like, shares_buffers, groups_of(r.settings, shares_buffers)) {}
+PassGraph::PassGraph(const Routes& r, const Tensor& like, Buffers buffers)
+    : PassGraph(r, like, buffers, groups_of(r.settings, buffers)) {}
 
-PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers, const PassGroups& groups)
+PassGraph::PassGraph(const Routes& r, const Tensor& like, Buffers buffers, const PassGroups& groups)
     : routes(r),
       counts(r.plan.counts),
       width(like.dim(1)),
       dtype(like.dtype()),
       device(like.device()),
-      bounded(shares_buffers),
+      bounded(buffers == Buffers::bounded),
       all_to_all_group(counts.all_to_all_group(groups.experts)),
       nodes(counts.node_groups(groups.experts)),
       windows(counts.windows),

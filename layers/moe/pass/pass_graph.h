@@ -48,13 +48,19 @@ struct PassSteps {
 /// runner is null.
 void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device);
 
+/// Buffers of the chunks of a pass.
+enum class Buffers : uint8_t {
+  own,      // each chunk has its own buffers
+  bounded,  // chunks share two sets of buffers
+};
+
 class PassGraph {
  public:
-  /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. If `bounded`, chunks share
-  /// two sets of buffers: chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks of
+  /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. In a bounded pass
+  /// (Buffers::bounded), chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks of
   /// such a pass are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. They
   /// communicate in PassSettings::lane_groups. `routes` must outlive the graph.
-  PassGraph(const Routes& routes, const Tensor& like, bool bounded);
+  PassGraph(const Routes& routes, const Tensor& like, Buffers buffers);
 
   const Routes& routes;
   const ep::RoutingCounts& counts;
@@ -131,7 +137,7 @@ class PassGraph {
   static Cost copy_cost(int64_t bytes);
 
  private:
-  PassGraph(const Routes& routes, const Tensor& like, bool bounded, const PassGroups& groups);
+  PassGraph(const Routes& routes, const Tensor& like, Buffers buffers, const PassGroups& groups);
 
   schedule::TaskGraph graph_{};
   TaskId first_ = no_task;

@@ -50,7 +50,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
 
-  PassGraph g(routes, dout, true);
+  PassGraph g(routes, dout, Buffers::bounded);
   ShadowTasks shadows(g, experts);
   const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
