@@ -83,6 +83,29 @@ TEST(MoePass, TasksInSequenceWaitForTheTaskBefore) {
             "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1(S0) C0(S0,S1) W0(C0,R0) C1(S1,W0) W1(C1,R1)");
 }
 
+template <class H>
+concept Writable = requires(H h) {
+  h.put({}), h.take();
+};
+static_assert(Writable<moe::Handoff<Tensor>&>);
+static_assert(!Writable<const moe::Handoff<Tensor>&>, "a const handoff can only be read");
+
+TEST(Handoff, TakeEmptiesAllCopies) {
+  moe::Handoff<std::string> handoff, copy = handoff;
+  handoff.put("rows");
+  EXPECT_EQ(copy.read(), "rows");
+  EXPECT_EQ(copy.take(), "rows");
+  EXPECT_EQ(handoff.read(), "");
+}
+
+TEST(MoePass, TokensAreNotGatheredWithoutGatherers) {
+  EchoOnOneRank t({});
+  moe::PassGraph g(t.pass.routes, t.pass.like, Buffers::own);
+  const Tensor own = t.pass.like.slice(0, 1, 3);
+  EXPECT_EQ(moe::add_token_gather(g, own).read().dim(0), 2);
+  EXPECT_TRUE(g.graph().tasks().empty());
+}
+
 TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
   EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}});
   t.pass.add_weight_gradients();

@@ -19,9 +19,8 @@ Cost share_gather_cost(const comm::ProcessGroup& ranks, int64_t bytes) {
 }
 
 // Returns the work of a task that gathers the shares `own` [share, ...] of all ranks in a new tensor `all` [T, ...].
-schedule::TaskWork share_gather_work(const comm::ProcessGroup& ranks, const Handoff<Tensor>& own,
-                                     const Handoff<Tensor>& all) {
-  return [&ranks, own, all](Stream& s) {
+schedule::TaskWork share_gather_work(const comm::ProcessGroup& ranks, const Handoff<Tensor>& own, Handoff<Tensor> all) {
+  return [&ranks, own, all](Stream& s) mutable {
     const Tensor& share = own.read();
     Shape shape = share.shape();
     shape[0] *= ranks.size();
@@ -47,7 +46,7 @@ Combine::Combine(PassGraph& g, Options options)
   collected_ = Tensor::empty({all, g.width}, g.dtype, g.device, Category::communication);
 }
 
-void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights) {
+void Combine::add(size_t chunk, const Computed& computed, Handoff<Tensor> row_weights) {
   Chunk& here = chunks_[chunk];
   here.last = computed.by;
   // The tasks of the chunk share this handoff. Each task takes the rows from the handoff, and puts the changed rows
@@ -81,11 +80,11 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
 
 // Undoes the grouping by expert, and packs the rows. If rows belong to tokens, first sums the results of each row's
 // copies. If etp ranks sum the rows before the return, the rows are not packed yet, because sums need unpacked rows.
-void Combine::add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights) {
+void Combine::add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   append(chunk, reordering_lane(), TaskKind::copy, "reorder",
          PassGraph::copy_cost(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
-                  summed = sums_before_return(), results, row_weights, rows = chunks_[chunk].rows](Stream& s) {
+                  summed = sums_before_return(), results, row_weights, rows = chunks_[chunk].rows](Stream& s) mutable {
            const Rows grouped = merged ? results.read() : results.take();
            // Undoes dispatch.place, which copied row r to row place[r].
            RowSource ready{grouped.values, indices.place};
@@ -112,7 +111,7 @@ Lane Combine::reordering_lane() const {
 
 // Stores the results of this chunk after the results of earlier chunks. Sums, over all chunks, the results of each row
 // whose last expert is in this chunk.
-void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights) {
+void Combine::add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;
   // The cost includes a copy of the chunk's results, and sums of the same number of results. On average over the
@@ -121,7 +120,7 @@ void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& results, 
                              PassGraph::copy_cost(counts.rows_in_chunk * (g_.row_bytes() + format_.row_bytes())),
                              on_lane([&counts, &indices = g_.routes.plan.indices.chunks[chunk], format = format_,
                                       summed = sums_before_return(), results, row_weights, joined = joined_,
-                                      rows = chunks_[chunk].rows](Stream& s) {
+                                      rows = chunks_[chunk].rows](Stream& s) mutable {
                                const Rows made = results.take(), all = joined.read();
                                const Rows kept =
                                    part_of(all, counts.computed_begin, counts.computed_begin + counts.rows_in_chunk);
@@ -145,7 +144,7 @@ void Combine::add_reduce_scatter(size_t chunk) {
   append(
       chunk, Lane::intra, TaskKind::reduce_scatter, "reduce_scatter",
       PassGraph::transfer_cost(g_.etp, "etp", ep::sum_of(shared) * g_.row_bytes() - mine, (g_.etp.size() - 1) * mine),
-      on_lane([format = format_, &shared, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
+      on_lane([format = format_, &shared, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) mutable {
         const Rows addends = rows.take();
         const auto sum = [&](const Tensor& x) { return x.defined() ? ep::add_shared_rows(shared, x, etp, s) : x; };
         rows.put({format.gather_packed(s, {sum(addends.values), {}, sum(addends.row_weights)})});
@@ -157,7 +156,7 @@ void Combine::add_all_reduce(size_t chunk) {
   const int64_t ranks = g_.etp.size();
   const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_to_return() * g_.row_bytes() / ranks;
   append(chunk, Lane::intra, TaskKind::all_reduce, "all_reduce", PassGraph::transfer_cost(g_.etp, "etp", sent, sent),
-         on_lane([format = format_, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
+         on_lane([format = format_, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) mutable {
            const Rows sums = rows.take();
            for (const Tensor& x : {sums.values, sums.row_weights})
              if (x.defined()) s.wait(ep::add_replicated_rows(x, etp, s).arrived);
@@ -176,13 +175,13 @@ Combine::ReturnTarget Combine::return_target() const {
 void Combine::add_all_to_all(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const ep::MovedRows& moved = counts.return_counts();
-  const Handoff<Rows>& rows = chunks_[chunk].rows;
+  Handoff<Rows> rows = chunks_[chunk].rows;
   const Cost cost = g_.nodes
                         ? g_.all_to_all_cost(*g_.nodes->across, "_across", ep::returning(moved.steps->across), format_)
                         : g_.all_to_all_cost(g_.all_to_all_group, "", ep::returning(moved.splits), format_);
   append(chunk, Lane::inter, TaskKind::all_to_all, "a2a", cost,
          [target = return_target(), &counts, &moved, rows, slot_rows = slot_rows_, &ranks = g_.all_to_all_group,
-          nodes = g_.nodes](Stream& s) {
+          nodes = g_.nodes](Stream& s) mutable {
            const Tensor sent = rows.take().values;
            const Tensor out = target == ReturnTarget::in_place
                                   ? slot_rows.read().values.slice(0, counts.slots_begin, counts.slots_end)
@@ -199,7 +198,7 @@ void Combine::add_all_to_all(size_t chunk) {
   Cost inside = g_.all_to_all_cost(*g_.nodes->inside, "_inside", ep::returning(moved.steps->inside), format_);
   inside.copy_bytes = PassGraph::passing_bytes(moved, format_);
   append(chunk, Lane::intra, TaskKind::all_to_all, "a2a_inside", std::move(inside),
-         [&moved, rows, nodes = g_.nodes](Stream& s) {
+         [&moved, rows, nodes = g_.nodes](Stream& s) mutable {
            auto [data, arrived] = ep::return_inside_node(moved, rows.take().values, *nodes, s);
            rows.put({data});
            return arrived;
@@ -210,7 +209,7 @@ void Combine::add_window_exchange(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   append(chunk, Lane::inter, TaskKind::all_to_all, "a2a",
          g_.all_to_all_cost(g_.all_to_all_group, "", ep::returning(counts.splits), format_),
-         on_lane([this, chunk, &counts, target = return_target(), rows = chunks_[chunk].rows](Stream& s) {
+         on_lane([this, chunk, &counts, target = return_target(), rows = chunks_[chunk].rows](Stream& s) mutable {
            const Tensor results = rows.take().values;
            const Tensor out = target == ReturnTarget::in_place
                                   ? slot_rows_.read().values.slice(0, counts.slots_begin, counts.slots_end)
@@ -227,7 +226,7 @@ void Combine::add_unpacking(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   append(chunk, Lane::copy, TaskKind::copy, "unpack",
          PassGraph::copy_cost(counts.rows_to_get_back() * format_.row_bytes()),
-         on_lane([this, chunk, &counts, packed = chunks_[chunk].rows](Stream& s) {
+         on_lane([this, chunk, &counts, packed = chunks_[chunk].rows](Stream& s) mutable {
            const Rows rows = unpacked(chunk, packed.take().values, s);
            if (g_.bounded) return options_.accept(s, chunk, rows);
            const auto hand_on = [&](const Tensor& all, const Tensor& part) {
@@ -292,7 +291,7 @@ TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> c
 }
 
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
-                      const Handoff<Tensor>& own, const Handoff<Tensor>& all) {
+                      const Handoff<Tensor>& own, Handoff<Tensor> all) {
   g.add(std::move(after), Lane::intra, TaskKind::all_gather, std::move(name), share_gather_cost(g.tensor, own_bytes),
         share_gather_work(g.tensor, own, all));
 }

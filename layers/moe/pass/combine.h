@@ -32,7 +32,7 @@ class Combine {
 
   /// Adds the tasks of a chunk. If rows belong to tokens, the results are multiplied by `row_weights` [R, M] before
   /// they are summed; undefined: not multiplied.
-  void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
+  void add(size_t chunk, const Computed& computed, Handoff<Tensor> row_weights);
 
   // Call the next two functions only in a pass that is not bounded, once its rows have returned.
   /// Returns the slot rows: values [S, D] in the order of RoutingIndices::rows, and row_weights [S, M X], X weights for
@@ -53,8 +53,8 @@ class Combine {
     Handoff<Rows> rows{};  // results, then the same rows in wire format
   };
   Lane reordering_lane() const;
-  void add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
-  void add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
+  void add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights);
+  void add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights);
   void add_reduce_scatter(size_t chunk);
   void add_all_reduce(size_t chunk);
   ReturnTarget return_target() const;
@@ -82,7 +82,7 @@ TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> c
 /// Adds the task `name`, which starts after the tasks `after`. The task gathers the shares `own` [share, ...] of all
 /// tensor-parallel ranks in a new tensor `all` [T, ...]. `own_bytes` is the size of `own`.
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
-                      const Handoff<Tensor>& own, const Handoff<Tensor>& all);
+                      const Handoff<Tensor>& own, Handoff<Tensor> all);
 /// Runs the task shares.all_gather and returns the gathered shares `own` of all tensor-parallel ranks (Parm's S1). The
 /// task is a graph of its own, because the gate's gradient, which is computed after the pass, is part of each share.
 Tensor gather_gradient_of_shares(const PassSettings& settings, const Tensor& own);

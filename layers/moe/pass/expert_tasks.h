@@ -60,7 +60,7 @@ class ExpertTasks {
   /// Adds the task shadows.gradients of a chunk, and returns it. Otherwise like add_weight_gradients().
   TaskId add_shadow_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);
   /// Returns the results of a chunk, or of all chunks that are computed together.
-  const Computed& computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }
+  Computed computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }
 
  private:
   Cost cost(size_t chunk, std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products,

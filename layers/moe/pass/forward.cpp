@@ -31,7 +31,7 @@ struct Times {
 // results.
 Handoff<Tensor> add_sum(PassGraph& g, const Tensor& x, const std::function<void(Stream&, const Tensor&)>& sum) {
   Handoff<Tensor> all;
-  add_token_combine(g, Lane::compute, [all, x, sum](Stream& s) {
+  add_token_combine(g, Lane::compute, [all, x, sum](Stream& s) mutable {
     all.put(Tensor::like(x));
     sum(s, all.read());
   });
@@ -41,12 +41,12 @@ Handoff<Tensor> add_sum(PassGraph& g, const Tensor& x, const std::function<void(
 // Adds the tasks that combine and gather results. Used if each tensor-parallel rank sends a share of the tokens, but
 // needs the results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`. A bounded pass does
 // not call `sum_own_slots`, because other tasks have written these results to `own`. Returns the results of all tokens.
-Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, const Handoff<Tensor>& own,
+Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, Handoff<Tensor> own,
                               const std::function<void(Stream&, const Tensor&)>& sum_own_slots) {
   Handoff<Tensor> all;
   std::vector<TaskId> after = g.return_tasks();
   if (!g.bounded)
-    after = {add_token_combine(g, Lane::compute, [own, tokens, sum_own_slots](Stream& s) {
+    after = {add_token_combine(g, Lane::compute, [own, tokens, sum_own_slots](Stream& s) mutable {
       own.put(Tensor::like(tokens));
       sum_own_slots(s, own.read());
     })};
@@ -75,7 +75,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   compute_shared(Times::Shared::before_pass);
   const auto& k = kernels_of(x).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
-  Tensor tokens = routes.own_rows_of_result(x);  // equal to x if tp is 1
+  const Tensor own_tokens = routes.own_rows_of_result(x);  // equal to x if tp is 1
   // Rows of slots return without weights. This rank multiplies them by the weights unless experts_apply_weights() is
   // true. experts_apply_weights() is false if the experts are on several ranks. Rows of tokens are sent with their
   // weights and return as weighted sums.
@@ -86,10 +86,10 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   PassGraph g(routes, x, buffers);
   ShadowTasks shadows(g, experts);
   const TaskId shadows_received = shadows.add_broadcast(*expert_weights);
-  add_token_gather(g, tokens);
-  const WireWeights row_weights = rows_are_tokens ? WireWeights(add_weight_gather(g, weights)) : WireWeights();
+  const Handoff<Tensor> tokens = add_token_gather(g, own_tokens);
+  WireWeights row_weights = rows_are_tokens ? WireWeights(add_weight_gather(g, weights)) : WireWeights();
   Handoff<Tensor> own;  // results of this rank's tokens, in a bounded pass
-  if (times.sums_chunks) own.put(Tensor::like(tokens));
+  if (times.sums_chunks) own.put(Tensor::like(own_tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk =
@@ -120,7 +120,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    [&](size_t c) {
                      // A row to send is the row of its token (RoutingIndices::wire_tokens).
                      dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) {
-                       return routes.sent_rows(c, tokens, row_weights.get(s, routes.plan));
+                       return routes.sent_rows(c, tokens.read(), row_weights.get(s, routes.plan));
                      });
                    },
                .shared_experts =
@@ -149,9 +149,9 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,
               rows_of_addends(addends, routes.begin, routes.end));
   };
-  const Handoff<Tensor> all = routes.collection   ? add_sum(g, x, sum_collected)
-                              : times.sums_shares ? add_gathering(g, tokens, own, sum_own_slots)
-                                                  : own;
+  Handoff<Tensor> all = routes.collection   ? add_sum(g, x, sum_collected)
+                        : times.sums_shares ? add_gathering(g, own_tokens, own, sum_own_slots)
+                                            : own;
   g.run("forward");
   expert_weights.reset();  // frees memory before the shared experts gather their weights under ZeRO-3
   const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;

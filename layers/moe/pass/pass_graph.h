@@ -26,9 +26,9 @@ constexpr TaskId no_task = -1;
 template <class T>
 class Handoff {
  public:
-  void put(T value) const { *value_ = std::move(value); }
+  void put(T value) { *value_ = std::move(value); }
   const T& read() const { return *value_; }
-  T take() const { return std::exchange(*value_, T{}); }
+  T take() { return std::exchange(*value_, T{}); }
 
  private:
   std::shared_ptr<T> value_ = std::make_shared<T>();

@@ -31,7 +31,7 @@ int64_t copied_bytes(const ep::RowRanges& rows, const RowFormat& format) {
 TaskId add_all_to_all(PassGraph& g, const RowFormat& format, const ReadyRows& ready, const Tensor& wire, size_t f) {
   const ep::ReturnPhase& phase = g.counts.phased.phases[f];
   const bool is_last = f + 1 == g.counts.phased.phases.size();
-  const auto leaving = [rows = ready.rows, is_last, &phase](Stream& s) {
+  auto leaving = [rows = ready.rows, is_last, &phase](Stream& s) mutable {
     const Tensor all = is_last ? rows.take().values : rows.read().values;
     return phase.leaving.taken_from(all, s);
   };
@@ -39,7 +39,7 @@ TaskId add_all_to_all(PassGraph& g, const RowFormat& format, const ReadyRows& re
     Cost cost = g.all_to_all_cost(g.all_to_all_group, "", ep::returning(phase.splits), format);
     cost.copy_bytes = copied_bytes(phase.leaving, format) + copied_bytes(phase.landing, format);
     return g.add({ready.by}, Lane::inter, TaskKind::all_to_all, task_name("combine", "a2a", f), std::move(cost),
-                 [&phase, leaving, wire, &ranks = g.all_to_all_group](Stream& s) {
+                 [&phase, leaving, wire, &ranks = g.all_to_all_group](Stream& s) mutable {
                    const bool in_place = phase.landing.adjacent();
                    const ep::InFlight rows = ep::send_to_tokens(phase, leaving(s), ranks, s,
                                                                 in_place ? phase.landing.part_of(wire) : Tensor{});
@@ -50,15 +50,15 @@ TaskId add_all_to_all(PassGraph& g, const RowFormat& format, const ReadyRows& re
   across.copy_bytes = copied_bytes(phase.leaving, format);
   Cost inside = g.all_to_all_cost(*g.nodes->inside, "_inside", ep::returning(phase.steps->inside), format);
   inside.copy_bytes = (ep::sum_of(phase.steps->inside.receive) + phase.landing.rows()) * format.row_bytes();
-  const Handoff<Tensor> between;
+  Handoff<Tensor> between;
   const TaskId sent = g.add({ready.by}, Lane::inter, TaskKind::all_to_all, task_name("combine", "a2a", f),
-                            std::move(across), [&phase, leaving, between, nodes = g.nodes](Stream& s) {
+                            std::move(across), [&phase, leaving, between, nodes = g.nodes](Stream& s) mutable {
                               auto [data, arrived] = ep::return_between_nodes(phase, leaving(s), *nodes, s);
                               between.put(data);
                               return arrived;
                             });
   return g.add({sent}, Lane::intra, TaskKind::all_to_all, task_name("combine", "a2a_inside", f), std::move(inside),
-               [&phase, wire, between, nodes = g.nodes](Stream& s) {
+               [&phase, wire, between, nodes = g.nodes](Stream& s) mutable {
                  return put(phase, wire, ep::return_inside_node(phase, between.take(), *nodes, s), s);
                });
 }

@@ -62,14 +62,14 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   };
   Combine combine(g, {.row_weights = 1, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = 1});
-  const WireWeights row_weights(add_weight_gather(g, weights));
+  WireWeights row_weights(add_weight_gather(g, weights));
   Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again; unused if T_DI was offloaded
   const int64_t products = experts.products();
   ExpertTasks expert_tasks(g, experts.flops_per_row(),
                            {offloaded.activations() ? 0 : products - 1, products, products});
   const std::vector<size_t> order = g.compute_order();
   std::vector<TaskId> fetched(routes.computations(), no_task);
-  const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, const Handoff<Rows>& sent_again) {
+  const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, Handoff<Rows> sent_again) {
     ChunkActivations made = offloaded.take(c);
     if (!offloaded.inputs()) made.inputs = sent_again.take().values;
     if (!made.activations.defined())
