@@ -44,16 +44,15 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   const comm::NodeGrid grid(nodes);
   const int rank = *std::min_element(unfit->ranks.begin(), unfit->ranks.end());
   if (unfit->unlike_others)
-    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
-               direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ", rank,
-               " has ",
-               grid.two_levels() ? "two levels and another group has one" : "one level and another group has two",
-               "; legal here: direct");
+    fail(ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
+         direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ", rank,
+         " has ", grid.two_levels() ? "two levels and another group has one" : "one level and another group has two",
+         "; legal here: direct");
   std::string counts;
   for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
-  base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
-             "ranks on each node of an all-to-all, but the all-to-all of rank ", rank, " (", unfit->ranks.size(),
-             " ranks) has ", counts, " ranks on its ", grid.nodes(), " nodes; legal here: direct");
+  fail(ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
+       "ranks on each node of an all-to-all, but the all-to-all of rank ", rank, " (", unfit->ranks.size(),
+       " ranks) has ", counts, " ranks on its ", grid.nodes(), " nodes; legal here: direct");
 }
 
 // Throws Error(usage) if the all-to-all needs windows, and a group of ep ranks cannot have windows.
@@ -334,8 +333,8 @@ SharedWork MoeLayer::shared_work(int64_t rows, const FeedForward* dense, std::fu
   count_products(dense, dense_width_);
   const double width = static_cast<double>(widths) / static_cast<double>(products * ranks);
   return {.compute = std::move(compute),
-          .flops = 2.0 * static_cast<double>(all_rows * experts_.shape().hidden) * width,
-          .products = {products, 0, 0}};
+          .cost = {.flops = 2.0 * static_cast<double>(all_rows * experts_.shape().hidden) * width,
+                   .products = {products, 0, 0}}};
 }
 
 void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {

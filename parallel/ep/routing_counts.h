@@ -56,7 +56,7 @@ struct ChunkCounts : MovedRows {
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
   /// Returns the numbers of rows that return in this chunk.
-  const MovedRows& back() const { return returned ? *returned : *this; }
+  const MovedRows& return_counts() const { return returned ? *returned : *this; }
   /// Returns the number of rows that return to this rank in this chunk.
   int64_t rows_to_get_back() const;
   /// Returns the number of rows that this rank returns in this chunk.

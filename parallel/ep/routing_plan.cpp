@@ -229,8 +229,8 @@ void set_copies(RoutingIndices& plan, const SlotOrder& order, int64_t ranks, con
 }  // namespace
 
 int64_t ChunkCounts::rows_received() const { return sum_of(splits.receive); }
-int64_t ChunkCounts::rows_to_get_back() const { return sum_of(back().splits.send); }
-int64_t ChunkCounts::rows_to_return() const { return sum_of(back().splits.receive); }
+int64_t ChunkCounts::rows_to_get_back() const { return sum_of(return_counts().splits.send); }
+int64_t ChunkCounts::rows_to_return() const { return sum_of(return_counts().splits.receive); }
 
 int64_t RoutingCounts::rows_received() const {
   int64_t all = 0;

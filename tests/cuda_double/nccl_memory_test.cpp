@@ -120,7 +120,7 @@ std::vector<int64_t> peaks_of_pass(int chunks) {
          .end = tokens},
         Tensor::zeros({tokens, width}, Dtype::f32, w.context));
     pass.rows = [&pass](device::Stream&, size_t c) { return pass.routes.sent_slots(c, pass.like); };
-    pass.bounded = true;
+    pass.buffers = moe::Buffers::bounded;
     const schedule::TaskGraph& graph = pass.graph();
     w.world.connect(comm::Use::exchanges, w.context);  // NCCL's memory is not part of the peak
     w.context.allocator()->reset_peaks();

@@ -99,7 +99,7 @@ TEST(LocalWeights, NeedSwigluWithoutBiasesAndUnchangedRowsOnTheRank) {
     moe::Routes routes{.settings = pass_settings(groups, 3)};
     routes.plan.counts.row_of = row_of;
     routes.settings.schedule.wire = wire;
-    return moe::experts_weight(routes, t.experts);
+    return moe::experts_apply_weights(routes, t.experts);
   };
   const ep::ExpertGroups alone{&plain.self, &plain.self, &plain.self};
   EXPECT_TRUE(weight(plain, alone));
@@ -131,7 +131,7 @@ struct LocalRoutes {
   }
   void expect_to_return() {
     const Tensor out = Tensor::zeros({4, 2}, Dtype::f64, lab.context);
-    moe::take_slot_weights(lab.stream(), out, routes, moe::weights_of_computed(lab.stream(), routes, weights));
+    moe::scatter_weights_to_slots(lab.stream(), out, routes, moe::weights_of_computed(lab.stream(), routes, weights));
     EXPECT_EQ(values_of(out), (std::vector<double>{10, 11, 12, 0, 14, 15, 16, 17}));
   }
 };

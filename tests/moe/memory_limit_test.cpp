@@ -101,9 +101,10 @@ TEST(MemoryReuse, OnlyTasksThatAreIssuedLateCommunicateInGroupsOfLanes) {
   settings.lane_groups->tensor = &lane_groups;
   const moe::Routes routes{.settings = settings};
   const Tensor like = Tensor::empty({1, 4}, Dtype::f64, lab.context, Category::temporary);
-  for (const auto& [bounded, expected] : {std::pair(true, &lane_groups), std::pair(false, &usual)}) {
-    const moe::PassGraph g(routes, like, bounded);
-    EXPECT_EQ(&g.ranks, expected);
+  for (const auto& [buffers, expected] :
+       {std::pair(moe::Buffers::bounded, &lane_groups), std::pair(moe::Buffers::own, &usual)}) {
+    const moe::PassGraph g(routes, like, buffers);
+    EXPECT_EQ(&g.all_to_all_group, expected);
     EXPECT_EQ(&g.etp, expected);
     EXPECT_EQ(&g.tensor, expected);
   }

@@ -15,6 +15,7 @@
 namespace hexad::tests {
 namespace {
 
+using moe::Buffers;
 using moe::Overlap;
 
 // Pass that sends rows of slots in the order of the routing plan. Its experts return the rows that they receive.
@@ -82,6 +83,29 @@ TEST(MoePass, TasksInSequenceWaitForTheTaskBefore) {
             "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1(S0) C0(S0,S1) W0(C0,R0) C1(S1,W0) W1(C1,R1)");
 }
 
+template <class H>
+concept Writable = requires(H h) {
+  h.put({}), h.take();
+};
+static_assert(Writable<moe::Handoff<Tensor>&>);
+static_assert(!Writable<const moe::Handoff<Tensor>&>, "a const handoff can only be read");
+
+TEST(Handoff, TakeEmptiesAllCopies) {
+  moe::Handoff<std::string> handoff, copy = handoff;
+  handoff.put("rows");
+  EXPECT_EQ(copy.read(), "rows");
+  EXPECT_EQ(copy.take(), "rows");
+  EXPECT_EQ(handoff.read(), "");
+}
+
+TEST(MoePass, TokensAreNotGatheredWithoutGatherers) {
+  EchoOnOneRank t({});
+  moe::PassGraph g(t.pass.routes, t.pass.like, Buffers::own);
+  const Tensor own = t.pass.like.slice(0, 1, 3);
+  EXPECT_EQ(moe::add_token_gather(g, own).read().dim(0), 2);
+  EXPECT_TRUE(g.graph().tasks().empty());
+}
+
 TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
   EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}});
   t.pass.add_weight_gradients();
@@ -95,7 +119,7 @@ std::vector<int> threads_of_experts(const ep::RoutingOptions& options, int threa
   t.pass.routes.settings.schedule.compute_share = 0.5;
   t.pass.add_weight_gradients();
   t.pass.computing = [&] { seen.push_back(kernels::cpu::thread_count()); };
-  if (shared) t.pass.shared = {.compute = t.pass.computing, .products = {1, 0, 0}};
+  if (shared) t.pass.shared = {.compute = t.pass.computing, .cost = {.products = {1, 0, 0}}};
   const int before = kernels::cpu::thread_count();
   kernels::cpu::set_thread_count(threads);
   schedule::execute(t.pass.graph(), t.lab.context);
@@ -118,7 +142,7 @@ TEST(MoePass, CostsHaveTheShareOfTheThreads) {
     EchoOnOneRank t(chunked ? ep::RoutingOptions{.chunking = {ep::Chunking::By::tokens, 2}} : ep::RoutingOptions{});
     t.pass.routes.settings.schedule.compute_share = 0.5;
     t.pass.add_weight_gradients();
-    t.pass.shared = {.compute = [] {}, .products = {1, 0, 0}};
+    t.pass.shared = {.compute = [] {}, .cost = {.products = {1, 0, 0}}};
     int capped = 0;
     for (const schedule::Task& task : t.pass.graph().tasks()) capped += task.spec.cost.share == 0.5 ? 1 : 0;
     EXPECT_EQ(capped, chunked ? 5 : 1)
@@ -128,10 +152,10 @@ TEST(MoePass, CostsHaveTheShareOfTheThreads) {
 
 TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {
   const auto graph = [](const ep::RoutingOptions& options, Overlap overlap = Overlap::sequential,
-                        bool bounded = false) {
+                        Buffers buffers = Buffers::own) {
     EchoOnOneRank t(options, overlap);
-    t.pass.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
-    t.pass.bounded = bounded;
+    t.pass.shared = {.compute = [] {}, .cost = {.flops = 5, .products = {0, 3, 1}}};
+    t.pass.buffers = buffers;
     const schedule::TaskGraph& g = t.pass.graph();
     for (const schedule::Task& task : g.tasks()) {
       if (task.spec.name != "shared_experts") continue;
@@ -148,7 +172,7 @@ TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {
   EXPECT_EQ(graph({.chunking = two}), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 H C0(S0) C1(S1)");
   EXPECT_EQ(graph({.chunking = two, .merged = true}, Overlap::a2a_allgather),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 H C(D0,D1) U0(C) U1(C)");
-  EXPECT_TRUE(graph({.chunking = two}, Overlap::sequential, true).ends_with("compute: H C0(S0) C1(S1,C0)"));
+  EXPECT_TRUE(graph({.chunking = two}, Overlap::sequential, Buffers::bounded).ends_with("compute: H C0(S0) C1(S1,C0)"));
 }
 
 TEST(MoePass, FollowsTheIssueOrder) {
@@ -175,7 +199,7 @@ TEST(MoePass, FollowsTheIssueOrder) {
 TEST(MoePass, RefusesThreeChunksInFlightWithTwoBuffers) {
   for (const moe::IssueOrder& order : moe::built_in_orders()) {
     EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 3}});
-    t.pass.bounded = true;
+    t.pass.buffers = Buffers::bounded;
     t.pass.routes.settings.order = order;
     if (order.name == "returns_last")
       EXPECT_THROW(t.pass.graph(), base::Error);

@@ -20,13 +20,14 @@ class PlainPass {
   std::function<void(size_t)> weight_gradients{};  // empty if there are none
   moe::SharedWork shared{};
   int64_t weights_out = 0, weights_back = 0;  // number of weights sent with each slot of a row, and returned with it
-  bool weighs = false, bounded = false;
+  bool weighs = false;
+  moe::Buffers buffers = moe::Buffers::own;
 
   PlainPass(moe::Routes r, Tensor rows_like) : routes(std::move(r)), like(std::move(rows_like)) {}
 
   /// Returns a new graph, which is valid until the next call or until this object is destroyed.
   const schedule::TaskGraph& graph() {
-    graph_ = std::make_unique<moe::PassGraph>(routes, like, bounded);
+    graph_ = std::make_unique<moe::PassGraph>(routes, like, buffers);
     moe::PassGraph& g = *graph_;
     combine_ = std::make_unique<moe::Combine>(
         g, moe::Combine::Options{.row_weights = weights_back,
@@ -38,7 +39,7 @@ class PlainPass {
     moe::PassSteps steps{
         .dispatch =
             [&](size_t c) { dispatch_->add(c, g.room_to_dispatch(), [this, c](Stream& s) { return rows(s, c); }); },
-        .beside = [&] { experts_->add_shared(shared); },
+        .shared_experts = [&] { experts_->add_shared(shared); },
         .compute =
             [&](size_t c) {
               experts_->add(c, dispatch_->add_arrival(c), {},

@@ -258,6 +258,8 @@ TEST(SharedExperts, OverlappedExpertsHaveATaskInBothPasses) {
       EXPECT_EQ(forward.cost->products, (schedule::ByGemmPass<int64_t>{3, 0, 0}));
       EXPECT_EQ(backward.cost->flops, 6 * product);
       EXPECT_EQ(backward.cost->products, (schedule::ByGemmPass<int64_t>{0, 3, 3}));
+      // The bytes of the tp collectives inside the task are not counted (SharedWork).
+      EXPECT_EQ(forward.cost->wire_bytes + backward.cost->wire_bytes, 0);
     });
 }
 

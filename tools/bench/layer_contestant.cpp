@@ -26,6 +26,25 @@ namespace {
 
 bool is_tensor_group(const schedule::TaskSpec& task) { return task.cost.group == "tp" || task.cost.group == "etp"; }
 
+// Returns the pass to which the graph `name` belongs, as an index of pass_names. Under Parm's S1, backward has a second
+// graph, the gradient of shares. Throws std::logic_error if the name is unknown.
+size_t pass_of_graph(std::string_view name) {
+  if (name.ends_with(" forward")) return 0;
+  const bool is_backward = name.ends_with(" backward") || name.ends_with(" gradient of shares");
+  require(is_backward, "[layer_contestant] the graph is called '", name,
+          "'; expected a name that ends with forward, backward or gradient of shares");
+  return 1;
+}
+
+// Appends the spans of `next` to `all`. The first task of `next` begins when the last task of `all` ends.
+void append(Timeline& all, Timeline next) {
+  const double end = all.total();
+  for (Timeline::Span& span : next.spans) {
+    span.begin += end, span.end += end;
+    all.spans.push_back(std::move(span));
+  }
+}
+
 }  // namespace
 
 LayerContestant::LayerContestant(std::string name, const train::Recipe& recipe, const mesh::Mesh& mesh,
@@ -82,13 +101,18 @@ void LayerContestant::step() {
 
 void LayerContestant::predict(const plan::Predictor* predictor) {
   for (size_t pass = 0; pass < passes_; ++pass) {
-    const auto all = plan::graphs_of_all(graphs_[pass], mesh_.world(), context_);
+    std::vector<Timeline> timelines(mesh_.world().size());
+    for (const schedule::TaskGraph& mine : graphs_[pass]) {
+      const auto all = plan::graphs_of_all(mine, mesh_.world(), context_);
+      if (!predictor) continue;
+      std::vector<const schedule::TaskGraph*> graphs;
+      for (size_t r = 0; r < all.size(); ++r)
+        graphs.push_back(static_cast<int>(r) == mesh_.world().rank() ? &mine : &all[r]);
+      auto next = simulate(graphs, predictor->rates, plan::rank_groups(mesh_.layout(), mesh_.world().node_of_rank()),
+                           schedule::drive_of(context_));
+      for (size_t r = 0; r < next.size(); ++r) append(timelines[r], std::move(next[r]));
+    }
     if (!predictor) continue;
-    std::vector<const schedule::TaskGraph*> graphs;
-    for (size_t r = 0; r < all.size(); ++r)
-      graphs.push_back(static_cast<int>(r) == mesh_.world().rank() ? &graphs_[pass] : &all[r]);
-    auto timelines = simulate(graphs, predictor->rates, plan::rank_groups(mesh_.layout(), mesh_.world().node_of_rank()),
-                              schedule::drive_of(context_));
     Prediction& whole = results_[pass].predicted.emplace();
     whole.outside = outside_seconds(pass, predictor->rates);
     for (const Timeline& t : timelines) whole.graph = std::max(whole.graph, t.total());
@@ -112,12 +136,13 @@ void LayerContestant::list(size_t pass, std::string_view head, std::ostream& out
 }
 
 void LayerContestant::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
-  // The all-gather of the gradient of shares (Parm's S1) is not measured.
-  if (!name.ends_with(pass_names[pass_])) return schedule::execute(graph, context);
+  const size_t pass = pass_of_graph(name);
+  require(pass == pass_, "[layer_contestant] the graph '", name, "' runs in ", pass_names[pass_], "; expected ",
+          pass_names[pass]);
   std::vector<schedule::TaskTime> times;
   schedule::execute(graph, context, &times);
-  graphs_[pass_] = schedule::without_work(graph);
-  seen_[pass_] = schedule::measured(graph, times);
+  graphs_[pass].push_back(schedule::without_work(graph));
+  append(seen_[pass], schedule::measured(graph, times));
 }
 
 double LayerContestant::step_seconds() const {
@@ -155,8 +180,9 @@ Tensor LayerContestant::normals(const Shape& shape, std::string_view name) {
 
 double LayerContestant::outside_seconds(size_t pass, const schedule::Rates& rates) const {
   double bytes = results_[pass].measured.tp_bytes;
-  for (const schedule::Task& task : graphs_[pass].tasks())
-    if (is_tensor_group(task.spec)) bytes -= static_cast<double>(task.spec.cost.wire_bytes);
+  for (const schedule::TaskGraph& graph : graphs_[pass])
+    for (const schedule::Task& task : graph.tasks())
+      if (is_tensor_group(task.spec)) bytes -= static_cast<double>(task.spec.cost.wire_bytes);
   const Axis axis = mesh_.size(Axis::tp) > 1 ? Axis::tp : Axis::etp;
   schedule::TaskSpec gathering{
       .lane = schedule::Lane::intra, .name = "outside", .kind = schedule::TaskKind::all_gather};
@@ -170,6 +196,7 @@ double LayerContestant::outside_seconds(size_t pass, const schedule::Rates& rate
 Measurement LayerContestant::timed(size_t pass, const std::function<void()>& work) {
   const comm::ProcessGroup& world = mesh_.world();
   pass_ = pass;
+  graphs_[pass].clear(), seen_[pass] = {};
   std::this_thread::sleep_for(std::chrono::duration<double>(options_.rest));
   world.barrier(stream()).wait();
   for (auto traffic : {comm::TrafficClass::ep, comm::TrafficClass::tp}) world.take(traffic);

@@ -33,7 +33,7 @@ inline constexpr std::array<std::string_view, 2> pass_names{"forward", "backward
 inline constexpr std::array<std::string_view, 2> part_names{"dispatch", "combine"};  // parts of forward
 
 struct Prediction {
-  double graph = 0, outside = 0;  // seconds of the graph, and seconds outside of it
+  double graph = 0, outside = 0;  // seconds of the pass's graphs, and seconds outside of them
 };
 
 struct PassResult {
@@ -104,9 +104,10 @@ class LayerContestant final : public schedule::GraphRunner {
   layers::MicroBatch batch_;
   tensor::Tensor x_, dy_;
   std::vector<PassResult> results_;  // results of the passes, then those of the parts
-  // Graphs and timelines of forward and backward; pass_ selects one of them.
+  // Graphs and timelines of forward and backward; pass_ selects one of them. If a pass has several graphs, the tasks of
+  // the later graph follow those of the earlier one in the timelines, without the work between the graphs.
   size_t pass_ = 0;
-  std::array<schedule::TaskGraph, 2> graphs_;
+  std::array<std::vector<schedule::TaskGraph>, 2> graphs_;
   std::array<schedule::Timeline, 2> seen_;
   std::array<std::optional<schedule::Timeline>, 2> foreseen_;
 };

@@ -10,10 +10,30 @@
 namespace hexad::moe {
 
 using namespace base;
+namespace {
+
+// Returns the cost of gathering shares of `bytes` each from the tensor-parallel ranks.
+Cost share_gather_cost(const comm::ProcessGroup& ranks, int64_t bytes) {
+  const int64_t sent = (ranks.size() - 1) * bytes;
+  return PassGraph::transfer_cost(ranks, "tp", sent, sent);
+}
+
+// Returns the work of a task that gathers the shares `own` [share, ...] of all ranks in a new tensor `all` [T, ...].
+schedule::TaskWork share_gather_work(const comm::ProcessGroup& ranks, const Handoff<Tensor>& own, Handoff<Tensor> all) {
+  return [&ranks, own, all](Stream& s) mutable {
+    const Tensor& share = own.read();
+    Shape shape = share.shape();
+    shape[0] *= ranks.size();
+    all.put(Tensor::empty(shape, share.dtype(), share.device()));
+    return ranks.all_gather(all.read(), share, s);
+  };
+}
+
+}  // namespace
 
 Combine::Combine(PassGraph& g, Options options)
     : g_(g), options_(std::move(options)), format_(g.format(options_.row_weights)), chunks_(g.counts.chunks.size()) {
-  if (!g.bounded && landing() != Landing::as_received)
+  if (!g.bounded && return_target() != ReturnTarget::as_received)
     slot_rows_.put(format_.buffer(g.counts.slots(), g.device, Category::temporary));
   if (g.counts.joined) {
     RowFormat of_slots = format_;
@@ -26,7 +46,7 @@ Combine::Combine(PassGraph& g, Options options)
   collected_ = Tensor::empty({all, g.width}, g.dtype, g.device, Category::communication);
 }
 
-void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights) {
+void Combine::add(size_t chunk, const Computed& computed, Handoff<Tensor> row_weights) {
   Chunk& here = chunks_[chunk];
   here.last = computed.by;
   // The tasks of the chunk share this handoff. Each task takes the rows from the handoff, and puts the changed rows
@@ -37,21 +57,21 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
   // unless a task that sums results packs the sums.
   if (g_.counts.joined)
     add_joined_reordering(chunk, computed.results, row_weights);
-  else if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !adds_up()))
+  else if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !sums_before_return()))
     add_reordering(chunk, computed.results, row_weights);
   if (g_.shares_width(ep::EspExchange::gather)) add_reduce_scatter(chunk);
   if (g_.shares_width(ep::EspExchange::replicated)) add_all_reduce(chunk);
   if (g_.counts.in_phases())
     return add_phased_return(g_, format_, {here.last, here.rows},
                              {.slot_rows = slot_rows_,
-                              .in_place = landing() == Landing::in_place,
+                              .in_place = return_target() == ReturnTarget::in_place,
                               .collection = options_.collection,
                               .collected = collected_});
   if (g_.windows)
     add_window_exchange(chunk);
   else
     add_all_to_all(chunk);
-  if (landing() == Landing::unpacked) add_unpacking(chunk);
+  if (return_target() == ReturnTarget::unpacked) add_unpacking(chunk);
   g_.note_returned(chunk, here.last);
   if (!options_.collection) return;
   add_all_gather(chunk);
@@ -60,11 +80,11 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
 
 // Undoes the grouping by expert, and packs the rows. If rows belong to tokens, first sums the results of each row's
 // copies. If etp ranks sum the rows before the return, the rows are not packed yet, because sums need unpacked rows.
-void Combine::add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights) {
+void Combine::add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   append(chunk, reordering_lane(), TaskKind::copy, "reorder",
-         PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
+         PassGraph::copy_cost(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
-                  summed = adds_up(), results, row_weights, rows = chunks_[chunk].rows](Stream& s) {
+                  summed = sums_before_return(), results, row_weights, rows = chunks_[chunk].rows](Stream& s) mutable {
            const Rows grouped = merged ? results.read() : results.take();
            // Undoes dispatch.place, which copied row r to row place[r].
            RowSource ready{grouped.values, indices.place};
@@ -86,55 +106,57 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& results, const H
 // the copy lane, it would wait behind combine.unpack until the previous chunk has returned.
 Lane Combine::reordering_lane() const {
   const bool copies = g_.counts.merged && g_.routes.settings.schedule.overlap == Overlap::a2a_allgather_copy;
-  return copies && landing() != Landing::unpacked ? Lane::copy : Lane::compute;
+  return copies && return_target() != ReturnTarget::unpacked ? Lane::copy : Lane::compute;
 }
 
 // Stores the results of this chunk after the results of earlier chunks. Sums, over all chunks, the results of each row
 // whose last expert is in this chunk.
-void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights) {
+void Combine::add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;
   // The cost includes a copy of the chunk's results, and sums of the same number of results. On average over the
   // chunks, a chunk sums as many results as it has.
-  last = reordered_ =
-      g_.add({last, reordered_}, Lane::compute, TaskKind::copy, task_name("combine", "reorder", chunk),
-             PassGraph::copied(counts.rows_in_chunk * (g_.row_bytes() + format_.row_bytes())),
-             on_lane([&counts, &indices = g_.routes.plan.indices.chunks[chunk], format = format_, summed = adds_up(),
-                      results, row_weights, joined = joined_, rows = chunks_[chunk].rows](Stream& s) {
-               const Rows made = results.take(), all = joined.read();
-               const Rows kept = part_of(all, counts.computed_begin, counts.computed_begin + counts.rows_in_chunk);
-               const auto& k = kernels_of(all.values).pointwise;
-               k.copy(s, kept.values, made.values);
-               if (kept.row_weights.defined()) k.copy(s, kept.row_weights, made.row_weights);
-               const Rows sums = reduce_groups(s, all, indices, row_weights.read());
-               if (summed)
-                 rows.put(sums);
-               else
-                 rows.put({format.gather_packed(s, {sums.values, {}, sums.row_weights})});
-             }));
+  last = reordered_ = g_.add({last, reordered_}, Lane::compute, TaskKind::copy, task_name("combine", "reorder", chunk),
+                             PassGraph::copy_cost(counts.rows_in_chunk * (g_.row_bytes() + format_.row_bytes())),
+                             on_lane([&counts, &indices = g_.routes.plan.indices.chunks[chunk], format = format_,
+                                      summed = sums_before_return(), results, row_weights, joined = joined_,
+                                      rows = chunks_[chunk].rows](Stream& s) mutable {
+                               const Rows made = results.take(), all = joined.read();
+                               const Rows kept =
+                                   part_of(all, counts.computed_begin, counts.computed_begin + counts.rows_in_chunk);
+                               const auto& k = kernels_of(all.values).pointwise;
+                               k.copy(s, kept.values, made.values);
+                               if (kept.row_weights.defined()) k.copy(s, kept.row_weights, made.row_weights);
+                               const Rows sums = reduce_groups(s, all, indices, row_weights.read());
+                               if (summed)
+                                 rows.put(sums);
+                               else
+                                 rows.put({format.gather_packed(s, {sums.values, {}, sums.row_weights})});
+                             }));
 }
 
 // Sums the addends of the etp ranks. Each etp rank has addends for the rows of all etp ranks, and receives the sums of
 // its own rows.
 void Combine::add_reduce_scatter(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
-  const std::vector<int64_t>& shared = counts.back().shared;
+  const std::vector<int64_t>& shared = counts.return_counts().shared;
   const int64_t mine = counts.rows_to_return() * g_.row_bytes();
-  append(chunk, Lane::intra, TaskKind::reduce_scatter, "reduce_scatter",
-         PassGraph::transfer(g_.etp, "etp", ep::sum_of(shared) * g_.row_bytes() - mine, (g_.etp.size() - 1) * mine),
-         on_lane([format = format_, &shared, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
-           const Rows addends = rows.take();
-           const auto sum = [&](const Tensor& x) { return x.defined() ? ep::add_shared_rows(shared, x, etp, s) : x; };
-           rows.put({format.gather_packed(s, {sum(addends.values), {}, sum(addends.row_weights)})});
-         }));
+  append(
+      chunk, Lane::intra, TaskKind::reduce_scatter, "reduce_scatter",
+      PassGraph::transfer_cost(g_.etp, "etp", ep::sum_of(shared) * g_.row_bytes() - mine, (g_.etp.size() - 1) * mine),
+      on_lane([format = format_, &shared, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) mutable {
+        const Rows addends = rows.take();
+        const auto sum = [&](const Tensor& x) { return x.defined() ? ep::add_shared_rows(shared, x, etp, s) : x; };
+        rows.put({format.gather_packed(s, {sum(addends.values), {}, sum(addends.row_weights)})});
+      }));
 }
 
 // Sums the addends of the etp ranks. Each etp rank has addends for all rows, and receives all sums.
 void Combine::add_all_reduce(size_t chunk) {
   const int64_t ranks = g_.etp.size();
   const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_to_return() * g_.row_bytes() / ranks;
-  append(chunk, Lane::intra, TaskKind::all_reduce, "all_reduce", PassGraph::transfer(g_.etp, "etp", sent, sent),
-         on_lane([format = format_, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
+  append(chunk, Lane::intra, TaskKind::all_reduce, "all_reduce", PassGraph::transfer_cost(g_.etp, "etp", sent, sent),
+         on_lane([format = format_, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) mutable {
            const Rows sums = rows.take();
            for (const Tensor& x : {sums.values, sums.row_weights})
              if (x.defined()) s.wait(ep::add_replicated_rows(x, etp, s).arrived);
@@ -142,40 +164,41 @@ void Combine::add_all_reduce(size_t chunk) {
          }));
 }
 
-Combine::Landing Combine::landing() const {
+Combine::ReturnTarget Combine::return_target() const {
   // True if rows return in the order of the slot rows. EspExchange::direct with etp 1 also keeps this order, but
   // unpacks its rows anyway.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
-  if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
-  return g_.counts.chunks.size() == 1 && !g_.counts.in_phases() ? Landing::as_received : Landing::in_place;
+  if (g_.bounded || !format_.plain() || !in_order) return ReturnTarget::unpacked;
+  return g_.counts.chunks.size() == 1 && !g_.counts.in_phases() ? ReturnTarget::as_received : ReturnTarget::in_place;
 }
 
 void Combine::add_all_to_all(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
-  const ep::MovedRows& moved = counts.back();
-  const Handoff<Rows>& rows = chunks_[chunk].rows;
-  const Cost cost = g_.nodes ? g_.exchange(*g_.nodes->across, "_across", ep::returning(moved.steps->across), format_)
-                             : g_.exchange(g_.ranks, "", ep::returning(moved.splits), format_);
+  const ep::MovedRows& moved = counts.return_counts();
+  Handoff<Rows> rows = chunks_[chunk].rows;
+  const Cost cost = g_.nodes
+                        ? g_.all_to_all_cost(*g_.nodes->across, "_across", ep::returning(moved.steps->across), format_)
+                        : g_.all_to_all_cost(g_.all_to_all_group, "", ep::returning(moved.splits), format_);
   append(chunk, Lane::inter, TaskKind::all_to_all, "a2a", cost,
-         [landing = landing(), &counts, &moved, rows, slot_rows = slot_rows_, &ranks = g_.ranks,
-          nodes = g_.nodes](Stream& s) {
+         [target = return_target(), &counts, &moved, rows, slot_rows = slot_rows_, &ranks = g_.all_to_all_group,
+          nodes = g_.nodes](Stream& s) mutable {
            const Tensor sent = rows.take().values;
-           const Tensor out = landing == Landing::in_place
+           const Tensor out = target == ReturnTarget::in_place
                                   ? slot_rows.read().values.slice(0, counts.slots_begin, counts.slots_end)
                                   : Tensor{};
            auto [data, arrived] = nodes ? ep::return_between_nodes(moved, sent, *nodes, s)
                                         : ep::send_to_tokens(moved, sent, ranks, s, out);
-           if (landing == Landing::as_received)
+           if (target == ReturnTarget::as_received)
              slot_rows.put({data});
-           else if (landing == Landing::unpacked)
+           else if (target == ReturnTarget::unpacked)
              rows.put({data});
            return arrived;
          });
   if (!g_.nodes) return;
-  Cost inside = g_.exchange(*g_.nodes->inside, "_inside", ep::returning(moved.steps->inside), format_);
+  Cost inside = g_.all_to_all_cost(*g_.nodes->inside, "_inside", ep::returning(moved.steps->inside), format_);
   inside.copy_bytes = PassGraph::passing_bytes(moved, format_);
   append(chunk, Lane::intra, TaskKind::all_to_all, "a2a_inside", std::move(inside),
-         [&moved, rows, nodes = g_.nodes](Stream& s) {
+         [&moved, rows, nodes = g_.nodes](Stream& s) mutable {
            auto [data, arrived] = ep::return_inside_node(moved, rows.take().values, *nodes, s);
            rows.put({data});
            return arrived;
@@ -185,16 +208,16 @@ void Combine::add_all_to_all(size_t chunk) {
 void Combine::add_window_exchange(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   append(chunk, Lane::inter, TaskKind::all_to_all, "a2a",
-         g_.exchange(g_.ranks, "", ep::returning(counts.splits), format_),
-         on_lane([this, chunk, &counts, landing = landing(), rows = chunks_[chunk].rows](Stream& s) {
+         g_.all_to_all_cost(g_.all_to_all_group, "", ep::returning(counts.splits), format_),
+         on_lane([this, chunk, &counts, target = return_target(), rows = chunks_[chunk].rows](Stream& s) mutable {
            const Tensor results = rows.take().values;
-           const Tensor out = landing == Landing::in_place
+           const Tensor out = target == ReturnTarget::in_place
                                   ? slot_rows_.read().values.slice(0, counts.slots_begin, counts.slots_end)
                                   : format_.buffer(counts.slots(), g_.device).values;
            ep::return_by_window(out, counts, g_.routes.plan.indices.chunks[chunk].runs, results, *g_.windows, s);
-           if (landing == Landing::as_received)
+           if (target == ReturnTarget::as_received)
              slot_rows_.put({out});
-           else if (landing == Landing::unpacked)
+           else if (target == ReturnTarget::unpacked)
              rows.put({out});
          }));
 }
@@ -202,8 +225,8 @@ void Combine::add_window_exchange(size_t chunk) {
 void Combine::add_unpacking(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   append(chunk, Lane::copy, TaskKind::copy, "unpack",
-         PassGraph::copied(counts.rows_to_get_back() * format_.row_bytes()),
-         on_lane([this, chunk, &counts, packed = chunks_[chunk].rows](Stream& s) {
+         PassGraph::copy_cost(counts.rows_to_get_back() * format_.row_bytes()),
+         on_lane([this, chunk, &counts, packed = chunks_[chunk].rows](Stream& s) mutable {
            const Rows rows = unpacked(chunk, packed.take().values, s);
            if (g_.bounded) return options_.accept(s, chunk, rows);
            const auto hand_on = [&](const Tensor& all, const Tensor& part) {
@@ -244,7 +267,7 @@ void Combine::add_all_gather(size_t chunk) {
   const std::vector<int64_t>& counts = collection.counts[chunk];
   const int64_t all = ep::sum_of(counts), mine = counts[group.rank()];
   const Tensor out = collected_.slice(0, begin, begin + all);
-  append(chunk, Lane::intra, TaskKind::all_gather, "all_gather", g_.gathering(group, mine, all),
+  append(chunk, Lane::intra, TaskKind::all_gather, "all_gather", g_.all_gather_cost(group, mine, all),
          [out, &chunk_counts, &counts, &group, slot_rows = slot_rows_](Stream& s) {
            const Tensor own = slot_rows.read().values.slice(0, chunk_counts.slots_begin, chunk_counts.slots_end);
            return ep::gather_rows(counts, own, group, s, out).arrived;
@@ -252,7 +275,7 @@ void Combine::add_all_gather(size_t chunk) {
 }
 
 // True if ranks that share an expert's width sum their results before the return.
-bool Combine::adds_up() const {
+bool Combine::sums_before_return() const {
   return g_.shares_width(ep::EspExchange::gather) || g_.shares_width(ep::EspExchange::replicated);
 }
 
@@ -264,24 +287,26 @@ void Combine::append(size_t chunk, Lane lane, TaskKind kind, std::string_view st
 
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine) {
   return g.add(g.result_tasks(), lane, TaskKind::copy, "combine.tokens",
-               PassGraph::copied(g.counts.slots() * g.row_bytes()), on_lane(std::move(combine)));
-}
-
-Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own) {
-  Shape shape = own.shape();
-  shape[0] *= ranks.size();
-  return Tensor::empty(shape, own.dtype(), own.device());
+               PassGraph::copy_cost(g.counts.slots() * g.row_bytes()), on_lane(std::move(combine)));
 }
 
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
-                      const Handoff<Tensor>& own, const Handoff<Tensor>& all) {
-  const comm::ProcessGroup& group = g.tensor;
-  const int64_t sent = (group.size() - 1) * own_bytes;
-  g.add(std::move(after), Lane::intra, TaskKind::all_gather, std::move(name),
-        PassGraph::transfer(group, "tp", sent, sent), [own, all, &group](Stream& s) {
-          all.put(gathered_shares(group, own.read()));
-          return group.all_gather(all.read(), own.read(), s);
-        });
+                      const Handoff<Tensor>& own, Handoff<Tensor> all) {
+  g.add(std::move(after), Lane::intra, TaskKind::all_gather, std::move(name), share_gather_cost(g.tensor, own_bytes),
+        share_gather_work(g.tensor, own, all));
+}
+
+// The graph has one task, so `overlap` orders nothing in it. The task is issued at once, as in a pass that is not
+// bounded, and therefore communicates in PassSettings::tensor and not in PassSettings::lane_groups.
+Tensor gather_gradient_of_shares(const PassSettings& settings, const Tensor& own) {
+  const comm::ProcessGroup& ranks = *settings.tensor;
+  Handoff<Tensor> share, all;
+  share.put(own);
+  schedule::TaskGraph graph;
+  graph.add({Lane::intra, "shares.all_gather", share_gather_cost(ranks, own.bytes()), TaskKind::all_gather}, {},
+            share_gather_work(ranks, share, all));
+  run_graph(graph, settings, "gradient of shares", own.device());
+  return all.take();
 }
 
 }  // namespace hexad::moe

@@ -32,7 +32,7 @@ class Combine {
 
   /// Adds the tasks of a chunk. If rows belong to tokens, the results are multiplied by `row_weights` [R, M] before
   /// they are summed; undefined: not multiplied.
-  void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
+  void add(size_t chunk, const Computed& computed, Handoff<Tensor> row_weights);
 
   // Call the next two functions only in a pass that is not bounded, once its rows have returned.
   /// Returns the slot rows: values [S, D] in the order of RoutingIndices::rows, and row_weights [S, M X], X weights for
@@ -43,7 +43,7 @@ class Combine {
 
  private:
   /// Conversion of the returned rows of a chunk to slot rows.
-  enum class Landing : uint8_t {
+  enum class ReturnTarget : uint8_t {
     as_received,  // the received tensor is the slot rows, because there is one chunk and its rows are in order
     in_place,     // the all-to-all writes to the chunk's part of the slot rows
     unpacked,     // a task copies rows to the slot rows or, in a bounded pass, passes them to Options::accept
@@ -53,17 +53,17 @@ class Combine {
     Handoff<Rows> rows{};  // results, then the same rows in wire format
   };
   Lane reordering_lane() const;
-  void add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
-  void add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
+  void add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights);
+  void add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights);
   void add_reduce_scatter(size_t chunk);
   void add_all_reduce(size_t chunk);
-  Landing landing() const;
+  ReturnTarget return_target() const;
   void add_all_to_all(size_t chunk);
   void add_window_exchange(size_t chunk);
   void add_unpacking(size_t chunk);
   Rows unpacked(size_t chunk, const Tensor& sent, Stream& s) const;
   void add_all_gather(size_t chunk);
-  bool adds_up() const;
+  bool sums_before_return() const;
   /// Adds a task that starts after the chunk's latest task.
   void append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost, schedule::TaskWork work);
 
@@ -79,11 +79,12 @@ class Combine {
 
 /// Adds the task combine.tokens, which starts after PassGraph::result_tasks(), and calls `combine`.
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
-/// Returns a buffer for the rows of all ranks, each of which has rows of the shape of `own`.
-Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);
 /// Adds the task `name`, which starts after the tasks `after`. The task gathers the shares `own` [share, ...] of all
 /// tensor-parallel ranks in a new tensor `all` [T, ...]. `own_bytes` is the size of `own`.
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
-                      const Handoff<Tensor>& own, const Handoff<Tensor>& all);
+                      const Handoff<Tensor>& own, Handoff<Tensor> all);
+/// Runs the task shares.all_gather and returns the gathered shares `own` of all tensor-parallel ranks (Parm's S1). The
+/// task is a graph of its own, because the gate's gradient, which is computed after the pass, is part of each share.
+Tensor gather_gradient_of_shares(const PassSettings& settings, const Tensor& own);
 
 }  // namespace hexad::moe

@@ -38,31 +38,36 @@ Rows grouped_buffer(const PassGraph& g, RowFormat format, int64_t rows) {
 
 }  // namespace
 
-void add_token_gather(PassGraph& g, Tensor& tokens) {
+Handoff<Tensor> add_token_gather(PassGraph& g, Tensor own) {
+  Handoff<Tensor> tokens;
+  tokens.put(std::move(own));
   const comm::ProcessGroup* group = g.routes.gatherers;
-  if (!group) return;
+  if (!group) return tokens;
   const int64_t sent = (group->size() - 1) * (g.routes.end - g.routes.begin) * g.row_bytes();
   g.run_first(g.add({g.first()}, Lane::intra, TaskKind::all_gather, "dispatch.tokens",
-                    PassGraph::transfer(*group, "etp", sent, sent),
-                    on_lane([&tokens, group](Stream& s) { tokens = comm::all_gather_rows(tokens, *group, s); })));
+                    PassGraph::transfer_cost(*group, "etp", sent, sent), on_lane([tokens, group](Stream& s) mutable {
+                      tokens.put(comm::all_gather_rows(tokens.read(), *group, s));
+                    })));
+  return tokens;
 }
 
 Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights) {
   Handoff<Tensor> gathered;
   const comm::ProcessGroup* group = g.routes.gatherers;
   if (!group) {
-    gathered.put(g.routes.own_of_result(weights));
+    gathered.put(g.routes.own_rows_of_result(weights));
     return gathered;
   }
   const int64_t sent = (group->size() - 1) * weights.bytes();
   g.run_first(g.add({g.first()}, Lane::intra, TaskKind::all_gather, "dispatch.weights",
-                    PassGraph::transfer(*group, "etp", sent, sent), on_lane([weights, gathered, group](Stream& s) {
+                    PassGraph::transfer_cost(*group, "etp", sent, sent),
+                    on_lane([weights, gathered, group](Stream& s) mutable {
                       gathered.put(comm::all_gather_rows(weights, *group, s));
                     })));
   return gathered;
 }
 
-const Tensor& WireWeights::get(Stream& s, const ep::RoutingPlan& plan) const {
+const Tensor& WireWeights::get(Stream& s, const ep::RoutingPlan& plan) {
   if (weights_ && !by_row_.read().defined()) by_row_.put(wire_weights(s, plan, weights_->read()));
   return by_row_.read();
 }
@@ -93,8 +98,8 @@ void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows)
   // lane, packing would wait until chunk i - 1 is computed.
   const Lane lane = g_.bounded ? Lane::copy : Lane::compute;
   append(chunk, lane, TaskKind::copy, "pack",
-         PassGraph::copied(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
-         on_lane([format = format_, rows = std::move(rows), packed = chunks_[chunk].rows](Stream& s) {
+         PassGraph::copy_cost(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
+         on_lane([format = format_, rows = std::move(rows), packed = chunks_[chunk].rows](Stream& s) mutable {
            // In plain format, this gathers rows: row r is values[index[r]] of the RowSource. If there is no index, the
            // values are sent without a copy.
            packed.put({format.gather_packed(s, rows(s))});
@@ -105,24 +110,24 @@ void Dispatch::add_all_to_all(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const auto add_level = [&](Lane lane, std::string_view step, Cost cost, auto send) {
     append(chunk, lane, TaskKind::all_to_all, step, std::move(cost),
-           [&counts, rows = chunks_[chunk].rows, send](Stream& s) {
+           [&counts, rows = chunks_[chunk].rows, send](Stream& s) mutable {
              auto [data, arrived] = send(counts, rows.read().values, s);
              rows.put({data});
              return arrived;
            });
   };
   if (!g_.nodes)
-    return add_level(Lane::inter, "a2a", g_.exchange(g_.ranks, "", counts.splits, format_),
-                     [&ranks = g_.ranks](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
+    return add_level(Lane::inter, "a2a", g_.all_to_all_cost(g_.all_to_all_group, "", counts.splits, format_),
+                     [&ranks = g_.all_to_all_group](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
                        return ep::send_to_experts(at, rows, ranks, s);
                      });
-  add_level(Lane::intra, "a2a_inside", g_.exchange(*g_.nodes->inside, "_inside", counts.steps->inside, format_),
+  add_level(Lane::intra, "a2a_inside", g_.all_to_all_cost(*g_.nodes->inside, "_inside", counts.steps->inside, format_),
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_inside_node(at, rows, *nodes, s);
             });
   // Before the intermediate rank forwards the rows, it sorts them by destination node (NodeSteps::between). The sort
   // needs another copy.
-  Cost across = g_.exchange(*g_.nodes->across, "_across", counts.steps->across, format_);
+  Cost across = g_.all_to_all_cost(*g_.nodes->across, "_across", counts.steps->across, format_);
   across.copy_bytes = PassGraph::passing_bytes(counts, format_);
   add_level(Lane::inter, "a2a", std::move(across),
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
@@ -133,11 +138,12 @@ void Dispatch::add_all_to_all(size_t chunk) {
 // Here, dispatch.pack only obtains the rows to send. It runs on the compute lane, in the order of the chunks.
 void Dispatch::add_window_exchange(size_t chunk, std::function<RowSource(Stream&)> rows) {
   const Chunk& here = chunks_[chunk];
-  append(chunk, Lane::compute, TaskKind::copy, "pack", PassGraph::copied(0),
-         on_lane([rows = std::move(rows), source = here.source](Stream& s) { source.put(rows(s)); }));
+  append(chunk, Lane::compute, TaskKind::copy, "pack", PassGraph::copy_cost(0),
+         on_lane([rows = std::move(rows), source = here.source](Stream& s) mutable { source.put(rows(s)); }));
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
-  append(chunk, Lane::inter, TaskKind::all_to_all, "a2a", g_.exchange(g_.ranks, "", counts.splits, format_),
-         on_lane([&counts, chunk, &g = g_, source = here.source, grouped = here.rows](Stream& s) {
+  append(chunk, Lane::inter, TaskKind::all_to_all, "a2a",
+         g_.all_to_all_cost(g_.all_to_all_group, "", counts.splits, format_),
+         on_lane([&counts, chunk, &g = g_, source = here.source, grouped = here.rows](Stream& s) mutable {
            const RowSource sent = source.take();
            grouped.put({ep::send_by_window(counts, g.routes.plan.indices.chunks[chunk].runs, sent.values, sent.index,
                                            *g.windows, s)});
@@ -148,9 +154,9 @@ void Dispatch::add_width_gather(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const int64_t mine = counts.rows_received() * format_.row_bytes();
   append(chunk, Lane::intra, TaskKind::all_gather, "all_gather",
-         PassGraph::transfer(g_.etp, "etp", (g_.etp.size() - 1) * mine,
-                             ep::sum_of(counts.shared) * format_.row_bytes() - mine),
-         [&counts, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
+         PassGraph::transfer_cost(g_.etp, "etp", (g_.etp.size() - 1) * mine,
+                                  ep::sum_of(counts.shared) * format_.row_bytes() - mine),
+         [&counts, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) mutable {
            auto [data, arrived] = ep::gather_rows(counts.shared, rows.read().values, etp, s);
            rows.put({data});
            return arrived;
@@ -171,9 +177,9 @@ void Dispatch::add_placing(size_t chunk) {
   const Chunk& here = chunks_[chunk];
   if (g_.counts.joined) return add_joined_placing(chunk);
   append(chunk, placing_lane(g_), TaskKind::copy, "place",
-         PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
+         PassGraph::copy_cost(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([chunk, &g = g_, format = format_, rows = here.rows, row_weights = here.row_weights,
-                  together = together_, keeps_weights = keeps_weights_](Stream& s) {
+                  together = together_, keeps_weights = keeps_weights_](Stream& s) mutable {
            const ep::ChunkIndices& indices = g.routes.plan.indices.chunks[chunk];
            const Rows grouped =
                g.counts.merged ? together.read() : grouped_buffer(g, format, g.counts.chunks[chunk].rows_computed());
@@ -204,9 +210,9 @@ void Dispatch::add_joined_placing(size_t chunk) {
   const TaskId placed_before = chunk == 0 ? no_task : chunks_[chunk - 1].last;
   chunks_[chunk].last =
       g_.add({here.last, placed_before}, placing_lane(g_), TaskKind::copy, task_name(name_, "place", chunk),
-             PassGraph::copied((end - begin + counts.rows_in_chunk) * format_.row_bytes()),
+             PassGraph::copy_cost((end - begin + counts.rows_in_chunk) * format_.row_bytes()),
              on_lane([chunk, begin, end, is_last, &g = g_, &counts, format = format_, rows = here.rows,
-                      all = joined_](Stream& s) {
+                      all = joined_](Stream& s) mutable {
                const Rows arrived = is_last ? all.take() : all.read();
                format.scatter_unpacked(s, rows.take().values, {}, part_of(arrived, begin, end));
                const Rows grouped = grouped_buffer(g, format, counts.rows_computed());

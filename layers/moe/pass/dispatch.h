@@ -14,12 +14,12 @@ struct Arrived {
   Handoff<Rows> rows;
 };
 
-/// Adds the task dispatch.tokens if ranks gather tokens before dispatch (Routes::gatherers). The task replaces this
-/// rank's `tokens` [T, D] by the tokens of all gatherers.
-void add_token_gather(PassGraph& g, Tensor& tokens);
-/// Returns the weights of the routing plan's tokens, taken from the op's `weights` [T, K]. If ranks gather tokens, adds the
-/// task dispatch.weights, which gathers the weights of all gatherers. Otherwise, they are the rows of this rank's own
-/// tokens.
+/// Returns the routing plan's tokens, of which `own` [T, D] are this rank's. If ranks gather tokens before dispatch
+/// (Routes::gatherers), adds the task dispatch.tokens, which puts the tokens of all gatherers in place of `own`.
+Handoff<Tensor> add_token_gather(PassGraph& g, Tensor own);
+/// Returns the weights of the routing plan's tokens, taken from the op's `weights` [T, K]. If ranks gather tokens, adds
+/// the task dispatch.weights, which gathers the weights of all gatherers. Otherwise, they are the rows of this rank's
+/// own tokens.
 Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
 
 /// Weights [W, M] of the slots of each row to send, if rows are sent with weights (wire_weights()). They are made when
@@ -30,7 +30,7 @@ class WireWeights {
   /// `weights` will contain the weights [T, K] of the routing plan's tokens.
   explicit WireWeights(Handoff<Tensor> weights) : weights_(std::move(weights)) {}
   /// Returns the weights; undefined if rows have none. Call it in tasks of one lane.
-  const Tensor& get(Stream& s, const ep::RoutingPlan& plan) const;
+  const Tensor& get(Stream& s, const ep::RoutingPlan& plan);
 
  private:
   std::optional<Handoff<Tensor>> weights_{};
@@ -70,7 +70,7 @@ class Dispatch {
   Arrived add_arrival(size_t chunk);
   /// Returns the received weights [R, M] of the slots of token rows; undefined unless Options::keeps_weights is set. If
   /// rows are joined, R includes the rows of all chunks.
-  const Handoff<Tensor>& row_weights(size_t chunk) const {
+  Handoff<Tensor> row_weights(size_t chunk) const {
     return g_.counts.joined ? joined_weights_ : chunks_[chunk].row_weights;
   }
 

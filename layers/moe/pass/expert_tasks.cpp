@@ -14,8 +14,8 @@ ExpertTasks::ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByG
 void ExpertTasks::add_shared(SharedWork shared) {
   if (!shared.compute) return;
   Cost cost;
-  cost.products = shared.products;
-  for (int64_t products : shared.products) cost.flops += static_cast<double>(products) * shared.flops;
+  cost.products = shared.cost.products;
+  for (int64_t products : shared.cost.products) cost.flops += static_cast<double>(products) * shared.cost.flops;
   const double share = cost.share = share_beside();
   g_.add({}, Lane::compute, TaskKind::compute, "shared_experts", std::move(cost),
          capped(share, [compute = std::move(shared.compute)](Stream&) { compute(); }));
@@ -26,7 +26,7 @@ void ExpertTasks::add(size_t chunk, Arrived arrived, std::vector<TaskId> after,
   after.insert(after.begin(), arrived.after.begin(), arrived.after.end());
   for (const TaskId task : g_.room_to_compute()) after.push_back(task);
   Computed& out = computed_[chunk];
-  auto work = [rows = std::move(arrived.rows), results = out.results, compute = std::move(compute)](Stream& s) {
+  auto work = [rows = std::move(arrived.rows), results = out.results, compute = std::move(compute)](Stream& s) mutable {
     results.put(compute(s, rows.take()));
   };
   const double share = g_.counts.merged ? 1 : share_of_chunks();
@@ -100,17 +100,18 @@ TaskId ShadowTasks::add_broadcast(ExpertWeights& weights) {
   const int64_t bytes = experts_.weight_bytes(), size = ranks_.size(), others = hot.count() - mine;
   const int64_t sent = (2 * (size - 1) * mine + (size - 2) * others) * bytes / size;
   return g_.add({}, Lane::inter, TaskKind::all_gather, "shadows.broadcast",
-                PassGraph::transfer(ranks_, "ep", sent, others * bytes),
+                PassGraph::transfer_cost(ranks_, "ep", sent, others * bytes),
                 on_lane([&weights, &hot, &ranks = ranks_](Stream& s) { weights.receive_shadows(s, hot, ranks); }));
 }
 
 void ShadowTasks::add_reduction(std::vector<TaskId> after) {
   if (!gradients_) return;
   const int64_t sent = 2 * (ranks_.size() - 1) * gradients_->bytes() / ranks_.size();
-  const TaskId summed =
-      g_.add(std::move(after), Lane::inter, TaskKind::all_reduce, "shadows.all_reduce",
-             PassGraph::transfer(ranks_, "ep", sent, sent), on_lane([this](Stream& s) { gradients_->sum(s, ranks_); }));
-  g_.add({summed}, Lane::compute, TaskKind::copy, "shadows.add", PassGraph::copied(gradients_->bytes() / ranks_.size()),
+  const TaskId summed = g_.add(std::move(after), Lane::inter, TaskKind::all_reduce, "shadows.all_reduce",
+                               PassGraph::transfer_cost(ranks_, "ep", sent, sent),
+                               on_lane([this](Stream& s) { gradients_->sum(s, ranks_); }));
+  g_.add({summed}, Lane::compute, TaskKind::copy, "shadows.add",
+         PassGraph::copy_cost(gradients_->bytes() / ranks_.size()),
          on_lane([this](Stream& s) { gradients_->add_own(s, ranks_.rank()); }));
 }
 

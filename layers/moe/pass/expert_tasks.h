@@ -19,13 +19,21 @@ struct Computed {
   Handoff<Rows> results;
 };
 
-/// Work of the shared experts, and of the dense MLP of model.moe.dense_residual, on this rank's own tokens
-/// (schedule.moe.shared). It is either a task of the pass, which runs while rows are in flight, or it runs alone before
-/// or after the pass.
-struct SharedWork {
-  std::function<void()> compute{};           // runs on the compute lane's stream; empty: no work
+/// Matrix products of the shared experts and of the dense MLP of model.moe.dense_residual.
+struct SharedCost {
   double flops = 0;                          // mean FLOPs of a matrix product
   schedule::ByGemmPass<int64_t> products{};  // counted as in Experts::products()
+};
+
+/// Work of the shared experts, and of the dense MLP of model.moe.dense_residual, on this rank's own tokens
+/// (schedule.moe.shared). It is either a task of the pass, which runs while rows are in flight, or it runs alone before
+/// or after the pass. If tp > 1, the work includes the collectives of these MLPs in the tp group (tp::column_linear,
+/// tp::row_linear). They are posted from the compute lane, whose stream waits for them, and are not tasks. `cost` does
+/// not include their bytes, because the rates price bytes only in tasks of a communication kind, and because a
+/// FeedForward does not declare its collectives. Simulations of the graph therefore lack their time.
+struct SharedWork {
+  std::function<void()> compute{};  // runs on the compute lane's stream; empty: no work
+  SharedCost cost{};
 };
 
 /// Adds these tasks:
@@ -52,7 +60,7 @@ class ExpertTasks {
   /// Adds the task shadows.gradients of a chunk, and returns it. Otherwise like add_weight_gradients().
   TaskId add_shadow_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);
   /// Returns the results of a chunk, or of all chunks that are computed together.
-  const Computed& computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }
+  Computed computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }
 
  private:
   Cost cost(size_t chunk, std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products,

@@ -18,8 +18,8 @@ struct Times {
   bool sums_shares;  // true: tasks of the pass sum or gather the results of the tokens of all ranks in Routes::sharers
   Shared shared;
 
-  Times(const Routes& routes, bool bounded)
-      : sums_chunks(bounded),
+  Times(const Routes& routes, Buffers buffers)
+      : sums_chunks(buffers == Buffers::bounded),
         sums_shares(routes.sharers != nullptr),
         shared(routes.settings.schedule.shares_pass() ? Shared::in_pass
                : sums_in_pass()                       ? Shared::before_pass
@@ -31,7 +31,7 @@ struct Times {
 // results.
 Handoff<Tensor> add_sum(PassGraph& g, const Tensor& x, const std::function<void(Stream&, const Tensor&)>& sum) {
   Handoff<Tensor> all;
-  add_token_combine(g, Lane::compute, [all, x, sum](Stream& s) {
+  add_token_combine(g, Lane::compute, [all, x, sum](Stream& s) mutable {
     all.put(Tensor::like(x));
     sum(s, all.read());
   });
@@ -41,12 +41,12 @@ Handoff<Tensor> add_sum(PassGraph& g, const Tensor& x, const std::function<void(
 // Adds the tasks that combine and gather results. Used if each tensor-parallel rank sends a share of the tokens, but
 // needs the results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`. A bounded pass does
 // not call `sum_own_slots`, because other tasks have written these results to `own`. Returns the results of all tokens.
-Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, const Handoff<Tensor>& own,
+Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, Handoff<Tensor> own,
                               const std::function<void(Stream&, const Tensor&)>& sum_own_slots) {
   Handoff<Tensor> all;
   std::vector<TaskId> after = g.return_tasks();
   if (!g.bounded)
-    after = {add_token_combine(g, Lane::compute, [own, tokens, sum_own_slots](Stream& s) {
+    after = {add_token_combine(g, Lane::compute, [own, tokens, sum_own_slots](Stream& s) mutable {
       own.put(Tensor::like(tokens));
       sum_own_slots(s, own.read());
     })};
@@ -66,33 +66,34 @@ std::vector<Tensor> rows_of_addends(const std::vector<Value>& addends, int64_t b
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
                       const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
                       Stream& stream) {
-  const Times times(routes, keeps.offloaded != nullptr);
-  const bool rows_are_tokens = routes.rows_are_tokens(), weighted = experts_weight(routes, experts);
+  const Buffers buffers = keeps.offloaded ? Buffers::bounded : Buffers::own;
+  const Times times(routes, buffers);
+  const bool rows_are_tokens = routes.rows_are_tokens(), weighted = experts_apply_weights(routes, experts);
   const auto compute_shared = [&](Times::Shared now) {
     if (now == times.shared && shared.compute) shared.compute();
   };
   compute_shared(Times::Shared::before_pass);
   const auto& k = kernels_of(x).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
-  Tensor tokens = routes.own_of_result(x);  // equal to x if tp is 1
-  // Rows of slots return without weights. This rank multiplies them by the weights unless experts_weight() is true.
-  // experts_weight() is false if the experts are on several ranks. Rows of tokens are sent with their weights and
-  // return as weighted sums.
+  const Tensor own_tokens = routes.own_rows_of_result(x);  // equal to x if tp is 1
+  // Rows of slots return without weights. This rank multiplies them by the weights unless experts_apply_weights() is
+  // true. experts_apply_weights() is false if the experts are on several ranks. Rows of tokens are sent with their
+  // weights and return as weighted sums.
   const Tensor computed_weights =
-      weighted ? weights_of_computed(stream, routes, routes.own_of_result(weights)) : Tensor{};
+      weighted ? weights_of_computed(stream, routes, routes.own_rows_of_result(weights)) : Tensor{};
   const Tensor weights_on_return = rows_are_tokens || weighted ? Tensor{} : weights;
 
-  PassGraph g(routes, x, times.sums_chunks);
+  PassGraph g(routes, x, buffers);
   ShadowTasks shadows(g, experts);
   const TaskId shadows_received = shadows.add_broadcast(*expert_weights);
-  add_token_gather(g, tokens);
-  const WireWeights row_weights = rows_are_tokens ? WireWeights(add_weight_gather(g, weights)) : WireWeights();
+  const Handoff<Tensor> tokens = add_token_gather(g, own_tokens);
+  WireWeights row_weights = rows_are_tokens ? WireWeights(add_weight_gather(g, weights)) : WireWeights();
   Handoff<Tensor> own;  // results of this rank's tokens, in a bounded pass
-  if (times.sums_chunks) own.put(Tensor::like(tokens));
+  if (times.sums_chunks) own.put(Tensor::like(own_tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk =
-        weights_on_return.defined() ? routes.own_of_result(weights_on_return).slice(0, t.begin, t.end) : Tensor{};
+        weights_on_return.defined() ? routes.own_rows_of_result(weights_on_return).slice(0, t.begin, t.end) : Tensor{};
     // The chunk's experts and the shared experts, which precede them on the compute lane, are done at this point.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
               rows_of_addends(addends, routes.begin + t.begin, routes.begin + t.end));
@@ -119,10 +120,10 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    [&](size_t c) {
                      // A row to send is the row of its token (RoutingIndices::wire_tokens).
                      dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) {
-                       return routes.sent_rows(c, tokens, row_weights.get(s, routes.plan));
+                       return routes.sent_rows(c, tokens.read(), row_weights.get(s, routes.plan));
                      });
                    },
-               .beside =
+               .shared_experts =
                    [&] {
                      if (times.shared == Times::Shared::in_pass) expert_tasks.add_shared(shared);
                    },
@@ -144,13 +145,13 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   // Computes T_O of this rank's own tokens: the weighted sum of each token's slot rows, plus its addends.
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
-    const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
+    const Tensor own_weights = weights_on_return.defined() ? routes.own_rows_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,
               rows_of_addends(addends, routes.begin, routes.end));
   };
-  const Handoff<Tensor> all = routes.collection   ? add_sum(g, x, sum_collected)
-                              : times.sums_shares ? add_gathering(g, tokens, own, sum_own_slots)
-                                                  : own;
+  Handoff<Tensor> all = routes.collection   ? add_sum(g, x, sum_collected)
+                        : times.sums_shares ? add_gathering(g, own_tokens, own, sum_own_slots)
+                                            : own;
   g.run("forward");
   expert_weights.reset();  // frees memory before the shared experts gather their weights under ZeRO-3
   const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;

@@ -1,7 +1,8 @@
 // Pass for memory_reuse: none, and for all passes in evaluation and in recomputed blocks (moe_pass.cpp). A recording
 // tape keeps the experts' inputs T_DI and activations T_M for backward. For the gradient of the routing weights, it
 // also keeps the returned slot rows or, with `rows: token`, the experts' results T_DO. If the experts multiply by the
-// routing weights (experts_weight), the tape keeps neither slot rows, nor T_DO, nor the output of the activation.
+// routing weights (experts_apply_weights), the tape keeps neither slot rows, nor T_DO, nor the output of the
+// activation.
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
@@ -17,7 +18,7 @@ namespace {
 // All tensors that the tape keeps.
 struct KeptTensors {
   Tensor slot_results;  // [S, D]; defined if backward needs the slot rows for the gradient of the weights
-  Tensor weights;       // [T, K]; undefined if experts_weight(), because ExpertActivations then has the weights
+  Tensor weights;       // [T, K]; undefined if experts_apply_weights(), because ExpertActivations then has the weights
   std::vector<ChunkActivations> experts;  // one entry per chunk, or a single entry if chunks are computed together
 
   /// Calls f(tensor) for each tensor, always in the same order.
@@ -44,7 +45,7 @@ Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassC
   kept.experts.resize(call.routes->computations());
   ForwardResult result = forward(*call.routes, *call.experts, x.data, weights.data,
                                  {.all = tape.recording() ? &kept.experts : nullptr}, addends, shared, tape.stream);
-  const bool weighted = experts_weight(*call.routes, *call.experts);
+  const bool weighted = experts_apply_weights(*call.routes, *call.experts);
   if (!call.routes->rows_are_tokens() && !weighted) kept.slot_results = std::move(result.slot_results);
   if (!weighted) kept.weights = weights.data;
   return call.record(tape, result.out, x, weights, addends, tensors_of(std::move(kept)),
@@ -76,7 +77,8 @@ void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, con
                                  call.routes->groups(chunk));
 }
 
-// Rows of gradients that a backward pass sends to the experts. `weigh` and `take_dweights` may be empty.
+// Rows of gradients that a backward pass sends to the experts. `weigh` and `take_dweights` may be empty. The functions
+// share the tensors that they use. They refer to the Routes, which must outlive them.
 struct GradientRows {
   int64_t row_weights = 0;  // number of weights sent with each slot of a row, in both directions
   // Returns the rows that a chunk sends. In rows_of_slots(), the first call computes the gradients of all slots, and
@@ -94,14 +96,15 @@ struct GradientRows {
 // slot's weight. The rows of all slots are computed when the first chunk is packed, because tasks may have to gather
 // `dtokens` and `weights` first. The same kernel reads the slot rows that returned in forward, and writes the gradients
 // of the weights to `dweights`.
-GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept,
+GradientRows rows_of_slots(const Routes& routes, const Handoff<Tensor>& dtokens, const Tensor& slot_results,
                            const Handoff<Tensor>& weights, const Tensor& dweights) {
-  return {.to_send = [&, weights, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) {
+  return {.to_send = [&routes, dtokens, slot_results, weights, dweights, dslots = Handoff<Tensor>()](
+                         Stream& s, size_t chunk) mutable {
     if (!dslots.read().defined()) {
-      dslots.put(Tensor::like(kept.slot_results));
-      kernels_of(dtokens).permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results,
-                                                   routes.plan.indices.rows, routes.tokens_of_slot_rows(),
-                                                   weights.read());
+      dslots.put(Tensor::like(slot_results));
+      kernels_of(slot_results)
+          .permute.combine_backward(s, dslots.read(), dweights, dtokens.read(), slot_results, routes.plan.indices.rows,
+                                    routes.tokens_of_slot_rows(), weights.read());
     }
     // Sends the chunk's part of dslots. Some routing plans send a slot row to several ranks
     // (RoutingIndices::wire_slots).
@@ -112,12 +115,13 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
 // Returns rows of tokens. The gradients of tokens are sent unchanged, together with the weights of their slots. The
 // rank of each expert multiplies the gradients by the weights. It also computes the gradients of the weights. These
 // gradients return with the rows.
-GradientRows rows_of_tokens(const Routes& routes, const Tensor& dtokens, const Handoff<Tensor>& weights,
+GradientRows rows_of_tokens(const Routes& routes, const Handoff<Tensor>& dtokens, const Handoff<Tensor>& weights,
                             const Tensor& dweights) {
   return {.row_weights = 1,
-          .to_send = [&, row_weights = WireWeights(weights)](
-                         Stream& s,
-                         size_t chunk) { return routes.sent_rows(chunk, dtokens, row_weights.get(s, routes.plan)); },
+          .to_send =
+              [&routes, dtokens, row_weights = WireWeights(weights)](Stream& s, size_t chunk) mutable {
+                return routes.sent_rows(chunk, dtokens.read(), row_weights.get(s, routes.plan));
+              },
           .weigh =
               [](Stream& s, const Rows& arrived, const Tensor& results) {
                 const auto& k = kernels_of(results);
@@ -129,17 +133,19 @@ GradientRows rows_of_tokens(const Routes& routes, const Tensor& dtokens, const H
                 return dots;
               },
           .take_dweights =
-              [&](Stream& s, const Rows& slot_rows) {
+              [&routes, dweights](Stream& s, const Rows& slot_rows) {
                 scatter_by_slot(s, dweights, slot_rows.row_weights, routes.plan.indices.row_slots);
               }};
 }
 
 // Returns rows of slots for experts that multiply by the routing weights. The row of a slot is the gradient of its
 // token. The experts compute `computed_dweights`, the gradients of the weights.
-GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const Tensor& computed_dweights,
+GradientRows rows_to_weight(const Routes& routes, const Handoff<Tensor>& dtokens, const Tensor& computed_dweights,
                             const Tensor& dweights) {
-  return {.to_send = [&](Stream&, size_t chunk) { return routes.sent_rows(chunk, dtokens, {}); },
-          .take_dweights = [&](Stream& s, const Rows&) { take_slot_weights(s, dweights, routes, computed_dweights); }};
+  return {.to_send = [&routes, dtokens](Stream&, size_t chunk) { return routes.sent_rows(chunk, dtokens.read(), {}); },
+          .take_dweights = [&routes, computed_dweights, dweights](
+                               Stream& s,
+                               const Rows&) { scatter_weights_to_slots(s, dweights, routes, computed_dweights); }};
 }
 
 // Accumulates the gradients of the op's inputs on ranks that do not gather these gradients. `dslots` are the gradients
@@ -148,7 +154,7 @@ GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const T
 // pullbacks receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels_of(dout);
-  const Tensor own_dweights = routes.own_of_routed(dweights);
+  const Tensor own_dweights = routes.own_rows_of_plan(dweights);
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
   if (routes.copies == 1) {
@@ -177,7 +183,7 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
   // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
   const TaskId summed = add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
     if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
-    const Handoff<Tensor>& sums = at_end ? own_dx : dx;
+    Handoff<Tensor>& sums = at_end ? own_dx : dx;
     sums.put(Tensor::like(at_end ? dtokens : dout));
     if (at_end)
       k.combine(s, sums.read(), combine.slot_rows().values, routes.rows_of_own_slots(), {}, {});
@@ -203,9 +209,9 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;
   ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
-  Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
+  Tensor own_dtokens = gradient_per_copy(routes, dout, b.stream);
   const Dtype acc = accumulator_dtype(dout.dtype());
-  const bool weighted = experts_weight(routes, *call.experts);  // false if the experts are on several ranks
+  const bool weighted = experts_apply_weights(routes, *call.experts);  // false if the experts are on several ranks
   // GradientRows::take_dweights writes `dweights`, except for dropped slots. If take_dweights is empty
   // (rows_of_slots()), to_send writes all of `dweights`.
   const Tensor dweights = Tensor::empty(routes.plan.indices.rows.shape(), acc, dout.device());
@@ -213,17 +219,17 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const Tensor computed_dweights =
       weighted ? Tensor::empty({routes.plan.counts.slots()}, acc, dout.device()) : Tensor{};
 
-  PassGraph g(routes, dout, false);
+  PassGraph g(routes, dout, Buffers::own);
   ShadowTasks shadows(g, *call.experts);
   const TaskId shadows_received = shadows.add_broadcast(expert_weights);
-  add_token_gather(g, dtokens);
+  const Handoff<Tensor> dtokens = add_token_gather(g, std::move(own_dtokens));
   GradientRows gradients;
   if (weighted)
     gradients = rows_to_weight(routes, dtokens, computed_dweights, dweights);
   else if (routes.rows_are_tokens())
     gradients = rows_of_tokens(routes, dtokens, add_weight_gather(g, kept.weights), dweights);
   else
-    gradients = rows_of_slots(routes, dtokens, kept, add_weight_gather(g, kept.weights), dweights);
+    gradients = rows_of_slots(routes, dtokens, kept.slot_results, add_weight_gather(g, kept.weights), dweights);
   Combine combine(
       g, {.row_weights = gradients.row_weights, .collection = routes.collection ? &*routes.collection : nullptr});
   Dispatch dispatch(g, {.row_weights = gradients.row_weights});
@@ -241,7 +247,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                       [&](size_t c) {
                         dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) { return gradients.to_send(s, c); });
                       },
-                  .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
+                  .shared_experts = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                   .compute =
                       [&](size_t c) {
                         expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received},
@@ -265,7 +271,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
     };
   g.add_steps(steps);
   shadows.add_reduction(std::move(shadow_gradients));
-  if (routes.inputs_alike) return run_kept_for_sharers(g, combine, gradients, dtokens, dout, dweights, b);
+  if (routes.inputs_alike) return run_kept_for_sharers(g, combine, gradients, dtokens.read(), dout, dweights, b);
   g.run("backward");
   if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);

@@ -12,7 +12,7 @@ PassResult moe_pass(Tape& tape, const Value& x, const Value& weights, const Tens
   const PassCall call{.routes = std::make_shared<const Routes>(
                           make_routes(ids, held, settings, experts.shape(), x.data.dtype(), tape.stream)),
                       .experts = &experts,
-                      .shared = {.compute = {}, .flops = shared.flops, .products = shared.products},
+                      .shared = shared.cost,
                       .first_shared_op = tape.size()};
   // restoring_pass saves memory between a recorded forward and its backward. In two cases, it would save nothing:
   // evaluation has no backward, and a recomputed block (recompute: block) runs backward directly after forward.
@@ -28,14 +28,7 @@ Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {
   Tensor own = Tensor::empty({share, x.data.dim(1)}, x.data.dtype(), x.data.device());
   kernels_of(own).pointwise.copy(tape.stream, own, x.data.slice(0, begin, begin + share));
   return tape.record("take_share", own, {x}, {}, [settings](Backward& b, const Tensor& dout, const Saved&) {
-    const comm::ProcessGroup& tensor = *settings.tensor;
-    const Tensor all = gathered_shares(tensor, dout);
-    schedule::TaskGraph graph;
-    const int64_t sent = (tensor.size() - 1) * dout.bytes();
-    graph.add({Lane::intra, "shares.all_gather", PassGraph::transfer(tensor, "tp", sent, sent), TaskKind::all_gather},
-              {}, [&](Stream& s) { return tensor.all_gather(all, dout, s); });
-    run_graph(graph, settings, "gradient of shares", dout.device());
-    b.accumulate(0, all);
+    b.accumulate(0, gather_gradient_of_shares(settings, dout));
   });
 }
 

@@ -42,7 +42,7 @@ TaskId OffloadedActivations::add_fetch(PassGraph& g, size_t chunk, TaskId after)
 
 Cost OffloadedActivations::moved(const PassGraph& g, size_t chunk) const {
   const int64_t elements = (inputs_ ? g.width : 0) + (activations_ ? activation_width_ : 0);
-  return PassGraph::copied(g.counts.chunks[chunk].rows_computed() * elements * size_of(g.dtype));
+  return PassGraph::copy_cost(g.counts.chunks[chunk].rows_computed() * elements * size_of(g.dtype));
 }
 
 }  // namespace hexad::moe

@@ -8,8 +8,7 @@ SharedWork PassCall::shared_backward(Backward& b) const {
   const int64_t products = shared.products.front();
   if (products == 0 || !routes->settings.schedule.shares_pass()) return {};
   return {.compute = [&b, first = first_shared_op] { b.replay_from(first); },
-          .flops = shared.flops,
-          .products = {0, products, b.weights_delayed() ? 0 : products}};
+          .cost = {.flops = shared.flops, .products = {0, products, b.weights_delayed() ? 0 : products}}};
 }
 
 Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Value& weights,
@@ -32,7 +31,7 @@ Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Valu
 }
 
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
-  const Tensor own = routes.own_of_result(dout);  // equal to dout if tp is 1
+  const Tensor own = routes.own_rows_of_result(dout);  // equal to dout if tp is 1
   if (routes.copies == 1) return own;
   const auto& k = kernels_of(dout).pointwise;
   const Tensor share = Tensor::like(own);

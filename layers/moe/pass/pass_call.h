@@ -16,7 +16,7 @@ using autograd::Saved;
 struct PassCall {
   std::shared_ptr<const Routes> routes;
   const Experts* experts;
-  SharedWork shared;       // costs of the shared experts in forward; the member `compute` is empty
+  SharedCost shared;       // cost of the shared experts in forward
   size_t first_shared_op;  // index of the shared experts' first op on the tape
 
   /// Returns the shared experts' work in backward `b`, for a task of the pass: the pullbacks of the ops that forward

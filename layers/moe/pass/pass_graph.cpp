@@ -10,24 +10,25 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// Returns the groups in which the tasks of a pass communicate. `late`: true if they are issued late.
-PassGroups groups_of(const PassSettings& settings, bool late) {
+// Returns the groups in which the tasks of a pass communicate. The tasks of a bounded pass are issued late.
+PassGroups groups_of(const PassSettings& settings, Buffers buffers) {
+  const bool late = buffers == Buffers::bounded;
   return late && settings.lane_groups ? *settings.lane_groups : PassGroups{settings.groups, settings.tensor};
 }
 
 }  // namespace
 
-PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers)
-    : PassGraph(r, like, shares_buffers, groups_of(r.settings, shares_buffers)) {}
+PassGraph::PassGraph(const Routes& r, const Tensor& like, Buffers buffers)
+    : PassGraph(r, like, buffers, groups_of(r.settings, buffers)) {}
 
-PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers, const PassGroups& groups)
+PassGraph::PassGraph(const Routes& r, const Tensor& like, Buffers buffers, const PassGroups& groups)
     : routes(r),
       counts(r.plan.counts),
       width(like.dim(1)),
       dtype(like.dtype()),
       device(like.device()),
-      bounded(shares_buffers),
-      ranks(counts.all_to_all_group(groups.experts)),
+      bounded(buffers == Buffers::bounded),
+      all_to_all_group(counts.all_to_all_group(groups.experts)),
       nodes(counts.node_groups(groups.experts)),
       windows(counts.windows),
       etp(*groups.experts.etp),
@@ -47,7 +48,7 @@ void PassGraph::add_steps(const PassSteps& steps) {
   const size_t chunks = counts.chunks.size();
   if (counts.merged) {
     for (size_t c = 0; c < chunks; ++c) steps.dispatch(c);
-    steps.beside();
+    steps.shared_experts();
     steps.compute(0);
     for (size_t c = 0; c < chunks; ++c) steps.combine(c);
     if (steps.weight_gradients) steps.weight_gradients(0);
@@ -64,7 +65,7 @@ void PassGraph::add_steps(const PassSteps& steps) {
         steps.dispatch(chunk);
         break;
       case Stage::compute:
-        if (computed_.empty()) steps.beside();
+        if (computed_.empty()) steps.shared_experts();
         steps.compute(chunk);
         break;
       case Stage::combine:
@@ -121,7 +122,7 @@ RowFormat PassGraph::format(int64_t row_weights) const {
           routes.settings.wire_kernels};
 }
 
-Cost PassGraph::transfer(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received) {
+Cost PassGraph::transfer_cost(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received) {
   return {.wire_bytes = sent,
           .received_bytes = received,
           .group = std::move(name),
@@ -129,21 +130,21 @@ Cost PassGraph::transfer(const comm::ProcessGroup& group, std::string name, int6
           .crosses_nodes = group.crosses_nodes()};
 }
 
-Cost PassGraph::exchange(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
-                         const RowFormat& format) const {
+Cost PassGraph::all_to_all_cost(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
+                                const RowFormat& format) const {
   // Counts only rows that are sent to other ranks.
   const auto to_others = [&](const std::vector<int64_t>& rows) {
     return (ep::sum_of(rows) - rows[group.rank()]) * format.row_bytes();
   };
-  return transfer(group, cat(counts.esp_exchange == ep::EspExchange::direct ? "experts" : "ep", level),
-                  to_others(splits.send), to_others(splits.receive));
+  return transfer_cost(group, cat(counts.esp_exchange == ep::EspExchange::direct ? "experts" : "ep", level),
+                       to_others(splits.send), to_others(splits.receive));
 }
 
 int64_t PassGraph::passing_bytes(const ep::MovedRows& rows, const RowFormat& format) {
   return ep::sum_of(rows.steps->inside.receive) * format.row_bytes();
 }
 
-Cost PassGraph::copied(int64_t bytes) {
+Cost PassGraph::copy_cost(int64_t bytes) {
   Cost cost;
   cost.copy_bytes = bytes;
   return cost;

@@ -26,20 +26,20 @@ constexpr TaskId no_task = -1;
 template <class T>
 class Handoff {
  public:
-  void put(T value) const { *value_ = std::move(value); }
+  void put(T value) { *value_ = std::move(value); }
   const T& read() const { return *value_; }
-  T take() const { return std::exchange(*value_, T{}); }
+  T take() { return std::exchange(*value_, T{}); }
 
  private:
   std::shared_ptr<T> value_ = std::make_shared<T>();
 };
 
-/// Steps of a pass. Each function but `beside` adds the tasks of one chunk to the graph. If chunks are computed
+/// Steps of a pass. Each function but `shared_experts` adds the tasks of one chunk to the graph. If chunks are computed
 /// together, `compute` and `weight_gradients` are called only once, with chunk 0.
 struct PassSteps {
   std::function<void(size_t)> dispatch;
   // Adds tasks that need no rows from other ranks. Called once, before the first `compute`.
-  std::function<void()> beside;
+  std::function<void()> shared_experts;
   std::function<void(size_t)> compute, combine;
   std::function<void(size_t)> weight_gradients{};  // empty if the pass has no weight gradients
 };
@@ -48,13 +48,19 @@ struct PassSteps {
 /// runner is null.
 void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device);
 
+/// Buffers of the chunks of a pass.
+enum class Buffers : uint8_t {
+  own,      // each chunk has its own buffers
+  bounded,  // chunks share two sets of buffers
+};
+
 class PassGraph {
  public:
-  /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. If `bounded`, chunks share
-  /// two sets of buffers: chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks of
+  /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. In a bounded pass
+  /// (Buffers::bounded), chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks of
   /// such a pass are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. They
   /// communicate in PassSettings::lane_groups. `routes` must outlive the graph.
-  PassGraph(const Routes& routes, const Tensor& like, bool bounded);
+  PassGraph(const Routes& routes, const Tensor& like, Buffers buffers);
 
   const Routes& routes;
   const ep::RoutingCounts& counts;
@@ -62,7 +68,7 @@ class PassGraph {
   const Dtype dtype;
   const Device device;
   const bool bounded;
-  const comm::ProcessGroup& ranks;      // group of the all-to-all
+  const comm::ProcessGroup& all_to_all_group;
   const comm::NodeGroups* const nodes;  // levels of a hierarchical all-to-all; null: it is direct
   comm::Windows* const windows;         // windows in which rows are exchanged; null: rows are sent
   const comm::ProcessGroup& etp;
@@ -116,22 +122,22 @@ class PassGraph {
   int64_t row_bytes() const { return width * size_of(dtype); }
 
   /// Returns the cost of a transfer in `group`. `name` is the name of the group in Rates.
-  static Cost transfer(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received);
+  static Cost transfer_cost(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received);
   /// Returns the cost of an all-to-all in `group`, which is the group of the pass or, if `level` is not empty, one of
   /// its two levels.
-  Cost exchange(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
-                const RowFormat& format) const;
+  Cost all_to_all_cost(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
+                       const RowFormat& format) const;
   /// Returns the cost of an all-gather of rows in `group`. This rank has `mine` rows, and all ranks together have
   /// `all`.
-  Cost gathering(const comm::ProcessGroup& group, int64_t mine, int64_t all) const {
-    return transfer(group, "tp", (group.size() - 1) * mine * row_bytes(), (all - mine) * row_bytes());
+  Cost all_gather_cost(const comm::ProcessGroup& group, int64_t mine, int64_t all) const {
+    return transfer_cost(group, "tp", (group.size() - 1) * mine * row_bytes(), (all - mine) * row_bytes());
   }
   /// Returns the bytes that the hierarchical all-to-all copies on this rank as an intermediate rank.
   static int64_t passing_bytes(const ep::MovedRows& rows, const RowFormat& format);
-  static Cost copied(int64_t bytes);
+  static Cost copy_cost(int64_t bytes);
 
  private:
-  PassGraph(const Routes& routes, const Tensor& like, bool bounded, const PassGroups& groups);
+  PassGraph(const Routes& routes, const Tensor& like, Buffers buffers, const PassGroups& groups);
 
   schedule::TaskGraph graph_{};
   TaskId first_ = no_task;

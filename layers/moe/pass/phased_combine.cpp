@@ -31,34 +31,34 @@ int64_t copied_bytes(const ep::RowRanges& rows, const RowFormat& format) {
 TaskId add_all_to_all(PassGraph& g, const RowFormat& format, const ReadyRows& ready, const Tensor& wire, size_t f) {
   const ep::ReturnPhase& phase = g.counts.phased.phases[f];
   const bool is_last = f + 1 == g.counts.phased.phases.size();
-  const auto leaving = [rows = ready.rows, is_last, &phase](Stream& s) {
+  auto leaving = [rows = ready.rows, is_last, &phase](Stream& s) mutable {
     const Tensor all = is_last ? rows.take().values : rows.read().values;
     return phase.leaving.taken_from(all, s);
   };
   if (!g.nodes) {
-    Cost cost = g.exchange(g.ranks, "", ep::returning(phase.splits), format);
+    Cost cost = g.all_to_all_cost(g.all_to_all_group, "", ep::returning(phase.splits), format);
     cost.copy_bytes = copied_bytes(phase.leaving, format) + copied_bytes(phase.landing, format);
     return g.add({ready.by}, Lane::inter, TaskKind::all_to_all, task_name("combine", "a2a", f), std::move(cost),
-                 [&phase, leaving, wire, &ranks = g.ranks](Stream& s) {
+                 [&phase, leaving, wire, &ranks = g.all_to_all_group](Stream& s) mutable {
                    const bool in_place = phase.landing.adjacent();
                    const ep::InFlight rows = ep::send_to_tokens(phase, leaving(s), ranks, s,
                                                                 in_place ? phase.landing.part_of(wire) : Tensor{});
                    return in_place ? rows.arrived : put(phase, wire, rows, s);
                  });
   }
-  Cost across = g.exchange(*g.nodes->across, "_across", ep::returning(phase.steps->across), format);
+  Cost across = g.all_to_all_cost(*g.nodes->across, "_across", ep::returning(phase.steps->across), format);
   across.copy_bytes = copied_bytes(phase.leaving, format);
-  Cost inside = g.exchange(*g.nodes->inside, "_inside", ep::returning(phase.steps->inside), format);
+  Cost inside = g.all_to_all_cost(*g.nodes->inside, "_inside", ep::returning(phase.steps->inside), format);
   inside.copy_bytes = (ep::sum_of(phase.steps->inside.receive) + phase.landing.rows()) * format.row_bytes();
-  const Handoff<Tensor> between;
+  Handoff<Tensor> between;
   const TaskId sent = g.add({ready.by}, Lane::inter, TaskKind::all_to_all, task_name("combine", "a2a", f),
-                            std::move(across), [&phase, leaving, between, nodes = g.nodes](Stream& s) {
+                            std::move(across), [&phase, leaving, between, nodes = g.nodes](Stream& s) mutable {
                               auto [data, arrived] = ep::return_between_nodes(phase, leaving(s), *nodes, s);
                               between.put(data);
                               return arrived;
                             });
   return g.add({sent}, Lane::intra, TaskKind::all_to_all, task_name("combine", "a2a_inside", f), std::move(inside),
-               [&phase, wire, between, nodes = g.nodes](Stream& s) {
+               [&phase, wire, between, nodes = g.nodes](Stream& s) mutable {
                  return put(phase, wire, ep::return_inside_node(phase, between.take(), *nodes, s), s);
                });
 }
@@ -104,37 +104,38 @@ TaskId add_unpacking(PassGraph& g, const RowFormat& format, const Returned& retu
   int64_t rows = 0;
   for (int f = here.first_phase; f < here.end_phase; ++f) rows += phased.phases[f].landing.rows();
   return g.add(std::move(after), Lane::copy, TaskKind::copy, task_name("combine", "unpack", set),
-               PassGraph::copied(rows * format.row_bytes()),
+               PassGraph::copy_cost(rows * format.row_bytes()),
                on_lane([&phased, &here, &indices = g.routes.plan.indices, format, returned, slot_rows](Stream& s) {
                  unpack(s, phased, here, indices.copies, format, returned, slot_rows.read());
                }));
 }
 
-void add_all_gather(PassGraph& g, const PhasedLanding& landing, size_t set, std::vector<TaskId> after) {
-  const RowCollection& collection = *landing.collection;
+void add_all_gather(PassGraph& g, const PhasedReturnTarget& target, size_t set, std::vector<TaskId> after) {
+  const RowCollection& collection = *target.collection;
   const comm::ProcessGroup& group = *collection.group;
   int64_t begin = 0;
   for (size_t before = 0; before < set; ++before) begin += ep::sum_of(collection.counts[before]);
   const std::vector<int64_t>& counts = collection.counts[set];
   const int64_t all = ep::sum_of(counts);
   const ep::RowRanges& slots = g.counts.phased.sets[set].slots;
-  Cost cost = g.gathering(group, counts[group.rank()], all);
+  Cost cost = g.all_gather_cost(group, counts[group.rank()], all);
   cost.copy_bytes = slots.adjacent() ? 0 : slots.rows() * g.row_bytes();
   g.note_gathered(g.add(
       std::move(after), Lane::intra, TaskKind::all_gather, task_name("combine", "all_gather", set), std::move(cost),
-      [&slots, &counts, &group, slot_rows = landing.slot_rows,
-       out = landing.collected.slice(0, begin, begin + all)](Stream& s) {
+      [&slots, &counts, &group, slot_rows = target.slot_rows,
+       out = target.collected.slice(0, begin, begin + all)](Stream& s) {
         return ep::gather_rows(counts, slots.taken_from(slot_rows.read().values, s), group, s, out).arrived;
       }));
 }
 
 }  // namespace
 
-void add_phased_return(PassGraph& g, const RowFormat& format, const ReadyRows& ready, const PhasedLanding& landing) {
+void add_phased_return(PassGraph& g, const RowFormat& format, const ReadyRows& ready,
+                       const PhasedReturnTarget& target) {
   const ep::ChunkCounts& all = g.counts.chunks.front();
   Returned returned;
-  if (landing.in_place) {
-    returned.wire = landing.slot_rows.read().values;
+  if (target.in_place) {
+    returned.wire = target.slot_rows.read().values;
   } else {
     returned.wire = format.packed_buffer(all.rows_to_send(), g.device);
     if (!format.plain() && g.routes.plan.indices.copies.defined())
@@ -145,9 +146,9 @@ void add_phased_return(PassGraph& g, const RowFormat& format, const ReadyRows& r
     std::vector<TaskId> last;
     for (int f = phased.sets[set].first_phase; f < phased.sets[set].end_phase; ++f)
       last.push_back(add_all_to_all(g, format, ready, returned.wire, static_cast<size_t>(f)));
-    if (!landing.in_place) last = {add_unpacking(g, format, returned, landing.slot_rows, set, std::move(last))};
+    if (!target.in_place) last = {add_unpacking(g, format, returned, target.slot_rows, set, std::move(last))};
     for (const TaskId task : last) g.note_set_returned(task);
-    if (landing.collection) add_all_gather(g, landing, set, std::move(last));
+    if (target.collection) add_all_gather(g, target, set, std::move(last));
   }
 }
 

@@ -12,7 +12,7 @@ struct ReadyRows {
 };
 
 /// Destination of the rows that return.
-struct PhasedLanding {
+struct PhasedReturnTarget {
   Handoff<Rows> slot_rows;          // slot rows of the pass
   bool in_place;                    // true: the all-to-alls write the slot rows
   const RowCollection* collection;  // null: slot rows are not gathered
@@ -24,6 +24,6 @@ struct PhasedLanding {
 ///   combine.a2a_inside[f]  only hierarchical: returns the rows of phase f to their sources inside nodes
 ///   combine.unpack[g]      unpacks the rows of set g and sums addends; omitted if the all-to-alls write the slot rows
 ///   combine.all_gather[g]  only with a RowCollection: gathers the slot rows of set g on each tensor-parallel rank
-void add_phased_return(PassGraph& g, const RowFormat& format, const ReadyRows& ready, const PhasedLanding& landing);
+void add_phased_return(PassGraph& g, const RowFormat& format, const ReadyRows& ready, const PhasedReturnTarget& target);
 
 }  // namespace hexad::moe

@@ -44,13 +44,13 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   const Experts& experts = *call.experts;
   OffloadedActivations& offloaded = restoring.offloaded;
   const Tensor dout = gradient_per_copy(routes, all_dout, b.stream);
-  const Tensor x = all_x.defined() ? routes.own_of_result(all_x) : Tensor{},
-               weights = routes.own_of_result(all_weights);
+  const Tensor x = all_x.defined() ? routes.own_rows_of_result(all_x) : Tensor{},
+               weights = routes.own_rows_of_result(all_weights);
   const auto& k = kernels_of(dout).permute;
   ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
 
-  PassGraph g(routes, dout, true);
+  PassGraph g(routes, dout, Buffers::bounded);
   ShadowTasks shadows(g, experts);
   const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
@@ -62,14 +62,14 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   };
   Combine combine(g, {.row_weights = 1, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = 1});
-  const WireWeights row_weights(add_weight_gather(g, weights));
+  WireWeights row_weights(add_weight_gather(g, weights));
   Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again; unused if T_DI was offloaded
   const int64_t products = experts.products();
   ExpertTasks expert_tasks(g, experts.flops_per_row(),
                            {offloaded.activations() ? 0 : products - 1, products, products});
   const std::vector<size_t> order = g.compute_order();
   std::vector<TaskId> fetched(routes.computations(), no_task);
-  const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, const Handoff<Rows>& sent_again) {
+  const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, Handoff<Rows> sent_again) {
     ChunkActivations made = offloaded.take(c);
     if (!offloaded.inputs()) made.inputs = sent_again.take().values;
     if (!made.activations.defined())
@@ -88,7 +88,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                           [&, c](Stream& s) { return routes.sent_rows(c, dout, row_weights.get(s, routes.plan)); });
              if (!offloaded.activations() || c == order.front()) fetched[c] = offloaded.add_fetch(g, c, no_task);
            },
-       .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
+       .shared_experts = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
        .compute =
            [&](size_t c) {
              const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);

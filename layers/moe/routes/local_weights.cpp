@@ -18,7 +18,7 @@ void for_each_placed(const Routes& routes, const Tensor& slot_rows, const F& f) 
 
 }  // namespace
 
-bool experts_weight(const Routes& routes, const Experts& experts) {
+bool experts_apply_weights(const Routes& routes, const Experts& experts) {
   return routes.settings.groups.experts->size() == 1 && !routes.rows_are_tokens() &&
          routes.settings.schedule.wire == kernels::WireFormat::model && experts.can_weight();
 }
@@ -44,7 +44,7 @@ Tensor part_of_computation(const Routes& routes, const Tensor& computed, size_t 
   return computed.slice(0, routes.counts(chunk).slots_begin, routes.counts(chunk).slots_end);
 }
 
-void take_slot_weights(Stream& s, const Tensor& out, const Routes& routes, const Tensor& computed) {
+void scatter_weights_to_slots(Stream& s, const Tensor& out, const Routes& routes, const Tensor& computed) {
   const auto& k = kernels_of(out);
   Tensor of_slots = as_rows(computed);
   if (routes.plan.counts.merged) {

@@ -11,7 +11,7 @@ namespace hexad::moe {
 
 /// True if the experts multiply their activations by the routing weights. The answer is the same for all schedules with
 /// rows: slot and wire: model, so the results of these schedules are bitwise identical.
-bool experts_weight(const Routes& routes, const Experts& experts);
+bool experts_apply_weights(const Routes& routes, const Experts& experts);
 
 /// Returns the weights [S] of the computed rows, taken from the weights [T, K] of the routing plan's tokens. They are
 /// in the order of the grouped rows: of each chunk in turn or, if chunks are computed together, of all chunks. Weights
@@ -22,6 +22,6 @@ Tensor weights_of_computed(Stream& s, const Routes& routes, const Tensor& weight
 Tensor part_of_computation(const Routes& routes, const Tensor& computed, size_t chunk);
 /// Inverse of weights_of_computed(): writes the numbers `computed` [S] to the slots of the computed rows in `out` [T,
 /// K]. Entries of dropped slots do not change.
-void take_slot_weights(Stream& s, const Tensor& out, const Routes& routes, const Tensor& computed);
+void scatter_weights_to_slots(Stream& s, const Tensor& out, const Routes& routes, const Tensor& computed);
 
 }  // namespace hexad::moe

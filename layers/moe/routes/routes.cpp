@@ -239,7 +239,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     // Under memory reuse, each chunk's rows are summed as they return, and the sums of all tokens are gathered.
     const bool collects = schedule.memory_reuse == ReuseStrategy::none;
     if (collects && (options.chunking.chunks > 1 || return_order(settings, options).sets() > 1)) {
-      options.hot = hot_experts(routes.own_of_result(ids), nullptr, settings, shape, stream);
+      options.hot = hot_experts(routes.own_rows_of_result(ids), nullptr, settings, shape, stream);
       routes.plan = ep::make_routing_plan(collect(routes, ids, options, stream), settings.groups, options, stream);
       return routes;
     }
@@ -249,7 +249,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
   if (schedule.duplicates == Duplicates::baseline && settings.groups.etp->size() > 1)
     routes.gatherers = settings.groups.etp;
   const Tensor sent =
-      routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_of_result(ids);
+      routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_rows_of_result(ids);
   options.hot = hot_experts(sent, routes.gatherers, settings, shape, stream);
   const ep::SlotOrder order = order_with(
       options.hot, sent,

@@ -109,16 +109,16 @@ struct Routes {
   // tokens of the result and of the routing plan. The next three functions then return all rows.
   /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per token of the result, or
   /// one row per own token. In the second case, returns `rows` unchanged.
-  Tensor own_of_result(const Tensor& rows) const {
+  Tensor own_rows_of_result(const Tensor& rows) const {
     return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end);
   }
   /// Returns the part of `rows` that belongs to this rank's own tokens. `rows` has one row per routed token, which is a
   /// token of the routing plan.
-  Tensor own_of_routed(const Tensor& rows) const {
+  Tensor own_rows_of_plan(const Tensor& rows) const {
     return rows.slice(0, gathered_begin(), gathered_begin() + end - begin);
   }
   /// Returns the index of the slot row of each slot of this rank's own tokens, [end - begin, K].
-  Tensor rows_of_own_slots() const { return own_of_routed(plan.indices.rows); }
+  Tensor rows_of_own_slots() const { return own_rows_of_plan(plan.indices.rows); }
   /// Returns the row offsets of the experts in a chunk. RowGroups::dense is true if the schedule computes one expert
   /// per kernel call.
   RowGroups groups(size_t chunk) const;
