@@ -69,7 +69,7 @@ struct Request {
   bool urgent = false;   // true if the rank's own thread waits for it, so that the core of this thread is idle
   MessagePlan plan;      // messages of the operation; made before the first round starts
   bool planned = false;  // true once the message plan is made
-  size_t started = 0;          // number of rounds started
+  size_t started = 0;    // number of rounds started
   size_t finished_prefix = 0;  // number of rounds before the first unfinished round
   std::vector<bool> finished;
   size_t ended = 0;               // number of finished rounds

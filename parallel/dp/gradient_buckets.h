@@ -22,8 +22,8 @@ enum class Contribution : uint8_t { more, last };
 ///   product that writes the contribution also rounds it. Several contributions are first summed in separate memory.
 enum class Sums : uint8_t { accumulator, rounded };
 
-/// Owner of the memory of the gradients of a bucket plan. Frozen parameters have no gradients. All ranks reduce the buckets in
-/// the same order, even if the buckets are filled in another order:
+/// Owner of the memory of the gradients of a bucket plan. Frozen parameters have no gradients. All ranks reduce the
+/// buckets in the same order, even if the buckets are filled in another order:
 ///
 /// - Zero::nothing: all-reduces each bucket once per step, after the last contributions.
 /// - Zero::states: reduce-scatters each bucket once per step; each owner gets its piece of the sum.
@@ -34,8 +34,8 @@ enum class Sums : uint8_t { accumulator, rounded };
 ///   micro-batches. With several micro-batches, sums are thus rounded differently than at the other levels.
 class GradientBuckets final : public autograd::GradientStorage {
  public:
-  /// Makes the parameters of `plan` store their gradients in these buckets from now on. The bucket plan must outlive the
-  /// buckets. Collective, because the ranks connect (ProcessGroup::connect()).
+  /// Makes the parameters of `plan` store their gradients in these buckets from now on. The bucket plan must outlive
+  /// the buckets. Collective, because the ranks connect (ProcessGroup::connect()).
   explicit GradientBuckets(const BucketPlan& plan, Sums sums = Sums::accumulator);
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;

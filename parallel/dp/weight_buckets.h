@@ -38,8 +38,8 @@ class WeightBuckets final : public autograd::WeightStorage {
   WeightBuckets(const WeightBuckets&) = delete;
   WeightBuckets& operator=(const WeightBuckets&) = delete;
 
-  /// Draws the initial values of all parameters of the bucket plan. Parameters whose weights are not always in memory are
-  /// initialised one after the other.
+  /// Draws the initial values of all parameters of the bucket plan. Parameters whose weights are not always in memory
+  /// are initialised one after the other.
   void initialize(uint64_t seed);
   /// Calls `change`, which may write the owned weights, and then gathers the new weights. Under Zero::weights, the next
   /// uses gather them instead. Collective. Under Zero::weights, no weights may be held during the call. `arrival` has
