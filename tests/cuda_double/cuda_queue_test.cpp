@@ -22,6 +22,15 @@ TEST(CudaQueue, EndIsOneMarkUntilWorkIsAppended) {
   EXPECT_NE(queue->record(), first);
 }
 
+TEST(CudaQueue, EndIsATimedMarkUntilWorkIsAppended) {
+  const auto queue = std::make_shared<Queue>(0, 0);
+  const auto timed = queue->record_timed();
+  EXPECT_EQ(queue->record(), timed);
+  EXPECT_NE(queue->record_timed(), timed);
+  cuda_double::append(*queue, [] {});
+  EXPECT_FALSE(queue->record()->timed());
+}
+
 TEST(CudaQueue, WaitingForAnotherQueueIsAnAppend) {
   const auto queue = std::make_shared<Queue>(0, 0), other = std::make_shared<Queue>(0, 0);
   const auto before = queue->record();

@@ -80,13 +80,17 @@ void expect_reads(const StepCounts& counts, const Counts& expected) {
 
 TEST(HostWaits, StepOfOneRankReadsNoRoutingCounts) { expect_reads(second_step(1, {}), once_a_rank(1)); }
 
-// Expects that the host waits once more if passes are measured: each rank relates the card's times to its own.
+// Expects that the host waits once more if passes are measured: each rank relates the card's times to its own. It waits
+// twice more if the step is so slow that the clock has a new reference, which is the case every 16 s.
 void expect_one_more_if_measured(int ranks, const std::vector<std::string>& overrides) {
-  const StepCounts plain = second_step(ranks, overrides), measured = second_step(ranks, overrides, true);
+  const StepCounts plain = second_step(ranks, overrides);
+  StepCounts measured = second_step(ranks, overrides, true);
   EXPECT_EQ(measured.reads, plain.reads);
-  Counts expected = plain.waits;
-  expected["clock of the card"] = ranks;
-  EXPECT_EQ(measured.waits, expected);
+  const int64_t clocks = measured.waits["clock of the card"];
+  EXPECT_GE(clocks, ranks);
+  EXPECT_LE(clocks, 2 * ranks);
+  measured.waits.erase("clock of the card");
+  EXPECT_EQ(measured.waits, plain.waits);
 }
 
 TEST(HostWaits, MeasuredPassesInChunksAddOnlyTheClock) {

@@ -155,7 +155,9 @@ std::shared_ptr<const DeviceMark> Queue::record() {
 std::shared_ptr<const DeviceMark> Queue::record_timed() {
   ensure_card(ordinal_);
   std::lock_guard lock(mutex_);
-  return record_locked(timed_, cudaEventDefault, clock_->reference(handle_));
+  const auto mark = record_locked(timed_, cudaEventDefault, clock_->reference(handle_));
+  if (handles_ == 0) end_ = mark;
+  return mark;
 }
 
 // Records an event of the pool `unused`. The caller must hold the mutex; otherwise a Handle could be created between

@@ -59,8 +59,9 @@ class Queue : public std::enable_shared_from_this<Queue> {
   };
   Handle handle() { return Handle(*this); }
   int ordinal() const { return ordinal_; }
-  /// Returns a mark at the current end of the queue. This is the mark of the previous call if that mark still exists
-  /// and no Handle existed during or since that call; otherwise it is a new mark.
+  /// Returns a mark at the current end of the queue. This is the mark of the previous call of record() or
+  /// record_timed() if that mark still exists and no Handle existed during or since that call; otherwise it is a new
+  /// mark.
   std::shared_ptr<const DeviceMark> record();
   /// Returns a new mark that also records the time at which the queue passes it. Does not wait. The first passed_at()
   /// of a mark after a new reference of the clock blocks the host until the work issued so far in the queue is done.
@@ -86,7 +87,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   cudaStream_t handle_ = nullptr;
   std::mutex mutex_;  // guards the members below
   Unused plain_, timed_;
-  std::weak_ptr<const Mark> end_;  // last mark of record(); empty if work may have been appended after it
+  std::weak_ptr<const Mark> end_;  // last mark; empty if work may have been appended after it
   int handles_ = 0;                // number of existing handles
 };
 
