@@ -124,7 +124,7 @@ test_fewest_ranks_are_found() {
   expect_text out "model.yaml on 1 rank of " "fewest ranks that suffice: 1"
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 3 --objective ranks \
     model.hidden=65536 model.layers=4
-  expect_text err "does not fit 3 ranks of " "whatever the layout" \
+  expect_text err "does not fit 3 ranks of " "in any layout and with any context: " \
     "weights and gradients, divided evenly among the ranks, take " \
     "nearest number of ranks whose memory holds them: "
 }

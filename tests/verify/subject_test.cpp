@@ -128,7 +128,8 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_TRUE(llama4.attention_chunk && llama4.no_rotary_every == 2 && llama4.temperature.scale > 0);
   EXPECT_EQ(llama4.moe.weigh, moe::Weighing::input);
   EXPECT_EQ(legal(subject({"model.window=4"}), "llama4"), "");
-  EXPECT_EQ(legal(subject({"model.position=learned"}), "llama4"), "subject=llama4 cannot change the recipe");
+  EXPECT_EQ(legal(subject({"model.position=learned"}), "llama4"),
+            "subject=llama4 changes nothing in this recipe; expected a subject that does");
   const layers::ModelConfig delta = s.recipe_for(layout("dp=2,subject=delta_net", 2)).model;
   EXPECT_TRUE(delta.is_delta(0) && !delta.is_delta(1) && delta.attention_gate);
   EXPECT_EQ(delta.norm, layers::NormKind::zero_centred_rms_norm);
@@ -137,10 +138,13 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                                             "model.attention_gate=true", "model.norm=zero_centred_rms_norm",
                                             "model.full_attention_every=2"};
   EXPECT_EQ(legal(subject(delta_nets), "forms"), "");
-  EXPECT_EQ(legal(subject(delta_nets), "llama4"), "subject=llama4 cannot change the recipe");
+  EXPECT_EQ(legal(subject(delta_nets), "llama4"),
+            "subject=llama4 changes nothing in this recipe; expected a subject that does");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
-  EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"), "subject=prediction cannot change the recipe");
-  EXPECT_EQ(legal(subject({"model.kind=encoder"}), "prediction"), "subject=prediction cannot change the recipe");
+  EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
+            "subject=prediction changes nothing in this recipe; expected a subject that does");
+  EXPECT_EQ(legal(subject({"model.kind=encoder"}), "prediction"),
+            "subject=prediction changes nothing in this recipe; expected a subject that does");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
@@ -153,12 +157,16 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
             moe::AuxScope::global_batch);
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.moment_dtype=bf16"}), "own"), "");
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.main_weights=rest"}), "own"), "");
-  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_rests"), "subject=bf16_rests cannot change the recipe");
+  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_rests"),
+            "subject=bf16_rests changes nothing in this recipe; expected a subject that does");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=muon", 2)).optim.name, "muon");
-  EXPECT_EQ(legal(subject({"optim.name=muon"}), "muon"), "subject=muon cannot change the recipe");
+  EXPECT_EQ(legal(subject({"optim.name=muon"}), "muon"),
+            "subject=muon changes nothing in this recipe; expected a subject that does");
   EXPECT_EQ(legal(subject({"schedule.moe.wire=fp8"}), "muon"), "");
-  EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied cannot change the recipe");
-  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"), "subject=bf16_moments cannot change the recipe");
+  EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"),
+            "subject=tied changes nothing in this recipe; expected a subject that does");
+  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"),
+            "subject=bf16_moments changes nothing in this recipe; expected a subject that does");
   EXPECT_EQ(legal(subject({"model.moe.experts=0", "model.mlp_hidden=12"}), "zipf"),
             "subject=zipf changes nothing in this recipe; expected a subject that does");
 }
@@ -241,7 +249,7 @@ TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
 TEST_F(SubjectTest, NoRankIsIdleIfTokensVisitAllExperts) {
   EXPECT_EQ(subject({"model.moe.top_k=3"}).illegal(layout("ep=2,subject=idle_ranks", 2)), "");
   EXPECT_EQ(subject({"model.moe.top_k=4"}).illegal(layout("ep=2,subject=idle_ranks", 2)),
-            "subject=idle_ranks cannot change the recipe");
+            "subject=idle_ranks changes nothing in this recipe; expected a subject that does");
 }
 
 TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalLimitOfTheLayout) {
