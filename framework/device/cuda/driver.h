@@ -24,7 +24,8 @@ class Driver {
 
   using Page = CUmemGenericAllocationHandle;
   /// Maps new memory of the card at `where`, accessible to kernels and copies. Returns false if the card has no more
-  /// memory for the pages or their mapping. If it throws or returns false, nothing is mapped and the memory is freed.
+  /// memory for the pages or their mapping. If map() throws or returns false, nothing is mapped and the memory is
+  /// freed.
   bool map(CUdeviceptr where, int64_t bytes, Page& page) const;
   /// Unmaps and frees memory. All queues must have finished using it.
   void unmap(CUdeviceptr where, int64_t bytes, Page page) const;

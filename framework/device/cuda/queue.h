@@ -41,8 +41,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Queue& operator=(const Queue&) = delete;
 
   /// Permission to append launches, copies and collectives, valid during the lifetime of this object. The queue must
-  /// outlive it. If a Handle exists when record() makes a mark, a later record() returns another mark, because work may
-  /// have been appended in between.
+  /// outlive the Handle. If a Handle exists when record() makes a mark, a later record() returns another mark, because
+  /// work may have been appended in between.
   class Handle {
    public:
     explicit Handle(Queue& queue);
