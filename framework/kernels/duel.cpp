@@ -99,7 +99,7 @@ void Duel::run_candidate(Stream& s, const std::vector<Tensor>& right, const Way&
   {
     const std::vector<Tensor> results = candidate(s);
     base::require(results.size() == right.size(), "[duel] the candidate has ", results.size(),
-                  " results, and the plain way ", right.size(), "; expected equal numbers");
+                  " results, and the plain implementation has ", right.size(), "; expected equal numbers");
     for (size_t i = 0; i < right.size(); ++i)
       score_.error = std::max(
           score_.error, largest_difference(s, right[i], results[i], rows) / base::tolerance(right[i].dtype(), terms));

@@ -171,8 +171,8 @@ class Library {
   ProblemCache<Problem, Matmul> matmuls_{max_problems};
 };
 
-// Uses the kernel that was chosen for the rounded number of rows if it also supports this problem. Choosing a kernel
-// takes the host 20 to 60 microseconds. Checking a kernel takes only a few microseconds.
+// Uses the kernel that was chosen for the rounded number of rows if the kernel also supports this problem, because the
+// choice of a kernel takes the host 20 to 60 microseconds, but a check only a few microseconds.
 Matmul Library::make_matmul(const Problem& p) {
   Matmul matmul{.problem = describe(p), .kernel = {}};
   const Problem similar = chosen_for(p);
