@@ -50,7 +50,8 @@ bool fits_block(const device::cuda::Card& card, int64_t vocabulary) {
 }
 
 /// Computes rows that fit into the registers of a block. Each block iterates over rows. While it computes a row, the
-/// next row is copied to shared memory. Each thread reads only elements that it copied.
+/// next row is copied to shared memory. The copy needs no barrier, because each thread reads only elements that it
+/// copied.
 template <class D>
 __global__ void __launch_bounds__(max_threads) losses_of_rows(Operands<float, D> o) {
   constexpr int N = row_elements;

@@ -78,8 +78,9 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
           .multiprocessors = multiprocessors};
 }
 
-/// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up, if no
-/// stride changes. The choice must depend only on this problem, because another kernel may compute different bits.
+/// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up, unless
+/// this would change a stride. The choice must depend only on this problem, because another kernel may compute
+/// different bits.
 Problem chosen_for(Problem p) {
   if (!p.b_transposed) {
     p.n = rounded_rows(p.n);
