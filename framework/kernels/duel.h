@@ -14,7 +14,7 @@ namespace hexad::kernels {
 /// Function that implements the computation. It returns the results.
 using Way = std::function<std::vector<Tensor>(Stream&)>;
 
-/// Rows [begin, end) of the results [R, ...] that both implementations write.
+/// Rows [begin, end) of the results [R, ...] that both implementations write. Only these rows are compared.
 struct ContestRows {
   int64_t begin, end;
 };

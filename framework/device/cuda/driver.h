@@ -16,7 +16,7 @@ class Driver {
  public:
   explicit Driver(int ordinal);
 
-  /// Returns the page size in bytes. Sizes and addresses of mappings must be multiples of it.
+  /// Returns the page size in bytes. Sizes and addresses of mappings must be multiples of the page size.
   int64_t page() const { return page_; }
   /// Reserves `bytes` bytes of addresses, without memory.
   CUdeviceptr reserve(int64_t bytes) const;

@@ -11,8 +11,9 @@
 
 namespace hexad::device::cuda {
 
-/// Reference events of a card, to which the times of marks are relative. The queues of a context share them, so that
-/// the times of their marks can be compared, and the host waits once for all of them. Thread-safe.
+/// Reference events of a card, to which the times of marks are relative. The queues of a context share these events, so
+/// that the times of marks of different queues can be compared, and the host waits only once for each event.
+/// Thread-safe.
 class CardClock {
  public:
   explicit CardClock(int ordinal) : ordinal_(ordinal) {}

@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(held <= 4 ? narrow_threads : max_threads) forw
   }
 }
 
-/// Normalises rows of any width and alignment. One block per row reads the row twice.
+/// Normalises rows of any width and alignment. One block per row first writes the sum, if there is an addend, and then
+/// reads the row or the sum twice.
 template <class D>
 __global__ void __launch_bounds__(narrow_threads) forward_any(Forward<D> o) {
   using A = sum_t<D>;
