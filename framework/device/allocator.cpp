@@ -17,7 +17,7 @@ namespace hexad::device {
 namespace {
 
 constexpr size_t alignment = 64;
-// Padding of a block in bytes. Matrix products prefetch up to one vector beyond the end of a block.
+// Bytes of padding after each block, because matrix products prefetch up to one vector beyond the end of a block.
 constexpr int64_t slack = 64;
 
 }  // namespace

@@ -37,7 +37,7 @@ class Allocator {
   /// Example of a line: "  12 x 1.50 MiB activation". Returns an empty text on a meta device, which never runs out of
   /// memory.
   std::string largest_blocks() const;
-  /// Resets the peaks to the current use. Call it once per step.
+  /// Resets the peaks to the current use, so that the next peaks belong to one part of a run, such as a step.
   void reset_peaks();
 
  protected:

@@ -162,7 +162,7 @@ struct SwigluSaved {
 
 /// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row: weights[R] (acc; all 1
 /// if undefined). In an expert, a linear map follows. Applying the weights before this map is equivalent to applying
-/// them after it. However, backward then does not need the result of the map. gate, up and their gradients may have
+/// them after the map, but then backward does not need the result of the map. gate, up and their gradients may have
 /// strided rows.
 struct SwigluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;

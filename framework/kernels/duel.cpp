@@ -18,7 +18,7 @@ using base::Dtype;
 namespace {
 
 constexpr int times = 3;                    // measured computations per implementation
-constexpr int64_t piece = 128;              // elements of a row that are compared together, if they divide the row
+constexpr int64_t piece = 128;              // maximum elements of a row that are compared together
 constexpr int64_t fewest = 32;              // minimum elements of a piece; shorter pieces may have tiny norms
 constexpr int64_t block = 4 * 1024 * 1024;  // elements that are compared at a time, to bound the memory
 
@@ -63,7 +63,7 @@ double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong) {
 }
 
 // Divides the given rows of two tensors [R, ...] into pieces of equal width, and returns the largest relative
-// difference of two corresponding pieces. If no suitable width divides a row, whole rows are compared.
+// difference of two corresponding pieces. If the width of a row is not a multiple of 32, whole rows are compared.
 double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong, ContestRows rows) {
   base::require(right.shape() == wrong.shape() && right.dtype() == wrong.dtype(), "[duel] results are ", right.dtype(),
                 " ", right.shape(), " and ", wrong.dtype(), " ", wrong.shape(), "; expected the same shape and dtype");
@@ -99,7 +99,7 @@ void Duel::run_candidate(Stream& s, const std::vector<Tensor>& right, const Way&
   {
     const std::vector<Tensor> results = candidate(s);
     base::require(results.size() == right.size(), "[duel] the candidate has ", results.size(),
-                  " results, and the plain way ", right.size(), "; expected equal numbers");
+                  " results, and the plain implementation has ", right.size(), "; expected equal numbers");
     for (size_t i = 0; i < right.size(); ++i)
       score_.error = std::max(
           score_.error, largest_difference(s, right[i], results[i], rows) / base::tolerance(right[i].dtype(), terms));

@@ -11,10 +11,10 @@
 
 namespace hexad::kernels {
 
-/// Implementation of the computation. Returns the results.
+/// Function that implements the computation. It returns the results.
 using Way = std::function<std::vector<Tensor>(Stream&)>;
 
-/// Rows [begin, end) of the results [R, ...] that both implementations write.
+/// Rows [begin, end) of the results [R, ...] that both implementations write. Only these rows are compared.
 struct ContestRows {
   int64_t begin, end;
 };
@@ -39,10 +39,10 @@ class Duel {
  public:
   enum class Winner : uint8_t { plain, candidate };
 
-  /// Returns the results of `plain`, and propagates its exceptions. Then runs a contest: both implementations run
-  /// several times, and an exception ends the contest. After a contest without an exception, the stream is idle.
-  /// The tolerance follows from `terms`, the largest number of terms that are summed for an element. No contest runs if
-  /// `rows` is empty, after `most` contests, or after a contest that threw an exception.
+  /// Returns the results of `plain`, whose exceptions are propagated. Before the return, runs a contest: both
+  /// implementations run several times, and an exception ends the contest. After a contest without an exception, the
+  /// stream is idle. The tolerance follows from `terms`, the largest number of terms that are summed for an element. No
+  /// contest runs if `rows` is empty, after `most` contests, or after a contest that threw an exception.
   std::vector<Tensor> contest(Stream& s, const Way& plain, const Way& candidate, ContestRows rows, int64_t terms);
 
   static constexpr int64_t most = 64;  // contests

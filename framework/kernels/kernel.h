@@ -31,8 +31,9 @@ struct OperandOf<Out<T>> {
 template <class Argument>
 using Operand = typename OperandOf<Argument>::Type;
 
-/// True if a kernel with these arguments has an effect: it returns a value to the host, or it has an output. Marks that
-/// are missing besides another mark are found by the parity tests, which compare the changed tensors with the marks.
+/// True if a kernel with these arguments has an effect: it returns a value to the host, or it has an output. A kernel
+/// with one mark may still lack another mark. The parity tests find such a mark, because they compare the changed
+/// tensors with the marks.
 template <class Answer, class... Arguments>
 inline constexpr bool has_effect = !std::is_void_v<Answer> || (is_out<Arguments> || ...);
 

@@ -51,15 +51,15 @@ struct GroupOffsets {
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
 
-/// Throws std::logic_error unless `offsets` has groups + 1 entries in ascending order (equal entries allowed) within 0
-/// .. rows. The message names the first wrong offset and its legal range. It begins with `op` in brackets.
+/// Throws std::logic_error unless `offsets` has groups + 1 entries in ascending order (equal entries allowed) from 0 to
+/// `rows`. The message begins with `op` in brackets, and names the first wrong offset and its legal range.
 inline void require_offsets(std::string_view op, std::span<const int64_t> offsets, int64_t groups, int64_t rows) {
   base::require(static_cast<int64_t>(offsets.size()) == groups + 1, "[", op, "] ", offsets.size(), " offsets for ",
                 groups, " experts; expected ", groups + 1);
   int64_t least = 0;
   for (size_t e = 0; e < offsets.size(); ++e) {
-    base::require(least <= offsets[e] && offsets[e] <= rows, "[", op, "] offset ", e, " is ", offsets[e], "; expected ",
-                  least, " .. ", rows);
+    base::require(least <= offsets[e] && offsets[e] <= rows, "[", op, "] offset ", e, " is ", offsets[e],
+                  "; expected a whole number from ", least, " to ", rows);
     least = offsets[e];
   }
 }

@@ -46,8 +46,8 @@ const KernelTable& kernels(const Device& device) {
     case device::DeviceKind::meta:
       return meta_kernels(device.context().meta()->stands_for());
   }
-  fail_invariant(
-      cat("[kernels] device kind ", static_cast<int>(device.kind()), " has no kernel table; expected a DeviceKind"));
+  fail_invariant(cat("[kernels] device kind ", static_cast<int>(device.kind()),
+                     " has no kernel table; expected cpu, cuda, emulated or meta"));
 }
 
 }  // namespace hexad::kernels

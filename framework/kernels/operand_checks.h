@@ -14,7 +14,8 @@ inline void check_rule(const RouterRule& rule, int64_t experts) {
   base::require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
                     rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
                 "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
-                rule.groups, " groups; expected equal groups, and enough experts in the chosen groups");
+                rule.groups,
+                " groups; expected at least 1 expert, groups of equal size, and enough experts in the chosen groups");
 }
 
 /// Sizes of the operands of ExpertChoiceKernels::forward and backward.

@@ -289,11 +289,12 @@ struct PermuteKernels {
   /// Computes out[r] (acc) = <a[r, :], b[r, :]>. The order of addition depends only on the width.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
   /// `put` and `pull` copy rows to and from the windows of several ranks (comm::Windows). `window` (any dtype) is this
-  /// rank's window. distances[P] (i64) are the distances in bytes from it to the windows of all ranks, multiples of 16.
-  /// runs[3, N] (i64) defines the place of each row: rows [runs[0, n - 1], runs[0, n]) are in the window of rank
-  /// runs[1, n], and the range of n = 0 begins at row 0. There, row r of R is row r + runs[2, n], counted in rows of D
-  /// elements from the window's begin. The last run ends at R. Kernels do not check that places are inside the windows,
-  /// because the windows may be in the memory of other ranks. x and out may have strided rows.
+  /// rank's window. distances[P] (i64) are the distances in bytes from this window to the windows of all ranks, and are
+  /// multiples of 16. runs[3, N] (i64) defines the place of each row: rows [runs[0, n - 1], runs[0, n]) are in the
+  /// window of rank runs[1, n], and the range of n = 0 begins at row 0. In that window, row r of R is at index r +
+  /// runs[2, n], in rows of D elements from the begin of the window. The last run ends at R. Kernels do not check that
+  /// places are inside the windows, because the windows may be in the memory of other ranks. x and out may have strided
+  /// rows.
   ///
   /// Copies x[index[r], :] to the place of each row r. If `index` (i64 [R]) is undefined, copies x[r, :].
   Kernel<void(Stream&, Out<Tensor> window, const Tensor& distances, const Tensor& runs, const Tensor& x,

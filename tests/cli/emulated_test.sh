@@ -57,7 +57,7 @@ test_wrong_seed_is_named() {
   local seed
   for seed in soon -1 ' 1' 1x 18446744073709551616 ''; do
     HEXAD_DEVICE=emulated HEXAD_EMULATED_JITTER=$seed expect 2 "$HEXAD" train tiny.yaml
-    expect_text err "HEXAD_EMULATED_JITTER is '$seed', expected a seed, a number from 0 to 18446744073709551615"
+    expect_text err "HEXAD_EMULATED_JITTER is '$seed', expected a whole number from 0 to 18446744073709551615"
   done
 }
 

@@ -52,7 +52,7 @@ TEST_F(CudaPinned, CachedBuffersAreFreedAtTheLimit) {
     FAIL();
   } catch (const base::Error& e) {
     EXPECT_STREQ(e.what(),
-                 "out of page-locked host memory: a buffer of 8192 bytes is needed for copies, and memory.pinned_bytes "
+                 "out of page-locked host memory: a buffer of 8192 bytes is needed for copies, but memory.pinned_bytes "
                  "allows 12288 bytes, of which 12288 are taken");
     EXPECT_EQ(e.code(), base::ExitCode::resource);
   }
@@ -72,7 +72,7 @@ TEST_F(CudaPinned, LimitIsNotNamedIfTheSystemRefusesMemoryBelowIt) {
   const cuda_double::PinnedCapacity capacity(4096);
   const auto held = buffers->take(100);
   EXPECT_EQ(message_of([&] { buffers->take(5000); }),
-            "out of page-locked host memory: a buffer of 8192 bytes is needed for copies, and the system page-locks no "
+            "out of page-locked host memory: a buffer of 8192 bytes is needed for copies, but the system page-locks no "
             "more than the 4096 bytes that are taken");
   PinnedAllocator allocator(blocks, memory);
   const std::string message = message_of([&] { static_cast<void>(allocator.allocate(5000, Category::offload)); });
@@ -116,7 +116,7 @@ TEST_F(CudaPinned, KeptMemoryIsReusedAtTheLimitAndNeverFreed) {
   } catch (const base::Error& e) {
     EXPECT_STREQ(
         e.what(),
-        "out of page-locked host memory: a buffer of 16384 bytes is needed for copies, and "
+        "out of page-locked host memory: a buffer of 16384 bytes is needed for copies, but "
         "memory.pinned_bytes allows 12288 bytes, of which 12288 are taken and must not be freed before the run "
         "ends");
   }

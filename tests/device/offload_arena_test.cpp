@@ -68,8 +68,9 @@ TEST(OffloadArena, ForeignBlockIsRefused) {
     arena.deallocate(&foreign, 4, Category::offload);
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_EQ(std::string(e.what()), base::cat("[offload] freed the block ", static_cast<void*>(&foreign),
-                                               ", which is not in this arena; expected one of its 0 blocks"));
+    EXPECT_EQ(std::string(e.what()),
+              base::cat("[offload] freed the block ", static_cast<void*>(&foreign),
+                        ", which is not in this arena; expected one of the 0 blocks of the arena"));
   }
 }
 

@@ -60,8 +60,8 @@ TEST_F(LibrariesTest, MissingFunctionIsNamed) {
   EXPECT_EQ(
       message("libcudnn.so.9"),
       base::cat(
-          "device: cuda was requested, but libcudnn.so.9 has no cudnnCreate: its version is not the one that this "
-          "program was built for",
+          "device: cuda was requested, but libcudnn.so.9 has no cudnnCreate, because its version differs from the "
+          "version that this program was built for",
           way_out));
   EXPECT_EQ(message("libcudnn.so.9", "cos"), "none");
 }

@@ -296,8 +296,10 @@ TEST(AttentionErrors, NameTheTensorAndTheExpectation) {
             "[attention] log_sum_exp is f32 [6, 2] with strides [2, 1]; expected contiguous f32 [6, 4]");
   EXPECT_EQ(message(q, zeros({6, 5}).slice(1, 0, 4), k, {}),
             "[attention] log_sum_exp is f32 [6, 4] with strides [5, 1]; expected contiguous f32 [6, 4]");
-  EXPECT_EQ(message(q, zeros({6, 4}), zeros({6, 3, 8}), {}),
-            "[attention] 4 query heads for 3 key heads; expected a multiple of the key heads");
+  EXPECT_EQ(
+      message(q, zeros({6, 4}), zeros({6, 3, 8}), {}),
+      "[attention] 4 query heads for 3 key heads; expected at least one key head, and query heads divisible by the key "
+      "heads");
   EXPECT_EQ(message(q, zeros({6, 4}), k, zeros({5}, Dtype::i32)),
             "[attention] first is i32 [5] with strides [1]; expected contiguous i32 [2, 3]");
 }

@@ -25,7 +25,7 @@ TEST_P(CpuErrors, NameTheIndexOutOfRange) {
     k.embedding.forward(stream, empty({2, 1}), empty({3, 1}), tensor<int32_t>({0, 3}, {2}));
     FAIL();
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[embedding] ids[1] is 3; expected 0 .. 2");
+    EXPECT_STREQ(e.what(), "[embedding] ids[1] is 3; expected a whole number from 0 to 2");
   }
 }
 
@@ -49,7 +49,8 @@ TEST_P(CpuErrors, NameTheEmptyOperandsOfTheDeltaRule) {
     return "no error";
   };
   const std::string expected =
-      "; expected q and k [T, G, C], v [T, H, U], H a multiple of G, G > 0, and T a multiple of the sequences";
+      "; expected q and k [T, G, C], v [T, H, U], H a multiple of G, G > 0, at least one sequence, and T a "
+      "multiple of the sequences";
   EXPECT_EQ(message(0, 2), cat("[delta_rule] q is [4, 0, 2], k [4, 0, 2], v [4, 2, 3], with 2 sequences", expected));
   EXPECT_EQ(message(1, 0), cat("[delta_rule] q is [4, 1, 2], k [4, 1, 2], v [4, 2, 3], with 0 sequences", expected));
 }
@@ -60,8 +61,8 @@ TEST_P(CpuErrors, NameAConvolutionOfNoSequences) {
     FAIL();
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(),
-                 "[causal_conv] x is [4, 2], weight [2, 3], with 0 sequences; expected [T, N] and [N, W], and T a "
-                 "multiple of the sequences");
+                 "[causal_conv] x is [4, 2], weight [2, 3], with 0 sequences; expected [T, N] and [N, W], at least one "
+                 "sequence, and T a multiple of the sequences");
   }
 }
 

@@ -209,7 +209,7 @@ TEST_P(Products, ErrorsNameTheTensorAndTheExpectation) {
   const Offsets wrong{0, 2, 1, 3}, few{0, 3};
   const Tensor stack = random(15, 4).reshape({3, 5, 4}), y = random(3, 5);
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(wrong), Write::replace); }),
-            "[grouped matmul] offset 2 is 1; expected 2 .. 3");
+            "[grouped matmul] offset 2 is 1; expected a whole number from 2 to 3");
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(few), Write::replace); }),
             "[grouped matmul] 2 offsets for 3 experts; expected 4");
 }
@@ -226,7 +226,7 @@ TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
   };
   EXPECT_EQ(message(given({0, 1, 3}, 2)), "nothing thrown");
   EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected at most 1");
-  EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offset 1 is 4; expected 0 .. 3");
+  EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offset 1 is 4; expected a whole number from 0 to 3");
   EXPECT_EQ(message({.groups = 2}),
             "[grouped matmul] neither host nor device has the offsets of 2 groups; expected offsets on the host or on "
             "the device");

@@ -235,7 +235,8 @@ TEST_P(WireErrors, NameARowWrittenTwice) {
 
 TEST_P(WireErrors, NameTheIndexOutOfRange) {
   const Tensor x = filled({2, 3}, 1), index = tensor<int64_t>({0, 2}, {2});
-  expect_refused("[pack] index[1] is 2; expected -1 .. 1", [&] { packed(x, WireFormat::fp8, index); });
+  expect_refused("[pack] index[1] is 2; expected a whole number from -1 to 1",
+                 [&] { packed(x, WireFormat::fp8, index); });
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ int count_devices() {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     refuse_card(visible ? base::cat("no GPU is visible (CUDA_VISIBLE_DEVICES is '", visible, "')") : "there is no GPU");
   }
-  if (result != cudaSuccess) refuse_card(base::cat("the driver fails: ", cudaGetErrorString(result)));
+  if (result != cudaSuccess) refuse_card(base::cat("the NVIDIA driver reports an error: ", cudaGetErrorString(result)));
   return devices;
 }
 
@@ -50,7 +50,7 @@ int choose_device(int devices, int place) {
   char* end = nullptr;
   const long rank = std::strtol(text, &end, 10);
   if (end == text || *end != '\0' || rank < 0)
-    base::fail(base::ExitCode::usage, "HEXAD_LOCAL_RANK is '", text, "', expected a number from 0");
+    base::fail(base::ExitCode::usage, "HEXAD_LOCAL_RANK is '", text, "', expected a whole number of at least 0");
   return static_cast<int>(rank % devices);
 }
 

@@ -15,7 +15,7 @@ void Blocks::add(void* begin, int64_t bytes, Marks former, bool whole) {
 }
 
 Marks Blocks::remove(void* begin) {
-  Block block;  // declared before the lock; the block's companions are destroyed after the lock is released
+  Block block;  // declared before the lock, so that the companions are destroyed after the lock is released
   Marks last;
   {
     std::lock_guard lock(mutex_);

@@ -16,7 +16,7 @@ class Driver {
  public:
   explicit Driver(int ordinal);
 
-  /// Returns the page size in bytes. Sizes and addresses of mappings must be multiples of it.
+  /// Returns the page size in bytes. Sizes and addresses of mappings must be multiples of the page size.
   int64_t page() const { return page_; }
   /// Reserves `bytes` bytes of addresses, without memory.
   CUdeviceptr reserve(int64_t bytes) const;
@@ -24,7 +24,8 @@ class Driver {
 
   using Page = CUmemGenericAllocationHandle;
   /// Maps new memory of the card at `where`, accessible to kernels and copies. Returns false if the card has no more
-  /// memory for the pages or their mapping. If it throws or returns false, nothing is mapped and the memory is freed.
+  /// memory for the pages or their mapping. If map() throws or returns false, nothing is mapped and the memory is
+  /// freed.
   bool map(CUdeviceptr where, int64_t bytes, Page& page) const;
   /// Unmaps and frees memory. All queues must have finished using it.
   void unmap(CUdeviceptr where, int64_t bytes, Page page) const;

@@ -25,7 +25,7 @@ void PlainMemory::free(std::byte* block, int64_t) noexcept {
 }
 
 std::string PlainMemory::unavailable_reason(int64_t) const {
-  return "the card has no more; set memory.limit_bytes so that memory remains for the buffers of collectives";
+  return "the card has no more memory; set memory.limit_bytes so that memory remains for the buffers of collectives";
 }
 
 }  // namespace hexad::device::cuda

@@ -11,8 +11,9 @@
 
 namespace hexad::device::cuda {
 
-/// Reference events of a card, to which the times of marks are relative. The queues of a context share them, so that
-/// the times of their marks can be compared, and the host waits once for all of them. Thread-safe.
+/// Reference events of a card, to which the times of marks are relative. The queues of a context share these events, so
+/// that the times of marks of different queues can be compared, and the host waits only once for each event.
+/// Thread-safe.
 class CardClock {
  public:
   explicit CardClock(int ordinal) : ordinal_(ordinal) {}
@@ -41,8 +42,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Queue& operator=(const Queue&) = delete;
 
   /// Permission to append launches, copies and collectives, valid during the lifetime of this object. The queue must
-  /// outlive it. If a Handle exists when record() makes a mark, a later record() returns another mark, because work may
-  /// have been appended in between.
+  /// outlive the Handle. If a Handle exists when record() makes a mark, a later record() returns another mark, because
+  /// work may have been appended in between.
   class Handle {
    public:
     explicit Handle(Queue& queue);

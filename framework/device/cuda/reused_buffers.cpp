@@ -84,7 +84,7 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   }
   if (!taken.block)
     base::fail(base::ExitCode::resource, "out of ", memory_->name(), ": a buffer of ", size,
-               " bytes is needed for copies, and ", memory_->unavailable_reason(size));
+               " bytes is needed for copies, but ", memory_->unavailable_reason(size));
   blocks_->add(taken.block, taken.size, {});
   return {taken.block, [self = shared_from_this(), size = taken.size](std::byte* b) { self->give_back(b, size); }};
 }

@@ -32,8 +32,8 @@ class Segment {
   };
   /// Allocates a block in mapped free memory. Returns nullopt if no free range is large enough.
   std::optional<Taken> take(int64_t bytes);
-  /// Returns the bytes of pages that must be added before take(bytes) can succeed. Throws Error(resource) if no range
-  /// of addresses without blocks in use is large enough.
+  /// Returns the bytes of pages that must be added before take(bytes) can succeed. Throws Error(resource) if the blocks
+  /// in use leave no range of addresses that is large enough.
   int64_t missing(int64_t bytes) const;
   /// Adds the pages that take(bytes) needs: missing(bytes) bytes in total. Returns false if the card's memory does not
   /// suffice. In this case, pages that were already added remain. Throws like missing().

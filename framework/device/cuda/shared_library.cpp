@@ -48,7 +48,8 @@ SharedLibrary::SharedLibrary(const std::string& name) : name_(name) {
 void* SharedLibrary::address(const char* name) const {
   void* found = ::dlsym(handle_, name);
   if (!found)
-    refuse(base::cat(name_, " has no ", name, ": its version is not the one that this program was built for"));
+    refuse(base::cat(name_, " has no ", name,
+                     ", because its version differs from the version that this program was built for"));
   return found;
 }
 

@@ -8,9 +8,9 @@ namespace hexad::device::cuda {
 /// reports an error.
 void use_card(int ordinal);
 
-/// Makes card `ordinal` current in the calling thread if the thread has no current card. Every function that any thread
-/// may call must call ensure_card() first. Such functions work with any current card, because streams, events and
-/// memory belong to a fixed card. Ignores errors, because the following calls report them.
+/// Makes card `ordinal` current in the calling thread if the thread has no current card. A function that may run on any
+/// thread must call ensure_card() first, so that CUDA does not open the first visible card. Any current card suffices,
+/// because streams, events and memory belong to a fixed card. Ignores errors, because the following calls report them.
 void ensure_card(int ordinal) noexcept;
 
 /// Makes card `ordinal` current in the calling thread during its lifetime. Calls that create events or allocate memory

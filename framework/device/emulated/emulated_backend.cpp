@@ -28,7 +28,7 @@ std::optional<uint64_t> jitter_from_environment() {
   uint64_t seed = 0;
   const auto [parsed, error] = std::from_chars(text, end, seed);
   if (error != std::errc() || parsed != end)
-    base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a seed, a number from 0 to ",
+    base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a whole number from 0 to ",
                std::numeric_limits<uint64_t>::max());
   // The counter gives different delays to ranks that are threads of one process.
   static std::atomic<uint64_t> contexts{0};

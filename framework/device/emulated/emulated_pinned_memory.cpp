@@ -10,7 +10,7 @@ std::shared_ptr<std::byte> PinnedMemory::take(int64_t bytes) {
     std::lock_guard lock(mutex_);
     if (limit_ && held_ + bytes > limit_)
       base::fail(base::ExitCode::resource, "out of page-locked host memory: a buffer of ", bytes,
-                 " bytes is needed for copies, and memory.pinned_bytes allows ", limit_, " bytes, of which ", held_,
+                 " bytes is needed for copies, but memory.pinned_bytes allows ", limit_, " bytes, of which ", held_,
                  " are taken; increase memory.pinned_bytes");
     begin = new std::byte[bytes > 0 ? bytes : 1];
     held_ += bytes;

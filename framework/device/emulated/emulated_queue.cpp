@@ -95,7 +95,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
 void Queue::wait(const Event& event) {
   const auto mark = std::dynamic_pointer_cast<const Mark>(event.launched());
   if (!mark) return event.wait();
-  // The closure owns only the mark. An event may own memory, which the queue's thread must not free.
+  // The closure owns the mark, not the event, because an event may own memory, which the queue's thread must not free.
   if (!mark->is_of(*this) && !mark->passed_well()) push([mark] { mark->wait(); });
 }
 

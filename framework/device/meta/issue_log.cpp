@@ -28,8 +28,8 @@ void IssueMark::wait() const { log_.wait_on_host(*this); }
 
 double IssueMark::passed_at() const {
   base::fail_invariant(
-      "[meta device] passed_at() was called, but a mark has no time, because nothing runs; expected "
-      "no call");
+      "[meta device] passed_at() was called for a mark that has no time, because nothing runs; expected a mark for "
+      "which timed() is true");
 }
 
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {

@@ -72,7 +72,7 @@ class Repetition {
     if (repeated_.part->made(mark)) return repeated_.marks[repeated_.part->position_of(mark)];
     const auto of = std::ranges::find_if(earlier_, [&](const RepeatedPart& r) { return r.part->made(mark); });
     base::require(of != earlier_.end(), "[meta device] a repeated part waits for mark ", mark,
-                  ", which neither it nor an earlier repeated part makes; expected one of their marks");
+                  ", which neither this part nor an earlier repeated part makes; expected a mark of these parts");
     return of->marks[of->part->position_of(mark)];
   }
 

@@ -63,10 +63,12 @@ struct IssuePart {
 
   std::vector<Call> calls;
   std::vector<Span> spans;
-  std::vector<int64_t> marks;           // numbers of the marks that the part made, ascending
-  std::vector<int32_t> issues;          // numbers of the operations that the part added to the log, ascending
-  int32_t first_span = 0;               // number of spans in the log when the part began
-  bool counts_memory = false;           // set it before the recording; a repetition then needs the same allocators
+  std::vector<int64_t> marks;   // numbers of the marks that the part made, ascending
+  std::vector<int32_t> issues;  // numbers of the operations that the part added to the log, ascending
+  int32_t first_span = 0;       // number of spans in the log when the part began
+  /// If true, the part also records changes of the memory in use, and a repetition needs the same allocators. Must be
+  /// set before start_part().
+  bool counts_memory = false;
   bool marks_other_operations = false;  // true if the part called mark() for an operation that it did not add
 
   /// True if the part made the mark with this number.

@@ -37,7 +37,8 @@ class MetaBackend final : public Backend {
   }
   std::shared_ptr<Allocator> make_offload_allocator() override { return make_allocator(); }
   std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) override {
-    base::require(!by_itself, "[meta device] a lane with a thread was requested; expected lanes that run inline");
+    base::require(!by_itself, "[meta device] a thread was requested for lane ", name_of(lane),
+                  "; call MetaRun::imitate_lanes_with_threads() instead");
     return std::make_unique<MetaStream>(lane, run_->issues(), run_->lanes_have_threads() && lane != Lane::compute);
   }
 

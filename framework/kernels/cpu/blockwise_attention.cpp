@@ -38,7 +38,7 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
   const int64_t heads = q.dim(1), key_heads = k.dim(1), size = q.dim(2);
   const int64_t tokens = s.sequences * s.queries, key_tokens = s.sequences * s.keys;
   require(key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
-          " key heads; expected a multiple of the key heads");
+          " key heads; expected at least one key head, and query heads divisible by the key heads");
   require(log_sum_exp.dtype() == accumulator_dtype(q.dtype()) && log_sum_exp.numel() == tokens * heads &&
               log_sum_exp.contiguous(),
           "[attention] log_sum_exp is ", log_sum_exp.dtype(), " ", log_sum_exp.shape(), " with strides ",

@@ -14,7 +14,7 @@ void check(const Tensor& out, const CausalConvOperands& o, const SequenceRows& r
   require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == width && rows.sequences > 0 &&
               tokens % rows.sequences == 0,
           "[causal_conv] x is ", o.x.shape(), ", weight ", o.weight.shape(), ", with ", rows.sequences,
-          " sequences; expected [T, N] and [N, W], and T a multiple of the sequences");
+          " sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the sequences");
   require_flat("causal_conv", "x", o.x, tokens * width);
   require_flat("causal_conv", "out", out, tokens * width);
   if (o.before.defined()) require_flat("causal_conv", "before", o.before, rows.sequences * (taps - 1) * width);

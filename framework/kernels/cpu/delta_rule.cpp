@@ -15,8 +15,8 @@ void check(const DeltaRuleOperands& o, const SequenceRows& rows) {
   require(o.q.rank() == 3 && o.k.shape() == o.q.shape() && o.v.rank() == 3 && o.v.dim(0) == o.q.dim(0) &&
               o.q.dim(1) > 0 && o.v.dim(1) % o.q.dim(1) == 0 && rows.sequences > 0 && o.q.dim(0) % rows.sequences == 0,
           "[delta_rule] q is ", o.q.shape(), ", k ", o.k.shape(), ", v ", o.v.shape(), ", with ", rows.sequences,
-          " sequences; expected q and k [T, G, C], v [T, H, U], H a multiple of G, G > 0, and T a multiple of the "
-          "sequences");
+          " sequences; expected q and k [T, G, C], v [T, H, U], H a multiple of G, G > 0, at least one sequence, "
+          "and T a multiple of the sequences");
   for (const auto& [name, t] : {std::pair{"q", o.q}, {"k", o.k}, {"v", o.v}})
     require_flat("delta_rule", name, t, t.numel());
   for (const auto& [name, t] : {std::pair{"log_decay", o.log_decay}, {"strength", o.strength}})

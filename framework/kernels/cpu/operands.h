@@ -39,8 +39,8 @@ const I* checked_indices(std::string_view op, std::string_view name, const Tenso
   require_flat(op, name, t, t.numel());
   const I* p = t.data<I>();
   for (int64_t i = 0, n = t.numel(); i < n; ++i)
-    require(lowest <= p[i] && p[i] < limit, "[", op, "] ", name, "[", i, "] is ", p[i], "; expected ", lowest, " .. ",
-            limit - 1);
+    require(lowest <= p[i] && p[i] < limit, "[", op, "] ", name, "[", i, "] is ", p[i],
+            "; expected a whole number from ", lowest, " to ", limit - 1);
   return p;
 }
 

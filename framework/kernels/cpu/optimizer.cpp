@@ -162,7 +162,7 @@ void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit
   stream.run([=] {
     require_flat("clip", "factor", factor, 1);
     require_flat("clip", "sums", sums, sums.numel());
-    require(sums.numel() > 0, "[clip] there are no sums; expected at least one");
+    require(sums.numel() > 0, "[clip] sums has no elements; expected at least one element");
     const double* s = sums.data<double>();
     const bool finite = std::all_of(s, s + sums.numel(), [](double x) { return std::isfinite(x); });
     *factor.data<double>() = !finite ? -1 : limit == 0 ? 1 : std::min(1.0, limit / std::sqrt(s[0]));

@@ -160,7 +160,7 @@ void sum_blocks(T* out, const std::vector<const T*>& addends, int64_t first, int
 
 void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   stream.run([=, addends = std::vector<Tensor>(addends.begin(), addends.end())] {
-    require(!addends.empty(), "[sum_of] there is no addend; expected at least one");
+    require(!addends.empty(), "[sum_of] there are 0 addends; expected at least 1");
     require_flat("sum_of", "out", out, out.numel());
     with_dtype<float, bf16, double>("sum_of", out.dtype(), [&]<class T>() {
       std::vector<const T*> from;

@@ -68,7 +68,8 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
   stream.run([=] {
     const int64_t ranks = statistics.dim(0), rows = logits.dim(0);
     const Columns columns{first, logits.dim(1)};
-    require(0 <= rank && rank < ranks, "[split_softmax] rank is ", rank, "; expected 0 to ", ranks - 1);
+    require(0 <= rank && rank < ranks, "[split_softmax] rank is ", rank, "; expected a whole number from 0 to ",
+            ranks - 1);
     require_flat("split_softmax", "logits", logits, rows * columns.count);
     require_flat("split_softmax", "statistics", statistics, ranks * Split::statistics_count * rows);
     require_flat("split_softmax", "targets", targets, rows);

@@ -1,6 +1,6 @@
 // Drops the slots that exceed the capacity. One block per expert and scope finds the lowest score that is kept, digit
 // by digit, beginning with the most significant digit. It drops all slots with lower scores. Among the slots with
-// exactly this score, it drops the slots of the last tokens.
+// exactly this score, it drops the slots of the last tokens. With DropRule::position, all scores count as equal.
 #include <limits>
 
 #include "framework/kernels/cuda/order.cuh"
@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(threads) valid_kernel(int32_t* valid, Operands
   if (threadIdx.x == 0) valid[blockIdx.x] = static_cast<int32_t>(scan.all);
 }
 
-/// Returns the score of a slot as an integer with the same order. NaN counts as -infinity.
+/// Returns the score of a slot as an integer with the same order; 0 for all slots with DropRule::position. NaN counts
+/// as -infinity.
 template <class A>
 __device__ Order<A> rank_of(const A* scores, int64_t row, int expert, const Operands& o) {
   if (!o.by_score) return 0;

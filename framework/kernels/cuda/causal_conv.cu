@@ -106,7 +106,7 @@ Filter<device_t<T>> filter_of(const Tensor& out, const CausalConvOperands& o, co
   require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == width && rows.sequences > 0 &&
               tokens % rows.sequences == 0,
           "[causal_conv] x is ", o.x.shape(), ", weight ", o.weight.shape(), ", with ", rows.sequences,
-          " sequences; expected [T, N] and [N, W], and T a multiple of the sequences");
+          " sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the sequences");
   require_flat("causal_conv", "x", o.x, tokens * width);
   require_flat("causal_conv", "weight", o.weight, width * taps);
   require_flat("causal_conv", "out", out, tokens * width);

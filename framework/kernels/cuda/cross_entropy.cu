@@ -50,7 +50,8 @@ bool fits_block(const device::cuda::Card& card, int64_t vocabulary) {
 }
 
 /// Computes rows that fit into the registers of a block. Each block iterates over rows. While it computes a row, the
-/// next row is copied to shared memory. Each thread reads only elements that it copied.
+/// next row is copied to shared memory. The copy needs no barrier, because each thread reads only elements that it
+/// copied.
 template <class D>
 __global__ void __launch_bounds__(max_threads) losses_of_rows(Operands<float, D> o) {
   constexpr int N = row_elements;
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(max_threads) losses_of_rows(Operands<float, D>
   fetch(blockIdx.x);
   for (int64_t row = blockIdx.x; row < o.rows; row += gridDim.x) {
     const int32_t target = o.targets[row];
-    // Must be read before the gradient is written, because dlogits may be logits.
+    // The logit of the target must be read before the gradient is written, because dlogits may be logits.
     const float at_target = target >= 0 && thread == 0 ? logit_of(o, row, target) : 0.0f;
     __pipeline_wait_prior(0);
     constexpr float lowest = std::numeric_limits<float>::lowest();
@@ -157,7 +158,7 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
       for (int u = 0; u < at_once; ++u)
         if (top + u * any_threads * N < o.vocabulary) mine.take(x[u]);
     }
-    // Must be read before the gradient is written, because dlogits may be logits.
+    // The logit of the target must be read before the gradient is written, because dlogits may be logits.
     const A at_target = threadIdx.x == 0 ? logit_of(o, row, target) : A(0);
     largest = block_max(mine.largest, scratch);
     sum = block_sum(mine.sum * exp(mine.largest - largest), scratch);
@@ -181,8 +182,8 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   }
 }
 
-// The blocks divide the rows in advance, like those of products. If communication held a multiprocessor, its blocks
-// would begin after all others have ended.
+// Uses only the multiprocessors that products may use, because the blocks divide the rows in advance. If communication
+// held a multiprocessor, the blocks of this multiprocessor would begin after all other blocks have ended.
 template <class D>
 void launch_rows(Stream& stream, const Operands<float, D>& o) {
   const int threads = threads_of_row(o.vocabulary);

@@ -124,7 +124,7 @@ Rows<device_t<T>> rows_of(std::string_view op, const Tensor& t) {
     }
     require(rows.levels < Rows<device_t<T>>::max_levels, "[", op, "] a tensor of shape ", t.shape(), " and strides ",
             t.strides(), " has more than ", Rows<device_t<T>>::max_levels,
-            " dimensions of rows that do not merge; make it contiguous");
+            " dimensions of rows that do not merge; make the tensor contiguous");
     rows.size[rows.levels] = t.dim(d);
     rows.stride[rows.levels++] = t.strides()[d];
   }
@@ -143,10 +143,10 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
                    Stream& stream, Arguments&&... arguments) {
   static_assert(max_shared <= max_shared_memory, "compute capability 8.0 does not permit that much shared memory");
   if (blocks.none()) return;
-  require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; at most ",
-          max_blocks_x, " x ", max_blocks_y, " are possible");
-  require(threads <= max_threads_of_block, "[", op, "] needs ", threads, " threads per block; at most ",
-          max_threads_of_block, " are possible");
+  require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; expected at most ",
+          max_blocks_x, " x ", max_blocks_y);
+  require(threads <= max_threads_of_block, "[", op, "] needs ", threads, " threads per block; expected at most ",
+          max_threads_of_block);
   const size_t permitted = std::min(max_shared, cuda_stream(stream).card().shared_memory());
   require(shared <= permitted, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ", permitted);
   // The maximum is set at every launch, because other host threads may set a maximum for the same kernel.

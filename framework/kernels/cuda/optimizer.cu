@@ -62,7 +62,8 @@ struct Batch {
 /// negative.
 __device__ __forceinline__ double factor_of(const double* factor) { return factor ? *factor : 1.0; }
 
-/// Writes the moments of the elements of a slice from element i on. Elements must be written in order.
+/// Writes the moments of the elements of a slice from element i on. Elements must be written in order, because each
+/// write advances to the random bits of the next element.
 template <class M>
 struct Moments {
   __device__ __forceinline__ Moments(const Rounding<M>&, int64_t) {}
@@ -382,7 +383,7 @@ __global__ void __launch_bounds__(item_threads)
 void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit) {
   require_flat("clip", "factor", factor, 1);
   require_flat("clip", "sums", sums, sums.numel());
-  require(sums.numel() > 0, "[clip] there are no sums; expected at least one");
+  require(sums.numel() > 0, "[clip] sums has no elements; expected at least one element");
   launch("clip", clip_factor, 1, item_threads, stream, pointer<double>(factor), pointer<double>(sums), sums.numel(),
          limit);
 }

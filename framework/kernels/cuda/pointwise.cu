@@ -208,7 +208,7 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
 void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   const int64_t n = out.numel();
   require(!addends.empty() && addends.size() <= max_addends, "[sum_of] there are ", addends.size(),
-          " addends; expected 1 to ", max_addends);
+          " addends; expected a number from 1 to ", max_addends);
   require_flat("sum_of", "out", out, n);
   with_dtype<float, bf16, double>("sum_of", out.dtype(), [&]<class T>() {
     using D = device_t<T>;

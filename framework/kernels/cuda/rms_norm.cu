@@ -75,13 +75,14 @@ __global__ void __launch_bounds__(held <= 4 ? narrow_threads : max_threads) forw
   }
 }
 
-/// Normalises rows of any width and alignment. One block per row reads the row twice.
+/// Normalises rows of any width and alignment. One block per row first writes the sum, if there is an addend, and then
+/// reads the row or the sum twice.
 template <class D>
 __global__ void __launch_bounds__(narrow_threads) forward_any(Forward<D> o) {
   using A = sum_t<D>;
   __shared__ A scratch[warp_size];
   const int64_t row = blockIdx.x;
-  // In the second pass, each thread reads only elements that it wrote.
+  // The passes need no barrier, because each thread reads only elements of `sum` that it wrote.
   const D* x = row_at(o.x, row);
   if (o.addend.data) {
     const D* addend = row_at(o.addend, row);
@@ -111,7 +112,7 @@ struct Backward {
 };
 
 /// Sums each of `rows` values over the threads of a group, with at most one barrier. Two consecutive calls must use
-/// different values of `phase`.
+/// different values of `phase`, because some threads may still read the sums of the first call.
 template <int rows, class A>
 __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)[2][rows][warp_size], int phase) {
   if (lanes <= warp_size) {

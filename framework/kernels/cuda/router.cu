@@ -133,7 +133,8 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     }
     group_orders[g] = order_of(rule.best_two && size > 1 ? first + second : first);
   }
-  for (int n = 0; n < rule.top_groups; ++n) {  // each lane reads only groups that it wrote
+  // This loop needs no barrier, because each lane reads only groups that it wrote.
+  for (int n = 0; n < rule.top_groups; ++n) {
     Candidate<A> best;
     for (int g = lane; g < rule.groups; g += warp_size) best.offer(group_orders[g], g);
     best = best.of_warp();

@@ -91,7 +91,8 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
 void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Tensor& statistics, int64_t rank,
             const Tensor& targets, int64_t first, double scale) {
   const int64_t ranks = statistics.dim(0);
-  require(0 <= rank && rank < ranks, "[split_softmax] rank is ", rank, "; expected 0 to ", ranks - 1);
+  require(0 <= rank && rank < ranks, "[split_softmax] rank is ", rank, "; expected a whole number from 0 to ",
+          ranks - 1);
   with_dtype<float, double>("split_softmax", logits.dtype(), [&]<class A>() {
     const Columns<A> columns = columns_of<A>(logits, targets, first);
     require_flat("split_softmax", "statistics", statistics, ranks * Split::statistics_count * columns.rows);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
 constexpr int batch = 4;         // accesses in flight per lane
-constexpr int codes_a_lane = 8;  // number of fp8 codes that a lane writes at a time if rows are aligned
+constexpr int codes_a_lane = 8;  // number of fp8 codes that a lane converts at a time if rows are aligned
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }

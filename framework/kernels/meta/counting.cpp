@@ -118,8 +118,8 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Counts the product, and the activation as if it were a separate kernel. Most devices have no fused kernel. The time
-// that a fused kernel saves has not been measured.
+// Counts the product, and the activation as if it were a separate kernel, because most devices have no fused kernel,
+// and the time that a fused kernel saves has not been measured.
 const GroupedSwigluKernels grouped_swiglu{
     .forward =
         [](Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,

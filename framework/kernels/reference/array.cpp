@@ -70,7 +70,7 @@ Array load_or_zeros(const Tensor& t, const Tensor& like) { return t.defined() ? 
 
 void store(const Tensor& t, const Array& a) {
   require(t.numel() == a.size(), "[reference] ", a.size(), " results for a tensor of shape ", t.shape(),
-          "; expected one per element");
+          "; expected one result for each element");
   HostMemory memory(t);
   with_any_dtype(t, [&]<class T>() {
     T* data = memory.data<T>();

@@ -40,8 +40,8 @@ inline void store(bf16* p, int64_t i, double v) { p[i].bits = bf16_bits(static_c
 // element has the same bits in the vector part of a loop, in its scalar remainder, and on every instruction set.
 inline float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
-// Factors of e^x = p * 2^n for |x| <= 104, by Cody-Waite reduction and the polynomial of Cephes' expf on [-ln 2 / 2, ln
-// 2 / 2].
+// Factors of e^x = p * 2^n for |x| <= 104, by Cody-Waite reduction to |r| <= ln 2 / 2 and the polynomial of Cephes'
+// expf.
 struct ScaledExp {
   float p;
   int32_t n;

@@ -26,11 +26,11 @@ void check_call(const Call& c) {
           c.q.shape(), " and k ", c.k.shape(), "; expected floating [tokens, heads, size]");
   const int64_t heads = c.q.dim(1), key_heads = c.k.dim(1), size = c.q.dim(2);
   require(key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
-          " key heads; expected a multiple of the key heads");
+          " key heads; expected at least one key head, and query heads divisible by the key heads");
   constexpr int64_t most = INT32_MAX / 2;  // an int must also hold positions beyond the end, in the last tile
-  require(size > 0 && size <= most && heads <= most && s.queries <= most && s.keys <= most,
-          "[attention] heads of size ", size, ", ", s.queries, " queries and ", s.keys,
-          " keys; expected a size of at least 1, and at most ", most, " for each number");
+  require(size > 0 && size <= most && heads <= most && s.queries <= most && s.keys <= most, "[attention] ", heads,
+          " heads of size ", size, ", ", s.queries, " queries and ", s.keys,
+          " keys; expected a size of at least 1, and at most ", most, " for each of these numbers");
   require_rows("q", c.q, c.q.dtype(), {s.sequences * s.queries, heads, size});
   require_rows("k", c.k, c.q.dtype(), {s.sequences * s.keys, key_heads, size});
   require_rows("v", c.v, c.q.dtype(), c.k.shape());

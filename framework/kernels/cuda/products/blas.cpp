@@ -78,8 +78,9 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
           .multiprocessors = multiprocessors};
 }
 
-/// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up, if no
-/// stride changes. The choice must depend only on this problem, because another kernel may compute different bits.
+/// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up, unless
+/// this would change a stride. The choice must depend only on this problem, because another kernel may compute
+/// different bits.
 Problem chosen_for(Problem p) {
   if (!p.b_transposed) {
     p.n = rounded_rows(p.n);
@@ -171,8 +172,8 @@ class Library {
   ProblemCache<Problem, Matmul> matmuls_{max_problems};
 };
 
-// Uses the kernel that was chosen for the rounded number of rows if it also supports this problem. Choosing a kernel
-// takes the host 20 to 60 microseconds. Checking a kernel takes only a few microseconds.
+// Uses the kernel that was chosen for the rounded number of rows if the kernel also supports this problem, because the
+// choice of a kernel takes the host 20 to 60 microseconds, but a check only a few microseconds.
 Matmul Library::make_matmul(const Problem& p) {
   Matmul matmul{.problem = describe(p), .kernel = {}};
   const Problem similar = chosen_for(p);

@@ -81,7 +81,7 @@ __device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& l
     }
 }
 
-/// Returns the first group that ends after `row`; `groups` if no group does.
+/// Returns the first group that ends after `row`; `groups` if no group ends after `row`.
 __device__ int64_t group_at(const int64_t* offsets, int64_t groups, int64_t row) {
   int64_t low = 0, high = groups;
   while (low < high) {

@@ -40,9 +40,8 @@ struct GateUpMainloop : Base {
   }
 };
 
-/// Returns the begin of the part of w that the block of threads `block` loads of row tile `tile` and term tile `k`. The
-/// result is the first term of this part if `dimension` is 0, and its first row if `dimension` is 1. A term tile has 64
-/// terms. The experts have 384 rows of gate.
+/// Returns the first term (`dimension` 0) or the first row (`dimension` 1) of the part of w that block `block` of a
+/// cluster loads for row tile `tile` and term tile `k`. A term tile has 64 terms. The experts have 384 rows of gate.
 template <class Mainloop, int block, int tile, int k, int dimension>
 constexpr int loaded_at() {
   using namespace cute;
