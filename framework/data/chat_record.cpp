@@ -18,7 +18,7 @@ namespace {
 struct Turns {
   std::vector<ChatTurn> turns = {};
   std::string problem = {};
-  size_t systems = 0;  // number of turns taken from a key "system", 0 or 1; they come first
+  size_t systems = 0;  // 1 if the first turn was taken from a key "system", otherwise 0
 };
 
 std::string role_of(const std::string& name) {
@@ -82,8 +82,8 @@ std::string read_weight(const ChatJson& message, bool& is_learned) {
   return {};
 }
 
-// Reads the non-empty texts under the other keys of a turn. Refuses values of other types unless they are null or
-// empty.
+// Reads the non-empty texts under all further keys of a turn (ChatTurn::other_texts). Refuses values of other types
+// unless they are null or empty.
 std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
   if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});

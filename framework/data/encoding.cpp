@@ -48,7 +48,7 @@ bool any_special(const Tokenizer& tokenizer, std::string_view marks) {
                              [&](int32_t id) { return is_special_in(tokenizer, marks, id); });
 }
 
-// True if part `i` begins an answer, and no special token is in the marks before it.
+// True if part `i` begins an answer, and the marks before the answer contain no special token.
 bool begins_plain_answer(const Tokenizer& tokenizer, std::string_view text, std::span<const ChatPart> parts, size_t i) {
   if (!parts[i].answer || (i > 0 && parts[i - 1].answer)) return false;
   size_t first = i;

@@ -26,8 +26,8 @@ void add_end(const Json& value, const std::string& path, const Tokenizer& tokeni
   const std::string ignored = cat(path, ": ignored the eos_token_id ");
   const int32_t size = tokenizer.vocab_size();
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= static_cast<uint64_t>(size)) {
-    found.warnings.push_back(
-        cat(ignored, base::number_or_kind(value), ", expected an id of the tokenizer, 0 to ", size - 1));
+    found.warnings.push_back(cat(ignored, base::number_or_kind(value),
+                                 ", expected an id of the tokenizer (a whole number from 0 to ", size - 1, ")"));
     return;
   }
   const auto id = value.get<int32_t>();

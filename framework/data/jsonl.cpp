@@ -148,7 +148,7 @@ struct Objects {
   template <class AnyJson>
   void pass_all(std::string_view contents) const {
     AnyJson all;
-    parse_text(contents, all);  // form_of() has found that it is JSON
+    parse_text(contents, all);  // form_of() has found that `contents` is JSON
     if (!all.is_array()) return pass(all, 1, "");
     int64_t number = 0;
     for (const AnyJson& object : all) pass(object, ++number, object.type_name());

@@ -16,7 +16,7 @@ namespace {
 std::optional<int64_t> bound(const Value& value, const Site& site) {
   if (value.get<std::monostate>() != nullptr) return std::nullopt;
   const int64_t* integer = value.get<int64_t>();
-  if (integer == nullptr) site.refuse("a bound of a slice is ", kind_of(value), ", expected a number");
+  if (integer == nullptr) site.refuse("a bound of a slice is ", kind_of(value), ", expected a whole number");
   return *integer;
 }
 
@@ -43,14 +43,15 @@ Text part_of(const Text& text, std::string_view character) {
   return text.part(character.data() - text.bytes().data(), character.size());
 }
 
-// Returns the index of an element, which may be given from the end; nullopt if there is no such element.
+// Returns the index of element `given`, which counts from the end if it is negative; nullopt if there is no such
+// element.
 std::optional<size_t> index_of(int64_t given, int64_t size) {
   const int64_t index = given < 0 ? given + size : given;
   if (index < 0 || index >= size) return std::nullopt;
   return index;
 }
 
-// Returns the indices that a slice of `size` elements has.
+// Returns the indices of the elements that [begin:end:step] selects from `size` elements.
 std::vector<size_t> sliced(int64_t size, const Value& begin, const Value& end, const Value& step, const Site& site) {
   const int64_t stride = std::clamp(bound(step, site).value_or(1), -size - 1, size + 1);
   if (stride == 0) site.refuse("a slice has the step 0, expected another number");

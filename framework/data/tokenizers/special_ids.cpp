@@ -61,7 +61,7 @@ int32_t end_of(const TokenizerRequest& request, const SpecialHints& hints, const
   if (!wanted.empty()) {
     if (const auto id = id_of(wanted)) return *id;
     fail(ExitCode::usage, "end of document: '", wanted, "' is not a token of ", request.path,
-         "; name one that is (--end-of-document)");
+         "; pass a token of this file with --end-of-document");
   }
   if (const auto id = config.token("eos_token", id_of)) return *id;
   const Config generation(request.path, "generation_config.json");
@@ -71,7 +71,7 @@ int32_t end_of(const TokenizerRequest& request, const SpecialHints& hints, const
     if (const auto id = id_of(name)) return *id;
   fail(ExitCode::data, request.path,
        ": no token ends documents (no eos_token in tokenizer_config.json, no usual name such as <|endoftext|>); name "
-       "one with --end-of-document");
+       "a token with --end-of-document");
 }
 
 std::optional<int32_t> beginning_of(const SpecialHints& hints, const IdByName& id_of, const Config& config) {

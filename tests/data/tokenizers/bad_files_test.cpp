@@ -38,7 +38,7 @@ TEST(BadTokenizerJson, VocabularyProblemsAreNamed) {
   expect_contains(damaged([](Json& j) { j["model"]["vocab"] = 7; }), "'model.vocab' is a number, expected an object");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = 5; }), "have the same id, 5");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = -1; }),
-                  "token 'x y' has the id -1, expected 0 to");
+                  "token 'x y' has the id -1, expected a whole number from 0 to");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = 4000000000; }), "has the id 4000000000");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = "1"; }), "token 'x y' has an id that is a string");
 }
