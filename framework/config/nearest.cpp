@@ -96,7 +96,7 @@ class Search {
     return problems_.known().find(key)->second.written ? Touched::file : Touched::never;
   }
 
-  // Returns the integer keys that the problem mentions. If the key of the rule is an integer, it is the first.
+  // Returns the integer keys that the problem mentions. If the key of the rule is an integer, this key is the first.
   std::vector<std::string> keys_of(const Problems::Problem& p, const std::string& text) const {
     std::vector<std::string> keys;
     const auto add = [&](const std::string& key) {

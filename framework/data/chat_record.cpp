@@ -47,7 +47,7 @@ const std::string* string_under(const ChatJson& json, const char* key) {
 std::string read_text(const ChatJson& object, const char* key, std::string& text) {
   static constexpr std::array<std::string_view, 2> part_keys{"type", "text"};
   const auto found = object.find(key);
-  if (found == object.end()) return cat("has no key \"", key, "\"");
+  if (found == object.end()) return cat("has no key \"", key, "\", expected a string under this key");
   if (found->is_string()) {
     text = found->get<std::string>();
     return {};
@@ -101,7 +101,8 @@ std::string read_other_texts(const ChatJson& message, const char* role_key, cons
 std::string read_turn(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   if (!message.is_object()) return cat("is ", base::json_kind(message), ", expected an object");
   const auto role = message.find(role_key);
-  if (role == message.end() || !role->is_string()) return cat("has no string under \"", role_key, "\"");
+  if (role == message.end() || !role->is_string())
+    return cat("has no string under \"", role_key, "\", expected the role of the turn");
   turn.role = role_of(role->get<std::string>());
   if (std::string problem = read_tool_calls(message, turn.calls); !problem.empty()) return problem;
   if (!turn.calls.empty() && turn.role != "assistant")

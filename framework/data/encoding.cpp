@@ -35,8 +35,8 @@ std::vector<ChatPart> chat_parts(const Document& document) {
   return parts;
 }
 
-// True if `id` is a special token in the text `mark`. Like a special token, the id of unknown characters has no bytes.
-// However, this id is not special.
+// True if `id` is a special token in the text `mark`. Special tokens have no bytes. The id of unknown characters has no
+// bytes either, but it is not special.
 bool is_special_in(const Tokenizer& tokenizer, std::string_view mark, int32_t id) {
   if (!tokenizer.bytes_of(id).empty()) return false;
   const std::string_view name = tokenizer.special_text(id);

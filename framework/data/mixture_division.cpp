@@ -42,7 +42,8 @@ MixtureDivision::MixtureDivision(const std::vector<double>& weights) {
   for (size_t p = 0; p < quotas_.size(); ++p) {
     if (quotas_[p] == 0) {
       fail(ExitCode::usage, "data.mixture: weight ", p, " (", weights[p], ") is below 1/", block_size,
-           " of the sum of weights: no sequence would be drawn from this dataset; set a higher weight or remove it");
+           " of the sum of weights: no sequence would be drawn from this dataset; set a higher weight, or remove the "
+           "dataset");
     }
   }
   // Assigns each slot to the part that is furthest below its proportion. Integer arithmetic gives the same result on

@@ -123,7 +123,7 @@ Value concatenated(const Value& left, const Value& right, const Site& site) {
 Value member(const Value& object, const std::string& name, const Site& site) {
   static constexpr std::array<std::string_view, 11> methods{"clear", "copy",    "fromkeys",   "get",    "items", "keys",
                                                             "pop",   "popitem", "setdefault", "update", "values"};
-  // Jinja finds the method of a dictionary before its key.
+  // Jinja takes the method of a dictionary, not the member of the same name.
   if (object.mapping() != nullptr && std::ranges::find(methods, name) != methods.end())
     site.refuse("'.", name, "' is a method of ", kind_of(object), " that is not called; write ['", name,
                 "'] for the member");

@@ -60,8 +60,8 @@ int32_t end_of(const TokenizerRequest& request, const SpecialHints& hints, const
   const std::string& wanted = request.choice.end_of_document;
   if (!wanted.empty()) {
     if (const auto id = id_of(wanted)) return *id;
-    fail(ExitCode::usage, "end of document: '", wanted, "' is not a token of ", request.path,
-         "; pass a token of this file with --end-of-document");
+    fail(ExitCode::usage, "--end-of-document: '", wanted, "' is not a token of ", request.path,
+         "; expected a token of its vocabulary");
   }
   if (const auto id = config.token("eos_token", id_of)) return *id;
   const Config generation(request.path, "generation_config.json");

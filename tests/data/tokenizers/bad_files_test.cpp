@@ -178,12 +178,13 @@ TEST(BadTokenizerJson, MissingEndOfDocumentIsRefused) {
 TEST(BadTiktoken, LinesAreChecked) {
   const auto with = [](const std::string& line) { return message("x.tiktoken", tiktoken_text() + line); };
   const TokenizerChoice cl100k{.end_of_document = "", .pattern = "cl100k"};
-  expect_contains(with("!!!! 258\n"), ":259: damaged tokenizer: expected base64, a space and a rank");
-  expect_contains(with("YQ==\n"), ":259: damaged tokenizer: expected base64, a space and a rank");
+  expect_contains(with("!!!! 258\n"), ":259: damaged tokenizer: '!!!! 258', expected base64, a space and a rank");
+  expect_contains(with("YQ==\n"), ":259: damaged tokenizer: 'YQ==', expected base64, a space and a rank");
   expect_contains(with("YWJjZA== -1\n"), ":259: damaged tokenizer");
   expect_contains(with("YWJjZA== 99999999999\n"), ":259: damaged tokenizer");
   expect_contains(with("YWJjZA== 257\n"), ":259: damaged tokenizer: a second token of rank 257");
-  expect_contains(with(""), "has 258 tokens, so its pattern is not known; name one with --tokenizer-pattern: gpt2, ");
+  expect_contains(with(""),
+                  "has 258 tokens, so its pattern is not known; name the pattern with --tokenizer-pattern: gpt2, ");
   expect_contains(message("x.tiktoken", tiktoken_text() + "YWI= 258\n", ExitCode::data, cl100k), "are the same token");
   expect_contains(message("x.tiktoken", "YQ== 0\n", ExitCode::data, cl100k), "no token for the byte 0");
   expect_contains(
