@@ -142,7 +142,7 @@ EncodedDocument encode_parts(const Tokenizer& tokenizer, const Document& documen
     std::ranges::copy(part.ids, std::back_inserter(encoded.ids));
     std::ranges::copy(part.loss_mask, std::back_inserter(encoded.loss_mask));
   }
-  // The marks of a chat form may already contain the beginning-of-document token.
+  // Inserts the beginning-of-document token unless the marks of the chat form already begin with it.
   const auto beginning = tokenizer.beginning_of_document();
   if (beginning && (encoded.ids.empty() || encoded.ids.front() != *beginning)) {
     encoded.ids.insert(encoded.ids.begin(), *beginning);

@@ -35,7 +35,7 @@ MixtureDivision::MixtureDivision(const std::vector<double>& weights) {
   require(!weights.empty(), "[mixture] there are no weights; expected at least one");
   for (size_t p = 0; p < weights.size(); ++p) {
     if (!(weights[p] > 0) || !std::isfinite(weights[p])) {
-      fail(ExitCode::usage, "data.mixture: weight ", p, " is ", weights[p], ", expected a positive number");
+      fail(ExitCode::usage, "data.mixture: weight ", p, " is ", weights[p], ", expected a finite number above 0");
     }
   }
   quotas_ = apportion(weights, block_size);
