@@ -16,8 +16,8 @@ namespace hexad::config {
 namespace {
 
 constexpr size_t max_rules = 8;  // maximum number of broken rules for which suggestions are searched
-// Number of adjacent values tried on each side. Also the limit for divisors d of a number n in the message: d and n / d
-// are tried.
+// Number of adjacent values that are tried on each side of a key's value. For each number n in a message, the divisors
+// d of n up to this limit and the quotients n / d are also tried.
 constexpr int64_t neighbours = 64;
 constexpr std::string_view suggestion_mark = "; nearest";
 
@@ -96,7 +96,7 @@ class Search {
     return problems_.known().find(key)->second.written ? Touched::file : Touched::never;
   }
 
-  // Returns the integer keys that the problem mentions. If the key of the rule is an integer, it is the first.
+  // Returns the integer keys that the problem mentions. If the key of the rule is an integer, this key is the first.
   std::vector<std::string> keys_of(const Problems::Problem& p, const std::string& text) const {
     std::vector<std::string> keys;
     const auto add = [&](const std::string& key) {

@@ -23,7 +23,8 @@ Node& step_into(Node& node, std::string_view step, const Position& at) {
     const auto index = base::parsed_number<size_t>(step);
     if (!index || *index >= node.children.size())
       fail(ExitCode::usage, at.text(), ": `", shown(step), "` must be an index of the list, ",
-           node.children.empty() ? "which is empty; set the whole list" : base::cat("0 .. ", node.children.size() - 1));
+           node.children.empty() ? "which is empty; set the whole list"
+                                 : base::cat("a whole number from 0 to ", node.children.size() - 1));
     return node.children[*index];
   }
   if (node.kind != Node::Kind::map) node = Node{.kind = Node::Kind::map, .at = at, .key = node.key};

@@ -148,8 +148,7 @@ bool is_number(const Type& type) {
   return type.kind == Kind::integer || type.kind == Kind::byte_size || type.kind == Kind::real;
 }
 
-/// Replaces a leading ~ or ~user by the home folder. YAML does not replace it, and bash does not replace it in
-/// key=~/path.
+/// Replaces a leading ~ or ~user by the home folder, because neither YAML nor, in key=~/path, bash replaces it.
 void expand_home(Context& context, const Place& place, std::string& path) {
   try {
     path = base::expand_home(path);

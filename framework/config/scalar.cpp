@@ -186,7 +186,7 @@ constexpr std::string_view byte_size_expected =
     "must be a number of bytes, plain or with a unit: B, KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers "
     "of 1024)";
 
-// Returns the unit that `name` probably means, for example "GiB" for "gib" or "g"; empty if it means none.
+// Returns the unit that `name` probably means, for example "GiB" for "gib" or "g"; empty if `name` means no unit.
 std::string_view unit_meant(std::string_view name) {
   const std::string word = lower_case(name);
   for (const Unit& unit : units)
@@ -342,8 +342,8 @@ std::string quoted_text(std::string_view text) {
 
 std::string read_scalar(const Node& node, void* value, const Type& type) {
   if (type.kind == Kind::text && node.kind == Node::Kind::null)
-    // A shell removes one pair of quotes.
-    return base::cat("must be a text; write ", node.at.on_command_line() ? "'\"\"'" : "\"\"", " for an empty one");
+    // On the command line, the text needs two pairs of quotes, because a shell removes one pair.
+    return base::cat("must be a text; write ", node.at.on_command_line() ? "'\"\"'" : "\"\"", " for an empty text");
   if (node.kind != Node::Kind::scalar) return expectation(type);
   switch (type.kind) {
     case Kind::boolean:

@@ -12,7 +12,7 @@ namespace hexad::config {
 namespace {
 
 constexpr size_t longest_compared = 64;
-constexpr size_t longest_short = 2;  // maximum letters of a short word, of which one edit leaves little
+constexpr size_t longest_short = 2;  // maximum letters of a short word, which one edit turns into an unrelated word
 constexpr size_t longest_shown = 60;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

@@ -23,7 +23,7 @@ class BpeTokenizer final : public Tokenizer {
     for (const Merge& m : merges_) {
       const auto id = static_cast<int32_t>(bytes_.size());
       require(m.left >= 0 && m.left < id && m.right >= 0 && m.right < id, "[bpe] merge of ids ", m.left, " and ",
-              m.right, " makes id ", id, "; expected ids smaller than ", id);
+              m.right, " makes id ", id, "; expected ids from 0 to ", id - 1);
       merged_id_.emplace(key_of(m.left, m.right), id);
       bytes_.push_back(bytes_[m.left] + bytes_[m.right]);
     }

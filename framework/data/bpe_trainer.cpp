@@ -75,7 +75,7 @@ class PairIndex {
   }
 
  private:
-  // Fewer words are not worth another thread.
+  // With fewer words per thread, another thread costs more time than it saves.
   static constexpr size_t least_words_per_thread = 2048;
 
   struct Pair {

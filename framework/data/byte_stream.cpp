@@ -51,7 +51,7 @@ class CompressedFile {
 
   [[noreturn]] void damaged(size_t unused, std::string_view reason) const {
     fail(ExitCode::data, file_.path(), ": damaged ", kind_, " stream after byte ", position(unused), ": ", reason,
-         "; copy or download it again");
+         "; copy or download the file again");
   }
   [[noreturn]] void needs_large_window() const {
     fail(ExitCode::data, file_.path(), ": needs more than 128 MiB of memory to decompress, expected a ", kind_,
@@ -59,7 +59,7 @@ class CompressedFile {
   }
   [[noreturn]] void truncated() const {
     fail(ExitCode::data, file_.path(), ": truncated ", kind_, " stream: the file ends at byte ", read_,
-         " inside the compressed data; copy or download it again");
+         " inside the compressed data; copy or download the file again");
   }
 
  private:
@@ -93,7 +93,7 @@ class GzipStream final : public ByteStream {
       if (code == Z_STREAM_END)
         in_member_ = false;
       else if (code != Z_OK && code != Z_BUF_ERROR)
-        file_.damaged(z_.avail_in, z_.msg != nullptr ? z_.msg : "it does not follow the format");
+        file_.damaged(z_.avail_in, z_.msg != nullptr ? z_.msg : "the bytes do not follow the format");
     }
     return bytes - z_.avail_out;
   }

@@ -39,7 +39,7 @@ struct ChatForm {
 std::string forms_with_tools();
 /// Returns all forms. docs/data.md describes them.
 std::span<const ChatForm> chat_forms();
-/// Returns the form with this name. Throws Error(usage) that lists the names if there is none.
+/// Returns the form with this name. Throws Error(usage) that lists all names if the name is unknown.
 const ChatForm& chat_form(std::string_view name);
 
 }  // namespace hexad::data

@@ -14,7 +14,7 @@ using Members = std::vector<std::pair<std::string, ChatJson>>;
 ChatJson object_of(Members&& members) {
   ChatJson made = ChatJson::object();
   auto& object = made.get_ref<ChatJson::object_t&>();
-  object.reserve(members.size());  // its growth would copy the values, and copies of deeply nested JSON are recursive
+  object.reserve(members.size());  // growth would copy the values, and copies of deeply nested JSON are recursive
   std::unordered_map<std::string_view, ChatJson*> places;
   for (auto& [key, value] : members) {
     const auto [place, is_new] = places.try_emplace(key, nullptr);

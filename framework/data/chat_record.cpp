@@ -18,7 +18,7 @@ namespace {
 struct Turns {
   std::vector<ChatTurn> turns = {};
   std::string problem = {};
-  size_t systems = 0;  // number of turns taken from a key "system", 0 or 1; they come first
+  size_t systems = 0;  // 1 if the first turn was taken from a key "system", otherwise 0
 };
 
 std::string role_of(const std::string& name) {
@@ -47,7 +47,7 @@ const std::string* string_under(const ChatJson& json, const char* key) {
 std::string read_text(const ChatJson& object, const char* key, std::string& text) {
   static constexpr std::array<std::string_view, 2> part_keys{"type", "text"};
   const auto found = object.find(key);
-  if (found == object.end()) return cat("has no key \"", key, "\"");
+  if (found == object.end()) return cat("has no key \"", key, "\", expected a string under this key");
   if (found->is_string()) {
     text = found->get<std::string>();
     return {};
@@ -82,8 +82,8 @@ std::string read_weight(const ChatJson& message, bool& is_learned) {
   return {};
 }
 
-// Reads the non-empty texts under the other keys of a turn. Refuses values of other types unless they are null or
-// empty.
+// Reads the non-empty texts under all further keys of a turn (ChatTurn::other_texts). Refuses values of other types
+// unless they are null or empty.
 std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
   if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});
@@ -101,7 +101,8 @@ std::string read_other_texts(const ChatJson& message, const char* role_key, cons
 std::string read_turn(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   if (!message.is_object()) return cat("is ", base::json_kind(message), ", expected an object");
   const auto role = message.find(role_key);
-  if (role == message.end() || !role->is_string()) return cat("has no string under \"", role_key, "\"");
+  if (role == message.end() || !role->is_string())
+    return cat("has no string under \"", role_key, "\", expected the role of the turn");
   turn.role = role_of(role->get<std::string>());
   if (std::string problem = read_tool_calls(message, turn.calls); !problem.empty()) return problem;
   if (!turn.calls.empty() && turn.role != "assistant")

@@ -26,25 +26,26 @@ ReadRules read_rules(const PrepareOptions& o) {
   return {.split = o.split, .records = std::move(records), .binary = o.binary};
 }
 
-// Returns the size of the batches that are passed to the threads. If a chat template writes the conversations, a batch
-// is a single conversation, because the template may write megabytes.
+// Returns the size in bytes of the batches that are passed to the threads. If a chat template writes the conversations,
+// a batch is a single conversation, because the template may write megabytes.
 int64_t batch_bytes(const PrepareOptions& o) {
   return o.chat_form == model_form_name ? 1 : std::min(int64_t{256} << 10, o.shard_bytes);
 }
 
-// Returns the rule for documents with these hashes. `hashes` must not be empty. Throws Error(data) if all hashes are
-// equal and a part is requested.
-HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, const PrepareOptions& options) {
+// Returns the rule for the documents of `files` files, which have these hashes. `hashes` must not be empty. Throws
+// Error(data) if all hashes are equal and a held-out part is requested.
+HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, int64_t files, const PrepareOptions& options) {
   if (options.heldout == 0) return {};
   const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
   if (*least == *most) {
-    const std::string what = hashes.size() == 1 ? "is one document" : cat("has ", hashes.size(), " equal documents");
-    const std::string remedy = options.chat_form.empty()
-                                   ? cat("cut ", hashes.size() == 1 ? "it" : "them",
-                                         " into shorter documents (--split-bytes, ", present_limit(options.split), ")")
-                                   : std::string("give more conversations");
-    fail(ExitCode::data, options.inputs.front(), ": ", what, ", so no part can be held out; ", remedy,
-         " or give --heldout 0");
+    const std::string what = hashes.size() == 1 ? "one document" : cat("only ", hashes.size(), " equal documents");
+    const std::string remedy = options.chat_form.empty() ? cat("divide ", hashes.size() == 1 ? "it" : "them",
+                                                               " into shorter documents with --split-bytes (",
+                                                               present_limit(options.split), ")")
+                                                         : std::string("give more conversations");
+    fail(ExitCode::data, "--input ", some_of(options.inputs), ": ", counted(files, "file"),
+         files == 1 ? " contains " : " contain ", what, ", so no part can be held out; ", remedy,
+         ", or set --heldout 0");
   }
   const auto asked = static_cast<uint64_t>(std::ldexp(options.heldout, 64));
   return {std::clamp(asked, *least + 1, *most)};
@@ -205,7 +206,7 @@ class Scanner {
     contents_.push_back(contents);
     digest_.add(&contents, sizeof contents);
     if (file.form == TextForm::text) return;
-    // Includes the text key, because the same bytes contain different documents under different keys.
+    // Includes the text key in the digest, because the same bytes contain different documents under different keys.
     const Digest key = digest_of(rules_.records.text_key);
     digest_.add(&key, sizeof key);
   }
@@ -266,11 +267,13 @@ CorpusScan Corpus::scan() {
   });
   CorpusScan result = scanner.run();
   if (result.documents == 0) {
-    fail(ExitCode::data, options_.inputs.front(), ": ", counted(std::ssize(inputs_.taken), "file"),
-         " without any text (", counted(result.empty_documents, "empty document"), "), expected at least one document");
+    const int64_t files = std::ssize(inputs_.taken);
+    fail(ExitCode::data, "--input ", some_of(options_.inputs), ": ", counted(files, "file"),
+         files == 1 ? " contains" : " contain", " no text (", counted(result.empty_documents, "empty document"),
+         "); expected at least one document with text");
   }
   contents_ = scanner.take_contents();
-  result.held_out = held_out_rule(scanner.hashes(), options_);
+  result.held_out = held_out_rule(scanner.hashes(), std::ssize(inputs_.taken), options_);
   total_documents_ = result.documents;
   return result;
 }

@@ -131,7 +131,7 @@ void DocumentSplitter::end_document() {
 void DocumentSplitter::require_room(size_t bytes) const {
   if (static_cast<int64_t>(bytes) > largest_document)
     base::fail(base::ExitCode::data, name_, ": has a document of more than ", largest_document,
-               " bytes, the maximum; cut it (--split-bytes) or divide the file");
+               " bytes, the maximum; divide the document with --split-bytes, or divide the file");
 }
 
 void for_each_document(std::string_view text, const DocumentSplit& split, const TakeText& f) {

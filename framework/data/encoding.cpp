@@ -35,8 +35,8 @@ std::vector<ChatPart> chat_parts(const Document& document) {
   return parts;
 }
 
-// True if `id` is a special token in the text `mark`. Like a special token, the id of unknown characters has no bytes.
-// However, this id is not special.
+// True if `id` is a special token in the text `mark`. Special tokens have no bytes. The id of unknown characters has no
+// bytes either, but it is not special.
 bool is_special_in(const Tokenizer& tokenizer, std::string_view mark, int32_t id) {
   if (!tokenizer.bytes_of(id).empty()) return false;
   const std::string_view name = tokenizer.special_text(id);
@@ -48,7 +48,7 @@ bool any_special(const Tokenizer& tokenizer, std::string_view marks) {
                              [&](int32_t id) { return is_special_in(tokenizer, marks, id); });
 }
 
-// True if part `i` begins an answer, and no special token is in the marks before it.
+// True if part `i` begins an answer, and the marks before the answer contain no special token.
 bool begins_plain_answer(const Tokenizer& tokenizer, std::string_view text, std::span<const ChatPart> parts, size_t i) {
   if (!parts[i].answer || (i > 0 && parts[i - 1].answer)) return false;
   size_t first = i;
@@ -142,7 +142,7 @@ EncodedDocument encode_parts(const Tokenizer& tokenizer, const Document& documen
     std::ranges::copy(part.ids, std::back_inserter(encoded.ids));
     std::ranges::copy(part.loss_mask, std::back_inserter(encoded.loss_mask));
   }
-  // The marks of a chat form may already contain the beginning-of-document token.
+  // Inserts the beginning-of-document token unless the marks of the chat form already begin with it.
   const auto beginning = tokenizer.beginning_of_document();
   if (beginning && (encoded.ids.empty() || encoded.ids.front() != *beginning)) {
     encoded.ids.insert(encoded.ids.begin(), *beginning);

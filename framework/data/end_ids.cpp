@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// True if the text of a token is a mark such as <|user|>. Some tokenizers have marks that are not special tokens.
+// True if the text of a token is a mark such as <|user|>, which is not a special token in some tokenizers.
 bool is_mark(std::string_view text) { return text.size() > 2 && text.starts_with('<') && text.ends_with('>'); }
 
 // Adds an element of eos_token_id.
@@ -26,8 +26,8 @@ void add_end(const Json& value, const std::string& path, const Tokenizer& tokeni
   const std::string ignored = cat(path, ": ignored the eos_token_id ");
   const int32_t size = tokenizer.vocab_size();
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= static_cast<uint64_t>(size)) {
-    found.warnings.push_back(
-        cat(ignored, base::number_or_kind(value), ", expected an id of the tokenizer, 0 to ", size - 1));
+    found.warnings.push_back(cat(ignored, base::number_or_kind(value),
+                                 ", expected an id of the tokenizer (a whole number from 0 to ", size - 1, ")"));
     return;
   }
   const auto id = value.get<int32_t>();

@@ -252,7 +252,8 @@ class Finder {
            "the --output folder");
     std::string skipped;
     for (const std::string& line : lines_of_skipped(found_)) skipped += "\n  " + line;
-    fail(ExitCode::data, first, ": contains no file to prepare", skipped.empty() ? "" : "; not taken:", skipped);
+    fail(ExitCode::data, first, ": contains no file to prepare",
+         skipped.empty() ? "; expected at least one text file" : "; not taken:", skipped);
   }
 
   const InputRules& rules_;

@@ -117,7 +117,8 @@ std::string summary_problem(const InspectedDataset& dataset) {
     const std::string digest = part.tokens->fingerprint().to_string();
     if (recorded.is_string() && recorded != digest)
       return base::cat("describes another ", fs::path(part.tokens->path()).filename().string(), ", with digest ",
-                       recorded.get<std::string>(), ", but the digest of the file is ", digest);
+                       recorded.get<std::string>(), ", but the digest of the file is ", digest,
+                       "; copy the folder again, or run `hexad prepare` again");
   }
   for (const auto& [key, name] : {std::pair{"tokenizer", tokenizer_file_name}, {"heldout", heldout_file_name}})
     if (lacks_recorded(summary.value(key, OrderedJson()), dataset.path, name))

@@ -126,8 +126,8 @@ struct Objects {
   template <class AnyJson>
   void pass_line(std::string_view line, int64_t number) const {
     AnyJson object;
-    // A problem such as "[json.exception.parse_error.101] parse error at line 1, column 7: ..." ends in the last token,
-    // which may be very long.
+    // Cuts off the end of a problem such as "[json.exception.parse_error.101] parse error at line 1, column 7: ...",
+    // because it contains the last token, which may be very long.
     const std::string problem = parse_text(line, object).substr(0, 300);
     const size_t column = problem.find("column ");
     if (!problem.empty())
@@ -148,7 +148,7 @@ struct Objects {
   template <class AnyJson>
   void pass_all(std::string_view contents) const {
     AnyJson all;
-    parse_text(contents, all);  // form_of() has found that it is JSON
+    parse_text(contents, all);  // form_of() has found that `contents` is JSON
     if (!all.is_array()) return pass(all, 1, "");
     int64_t number = 0;
     for (const AnyJson& object : all) pass(object, ++number, object.type_name());

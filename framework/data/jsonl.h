@@ -84,9 +84,9 @@ class RecordSplitter {
   int64_t number_ = 0;
 };
 
-/// Calls `take` with the document of each object in `text`, which is a line or a whole file, as RecordSplitter passes
-/// it. Also passes the number of the line or object for place_of(). If an entry is not a JSON object or not a valid
-/// document, calls `bad` with its location and problem, and continues. Thread-safe.
+/// Calls `take` with each document in `text`, and with the number of its line or object for place_of(). `text` and
+/// `number` are the arguments of RecordSplitter's TakeRecordText. For an entry that is not an object or not a valid
+/// document, calls `bad` with the location and the problem, and continues. Thread-safe.
 void read_records(TextForm form, const std::string& path, const RecordRules& rules, std::string_view text,
                   int64_t number, const TakeRecord& take, const TakeProblem& bad);
 

@@ -126,7 +126,7 @@ class IndexReader {
       refuse("ids of ", size, " bytes, expected ", index_.ids.bytes, ", the size of their dtype");
     index_.sequences = read_count("sequences");
     if (const int64_t sizes = read_count("sizes"); sizes != index_.sequences)
-      refuse(sizes, " sizes for ", index_.sequences, " sequences, expected one for each");
+      refuse(sizes, " sizes for ", index_.sequences, " sequences, expected one size for each");
     const int64_t boundaries = read_count("document boundaries");
     numbers<int64_t>(index_.sequences + 1);  // dimension offsets: a sequence of tokens has one dimension
     const auto positions = numbers<int64_t>(index_.sequences + 1);

@@ -35,14 +35,15 @@ MixtureDivision::MixtureDivision(const std::vector<double>& weights) {
   require(!weights.empty(), "[mixture] there are no weights; expected at least one");
   for (size_t p = 0; p < weights.size(); ++p) {
     if (!(weights[p] > 0) || !std::isfinite(weights[p])) {
-      fail(ExitCode::usage, "data.mixture: weight ", p, " is ", weights[p], ", expected a positive number");
+      fail(ExitCode::usage, "data.mixture: weight ", p, " is ", weights[p], ", expected a finite number above 0");
     }
   }
   quotas_ = apportion(weights, block_size);
   for (size_t p = 0; p < quotas_.size(); ++p) {
     if (quotas_[p] == 0) {
       fail(ExitCode::usage, "data.mixture: weight ", p, " (", weights[p], ") is below 1/", block_size,
-           " of the sum of weights: no sequence would be drawn from this dataset; set a higher weight or remove it");
+           " of the sum of weights: no sequence would be drawn from this dataset; set a higher weight, or remove the "
+           "dataset");
     }
   }
   // Assigns each slot to the part that is furthest below its proportion. Integer arithmetic gives the same result on

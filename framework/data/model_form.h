@@ -41,7 +41,7 @@ class ModelForm final : public ConversationForm {
                             const jinja::Text& text) const;
   // Returns the template that writes the conversation. Throws Error(data) if it is not supported.
   const jinja::Template& template_of(const Conversation& conversation) const;
-  // Returns the mark that `form` writes after an answer. Throws Error(data) if it refuses an example.
+  // Returns the mark that `form` writes after an answer. Throws Error(data) if `form` refuses an example.
   std::string end_of(const jinja::Template& form, const jinja::Value& tools) const;
   // Renders `form` with these messages. `tools` is a list, or none.
   jinja::Text render(const jinja::Template& form, std::span<const jinja::Value> messages, const jinja::Value& tools,

@@ -27,7 +27,7 @@ std::string json_line(const Value& value) try {
   static const std::string place = "JSON";
   int64_t steps = jinja::max_steps;
   return jinja::json_text(value, {}, {place, 1, steps}).bytes();
-} catch (const base::Error&) {  // its message names a template, but there is none
+} catch (const base::Error&) {  // replaces the error, whose message names a template
   base::fail(base::ExitCode::data, "the JSON of a tool or call is too long, expected at most ", jinja::largest_text,
              " bytes and fewer than ", jinja::max_steps, " values and keys");
 }

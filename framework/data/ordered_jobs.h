@@ -67,7 +67,7 @@ class OrderedJobs {
     bool done = false;
   };
 
-  // Bounds the memory of large items. A single batch may be larger.
+  // Maximum bytes of all batches in flight, to limit the memory of large items. A single batch may exceed it.
   static constexpr int64_t max_bytes_in_flight = int64_t{256} << 20;
 
   bool is_full() const {

@@ -38,7 +38,7 @@ void check(const PrepareOptions& o) {
          "--tokenizer is ",
          o.tokenizer, "; remove --end-of-document and --tokenizer-pattern");
   if (!(o.heldout >= 0 && o.heldout < 1)) {
-    fail(ExitCode::usage, "prepare: held-out fraction is ", o.heldout, ", expected 0 to below 1");
+    fail(ExitCode::usage, "prepare: --heldout is ", o.heldout, ", expected at least 0 and less than 1");
   }
   if (o.split.longest_bytes != 0 && o.split.longest_bytes < least_split_bytes) {
     fail(ExitCode::usage, "prepare: --split-bytes ", o.split.longest_bytes, ", expected 0 (no limit) or at least ",

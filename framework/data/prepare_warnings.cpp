@@ -34,7 +34,7 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
   if (share < options.heldout / 2)
     warnings.push_back(
         cat("the held-out part takes ", percent(share), " of the text, not the ", percent(options.heldout),
-            " that --heldout asks for: documents are chosen regardless of their length, and the long ones "
+            " that --heldout asks for: documents are chosen regardless of their length, and the long documents "
             "are in the training part",
             chat ? std::string() : cat("; --split-bytes (", present_limit(options.split), ") divides them")));
 }

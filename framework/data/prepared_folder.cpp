@@ -115,7 +115,7 @@ std::string written_at(const std::string& path) {
 
 std::string differences(const Json& before, const PrepareOptions& options) {
   if (!before.contains("settings") || !before["settings"].is_object())
-    return "the text or its preparation (the earlier one does not record which)";
+    return "the text or its preparation (the earlier dataset does not record which)";
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {

@@ -109,7 +109,7 @@ void TokenDataset::take_index(MegatronIndex index, int64_t vocab_size) {
   header_.header = index.digest;
   if (file_.size() != header_.tokens * ids_.bytes)
     fail(ExitCode::data, file_.path(), ": has ", file_.size(), " bytes, expected ", header_.tokens * ids_.bytes,
-         ", which its index gives");
+         ", the size that its index gives");
 }
 
 void TokenDataset::read_offsets() {
@@ -122,7 +122,7 @@ void TokenDataset::read_offsets() {
   for (size_t d = 0; d + 1 < offsets_.size(); ++d) {
     if (offsets_[d + 1] > header_.tokens) {
       fail(ExitCode::data, file_.path(), ": document ", d, " ends at token ", offsets_[d + 1], ", expected at most ",
-           header_.tokens, ", the end of the last one; run 'hexad prepare' again");
+           header_.tokens, ", the end of the last document; run 'hexad prepare' again");
     }
     if (offsets_[d + 1] < offsets_[d]) {
       fail(ExitCode::data, file_.path(), ": document ", d, " starts at token ", offsets_[d], " and ends at ",

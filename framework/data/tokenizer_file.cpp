@@ -48,7 +48,7 @@ struct Reader {
 
   const Json& at(const char* key) const {
     if (!json.is_object() || !json.contains(key))
-      fail(ExitCode::data, path, ": damaged tokenizer: no '", key, "', expected one");
+      fail(ExitCode::data, path, ": damaged tokenizer: no '", key, "', expected an object with this key");
     return json.at(key);
   }
   std::string text(const char* key) const {
@@ -71,7 +71,7 @@ struct Reader {
             : pair.size() != 2 ? cat("a list of ", pair.size())
                                : cat("[", base::number_or_kind(pair[0]), ", ", base::number_or_kind(pair[1]), "]");
         fail(ExitCode::data, path, ": damaged tokenizer: merge ", merges.size(), " is ", found,
-             ", expected a pair of ids below ", next);
+             ", expected a pair of ids from 0 to ", next - 1);
       }
       merges.push_back({pair[0].get<int32_t>(), pair[1].get<int32_t>()});
     }
@@ -83,7 +83,7 @@ struct Reader {
       const Json& value = in.at(key);
       if (!value.is_number_integer() || value.get<int64_t>() < -1 || value.get<int64_t>() > INT32_MAX)
         fail(ExitCode::data, path, ": damaged tokenizer: 'source.", key, "' is ", base::number_or_kind(value),
-             ", expected an id, or -1 for none");
+             ", expected an id (a whole number from 0 to 2^31 - 1), or -1 for none");
       return value.get<int32_t>();
     };
     auto bytes = from_base64(in.text("base64"));

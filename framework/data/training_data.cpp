@@ -154,7 +154,7 @@ void check(const DataConfig& data, config::Problems& problems) {
     if (!given.empty()) found = fmt::format("these are set: {}", fmt::join(given, ", "));
     // On the command line, the inner quotes of data.dataset='""' must reach this program.
     if (given.size() > 1 && !data.dataset.empty())
-      found += "; to set only the other one, remove data.dataset, or give data.dataset='\"\"' on the command line";
+      found += "; to use another of the four, remove data.dataset, or give data.dataset='\"\"' on the command line";
     problems.add("data.dataset", cat("must be set, or one of data.mixture, data.synthetic and data.source instead: "
                                      "expected exactly one of the four, but ",
                                      found));

@@ -159,7 +159,9 @@ const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
 
 const TensorRecord& Checkpoint::record(std::string_view name, Kind kind) const {
   const TensorRecord* found = find(name, kind);
-  if (!found) fail(ExitCode::data, folder_, ": contains no tensor '", name_of(kind), ":", name, "', expected one");
+  if (!found)
+    fail(ExitCode::data, folder_, ": contains no tensor '", name_of(kind), ":", name,
+         "'; expected a checkpoint of a model with this tensor");
   return *found;
 }
 
@@ -210,7 +212,7 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, const Region& region, 
   const TensorRecord& tensor = record(name, kind);
   if (!inside(region, tensor.shape)) {
     fail(ExitCode::data, folder_, ": ", name_of(kind), " '", name, "' has shape ", tensor.shape, "; region ",
-         to_string(region), " is not inside it, expected one that is");
+         to_string(region), " exceeds this shape; expected a region inside it");
   }
   Tensor out = Tensor::empty(region.size, tensor.dtype, device, category);
   int64_t filled = 0;
@@ -268,7 +270,8 @@ void Checkpoint::verify_shard(size_t shard) {
     for (const Piece& piece : tensor.pieces)
       // Throws an error that names the tensor if the damage is inside the tensor.
       if (piece.shard == shard) open_piece(tensor, piece);
-  fail(ExitCode::data, shard_path(shard), ": is damaged in its header, outside of every tensor", holdings(shard));
+  fail(ExitCode::data, shard_path(shard), ": is damaged in its header, outside of every tensor", holdings(shard),
+       "; copy this file again, or choose another checkpoint");
 }
 
 }  // namespace hexad::io

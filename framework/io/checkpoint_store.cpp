@@ -168,10 +168,10 @@ void CheckpointStore::check_hint(bool any) const {
   if (!step)
     return options_.warn(cat(hint, ": contains '", escaped(valid_utf8(text)),
                              "', which does not name a checkpoint, expected a text such as ", folder_name(100),
-                             "; scanning for the newest"));
+                             "; scanning for the newest checkpoint"));
   std::error_code error;
   if (!fs::exists(path(*step), error)) {
-    options_.warn(cat(hint, ": names ", text, ", which does not exist; scanning for the newest"));
+    options_.warn(cat(hint, ": names ", text, ", which does not exist; scanning for the newest checkpoint"));
   }
 }
 

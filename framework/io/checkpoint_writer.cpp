@@ -129,7 +129,7 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
     store_.options().work.moved(path);
     if (error || static_cast<int64_t>(bytes) != shard.bytes) {
       fail(ExitCode::resource, path, ": written by another rank with ", shard.bytes, " bytes, but here it ",
-           error ? "is missing" : cat("has ", bytes), "; expected a folder that all ranks share");
+           error ? "is missing" : cat("has ", bytes, " bytes"), "; expected a folder that all ranks share");
     }
   }
 }

@@ -51,7 +51,7 @@ Json parse_json(std::string_view text, const std::string& where) {
 JsonNode JsonNode::operator[](const char* key) const {
   check(value_.is_object(), "an object");
   const auto found = value_.find(key);
-  if (found == value_.end()) check(false, cat("one with the member '", key, "'"));
+  if (found == value_.end()) check(false, cat("an object with the member '", key, "'"));
   return {*found, where_, path_.empty() ? key : path_ + "." + key};
 }
 

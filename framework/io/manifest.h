@@ -85,14 +85,16 @@ inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 
 /// Returns the text of manifest.json, which contains a digest of its content.
 std::string manifest_to_json(const Manifest& manifest);
-/// Parses manifest.json. Throws Error(data) beginning with `where` if the text is damaged, has a newer version, or is
-/// inconsistent. Examples of inconsistencies are a piece outside its tensor, pieces with more or fewer elements than
-/// the tensor, and a shard outside the folder. Does not detect pieces that overlap and leave gaps of the same size.
+/// Parses manifest.json. Throws Error(data) whose message begins with `where` if the text is damaged, has a newer
+/// version, or is inconsistent. Examples of inconsistencies are a piece outside its tensor, pieces with more or fewer
+/// elements than the tensor, and a shard outside the folder. Does not detect pieces that overlap and leave gaps of the
+/// same size.
 Manifest manifest_from_json(std::string_view text, const std::string& where);
-/// Checks a manifest before it is written. Throws Error(resource) beginning with `where` if a reader would reject
-/// `text` because of its contents or because it has more than `limit` bytes.
+/// Checks a manifest before it is written. Throws Error(resource) whose message begins with `where` if a reader would
+/// reject `text` because of its contents or because it has more than `limit` bytes.
 void require_readable(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
-/// Throws Error(resource) beginning with `where` if the text of a manifest or a page has more than `limit` bytes.
+/// Throws Error(resource) whose message begins with `where` if the text of a manifest or a page has more than `limit`
+/// bytes.
 void require_accepted_size(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 
 /// Contents of the shard that one rank has written. Ranks send it to rank 0 as text.

@@ -115,7 +115,7 @@ Manifest merge_parts(const RunState& run, std::span<const std::string> parts, co
       TensorRecord& known = at->second;
       require(known.dtype == t.dtype && known.shape == t.shape, "[checkpoint] ", name_of(t.kind), " '", t.name, "' is ",
               known.dtype, " ", known.shape, " on one rank and ", t.dtype, " ", t.shape,
-              " on another; expected the same on all ranks");
+              " on another rank; expected the same dtype and shape on all ranks");
       std::ranges::move(t.pieces, std::back_inserter(known.pieces));
     }
   }

@@ -24,9 +24,9 @@ struct LockTiming {
 /// holder renews the file (increments a counter in it) while the job runs.
 ///
 /// If a job finds a file of another machine whose flock is free, it watches the file. If the file is renewed, the job
-/// is refused. Otherwise it takes the lock over. The clocks of machines need not agree, because they are not compared.
-/// A holder that was suspended for longer than the patience may have lost the lock. It detects the loss when it next
-/// reads the file, and must then end.
+/// is refused. Otherwise the job takes the lock over. The clocks of machines need not agree, because they are not
+/// compared. A holder that was suspended for longer than the patience may have lost the lock. It detects the loss when
+/// it next reads the file, and must then end.
 class RunLock {
  public:
   /// Creates the directory if it does not exist, and locks it. If the job that held the lock is dead, takes the lock

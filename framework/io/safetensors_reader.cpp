@@ -116,7 +116,7 @@ void SafetensorsFile::read_into(const Tensor& out, std::string_view name, const 
   require(inside(region, t.shape), "[safetensors] region ", to_string(region), " is not inside '", name, "' ", t.shape,
           "; expected a region inside it");
   require(out.dtype() == t.dtype && out.shape() == region.size, "[safetensors] '", name, "' is ", t.dtype, " ",
-          region.size, ", read into ", out.dtype(), " ", out.shape(), "; expected the same");
+          region.size, ", read into ", out.dtype(), " ", out.shape(), "; expected the same dtype and shape");
   require(out.device().on_host(), "[safetensors] '", name, "' is read into memory of device ",
           device::name_of(out.device().kind()), "; expected host memory");
   if (out.numel() == 0) return;

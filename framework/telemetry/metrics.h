@@ -18,7 +18,7 @@ namespace hexad::telemetry {
 struct CommMetrics {
   int64_t bytes = 0;           // bytes sent, summed over ranks
   double seconds = 0;          // seconds during which at least one operation was in flight
-  double exposed_seconds = 0;  // seconds for which a thread waited while the rank's own thread was blocked
+  double exposed_seconds = 0;  // seconds blocked on operations while the rank's own thread was blocked, too
 };
 using CommByClass = std::map<std::string, CommMetrics>;
 

@@ -343,7 +343,7 @@ MetricsHistory read_metrics(const std::filesystem::path& path) {
   if (const std::string problem = base::file_problem(path.string()); problem == "no such file")
     base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no such file; expected the metrics of a run");
   else if (!problem.empty())
-    base::fail(base::ExitCode::data, path.string(), ": ", problem, ": there are no metrics to read");
+    base::fail(base::ExitCode::data, path.string(), ": ", problem, "; expected a file with the metrics of a run");
   std::ifstream file(path);
   MetricsHistory history;
   std::string line;

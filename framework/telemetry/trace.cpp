@@ -211,7 +211,7 @@ TraceRecords load_trace(const std::filesystem::path& path) try {
              "), expected a trace of Hexad");
 } catch (const std::out_of_range&) {
   base::fail(base::ExitCode::data, path.string(),
-             ": cannot be read as a trace, because a row has no name, expected one");
+             ": cannot be read as a trace, because a row has no name; expected a name for each row");
 }
 
 }  // namespace hexad::telemetry

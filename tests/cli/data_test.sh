@@ -299,7 +299,7 @@ test_one_document_is_printed_in_the_singular() {
   expect_text out " 1 document "
   echo ' ' >texts/a.txt
   expect 3 prepare 0 bytes --force
-  expect_text err "texts: 1 file without any text (1 empty document), expected at least one document"
+  expect_text err "texts: 1 file contains no text (1 empty document); expected at least one document with text"
 }
 
 # Trains on two documents of some thousand tokens, in sequences of 16 tokens.

@@ -79,7 +79,7 @@ test_conversations_are_learned_by_their_answers() {
   expect_text err "--split divides texts"
   head -n 1 texts/chat.jsonl >one.jsonl
   expect 3 "$HEXAD" prepare --input one.jsonl --output other --tokenizer bytes --chat-form chatml
-  expect_text err "one.jsonl: is one document, so no part can be held out; give more conversations or give --heldout 0"
+  expect_text err "one.jsonl: 1 file contains one document, so no part can be held out; give more conversations, or set --heldout 0"
   echo '{"messages": [{"role": "user", "content": "Hi"}]}' >>texts/chat.jsonl
   expect 3 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml
   expect_text err "texts/chat.jsonl:61: has no answer to train on"

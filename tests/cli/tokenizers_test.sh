@@ -198,7 +198,7 @@ test_damaged_tokenizers_are_data_errors() {
   expect_nothing_at data/train.hxd
   echo "YQ== 0" >few.tiktoken
   expect 3 "$HEXAD" tokenize texts/1.txt --tokenizer few.tiktoken
-  expect_text err "few.tiktoken: has 1 token, so its pattern is not known; name one with --tokenizer-pattern: gpt2,"
+  expect_text err "few.tiktoken: has 1 token, so its pattern is not known; name the pattern with --tokenizer-pattern: gpt2,"
   expect 3 "$HEXAD" tokenize texts/1.txt --tokenizer few.tiktoken --tokenizer-pattern cl100k
   expect_text err "few.tiktoken: damaged tokenizer: no token for the byte 0"
 }

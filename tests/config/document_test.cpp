@@ -362,7 +362,7 @@ TEST(Override, IsRefusedIfMalformed) {
             "command line: model.layers = 3: has a blank in the key; expected key.path=value without blanks before "
             "the =");
   EXPECT_EQ(refusal_of(minimal + "sources: [{path: a}]\n", {"sources.1.weight=2"}),
-            "command line: sources.1.weight=2: `1` must be an index of the list, 0 .. 0");
+            "command line: sources.1.weight=2: `1` must be an index of the list, a whole number from 0 to 0");
   EXPECT_EQ(refusal_of(minimal, {"betas=[*x]"}),
             "command line: betas=[*x]: not valid YAML: the referenced anchor is not defined");
   EXPECT_EQ(refusal_of(minimal, {"betas=[&x a]"}),

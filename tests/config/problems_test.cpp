@@ -55,9 +55,9 @@ TEST(RecipeProblems, WrongTypesAreNamedWithTheExpectedType) {
   EXPECT_EQ(in_model("moe: 8"), "r.yaml:3: model.moe (8) must be a section, with one key per line");
   EXPECT_EQ(second_line("betas: 0.9"), "r.yaml:2: betas (0.9) must be a list; write [0.9]");
   EXPECT_EQ(second_line("sources: a.bin"), "r.yaml:2: sources (a.bin) must be a list");
-  EXPECT_EQ(second_line("name:"), "r.yaml:2: name (nothing) must be a text; write \"\" for an empty one");
+  EXPECT_EQ(second_line("name:"), "r.yaml:2: name (nothing) must be a text; write \"\" for an empty text");
   EXPECT_EQ(refusal_of(minimal, {"name="}),
-            "command line: name=: name (nothing) must be a text; write '\"\"' for an empty one");
+            "command line: name=: name (nothing) must be a text; write '\"\"' for an empty text");
 }
 
 TEST(RecipeProblems, NumbersInOtherNotationsAreRefusedWithTheLegalNotation) {

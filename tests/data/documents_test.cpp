@@ -64,8 +64,9 @@ TEST(DocumentSplitter, TooLargeDocumentIsNamed) {
   ASSERT_NE(zeros.bytes, MAP_FAILED);
   DocumentSplitter splitter("large.txt", {.separator = "", .longest_bytes = 0}, [](std::string_view) {});
   splitter.add("words ");
-  expect_contains(message_of(ExitCode::data, [&] { splitter.add(zeros.view()); }),
-                  "large.txt: has a document of more than 268435456 bytes, the maximum; cut it (--split-bytes)");
+  expect_contains(
+      message_of(ExitCode::data, [&] { splitter.add(zeros.view()); }),
+      "large.txt: has a document of more than 268435456 bytes, the maximum; divide the document with --split-bytes");
 }
 
 TEST(PartReader, DocumentsHaveAPlace) {

@@ -48,9 +48,9 @@ TEST(EndIds, IdsOutsideOfTheVocabularyAndTextAreIgnoredWithAWarning) {
   EXPECT_EQ(found.ids, (Ids{258, 259}));
   ASSERT_EQ(found.warnings.size(), 4u);
   const std::string ignored = path + ": ignored the eos_token_id ";
-  EXPECT_EQ(found.warnings[0], ignored + "9999, expected an id of the tokenizer, 0 to 260");
-  EXPECT_EQ(found.warnings[1], ignored + "-1, expected an id of the tokenizer, 0 to 260");
-  EXPECT_EQ(found.warnings[2], ignored + "a string, expected an id of the tokenizer, 0 to 260");
+  EXPECT_EQ(found.warnings[0], ignored + "9999, expected an id of the tokenizer (a whole number from 0 to 260)");
+  EXPECT_EQ(found.warnings[1], ignored + "-1, expected an id of the tokenizer (a whole number from 0 to 260)");
+  EXPECT_EQ(found.warnings[2], ignored + "a string, expected an id of the tokenizer (a whole number from 0 to 260)");
   EXPECT_EQ(found.warnings[3], ignored + "97, which is the text 'a', expected a special token of the tokenizer");
 }
 

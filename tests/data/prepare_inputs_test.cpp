@@ -223,8 +223,9 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   using enum ExitCode;
   expect_contains(message(usage, [](auto& o) { o.inputs.clear(); }), "--input is not given");
   expect_contains(message(usage, [](auto& o) { o.output.clear(); }), "--output is not given");
-  expect_contains(message(usage, [](auto& o) { o.heldout = 1; }), "held-out fraction is 1, expected 0 to below 1");
-  expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "held-out fraction is nan");
+  expect_contains(message(usage, [](auto& o) { o.heldout = 1; }),
+                  "--heldout is 1, expected at least 0 and less than 1");
+  expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "--heldout is nan");
   expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "--split-bytes 3, expected 0");
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
                   "--split is separator, but --separator is empty, expected the line between documents");
@@ -248,23 +249,24 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
                           }),
                   "config.json: damaged tokenizer: no 'format'");
   const std::string blank = f.folder.write("blank", " \n");
-  expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty document)");
+  expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), ": 1 file contains no text (1 empty document)");
   const std::string single = f.folder.write("single", "one line");
   expect_contains(message(data, [&](auto& o) { o.inputs = {single}; }),
-                  "is one document, so no part can be held out; cut it into shorter documents (--split-bytes, 2000 "
-                  "now) or give --heldout 0");
+                  ": 1 file contains one document, so no part can be held out; divide it into shorter documents with "
+                  "--split-bytes (2000 now), or set --heldout 0");
   expect_contains(message(data,
                           [&](auto& o) {
                             o.inputs = {single};
                             o.split.longest_bytes = 0;
                           }),
-                  "shorter documents (--split-bytes, no limit now) or give --heldout 0");
+                  "shorter documents with --split-bytes (no limit now), or set --heldout 0");
   const std::string copy = f.folder.write("copy", "one line");
   expect_contains(message(data,
                           [&](auto& o) {
                             o.inputs = {single, copy};
                           }),
-                  "has 2 equal documents, so no part can be held out; cut them into shorter documents");
+                  ": 2 files contain only 2 equal documents, so no part can be held out; divide them into shorter "
+                  "documents");
   expect_contains(message(resource, [](auto& o) { o.output = "/proc/none"; }), "/proc/none: cannot be created");
 }
 

@@ -177,7 +177,7 @@ TEST(TokenDatasetDamage, ImpossibleSizesAreRefusedBeforeAllocation) {
 
 TEST(TokenDatasetDamage, OffsetsPastTheEndOrDecreasingAreRefused) {
   expect_contains(opening_resigned([](auto& b) { set_offset(b, 1, 16); }),
-                  "document 0 ends at token 16, expected at most 15, the end of the last one");
+                  "document 0 ends at token 16, expected at most 15, the end of the last document");
   expect_contains(opening_resigned([](auto& b) { set_offset(b, 2, 9); }),
                   "document 1 starts at token 10 and ends at 9");
   expect_contains(opening_resigned([](auto& b) { set_offset(b, 0, 1); }), "first document starts at token 1");

@@ -258,7 +258,7 @@ TEST(TokenizerFile, DamageIsNamed) {
   expect_contains(damaged([](auto& j) {
                     j["merges"][5] = {1, 261};
                   }),
-                  "merge 5 is [1, 261], expected a pair of ids below 261");
+                  "merge 5 is [1, 261], expected a pair of ids from 0 to 260");
   expect_contains(damaged([](auto& j) { j["merges"][5] = {1, -1}; }), "merge 5 is [1, -1], expected a pair");
   expect_contains(damaged([](auto& j) { j["merges"][5] = {1, 2, 3}; }), "merge 5 is a list of 3, expected a pair");
   expect_contains(damaged([](auto& j) { j["merges"][5] = {1.5, 2}; }), "merge 5 is [1.5, 2], expected a pair");

@@ -172,7 +172,7 @@ TEST(DataConfig, ExactlyOneKindOfDataIsGiven) {
   expect_contains(problems("data: {packing: joined}"), "exactly one of the four, but none is set");
   expect_contains(
       problems("data: {dataset: x, synthetic: true}"),
-      "exactly one of the four, but these are set: data.dataset, data.synthetic; to set only the other one, "
+      "exactly one of the four, but these are set: data.dataset, data.synthetic; to use another of the four, "
       "remove data.dataset, or give data.dataset='\"\"' on the command line");
   EXPECT_TRUE(problems("data: {source: x, synthetic: true}").ends_with("these are set: data.synthetic, data.source"));
   expect_contains(problems("data: {synthetic: true, mlm_probability: 0.1}"), "must be 0 with data.synthetic");

@@ -56,7 +56,8 @@ Value split(const Text& text, const Arguments& arguments, const Site& site) {
   int64_t cuts = std::numeric_limits<int64_t>::max();
   if (arguments.values.size() == 2) {
     const int64_t* most = arguments.values[1].get<int64_t>();
-    if (most == nullptr) site.refuse("'split' is given ", kind_of(arguments.values[1]), ", expected a number of cuts");
+    if (most == nullptr)
+      site.refuse("'split' is given ", kind_of(arguments.values[1]), ", expected a whole number of cuts");
     if (*most >= 0) cuts = *most;
   }
   site.spend_search(text.size(), separator.size());
@@ -96,7 +97,8 @@ Value length_of(const Value& value, const Site& site) {
   site.refuse("'length' is given ", kind_of(value), ", expected a text or a list");
 }
 
-// Returns the messages of a list whose member is true or equals a value; if `wanted` is false, the remaining messages.
+// Returns the messages of a list in which the member named by the first argument is true or, with three arguments,
+// equals the third argument. If `wanted` is false, returns the remaining messages.
 Value select(std::string_view name, const Value& value, const Arguments& arguments, bool wanted, const Site& site) {
   require_count(name, arguments, 1, 3, site);
   const std::string& key = text_argument(name, arguments.values.front(), site).bytes();
@@ -169,7 +171,7 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
       const int64_t* spaces = value.get<int64_t>();
       if (!is_none && (spaces == nullptr || *spaces < 0 || *spaces > largest_indent))
         site.refuse("'indent' of 'tojson' is ", spaces == nullptr ? kind_of(value) : cat(*spaces),
-                    ", expected none or a number from 0 to ", largest_indent);
+                    ", expected none or a whole number from 0 to ", largest_indent);
       if (!is_none) style.indent = *spaces;
     } else if (name == "ensure_ascii") {
       if (is_truthy(value)) site.refuse("'ensure_ascii' of 'tojson' is true, which is not supported; expected false");
@@ -254,7 +256,7 @@ Value call_function(std::string_view name, const Arguments& arguments, const Sit
   if (name != "namespace") refuse_name("function", name, supported, site);
   if (!arguments.values.empty())
     site.refuse("'namespace' has ", arguments.values.size(),
-                " positional arguments, expected only named ones: namespace(name=value)");
+                " positional arguments, expected only keywords: namespace(name=value)");
   if (arguments.named.size() > max_members)
     site.refuse("a namespace has ", arguments.named.size(), " members, expected at most ", max_members);
   Object object{ObjectKind::name_space};

@@ -19,7 +19,7 @@ inline constexpr int64_t largest_indent = 16;  // indent of the filter tojson
 inline constexpr size_t longest_name = 100;    // bytes of a variable, member or keyword
 inline constexpr size_t max_members = 100;     // members of a namespace
 
-/// Throws Error(data) that begins with the path and the line of the template.
+/// Throws Error(data) whose message begins with the path and the line of the template.
 template <class... Parts>
 [[noreturn]] void refuse_at(const std::string& path, int line, const Parts&... parts) {
   base::fail(base::ExitCode::data, path, ":", line, ": ", parts...);

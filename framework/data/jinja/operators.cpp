@@ -16,7 +16,7 @@ namespace {
 std::optional<int64_t> bound(const Value& value, const Site& site) {
   if (value.get<std::monostate>() != nullptr) return std::nullopt;
   const int64_t* integer = value.get<int64_t>();
-  if (integer == nullptr) site.refuse("a bound of a slice is ", kind_of(value), ", expected a number");
+  if (integer == nullptr) site.refuse("a bound of a slice is ", kind_of(value), ", expected a whole number");
   return *integer;
 }
 
@@ -43,14 +43,15 @@ Text part_of(const Text& text, std::string_view character) {
   return text.part(character.data() - text.bytes().data(), character.size());
 }
 
-// Returns the index of an element, which may be given from the end; nullopt if there is no such element.
+// Returns the index of element `given`, which counts from the end if it is negative; nullopt if there is no such
+// element.
 std::optional<size_t> index_of(int64_t given, int64_t size) {
   const int64_t index = given < 0 ? given + size : given;
   if (index < 0 || index >= size) return std::nullopt;
   return index;
 }
 
-// Returns the indices that a slice of `size` elements has.
+// Returns the indices of the elements that [begin:end:step] selects from `size` elements.
 std::vector<size_t> sliced(int64_t size, const Value& begin, const Value& end, const Value& step, const Site& site) {
   const int64_t stride = std::clamp(bound(step, site).value_or(1), -size - 1, size + 1);
   if (stride == 0) site.refuse("a slice has the step 0, expected another number");
@@ -122,7 +123,7 @@ Value concatenated(const Value& left, const Value& right, const Site& site) {
 Value member(const Value& object, const std::string& name, const Site& site) {
   static constexpr std::array<std::string_view, 11> methods{"clear", "copy",    "fromkeys",   "get",    "items", "keys",
                                                             "pop",   "popitem", "setdefault", "update", "values"};
-  // Jinja finds the method of a dictionary before its key.
+  // Jinja takes the method of a dictionary, not the member of the same name.
   if (object.mapping() != nullptr && std::ranges::find(methods, name) != methods.end())
     site.refuse("'.", name, "' is a method of ", kind_of(object), " that is not called; write ['", name,
                 "'] for the member");

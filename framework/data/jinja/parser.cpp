@@ -138,7 +138,7 @@ class Parser {
         statement.expressions.push_back(parse_expression(cursor_));
       } else if (!statement.expressions.empty()) {
         refuse_at(cursor_.path(), line, "the parameter '", config::shown(statement.targets.back()),
-                  "' has no default but follows one that has, expected a default");
+                  "' has no default but follows a parameter with a default, expected a default");
       }
       if (cursor_.skip_symbol(")")) break;
       cursor_.expect_symbol(",");

@@ -54,7 +54,7 @@ class Renderer {
         case StatementKind::macro:
           if (!scopes_.outermost())
             here.refuse("the macro '", config::shown(statement.targets.front()),
-                        "' is in a loop, a macro or {% generation %}, expected it outside of these");
+                        "' is in a loop, a macro or {% generation %}, expected a macro outside of these");
           macros_[statement.targets.front()] = &statement;
           break;
       }
@@ -106,7 +106,7 @@ class Renderer {
     if (parts == nullptr || parts->items.size() != targets.size())
       here.refuse("an item of the loop is ",
                   parts == nullptr ? kind_of(item) : base::cat("a list of ", parts->items.size()),
-                  ", expected a list of ", targets.size(), ", one for each variable");
+                  ", expected a list of ", targets.size(), " values, one for each variable");
     for (size_t i = 0; i < targets.size(); ++i) scopes_.set(targets[i], parts->items[i]);
   }
   void repeat(const Statement& statement, const Site& here) {

@@ -11,14 +11,14 @@ namespace hexad::data::jinja {
 using base::cat;
 namespace {
 
-// Returns the value of a whole number or boolean; True equals 1 in Python.
+// Returns the value of a whole number or boolean (true is 1, as in Python); nullopt for other kinds.
 std::optional<int64_t> number_of(const Value& value) {
   if (const bool* flag = value.get<bool>()) return *flag ? 1 : 0;
   if (const int64_t* integer = value.get<int64_t>()) return *integer;
   return std::nullopt;
 }
 
-// Returns the value of any number or boolean.
+// Returns the value of any number or boolean; nullopt for other kinds.
 std::optional<double> decimal_of(const Value& value) {
   if (const double* decimal = value.get<double>()) return *decimal;
   if (const auto integer = number_of(value)) return static_cast<double>(*integer);

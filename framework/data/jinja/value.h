@@ -112,8 +112,8 @@ struct JsonStyle {
   std::string item_separator = ", ", key_separator = ": ";
 };
 
-/// Returns the text of the filter tojson, which is equal to Python's json.dumps(value, ensure_ascii=False). All bytes
-/// of objects and lists of data have the origin message.
+/// Returns the text of the filter tojson, which equals the result of Python's json.dumps(value, ensure_ascii=False)
+/// with the indent and separators of `style`. All bytes of objects and lists of data have the origin message.
 Text json_text(const Value& value, const JsonStyle& style, const Site& site);
 
 }  // namespace hexad::data::jinja

@@ -79,7 +79,7 @@ class CharacterBpe final : public TextModel {
   std::string left_out() const override {
     if (parts_.bpe.unknown >= 0 || all_bytes(parts_.bpe.bytes)) return {};
     return base::cat("has tokens for ", base::counted(std::ssize(parts_.characters), "character"),
-                     ", and none for unknown ones");
+                     ", and no token for other characters");
   }
 
  private:

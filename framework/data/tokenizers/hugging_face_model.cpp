@@ -22,7 +22,7 @@ void read_vocabulary(const JsonField& json, Vocabulary& vocabulary) {
     if (!legal)
       json.fail(": token '", name, "' has ",
                 id.is_number() ? base::cat("the id ", id.dump()) : base::cat("an id that is ", base::json_kind(id)),
-                ", expected 0 to ", max_ids - 1);
+                ", expected a whole number from 0 to ", max_ids - 1);
     vocabulary.add(name, id.get<int32_t>(), json);
   }
 }
@@ -47,7 +47,7 @@ NamedMerge merge_of(const JsonField& json) {
 
 int32_t id_of(const Vocabulary& vocabulary, std::string_view name, const JsonField& place) {
   const auto id = vocabulary.id_of(name);
-  if (!id) place.fail(": token '", name, "' is not in the vocabulary, expected one that is");
+  if (!id) place.fail(": token '", name, "' is not in the vocabulary, expected a token of the vocabulary");
   return *id;
 }
 

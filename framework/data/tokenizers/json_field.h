@@ -25,14 +25,16 @@ class JsonField {
   /// Returns the file and the key, for messages.
   std::string place() const { return key_.empty() ? file_ : base::cat(file_, ": '", key_, "'"); }
 
-  /// Throws Error(data) that begins with the file and the key.
+  /// Throws Error(data) with the message "FILE: damaged tokenizer: 'KEY'", followed by `parts`. For the whole file,
+  /// 'KEY' is "the file".
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {
     base::fail(base::ExitCode::data, file_,
                ": damaged tokenizer: ", key_.empty() ? "the file" : base::cat("'", key_, "'"), parts...);
   }
 
-  /// Like fail(), for a value that may be correct but that Hexad does not support.
+  /// Like fail(), with "tokenizer not supported" in place of "damaged tokenizer", for a value that may be correct but
+  /// that Hexad does not support.
   template <class... Parts>
   [[noreturn]] void fail_unsupported(const Parts&... parts) const {
     base::fail(base::ExitCode::data, file_,
@@ -44,7 +46,8 @@ class JsonField {
     require_kind(json_->is_object(), "an object");
     const auto found = json_->find(key);
     if (found == json_->end())
-      base::fail(base::ExitCode::data, file_, ": damaged tokenizer: no '", path_of(key), "', expected one");
+      base::fail(base::ExitCode::data, file_, ": damaged tokenizer: no '", path_of(key),
+                 "', expected an object with this key");
     return {file_, *found, path_of(key)};
   }
   /// Returns a member of an object, or nullopt if it is missing or null.

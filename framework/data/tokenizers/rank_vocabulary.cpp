@@ -26,7 +26,7 @@ std::unique_ptr<TextModel> make_ranked_model(const std::string& path, const std:
   for (size_t b = 0; b < parts.bytes.size(); ++b)
     if (parts.bytes[b] < 0)
       fail(ExitCode::data, path, ": damaged tokenizer: no token for the byte ", b,
-           ", expected one for each of the 256 bytes");
+           ", expected a token for each of the 256 bytes");
   for (const auto& [token, id] : parts.whole_pieces) {
     const std::string_view text = token;
     for (size_t cut = 1; cut < text.size(); ++cut) {

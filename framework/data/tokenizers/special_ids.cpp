@@ -60,8 +60,8 @@ int32_t end_of(const TokenizerRequest& request, const SpecialHints& hints, const
   const std::string& wanted = request.choice.end_of_document;
   if (!wanted.empty()) {
     if (const auto id = id_of(wanted)) return *id;
-    fail(ExitCode::usage, "end of document: '", wanted, "' is not a token of ", request.path,
-         "; name one that is (--end-of-document)");
+    fail(ExitCode::usage, "--end-of-document: '", wanted, "' is not a token of ", request.path,
+         "; expected a token of its vocabulary");
   }
   if (const auto id = config.token("eos_token", id_of)) return *id;
   const Config generation(request.path, "generation_config.json");
@@ -71,7 +71,7 @@ int32_t end_of(const TokenizerRequest& request, const SpecialHints& hints, const
     if (const auto id = id_of(name)) return *id;
   fail(ExitCode::data, request.path,
        ": no token ends documents (no eos_token in tokenizer_config.json, no usual name such as <|endoftext|>); name "
-       "one with --end-of-document");
+       "a token with --end-of-document");
 }
 
 std::optional<int32_t> beginning_of(const SpecialHints& hints, const IdByName& id_of, const Config& config) {

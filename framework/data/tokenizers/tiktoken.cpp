@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "framework/base/counted.h"
+#include "framework/config/words.h"
 #include "framework/data/tokenizers/base64.h"
 #include "framework/data/tokenizers/pipeline_tokenizer.h"
 #include "framework/data/tokenizers/rank_vocabulary.h"
@@ -28,8 +29,8 @@ std::vector<std::string> read_ranks(const TokenizerRequest& request, int64_t& co
     const char *begin = text.data() + std::min(space + 1, text.size()), *end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(begin, end, rank);
     if (!token || token->empty() || error != std::errc() || stop != end || rank < 0 || rank >= max_ids)
-      fail(ExitCode::data, request.path, ":", line,
-           ": damaged tokenizer: expected base64, a space and a rank from 0 to ", max_ids - 1);
+      fail(ExitCode::data, request.path, ":", line, ": damaged tokenizer: '", config::shown(text),
+           "', expected base64, a space and a rank from 0 to ", max_ids - 1);
     if (tokens.size() <= static_cast<size_t>(rank)) tokens.resize(static_cast<size_t>(rank) + 1);
     if (!tokens[rank].empty())
       fail(ExitCode::data, request.path, ":", line, ": damaged tokenizer: a second token of rank ", rank,
@@ -52,7 +53,7 @@ const TiktokenPattern& pattern_of(const TokenizerRequest& request, int64_t count
     if (wanted.empty() ? pattern.ranks == count : pattern.name == wanted) return pattern;
   if (!wanted.empty()) fail(ExitCode::usage, request.path, ": pattern '", wanted, "', expected one of ", known_names());
   fail(ExitCode::data, request.path, ": has ", counted(count, "token"),
-       ", so its pattern is not known; name one with --tokenizer-pattern: ", known_names());
+       ", so its pattern is not known; name the pattern with --tokenizer-pattern: ", known_names());
 }
 
 // Adds the special tokens of a pattern. If the file has an unusual number of tokens, the ids of the special tokens

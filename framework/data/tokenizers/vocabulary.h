@@ -23,7 +23,7 @@ class Vocabulary {
     if (used_[index] && names_[index] != name)
       place.fail(": tokens '", names_[index], "' and '", name, "' have the same id, ", id, ", expected distinct ids");
     if (!added && found->second != id)
-      place.fail(": token '", name, "' has two ids, ", found->second, " and ", id, ", expected one");
+      place.fail(": token '", name, "' has two ids, ", found->second, " and ", id, ", expected one id");
     names_[index] = name;
     used_[index] = true;
   }

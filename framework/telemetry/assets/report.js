@@ -81,8 +81,8 @@
          {legend: true, stacked: true, format: milliseconds, y: {min: 0, max: timeLimit()}});
   }
   /// Writes the caption of the chart of step times and returns the chart's upper limit. Unusually slow steps are cut
-  /// off, because one slow step would flatten all others. The caption gives the longest time. Returns
-  /// undefined if there are no such steps.
+  /// off, because one slow step would flatten the curve of all other steps. The caption gives the longest time. Returns
+  /// undefined if no step is unusually slow.
   function timeLimit() {
     const sorted = finite(data.step_seconds).sort((a, b) => a - b);
     const usual = sorted[Math.floor(sorted.length * 0.98)] * 1.25, cut = sorted.at(-1) > 1.5 * usual;

@@ -128,7 +128,7 @@ TEST(ChatTemplateData, WrongUsesAreRefused) {
                   "the keyword of 'tojson' 'sort_keys' is not supported; supported: ensure_ascii, indent, separators");
   expect_contains(problem("{{ data | tojson(ensure_ascii=true) }}"), "'ensure_ascii' of 'tojson' is true");
   expect_contains(problem("{{ data | tojson(indent=17) }}"),
-                  "'indent' of 'tojson' is 17, expected none or a number from 0 to 16");
+                  "'indent' of 'tojson' is 17, expected none or a whole number from 0 to 16");
   expect_contains(problem("{{ data | tojson(separators=[',']) }}"),
                   "'separators' of 'tojson' is a list of 1, expected none or a list of two texts");
   expect_contains(problem("{{ data | tojson(separators=(data.name, ':')) }}"),

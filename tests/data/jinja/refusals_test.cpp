@@ -120,7 +120,7 @@ TEST(ChatTemplateRefusal, MistakesAreNamedWithTheirLine) {
       {"{{ 1 in 'a' }}", "'in' is given a number and a text"},
       {"{{ messages }}", "writes a list, expected a text or a number; the filter tojson writes lists and messages"},
       {"{{ messages[::0] }}", "a slice has the step 0"},
-      {"{{ messages['a':] }}", "a bound of a slice is a text, expected a number"},
+      {"{{ messages['a':] }}", "a bound of a slice is a text, expected a whole number"},
       {"{% for c in 'abc' %}{% endfor %}", "loops over a text, expected a list"},
       {"{% for a, b in messages %}{% endfor %}", "an item of the loop is a message, expected a list of 2"},
       {"{% set bos_token.a = 1 %}", "'bos_token' is a text, expected a namespace"},
@@ -145,13 +145,13 @@ TEST(ChatTemplateRefusal, NamespacesHoldNeitherThemselvesNorEachOther) {
 
 TEST(ChatTemplateRefusal, MistakesInMacrosAreNamed) {
   expect_refusals({
-      {"{% macro a(b=1, c) %}{% endmacro %}", "the parameter 'c' has no default but follows one that has"},
+      {"{% macro a(b=1, c) %}{% endmacro %}", "the parameter 'c' has no default but follows a parameter with"},
       {"{% macro a %}{% endmacro %}", "found '%}', expected ("},
       {"\n{% macro a() %}", "t.jinja:2: {% macro %} is not closed, expected {% endmacro %}"},
       {"{% macro a(b) %}{% endmacro %}{{ a(1, 2) }}", "the macro 'a' is given 2 arguments, expected at most 1"},
       {"{% macro a(b) %}{% endmacro %}{{ a(c=2) }}", "the macro 'a' has no parameter 'c'"},
       {"\n{% for m in messages %}{% macro a() %}{% endmacro %}{% endfor %}",
-       "t.jinja:2: the macro 'a' is in a loop, a macro or {% generation %}, expected it outside of these"},
+       "t.jinja:2: the macro 'a' is in a loop, a macro or {% generation %}, expected a macro outside of these"},
       {"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "macro calls are nested more than 8 deep"},
   });
 }

@@ -38,7 +38,7 @@ TEST(BadTokenizerJson, VocabularyProblemsAreNamed) {
   expect_contains(damaged([](Json& j) { j["model"]["vocab"] = 7; }), "'model.vocab' is a number, expected an object");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = 5; }), "have the same id, 5");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = -1; }),
-                  "token 'x y' has the id -1, expected 0 to");
+                  "token 'x y' has the id -1, expected a whole number from 0 to");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = 4000000000; }), "has the id 4000000000");
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = "1"; }), "token 'x y' has an id that is a string");
 }
@@ -178,12 +178,13 @@ TEST(BadTokenizerJson, MissingEndOfDocumentIsRefused) {
 TEST(BadTiktoken, LinesAreChecked) {
   const auto with = [](const std::string& line) { return message("x.tiktoken", tiktoken_text() + line); };
   const TokenizerChoice cl100k{.end_of_document = "", .pattern = "cl100k"};
-  expect_contains(with("!!!! 258\n"), ":259: damaged tokenizer: expected base64, a space and a rank");
-  expect_contains(with("YQ==\n"), ":259: damaged tokenizer: expected base64, a space and a rank");
+  expect_contains(with("!!!! 258\n"), ":259: damaged tokenizer: '!!!! 258', expected base64, a space and a rank");
+  expect_contains(with("YQ==\n"), ":259: damaged tokenizer: 'YQ==', expected base64, a space and a rank");
   expect_contains(with("YWJjZA== -1\n"), ":259: damaged tokenizer");
   expect_contains(with("YWJjZA== 99999999999\n"), ":259: damaged tokenizer");
   expect_contains(with("YWJjZA== 257\n"), ":259: damaged tokenizer: a second token of rank 257");
-  expect_contains(with(""), "has 258 tokens, so its pattern is not known; name one with --tokenizer-pattern: gpt2, ");
+  expect_contains(with(""),
+                  "has 258 tokens, so its pattern is not known; name the pattern with --tokenizer-pattern: gpt2, ");
   expect_contains(message("x.tiktoken", tiktoken_text() + "YWI= 258\n", ExitCode::data, cl100k), "are the same token");
   expect_contains(message("x.tiktoken", "YQ== 0\n", ExitCode::data, cl100k), "no token for the byte 0");
   expect_contains(

@@ -100,7 +100,7 @@ TEST(TokenizerJson, NamesTheBytesThatItLeavesOut) {
   json["model"]["byte_fallback"] = false;
   json["model"].erase("unk_token");
   EXPECT_EQ(Loaded("tokenizer.json", json.dump())->left_out(),
-            "has tokens for 3 characters, and none for unknown ones");
+            "has tokens for 3 characters, and no token for other characters");
 }
 
 TEST(TokenizerJson, CharactersWithoutATokenFallBackToBytes) {
