@@ -20,8 +20,8 @@ struct TaskTime {
 /// Issues the tasks in insertion order on the lanes of `context`. Each task waits for its predecessors. On the host,
 /// returns when all tasks and their asynchronous parts are done. The queues of a device run independently of the
 /// caller. On a device, returns when all tasks have been issued and the compute lane's queue waits for them. Only the
-/// host's parts of their events block the caller. If `times` is not null, it receives one entry for each task, and the
-/// call waits for all tasks on a device too; see execute_measured(). If a task fails, waits for the tasks that have
+/// host's parts of the tasks' events block the caller. If `times` is not null, it receives one entry for each task, and
+/// the call waits for all tasks on a device too; see execute_measured(). If a task fails, waits for the tasks that have
 /// been issued and rethrows the error.
 ///
 /// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication, even

@@ -159,7 +159,7 @@ Tensor Tensor::from(std::span<const T> values, Shape shape, Device device, Categ
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   require(dtype_of<T> == dtype_, "[tensor] access to ", shape_, " as ", dtype_of<T>, "; expected its dtype, ", dtype_);
-  require(contiguous(), "[tensor] to_vector of a strided ", shape_, "; expected a contiguous tensor");
+  require(contiguous(), "[tensor] to_vector of a strided tensor ", shape_, "; expected a contiguous tensor");
   std::vector<T> values(numel());
   download(values.data());
   return values;
