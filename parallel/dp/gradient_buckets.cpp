@@ -101,7 +101,7 @@ void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution c
   const auto [bucket, entry] = plan_.place(parameter);
   Given& given = states_[bucket].given[entry];
   require(!given.last, "[buckets] ", parameter.name(),
-          " has a contribution after its last one in a step; expected none");
+          " has a contribution after the contribution that was reported as its last in this step; expected none");
   if (rounded(states_[bucket])) fold(states_[bucket], entry, stream);
   ++given.rounds;
   given.last = contribution == Contribution::last;

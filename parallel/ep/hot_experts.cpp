@@ -33,8 +33,8 @@ HotExperts::HotExperts(std::vector<int64_t> hot, int64_t experts, int64_t ranks)
           " ranks; expected a multiple of the number of ranks, which is at least 1");
   std::ranges::sort(hot_);
   for (size_t i = 0; i < hot_.size(); ++i) {
-    require(0 <= hot_[i] && hot_[i] < experts, "[ep] hot expert ", hot_[i], " does not exist; expected 0 .. ",
-            experts - 1);
+    require(0 <= hot_[i] && hot_[i] < experts, "[ep] hot expert ", hot_[i],
+            " does not exist; expected an id from 0 to ", experts - 1);
     require(i == 0 || hot_[i - 1] < hot_[i], "[ep] hot expert ", hot_[i],
             " is listed twice; expected distinct experts");
   }
