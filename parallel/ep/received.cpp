@@ -97,8 +97,8 @@ void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t>
                        const comm::ProcessGroup& group) {
   for (size_t c = 0; c < listed.size(); ++c)
     if (listed[c] != counted[c])
-      refuse(rank, group, "experts of ", listed[c], " rows whose ", returning ? "last" : "first",
-             " experts are in chunk ", c, "; expected the ", counted[c], " in its counts");
+      refuse(rank, group, "experts of ", listed[c], " rows that are ", returning ? "returned" : "sent", " in chunk ", c,
+             "; expected the ", counted[c], " rows in its counts");
 }
 
 }  // namespace hexad::ep

@@ -349,7 +349,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const ReturnOrder returns(ranks, static_cast<int>(fan), options.return_phases);
   if (returns.phases() == 1) return plan;
   require(chunks == 1 && !options.merged, "[ep] rows return in ", returns.phases(), " phases, but are sent in ", chunks,
-          options.merged ? " merged" : "", " chunks, expected one chunk that is not merged");
+          options.merged ? " merged" : "", " chunks; expected one chunk that is not merged");
   host.phased = phased_return(returns, {.rank = all_to_all.rank(),
                                         .fan = static_cast<int>(fan),
                                         .all = host.chunks.front(),

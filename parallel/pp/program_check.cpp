@@ -64,7 +64,7 @@ bool has_pairs(const Schedule& schedule) {
 
 void check(const Schedule& schedule) {
   require(static_cast<int>(schedule.ranks.size()) == schedule.stages.ranks, "[pp] the schedule has lists for ",
-          schedule.ranks.size(), " of ", schedule.stages.ranks, " ranks; expected one for each rank");
+          schedule.ranks.size(), " of ", schedule.stages.ranks, " ranks; expected one list for each rank");
   for (int rank = 0; rank < schedule.stages.ranks; ++rank) check_list(schedule, rank);
   // Sends do not block, and messages arrive in order. The schedule is therefore legal if every list can run to its end.
   for (const bool merge : {false, true}) {
