@@ -34,7 +34,7 @@ class Resident {
   Tensor home_, tensor_;
 };
 
-// Slice whose main weights and states are Resident.
+// Slice whose main weights and states are in device memory (Resident).
 class ResidentSlice {
  public:
   ResidentSlice(Stream& stream, const Slice& home) : slice_(home) {

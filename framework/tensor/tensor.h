@@ -84,10 +84,11 @@ class Tensor {
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
-  /// Returns the part of the tensor with indices [begin, end) in dimension `dim`. The result shares the storage.
+  /// Returns the part of the tensor with indices [begin, end) in dimension `dim`. The result shares the storage. Throws
+  /// std::logic_error unless 0 <= begin <= end <= size of the dimension.
   Tensor slice(int dim, int64_t begin, int64_t end) const;
   /// Returns the same elements with another shape. The tensor must be contiguous. One size may be -1, and is then
-  /// computed from the other sizes.
+  /// computed from the other sizes. Throws std::logic_error if the tensor is strided or the numbers of elements differ.
   Tensor reshape(Shape shape) const;
 
   /// Returns the address of the first element for access by the host. Throws std::logic_error if the host may not
