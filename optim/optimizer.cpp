@@ -34,7 +34,7 @@ class Resident {
   Tensor home_, tensor_;
 };
 
-// Slice whose main weights and states are Resident.
+// Slice whose main weights and states are in device memory (Resident).
 class ResidentSlice {
  public:
   ResidentSlice(Stream& stream, const Slice& home) : slice_(home) {
@@ -164,8 +164,7 @@ Slice Optimizer::slice_of(Stream& stream, const Owned& o, int64_t step) const {
           .rounding_key = key};
 }
 
-// Parameters are in the same order on all ranks that share them. These ranks therefore also run the collectives in the
-// same order.
+// Parameters are in the same order on all ranks that share them, so these ranks run the collectives in the same order.
 void Optimizer::update_matrices(Stream& stream, const UpdateStep& step) const {
   if (matrices_.empty()) return;
   const bool known = step.factor.defined() && step.factor.device().has_memory();

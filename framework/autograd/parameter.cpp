@@ -80,7 +80,7 @@ Parameter::Spec checked(Parameter::Spec spec) {
     require(0 <= s.dim && s.dim < spec.global_shape.rank() &&
                 spec.global_shape[s.dim] == static_cast<int64_t>(s.names.size()),
             "[parameter] ", spec.name, " ", spec.global_shape, ": ", s.names.size(),
-            " tensors are stacked in dimension ", s.dim, "; expected a dimension of this size");
+            " tensors are stacked in dimension ", s.dim, "; expected a dimension of size ", s.names.size());
   return spec;
 }
 
@@ -97,7 +97,7 @@ Parameter::Parameter(Spec spec, Device device)
 
 const Tensor& Parameter::local() {
   require(local_.defined() || weights_are_resident(), "[parameter] ", name(),
-          ": its weights are in memory only while they are held; call hold()");
+          ": its weights are not in memory, because they are not held; call hold() first");
   if (!local_.defined()) local_ = Tensor::empty(shape_, dtype(), device_, Category::parameter);
   return local_;
 }
@@ -144,7 +144,8 @@ const Tensor& Parameter::gradient() {
   if (!gradient_.defined() && gradient_storage_) {
     gradient_storage_->allocate_gradient(*this);
     require(gradient_.defined(), "[parameter] ", name(),
-            ": its gradient has no memory after GradientStorage::allocate_gradient(); expected bind_gradient()");
+            ": its gradient has no memory after GradientStorage::allocate_gradient(); expected this function to call "
+            "bind_gradient()");
   }
   if (!gradient_.defined()) gradient_ = Tensor::empty(shape_, accumulator_dtype(dtype()), device_, Category::gradient);
   return gradient_;

@@ -83,12 +83,12 @@ class Parameter {
   Dtype dtype() const { return spec_.dtype; }
   Device device() const { return device_; }
   /// True if training changes the weights. Ops need not compute the gradient of a frozen parameter. If a kernel
-  /// computes it together with other gradients, nothing reads it.
+  /// computes this gradient together with others, nothing reads the result.
   bool trainable() const { return !spec_.frozen; }
 
-  /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
-  /// than once, together with weights of other parameters, or in an order that depends on data. If the weights are not
-  /// in memory, starts to gather them in the order of `stream`. hold() and use() are collective unless
+  /// Returns the local weights and keeps them in memory while the result exists. Call hold() if the weights are read
+  /// more than once, together with weights of other parameters, or in an order that depends on data. If the weights are
+  /// not in memory, starts to gather them in the order of `stream`. hold() and use() are collective unless
   /// weights_are_resident(): all ranks that share the parameters must call them for the same parameters in the same
   /// order.
   HeldWeight hold(Stream& stream);

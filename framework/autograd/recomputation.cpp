@@ -49,7 +49,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       if (wants[i])
         if (Tensor g = replay->take_gradient(leaves[i]); g.defined()) b.accumulate(i, g);
   };
-  // The weight pullback has no work. Its task follows the deferred tasks and reports the parameters as finished.
+  // The weight pullback has no work: its task only follows the deferred tasks and reports the parameters as finished.
   WeightPullback weights{first.used_parameters(), {}};
   return tape.record_many(name, outs, inputs, saved, std::move(pullback), std::move(weights));
 }

@@ -70,8 +70,8 @@ void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, 
 }
 
 void Backward::accumulate(size_t index, Tensor gradient) {
-  require(index < inputs_.size(), "[tape] a pullback gives a gradient to input ", index, "; expected an input below ",
-          inputs_.size(), ", the number of inputs of its op");
+  require(index < inputs_.size(), "[tape] a pullback gives a gradient to input ", index, "; expected an index below ",
+          inputs_.size(), ", the op's number of inputs");
   check_not_replayed(index);
   if (inputs_[index] >= 0) replay_.accumulate(inputs_[index], std::move(gradient));
 }
@@ -140,7 +140,8 @@ Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::fu
     for (Parameter* p : node.weight_pullback.parameters) ++remaining_[p];
   for (const Root& root : roots) {
     require(root.value.wants_gradient(),
-            "[tape] the root of backward depends on nothing that needs a gradient; expected a root that does");
+            "[tape] the root of backward depends on nothing that needs a gradient; expected a root that depends on a "
+            "leaf or a parameter");
     require(root.gradient.shape() == root.value.shape() && root.gradient.dtype() == root.value.data.dtype(),
             "[tape] the root is ", root.value.shape(), " ", root.value.data.dtype(), " but its gradient ",
             root.gradient.shape(), " ", root.gradient.dtype(), "; expected the same shape and dtype");
@@ -217,7 +218,7 @@ void Replay::run_node(size_t index) {
     return;
   }
   require(node.pullback || node.weight_pullback.run, "[tape] a gradient reaches the op ", node.name,
-          ", which has no pullback; expected one");
+          ", which has no pullback; expected an op with a pullback");
   Backward b(tape_.stream, *this, node.inputs, douts);
   const Saved saved(node.saved, tape_.stream);
   if (node.pullback) node.pullback(b, douts[0], saved);

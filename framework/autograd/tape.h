@@ -53,7 +53,8 @@ class Backward {
   /// Returns the gradient of the op's output `index`; undefined if this output got no gradient.
   const Tensor& output_gradient(size_t index) const;
   /// Saves `tensors` for this op's weight pullback, which reads them with saved_by_pullback(). Call it only in a
-  /// pullback, and once. The tensors are kept until the weight pullback has run; they are released if none will run.
+  /// pullback, and once. The tensors are kept until the weight pullback has run; they are released if no weight
+  /// pullback will run.
   void save_for_weights(const std::vector<Tensor>& tensors);
   /// Like save_for_weights(), for one tensor that get() completes, for example one whose rows are still arriving.
   void save_for_weights(std::shared_ptr<SavedTensor> tensor) {
@@ -245,8 +246,9 @@ class Replay {
   /// Removes and returns the gradient of a leaf; undefined if the leaf got no gradient. Throws std::logic_error if
   /// `leaf` needs no gradient.
   Tensor take_gradient(const Value& leaf) {
-    require(leaf.wants_gradient(),
-            "[tape] take_gradient() was called for a value that needs no gradient; expected a leaf that needs one");
+    require(
+        leaf.wants_gradient(),
+        "[tape] take_gradient() was called for a value that needs no gradient; expected a leaf that needs a gradient");
     return std::exchange(gradients_[leaf.id], {});
   }
 

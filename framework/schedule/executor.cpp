@@ -20,7 +20,7 @@ namespace {
 
 using base::now;
 
-// A task that has been issued. It is done when its lane has passed it and its asynchronous part is done.
+// A task that has been issued. It is done when its lane has passed the task and its asynchronous part is done.
 struct Issued {
   Event passed, asynchronous;
   bool done() const { return passed.done() && asynchronous.done(); }
@@ -83,8 +83,9 @@ class LatePart {
   LatePart& operator=(const LatePart&) = delete;
   ~LatePart() {
     if (!issued_)
-      device::complete(state_, std::make_exception_ptr(
-                                   std::runtime_error("[executor] a task was skipped; expected its lane to issue it")));
+      device::complete(
+          state_, std::make_exception_ptr(std::runtime_error("[executor] a task was skipped, because an earlier task "
+                                                             "of its lane failed; see the error of that task")));
   }
   Event event() const { return Event(state_); }
   void issue(const Task& task) {
@@ -132,12 +133,13 @@ void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream&
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
-  const bool over = asynchronous.done();  // queried before the mark is recorded: if true, the mark is not earlier
+  // Queried before the end mark is recorded: if true, the mark is not before the end of the asynchronous part.
+  const bool over = asynchronous.done();
   if (stream.on_device())
     watch->marks.back()[1] = stream.record_timed();
   else
     stream.run([watch, task] { watch->on_lane[task].end = now(); });
-  // Event::then() would make this thread wait for the device.
+  // Keeps the device's mark, because Event::then() would make this thread wait for the device.
   if (!over) watch->parts[task] = asynchronous.launched_already();
   if (over || watch->parts[task]) return watch->running.count_down();
   asynchronous.then([watch, task] {
@@ -158,7 +160,7 @@ double passed_at(const device::DeviceMark& mark) {
 void read_marks(Stopwatch& watch) {
   for (size_t i = 0; i < watch.marks.size(); ++i) {
     watch.on_lane[i] = {passed_at(*watch.marks[i][0].launched()), passed_at(*watch.marks[i][1].launched())};
-    // A mark without a time belongs to the task's own lane, whose end mark is later.
+    // Ignores a mark without a time: it belongs to the task's own lane, whose end mark is later.
     if (const auto& part = watch.parts[i]; part && part->timed()) watch.arrived[i] = passed_at(*part);
   }
 }

@@ -20,8 +20,8 @@ struct TaskTime {
 /// Issues the tasks in insertion order on the lanes of `context`. Each task waits for its predecessors. On the host,
 /// returns when all tasks and their asynchronous parts are done. The queues of a device run independently of the
 /// caller. On a device, returns when all tasks have been issued and the compute lane's queue waits for them. Only the
-/// host's parts of their events block the caller. If `times` is not null, it receives one entry for each task, and the
-/// call waits for all tasks on a device too; see execute_measured(). If a task fails, waits for the tasks that have
+/// host's parts of the tasks' events block the caller. If `times` is not null, it receives one entry for each task, and
+/// the call waits for all tasks on a device too; see execute_measured(). If a task fails, waits for the tasks that have
 /// been issued and rethrows the error.
 ///
 /// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication, even
@@ -31,8 +31,8 @@ struct TaskTime {
 ///     other tasks;
 ///   - at the end of the graph, if there is new communication.
 /// The first rule has an exception for copies. If the next task that is not a copy directly depends on a copy, the
-/// thread yields only once, before the copy. This yield is for all communication on which the next task depends. Graphs
-/// that differ only in such copies therefore yield at the same points on all ranks.
+/// thread yields only once, before the copy. This yield is for all communication on which the task after the copy
+/// depends. Graphs that differ only in such copies therefore yield at the same points on all ranks.
 ///
 /// With `fibers`, lanes with threads issue the issued_late tasks of both graphs at times that differ between ranks.
 /// Such tasks may post collectives only in groups in which no other thread posts any. A lane issues its tasks in the

@@ -93,7 +93,7 @@ class Run {
 
   void add_nodes(const CoreSharing& sharing) {
     base::require(sharing.node.size() == active_.size(), "[schedule] CoreSharing::node has ", sharing.node.size(),
-                  " entries; expected one for each of ", active_.size(), " sets");
+                  " entries; expected one entry for each of ", active_.size(), " sets");
     for (size_t set = 0; set < sharing.node.size(); ++set) {
       if (sharing.node[set] == CoreSharing::no_node) continue;
       const size_t node = sharing.node[set];

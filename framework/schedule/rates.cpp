@@ -111,7 +111,8 @@ double Rates::alpha(Lane lane, LaneSet beside, bool capped) const {
 }
 
 double Rates::speed_of_share(double share) const {
-  base::require(!speed_of_threads.empty(), "[schedule] rates: speed_of_threads is empty; expected an entry per thread");
+  base::require(!speed_of_threads.empty(),
+                "[schedule] rates: speed_of_threads is empty; expected an entry for each thread");
   return speed_of_threads[base::threads_of_share(static_cast<int>(speed_of_threads.size()), share) - 1];
 }
 

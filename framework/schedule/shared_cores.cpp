@@ -20,9 +20,10 @@ void SharedCores::check() const {
                " cores; expected a finite number above 0");
   if (ranks < 1 || measured_ranks < 1 || threads < 1)
     base::fail(base::ExitCode::usage, "rates: ", ranks, " ranks of a node, measured with ", measured_ranks,
-               " ranks of ", threads, " threads; expected at least 1 each");
+               " ranks of ", threads, " threads; expected each number to be at least 1");
   if (!(waiting >= 0 && waiting <= 1))
-    base::fail(base::ExitCode::usage, "rates: a rank that waits uses ", waiting, " cores; expected 0 to 1");
+    base::fail(base::ExitCode::usage, "rates: a rank that waits uses ", waiting,
+               " cores; expected a number from 0 to 1");
 }
 
 std::optional<CoreSharing> sharing_of(const std::optional<SharedCores>& cores, std::vector<int> nodes,

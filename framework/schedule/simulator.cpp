@@ -107,7 +107,7 @@ void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates
   }
 }
 
-// Simulates all ranks. `parts` and `nodes` have the collectives and the node of each rank.
+// Simulates all ranks. `parts` contains the collective of each rank's tasks, and `nodes` the node of each rank.
 std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates& rates, const Parts& parts,
                           std::vector<int> nodes, Drive drive) {
   rates.check();
@@ -151,8 +151,8 @@ using Members = std::map<std::pair<std::string, int>, std::vector<Member>>;
 Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& groups) {
   Members all;
   for (const auto& [group, numbers] : groups) {
-    base::require(numbers.size() == graphs.size(), "[schedule] group '", group, "' names ", numbers.size(),
-                  " ranks of ", graphs.size(), "; expected a number for each rank");
+    base::require(numbers.size() == graphs.size(), "[schedule] group '", group, "' has ", numbers.size(),
+                  " numbers for ", graphs.size(), " ranks; expected one number for each rank");
     for (size_t r = 0; r < numbers.size(); ++r) all[{group, numbers[r]}].push_back({r, {}});
   }
   for (size_t r = 0; r < graphs.size(); ++r)

@@ -1,6 +1,6 @@
 // Access to the addresses of tensors and storages on any device. Only kernels, the exchange of device memory between
-// ranks, and the tests and benchmarks of both may include this file. They are compiled with HEXAD_DEVICE_CODE. All
-// other code uses kernels, copies and named reads (docs/devices.md).
+// ranks, and the tests and benchmarks of both may include this file. Files that include it are compiled with
+// HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/devices.md).
 #pragma once
 
 #ifndef HEXAD_DEVICE_CODE

@@ -10,7 +10,7 @@ void HostRead::Arrival::wait() const {
 }
 
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream) {
-  require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape(),
+  require(tensor.contiguous(), "[host read] ", name, " is a strided tensor ", tensor.shape(),
           "; expected a contiguous tensor");
   device::DeviceContext& context = tensor.device().context();
   HostRead read;
@@ -24,7 +24,7 @@ HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& strea
 
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream) {
   if (tensor.device().on_host()) return tensor;
-  require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape(),
+  require(tensor.contiguous(), "[host read] ", name, " is a strided tensor ", tensor.shape(),
           "; expected a contiguous tensor");
   tensor.device().context().count_host_read(name);
   const Tensor copy = Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device().host());

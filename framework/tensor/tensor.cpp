@@ -99,7 +99,7 @@ Tensor Tensor::borrowed_at(std::byte* storage_begin, Device device) const {
 }
 
 void Tensor::upload(const void* from) const {
-  require(contiguous(), "[tensor] upload to a strided ", shape_, "; expected a contiguous tensor");
+  require(contiguous(), "[tensor] upload to a strided tensor ", shape_, "; expected a contiguous tensor");
   if (bytes() == 0) return;
   if (storage_->on_host()) return void(std::memcpy(raw(), from, bytes()));
   device::DeviceContext& context = device_.context();
@@ -107,7 +107,7 @@ void Tensor::upload(const void* from) const {
 }
 
 void Tensor::download(void* to) const {
-  require(contiguous(), "[tensor] download of a strided ", shape_, "; expected a contiguous tensor");
+  require(contiguous(), "[tensor] download of a strided tensor ", shape_, "; expected a contiguous tensor");
   if (bytes() == 0) return;
   if (storage_->on_host()) return void(std::memcpy(to, raw(), bytes()));
   device::DeviceContext& context = device_.context();
@@ -125,7 +125,7 @@ void Tensor::copy_from(const Tensor& other, Stream& stream) const {
 }
 
 void Tensor::fill_bytes(uint8_t byte, Stream& stream) const {
-  require(contiguous(), "[tensor] fill of a strided ", shape_, "; expected a contiguous tensor");
+  require(contiguous(), "[tensor] fill of a strided tensor ", shape_, "; expected a contiguous tensor");
   if (bytes() > 0) device_.context().fill(stream, device_raw(), byte, bytes());
 }
 
@@ -141,7 +141,7 @@ bool Tensor::contiguous() const {
 
 Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
   require(0 <= begin && begin <= end && end <= shape_[dim], "[tensor] slice [", begin, ", ", end, ") of dimension ",
-          dim, " of ", shape_, "; expected a range of its indices");
+          dim, " of shape ", shape_, " is out of range; expected 0 <= begin <= end <= ", shape_[dim]);
   Tensor t = *this;
   t.shape_[dim] = end - begin;
   if (t.numel() > 0) t.offset_ += begin * strides_[dim];  // an empty tensor may have no memory
@@ -165,7 +165,7 @@ Tensor Tensor::reshape(Shape shape) const {
     shape[unknown] = numel() / known;
   }
   require(shape.numel() == numel(), "[tensor] reshape of ", shape_, " to ", shape, "; expected ", numel(), " elements");
-  require(contiguous(), "[tensor] reshape of a strided ", shape_, "; expected a contiguous tensor");
+  require(contiguous(), "[tensor] reshape of a strided tensor ", shape_, "; expected a contiguous tensor");
   Tensor t = *this;
   t.shape_ = shape;
   t.strides_ = shape.row_major_strides();

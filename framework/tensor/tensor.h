@@ -84,10 +84,11 @@ class Tensor {
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
-  /// Returns the part of the tensor with indices [begin, end) in dimension `dim`. The result shares the storage.
+  /// Returns the part of the tensor with indices [begin, end) in dimension `dim`. The result shares the storage. Throws
+  /// std::logic_error unless 0 <= begin <= end <= size of the dimension.
   Tensor slice(int dim, int64_t begin, int64_t end) const;
   /// Returns the same elements with another shape. The tensor must be contiguous. One size may be -1, and is then
-  /// computed from the other sizes.
+  /// computed from the other sizes. Throws std::logic_error if the tensor is strided or the numbers of elements differ.
   Tensor reshape(Shape shape) const;
 
   /// Returns the address of the first element for access by the host. Throws std::logic_error if the host may not
@@ -159,7 +160,7 @@ Tensor Tensor::from(std::span<const T> values, Shape shape, Device device, Categ
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   require(dtype_of<T> == dtype_, "[tensor] access to ", shape_, " as ", dtype_of<T>, "; expected its dtype, ", dtype_);
-  require(contiguous(), "[tensor] to_vector of a strided ", shape_, "; expected a contiguous tensor");
+  require(contiguous(), "[tensor] to_vector of a strided tensor ", shape_, "; expected a contiguous tensor");
   std::vector<T> values(numel());
   download(values.data());
   return values;

@@ -8,8 +8,8 @@ namespace hexad::comm {
 
 /// Group over a transport that accepts addresses in card memory (Topology::takes_cards). For operations that only
 /// transfer bytes, copies tensors through separate buffers on the card, because transports can share at most the first
-/// page of a tensor's mapped memory with other processes. Passes all other operations, such as sums, unchanged to the
-/// constructor's group.
+/// page of a tensor's mapped memory with other processes. Passes all other operations, such as sums, unchanged to
+/// `other`, the group that the constructor gets.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;

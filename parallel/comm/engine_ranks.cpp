@@ -26,7 +26,7 @@ void with_engine_ranks(int n, const std::function<void(const ProcessGroup& world
         if (!first) first = std::current_exception();
       }
       network->fail(std::make_exception_ptr(Error(
-          ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error; see the message of this rank"))));
+          ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error; see the message of rank ", rank))));
     }
   };
   std::vector<std::thread> threads;

@@ -35,7 +35,7 @@ class HangWatch {
   /// cases, does nothing if an inquiry is in progress. Also does nothing if this rank already has a finding. `wait`,
   /// `own` and `limit` are arguments of Inquiry's constructor.
   void begin(const Standing& wait, const Standing& own, double limit, Search search = Search::hangs);
-  /// Ends the inquiry in progress if its reason is `search`. Call it once the wait has made progress.
+  /// Ends the inquiry in progress if its reason is `search`. Call this function once the wait has made progress.
   void drop(Search search = Search::hangs) {
     if (search_ == search) inquiry_.reset();
   }

@@ -91,7 +91,7 @@ ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vec
       log_(log),
       logged_as_(add_to(log, name(), traffic(), ranks_, rank)),
       cards_(std::move(cards)) {
-  require(0 <= rank && rank < size, "[imagined group] the rank is ", rank, ", expected at least 0 and less than ",
+  require(0 <= rank && rank < size, "[imagined group] the rank is ", rank, "; expected at least 0 and less than ",
           size);
 }
 

@@ -24,10 +24,10 @@ struct ImaginedCards {
 /// On the meta device, an all-gather copies known values, a broadcast keeps the values, and all other results are
 /// marked as unknown.
 ///
-/// Operations never wait. A collective holds its tensors until a thread waits for the collective. A real collective
-/// cannot hold them longer. Bytes are counted as in real groups (Operation::wire_bytes). The device's allocator also
-/// counts the memory that NCCL would need to connect the ranks (connection_bytes.h). With
-/// DeviceGroupOptions::groups, layouts with many groups may need less.
+/// Operations never wait. A collective holds its tensors until a thread waits for the collective, because a real
+/// collective cannot hold them longer. Bytes are counted as in real groups (Operation::wire_bytes). The device's
+/// allocator also counts the memory that NCCL would need to connect the ranks (connection_bytes.h). With
+/// DeviceGroupOptions::groups, layouts with many groups may need less memory.
 class ImaginedGroup final : public ProcessGroup {
  public:
   /// Makes the world of rank `rank` among `size` ranks. Operations of this group and of its subgroups are recorded in

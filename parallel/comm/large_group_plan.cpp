@@ -26,7 +26,7 @@ class LargeGroupPlanner : public MessagePlanBuilder {
   }
 
  private:
-  // Returns false if the operation is planned as in smaller groups.
+  // Adds the rounds of the operation. Returns false, without rounds, if the operation is planned as in smaller groups.
   bool plan() {
     switch (op_.kind) {
       case Kind::all_reduce:

@@ -51,7 +51,7 @@ Location my_location(int rank) {
   return location;
 }
 
-// Returns the value of HEXAD_LOCAL_RANK; -1 if it is not set; -2 if it is not a valid number.
+// Returns the value of HEXAD_LOCAL_RANK; -1 if it is not set; -2 if it is not a whole number of at least 0.
 int local_rank_of_environment() {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return -1;
@@ -73,7 +73,7 @@ Topology discover(int rank, int size) {
   if (range_over_ranks(local).first == -2) {
     const char* text = std::getenv("HEXAD_LOCAL_RANK");
     base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is ", local == -2 ? cat("'", text, "'") : "wrong on another rank",
-               ", expected a number of at least 0");
+               "; expected a whole number of at least 0");
   }
   // HEXAD_NODE must be set on all ranks or on none, because my_location() is collective on ranks without it.
   int named = std::getenv("HEXAD_NODE") != nullptr, total = 0;

@@ -26,7 +26,7 @@ void check_many(const std::string& where, const char* big_name, const Tensor& bi
   check_tensor(where, big_name, big);
   check_tensor(where, small_name, small);
   require(big.dtype() == small.dtype(), where, big_name, " is ", big.dtype(), " but ", small_name, " is ",
-          small.dtype(), "; expected one dtype");
+          small.dtype(), "; expected equal dtypes");
   require(big.numel() == size * small.numel(), where, big_name, " ", big.shape(), " has ", big.numel(),
           " elements; expected ", size * small.numel(), ", ", size, " times those of ", small_name, " ", small.shape());
 }

@@ -114,8 +114,8 @@ class ProcessGroup {
   /// connections.
   virtual void connect(Uses uses, Device device) const = 0;
   /// Like connect(Use::messages, device), but connects only these routes. `routes` are the routes of all ranks and must
-  /// be the same on all ranks. Later calls add routes. Collective if any route is new. After the call, a message on any
-  /// other route throws std::logic_error, in groups whose device tensors need connections.
+  /// be the same on all ranks. Later calls add routes. Collective if any route is new. In groups whose device tensors
+  /// need connections, a message on any other route then throws std::logic_error.
   virtual void connect_routes(std::span<const Route> routes, Device device) const = 0;
 
   /// Returns memory that the devices of all ranks access; null if groups of this kind have no such memory. This group

@@ -88,7 +88,7 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
         if (!first) first = std::current_exception();
       }
       rendezvous->abort(std::make_exception_ptr(Error(
-          ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error; see the message of this rank"))));
+          ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error; see the message of rank ", rank))));
     }
     const auto leave = [rendezvous, rank] { rendezvous->leave(rank); };
     if (delays)

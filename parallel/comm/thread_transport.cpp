@@ -57,9 +57,9 @@ class ThreadNetwork::Endpoint final : public Transport {
   }
   void take_notes(std::vector<Note>& notes) override { network_->take_notes(topology_.rank, notes); }
   void abort(int) override {
-    network_->fail(
-        std::make_exception_ptr(Error(ExitCode::peer_lost, cat("[world] rank ", topology_.rank,
-                                                               " ended with an error; see the message of this rank"))));
+    network_->fail(std::make_exception_ptr(
+        Error(ExitCode::peer_lost,
+              cat("[world] rank ", topology_.rank, " ended with an error; see the message of rank ", topology_.rank))));
   }
 
  private:
@@ -144,7 +144,7 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
   }
 }
 
-// Reports errors for messages to or from a rank that has ended, because this rank will never request them.
+// Reports errors for messages to or from a rank that has ended, because the ended rank will not request them any more.
 void ThreadNetwork::give_up(const Key& key, Wire& wire) {
   const auto [from, to, tag] = key;
   const auto ended = [&](int rank, int other, uint64_t token) {

@@ -24,6 +24,7 @@ struct Staged {
   std::vector<std::shared_ptr<const void>> owners{};
 };
 using Stage = std::function<Staged(const Operation& op)>;
+/// Returns `op` with its tensors replaced by page-locked host tensors, which own their memory (Tensor::pinned).
 Staged in_pinned_memory(const Operation& op);
 
 /// Executes `op` of rank `rank` on tensors of the device to which `stream` belongs. `stream` copies the tensors to send

@@ -22,7 +22,7 @@ Use use_of(const Operation& op) {
     case Kind::barrier:
       break;
   }
-  base::fail_invariant("[uses] a barrier moves no tensors; expected an operation that does");
+  base::fail_invariant("[uses] a barrier moves no tensors; expected an operation with tensors");
 }
 
 Uses with_sums_in_order(Uses uses) {

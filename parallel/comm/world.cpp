@@ -34,14 +34,15 @@ Topology alone() {
 
 int announced_world_size() {
   // The variables are set by Open MPI's mpirun, by other process managers, and by Slurm in a step of srun. A batch
-  // script itself is not a step.
+  // script is not a step, so it counts as one rank.
   for (const RankVariables& variables : rank_variables()) {
     const char* text = std::getenv(variables.size);
     if (!text) continue;
     char* end = nullptr;
     const long size = std::strtol(text, &end, 10);
     if (end == text || *end || size < 1 || size > 1 << 24)
-      fail(ExitCode::usage, variables.size, " is '", text, "', expected the number of ranks");
+      fail(ExitCode::usage, variables.size, " is '", text, "'; expected the number of ranks, a whole number from 1 to ",
+           1 << 24);
     return static_cast<int>(size);
   }
   return 1;

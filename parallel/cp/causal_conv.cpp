@@ -79,7 +79,8 @@ Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows
           " rows per rank; expected [R, N] and [N, W]");
   require(rows.split.ranks == 1 || rows.split.piece_length() >= w.dim(1) - 1, "[causal_conv] a piece of ",
           rows.split.piece_length(), " tokens is shorter than the ", w.dim(1) - 1,
-          " earlier tokens of a filter; expected at least this length, with fewer ranks (parallel.cp)");
+          " earlier tokens that a filter reads; expected pieces of at least ", w.dim(1) - 1,
+          " tokens: use fewer ranks (parallel.cp)");
   if (rows.split.ranks > 1) connect_chain(*rows.group, x.device());
   const Halves before = rows_before(x.data, w.dim(1) - 1, rows, tape.stream);
   const Tensor out = Tensor::like(x.data);

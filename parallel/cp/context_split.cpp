@@ -16,8 +16,8 @@ int64_t ContextSplit::piece_length() const {
 }
 
 int ContextSplit::piece(int of, int half) const {
-  require(0 <= of && of < ranks && 0 <= half && half < halves(), "[cp] there is no half ", half, " of rank ", of,
-          "; expected halves 0 .. ", halves() - 1, " of ranks 0 .. ", ranks - 1);
+  require(0 <= of && of < ranks && 0 <= half && half < halves(), "[cp] half ", half, " of rank ", of,
+          " does not exist; expected a half from 0 to ", halves() - 1, " and a rank from 0 to ", ranks - 1);
   return half == 0 ? of : 2 * ranks - 1 - of;
 }
 
@@ -41,7 +41,7 @@ std::vector<int64_t> ContextSplit::tokens(int of) const {
 
 std::vector<int32_t> ContextSplit::cut(std::span<const int32_t> whole) const {
   require(static_cast<int64_t>(whole.size()) == sequences * length, "[cp] ", whole.size(), " entries for ", sequences,
-          " sequences of ", length, " tokens; expected one for each token");
+          " sequences of ", length, " tokens; expected one entry for each token");
   std::vector<int32_t> mine;
   mine.reserve(rows());
   for (int64_t token : tokens()) mine.push_back(whole[token]);

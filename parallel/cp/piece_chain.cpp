@@ -40,7 +40,7 @@ void PieceChain::pass_on(int half, const Tensor& t) {
 Tensor PieceChain::take(int half, const Tensor& like) {
   const auto from = neighbour(half, along_ == Along::later ? -1 : 1);
   require(from.has_value(), "[cp] no piece passes a tensor to half ", half, " of rank ", split_.rank,
-          "; expected a piece with a neighbour on this side");
+          "; expected a half for which has_source() is true");
   if (*from == split_.rank) return own_;
   const Tensor t = Tensor::like(like, Category::communication);
   stream_.wait(group_.receive(t, *from, stream_));

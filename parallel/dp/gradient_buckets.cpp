@@ -83,7 +83,7 @@ void GradientBuckets::allocate(State& s) {
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
 
-// Adds the contributions since the previous call to the bucket, and rounds the sum.
+// Adds to the bucket the contributions since the previous call, and rounds the sum.
 void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   const Bucket::Entry& e = s.bucket->entries[entry];
   if (!e.parameter->has_gradient()) return;
@@ -101,7 +101,8 @@ void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution c
   const auto [bucket, entry] = plan_.place(parameter);
   Given& given = states_[bucket].given[entry];
   require(!given.last, "[buckets] ", parameter.name(),
-          " has a contribution after its last one in a step; expected none");
+          " has a contribution after the contribution that was reported as its last in this step; expected no later "
+          "contribution");
   if (rounded(states_[bucket])) fold(states_[bucket], entry, stream);
   ++given.rounds;
   given.last = contribution == Contribution::last;

@@ -107,13 +107,15 @@ void WeightBuckets::update(Stream& stream, const std::function<void()>& change, 
   order_.end_step();
   for (State& s : states_) {
     if (!gathers(s)) continue;
-    require(s.holders.expired(), "[buckets] ", s.bucket->entries.front().parameter->name(),
-            " or another parameter of its bucket is held while weights are updated; expected no HeldWeight of them");
+    require(
+        s.holders.expired(), "[buckets] ", s.bucket->entries.front().parameter->name(),
+        " or another parameter of its bucket is held while weights are updated; expected no HeldWeight of the bucket");
     release(s, stream);
   }
   complete(stream);  // gathers read the pieces that `change` writes
   change();
-  // Buckets are in reverse order of creation, and a forward begins with the parameters that were created first.
+  // Gathers the buckets in reverse order: they are in reverse order of creation, but a forward begins with the
+  // parameters that were created first.
   for (State& s : states_ | std::views::reverse)
     if (keeps_all(s)) {
       const FlatRange mine = s.bucket->piece();

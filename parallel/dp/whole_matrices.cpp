@@ -31,7 +31,7 @@ WholeMatrices::WholeMatrices(const Parameter& parameter, const mesh::Mesh* mesh)
   local_columns_ = {region.begin[rank - 1], region.begin[rank - 1] + region.size[rank - 1]};
   for (const Shard& s : placement_.shards) {
     if (s.dim < rank - 2 || s.parts == 1) continue;
-    require(!cut_, "[matrices] ", parameter.name(), " is cut along two axes; expected one at most");
+    require(!cut_, "[matrices] ", parameter.name(), " is cut along two axes; expected at most one axis");
     cut_ = s;
   }
   require(mesh_ != nullptr || (!cut_ && !shares_), "[matrices] ", parameter.name(),

@@ -15,7 +15,7 @@ namespace {
 // Joined row that a source sends to this rank.
 struct Row {
   std::span<const int32_t> experts;
-  int64_t sent_in, returns_in;  // chunks of its first and its last expert
+  int64_t sent_in, returns_in;  // first and last chunk of its experts
 };
 
 // Rows of all sources, in the order of their tokens. Source p etp + j is ep rank p and etp rank j.

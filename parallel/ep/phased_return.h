@@ -40,7 +40,7 @@ class ReturnOrder {
   int ep_, fan_, phases_;
 };
 
-/// Rows that return to this rank in one phase, and rows that this rank returns in it.
+/// Rows that return to this rank in one phase, and rows that this rank returns in the same phase.
 struct ReturnPhase : MovedRows {
   RowRanges leaving;  // rows to return, among the rows that arrived
   RowRanges landing;  // rows that return, among the rows that this rank sent

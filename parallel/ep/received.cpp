@@ -46,7 +46,8 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
   if (joined) check_joined(message, rank, group);
 }
 
-// A joined row is counted in the chunk in which it is sent, and in the chunk in which it returns. It has slots in both.
+// A joined row is counted in the chunk in which it is sent, and in the chunk in which it returns. Each count is at most
+// the number of slots in its chunk, because the row has slots in both chunks.
 void CountsMessage::check_joined(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const {
   const int64_t local = experts / ranks;
   for (int64_t to = 0; to < ranks; ++to) {
@@ -97,8 +98,8 @@ void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t>
                        const comm::ProcessGroup& group) {
   for (size_t c = 0; c < listed.size(); ++c)
     if (listed[c] != counted[c])
-      refuse(rank, group, "experts of ", listed[c], " rows whose ", returning ? "last" : "first",
-             " experts are in chunk ", c, "; expected the ", counted[c], " in its counts");
+      refuse(rank, group, "experts of ", listed[c], " rows that are ", returning ? "returned" : "sent", " in chunk ", c,
+             "; expected the ", counted[c], " rows in its counts");
 }
 
 }  // namespace hexad::ep

@@ -254,8 +254,9 @@ int64_t RoutingCounts::rows_gathered() const {
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const RoutingOptions& options,
                               Stream& stream) {
   const int ranks = groups.ep->size();
-  require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(),
-          " ranks in a group of ep x etp = ", ranks, " x ", groups.etp->size(), "; expected the product");
+  require(groups.experts->size() == ranks * groups.etp->size(), "[ep] the group of experts has ",
+          groups.experts->size(), " ranks, but ep x etp is ", ranks, " x ", groups.etp->size(), "; expected ",
+          ranks * groups.etp->size(), " ranks");
   require(!options.hot.any() || options.row_of == RowOf::slot, "[ep] a routing plan has ", options.hot.count(),
           " hot experts and rows of tokens; expected rows of slots");
   const int64_t chunks = options.chunking.chunks;
@@ -348,7 +349,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const ReturnOrder returns(ranks, static_cast<int>(fan), options.return_phases);
   if (returns.phases() == 1) return plan;
   require(chunks == 1 && !options.merged, "[ep] rows return in ", returns.phases(), " phases, but are sent in ", chunks,
-          options.merged ? " merged" : "", " chunks, expected one chunk that is not merged");
+          options.merged ? " merged" : "", " chunks; expected one chunk that is not merged");
   host.phased = phased_return(returns, {.rank = all_to_all.rank(),
                                         .fan = static_cast<int>(fan),
                                         .all = host.chunks.front(),

@@ -93,7 +93,7 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
 
 void Chunking::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks,
-          " ranks; expected a multiple of the number of ranks, which is at least 1");
+          " ranks; expected at least 1 rank, and a multiple of the number of ranks");
   const int64_t local = experts / ranks;
   require(chunks >= 1, "[ep] ", chunks, " chunks, expected at least 1");
   require(by != By::peers || chunks <= ranks, "[ep] ", chunks, " chunks, expected at most one for each of ", ranks,
@@ -119,7 +119,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   o.chunking.check(o.experts, o.ranks);
   const auto parts = static_cast<int64_t>(of.size());
   require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens cannot be divided among ", parts,
-          " ranks; expected a multiple of the number of ranks, which is at least 1");
+          " ranks; expected at least 1 rank, and a multiple of the number of ranks");
   std::vector<SlotOrder> orders;
   if (o.row_of == RowOf::token || o.capacity > 0) {
     const HostRead read = read_to_host("routing: ids", ids, stream);
@@ -144,7 +144,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     if (own[width - 1] > own[width - 2]) {
       check_ids(read_to_host("routing: ids", ids, stream).tensor(), o);
       fail_invariant(cat("[ep] the counts include ", own[width - 1] - own[width - 2],
-                         " ids that name no expert, expected 0, because all ids name experts"));
+                         " ids that name no expert, but the host has found no such id; expected 0"));
     }
     orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));
   }

@@ -85,7 +85,8 @@ struct Ordering {
   /// Group whose ranks sent the ids, so that errors can name the sender of a wrong id. Null if the ids are this rank's
   /// own.
   const comm::ProcessGroup* senders = nullptr;
-  /// Capacity of an expert as a multiple of its mean number of slots, up to which a rank sends padding; 0: no padding.
+  /// A rank pads the rows of each expert up to this multiple of the rank's mean number of slots per expert; 0: no
+  /// padding.
   double capacity = 0;
 };
 

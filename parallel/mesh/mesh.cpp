@@ -109,7 +109,7 @@ const ProcessGroup& Mesh::reducers(const Placement& placement) const {
   for (const Reducers& r : reducers_)
     if (layout_.same_reducers(r.placement, placement, world_.rank())) return *r.group;
   base::fail_invariant(base::cat("[mesh] none of the ", reducers_.size(), " groups of rank ", world_.rank(),
-                                 " is for the ranks that share this parameter; expected one"));
+                                 " is for the ranks that share this parameter; expected a mesh with its SharedPieces"));
 }
 
 }  // namespace hexad::mesh

@@ -40,7 +40,8 @@ class ParameterCalls {
   /// Ends the recording. `part` is the recorded part, after IssueLog::end_part().
   void end(device::IssuePart& part);
 
-  /// True if a repetition of the part can make the calls again: weights were only in use during the part.
+  /// True if a repetition of the part can make the calls again: all calls were made in the part, and weights were in
+  /// use only during the part.
   bool repeatable() const { return repeatable_; }
   /// Function that returns the parameter of a repetition for a parameter of the part. Empty: they are the same.
   using Counterpart = std::function<Parameter&(Parameter&)>;

@@ -10,7 +10,7 @@ void Program::weights(std::deque<Action>::iterator which) {
   base::require(
       which != left_.end(), "[pp] action ", actions_.size(),
       " of a schedule computes weight gradients, but no earlier backward of the virtual stage has delayed any; "
-      "expected such a backward");
+      "expected an earlier backward that delays them");
   actions_.push_back({Kind::backward_weight, which->local_stage, which->micro});
   left_.erase(which);
 }
@@ -23,9 +23,10 @@ void Program::weights(int local_stage) {
 
 std::vector<Action> Program::without_micro_batches_from(int micro_batches) const {
   base::require(left_.empty(), "[pp] a schedule never computes the delayed weight gradients of ", left_.size(),
-                " backwards; expected none left");
+                " backwards; expected an action for the weight gradients of each backward");
   std::vector<Action> kept;
-  // If the forward of a merged pair is kept, so is its backward, which belongs to an earlier micro-batch.
+  // The forward of a merged pair is never kept without its backward, because the backward belongs to an earlier
+  // micro-batch.
   std::copy_if(actions_.begin(), actions_.end(), std::back_inserter(kept),
                [&](const Action& a) { return a.micro < micro_batches; });
   return kept;

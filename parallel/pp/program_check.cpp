@@ -26,21 +26,21 @@ void check_list(const Schedule& schedule, int rank) {
     const auto claim = [&](bool ok, const auto&... what) {
       if (!ok) base::fail_invariant(base::cat("[pp] rank ", rank, " action ", i, " ", to_string(a), ": ", what...));
     };
-    claim(0 <= a.local_stage && a.local_stage < schedule.stages.stages_a_rank, "no such local stage; expected 0 .. ",
-          schedule.stages.stages_a_rank - 1);
-    claim(0 <= a.micro && a.micro < schedule.micro_batches, "no such micro-batch; expected 0 .. ",
+    claim(0 <= a.local_stage && a.local_stage < schedule.stages.stages_a_rank, "local stage ", a.local_stage,
+          " does not exist; expected 0 to ", schedule.stages.stages_a_rank - 1);
+    claim(0 <= a.micro && a.micro < schedule.micro_batches, "micro-batch ", a.micro, " does not exist; expected 0 to ",
           schedule.micro_batches - 1);
     claim(schedule.phase == Phase::training || a.is_forward(), "a backward in an evaluation; expected only forwards");
     Parts& parts = done[{a.local_stage, a.micro}];
     const bool weights = a.kind == Action::Kind::backward || a.kind == Action::Kind::backward_weight;
-    if (a.is_forward()) claim(!std::exchange(parts.forward, true), "a second forward; expected one");
+    if (a.is_forward()) claim(!std::exchange(parts.forward, true), "a second forward; expected only one");
     if (a.is_backward()) {
       claim(parts.forward, "no forward before it; expected the forward first");
-      claim(!std::exchange(parts.input, true), "a second input gradient; expected one");
+      claim(!std::exchange(parts.input, true), "a second input gradient; expected only one");
     }
     if (weights) {
       claim(parts.input, "no input gradient before it; expected the input gradient first");
-      claim(!std::exchange(parts.weights, true), "a second weight gradient; expected one");
+      claim(!std::exchange(parts.weights, true), "a second weight gradient; expected only one");
     }
     if (a.merged)
       claim(
@@ -64,7 +64,7 @@ bool has_pairs(const Schedule& schedule) {
 
 void check(const Schedule& schedule) {
   require(static_cast<int>(schedule.ranks.size()) == schedule.stages.ranks, "[pp] the schedule has lists for ",
-          schedule.ranks.size(), " of ", schedule.stages.ranks, " ranks; expected one for each rank");
+          schedule.ranks.size(), " of ", schedule.stages.ranks, " ranks; expected one list for each rank");
   for (int rank = 0; rank < schedule.stages.ranks; ++rank) check_list(schedule, rank);
   // Sends do not block, and messages arrive in order. The schedule is therefore legal if every list can run to its end.
   for (const bool merge : {false, true}) {

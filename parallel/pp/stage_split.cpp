@@ -81,8 +81,8 @@ void check_split(const StageMap& stages, const std::vector<int64_t>& split, int6
 
 std::vector<int64_t> balanced_split(const ModelCosts& costs, int stages) {
   const StageCosts cost(costs, stages);
-  base::require(stages >= 1 && cost.layers() >= cost.stages(), "[pp] ", cost.layers(), " layers are too few for ",
-                stages, " virtual stages; expected at least one for each");
+  base::require(stages >= 1 && cost.layers() >= cost.stages(), "[pp] ", cost.layers(), " layers in ", stages,
+                " virtual stages; expected at least one stage, and at least one layer in each");
   const auto larger = [](double a, double b) { return std::max(a, b); };
   const double dearest = best_totals(
       cost, [](double c) { return c; }, larger)[0][0];

@@ -16,7 +16,7 @@ namespace hexad::pp {
 class TapeStages final : public StageWork {
  public:
   struct Output {
-    Value activation;                 // output for the next virtual stage; ignored in the last one
+    Value activation;                 // output for the next virtual stage; ignored in the last virtual stage
     std::vector<Replay::Root> roots;  // losses of this stage, and their gradients
   };
   struct Functions {

@@ -128,7 +128,7 @@ class Devices {
         const auto it = number_.find(*message);
         if (it == number_.end())
           base::fail_invariant(cat("[pp] no rank sends the tensor that ", to_string(actions[i]), " of rank ", rank,
-                                   " needs; expected one"));
+                                   " needs; expected an action that makes it"));
         if (i < piece.end) piece.needs.push_back(it->second);
         std::vector<int> fresh;
         for (int m = it->second; m >= 0 && sent_[m].posted < 0; m = sent_[m].before) fresh.push_back(m);

@@ -148,7 +148,8 @@ Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor
         if (dout.device().on_host()) {  // not checked on a device, because reading dout would block the host
           const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
           require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
-                  "[vocab_cross_entropy] expected the gradient ", scale, " of the loss, got ", given);
+                  "[vocab_cross_entropy] the gradient of the loss is ", given, "; expected gradient_scale, which is ",
+                  scale);
         }
         auto [dx] = s.get<1>();
         b.accumulate(0, dx);

@@ -33,7 +33,7 @@ Value rows_held_here(Tape& tape, Parameter& table, const Tensor& ids, const Voca
   const int64_t tokens = ids.dim(0);
   const Tensor local = table.use(tape.stream);
   Tensor out = Tensor::empty({tokens, local.dim(1)}, local.dtype(), ids.device());
-  // Each output row is the sum of one table row, or of none.
+  // Each output row is one table row, or zero if the table row is on another rank.
   k.permute.combine(tape.stream, out, local, rows_of(ids, {tokens, 1}, Dtype::i64, part, tape.stream), {}, {});
   return tape.record("vocab_embedding", out, {}, {}, {},
                      {{&table}, [&k, &table, ids, part](Backward& b, const Tensor& dout, const Saved&) {

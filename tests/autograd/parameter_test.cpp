@@ -146,7 +146,7 @@ TEST(Parameter, GatheredWeightsAreReadableOnlyWhileInUse) {
   EXPECT_FALSE(p->weights_are_resident());
   p->release_weights();
   EXPECT_EQ(message_of([&] { p->local(); }),
-            "[parameter] w: its weights are in memory only while they are held; call hold()");
+            "[parameter] w: its weights are not in memory, because they are not held; call hold() first");
   EXPECT_EQ(p->use(lab.stream()).address(), memory.address());
   EXPECT_EQ(p->local().address(), memory.address());
   EXPECT_EQ(message_of([&] { p->bind_weights(memory.slice(0, 0, 1)); }),

@@ -199,8 +199,9 @@ TEST(LoadBalancingLoss, NamesATokenOutsideEveryScope) {
     }
     return "no error";
   };
-  EXPECT_EQ(message(2), "[load_balancing_loss] token 1 has scope 2; expected 0 .. 1, or -1 for none");
-  EXPECT_EQ(message(-2), "[load_balancing_loss] token 1 has scope -2; expected 0 .. 1, or -1 for none");
+  EXPECT_EQ(message(2), "[load_balancing_loss] token 1 has scope 2; expected 0 to 1, or -1 if the token is not valid");
+  EXPECT_EQ(message(-2),
+            "[load_balancing_loss] token 1 has scope -2; expected 0 to 1, or -1 if the token is not valid");
   EXPECT_EQ(message(-1), "no error");
 }
 
@@ -212,7 +213,8 @@ TEST(ZLoss, NamesATokenBelowEveryScope) {
     router_z_loss(tape, tape.leaf(lab.randn({2, 3})), lab.values<int32_t>({0, -2}));
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[router_z_loss] token 1 has scope -2; expected at least 0, or -1 for none");
+    EXPECT_STREQ(e.what(),
+                 "[router_z_loss] token 1 has scope -2; expected at least 0, or -1 if the token is not valid");
   }
 }
 

@@ -59,7 +59,8 @@ TEST_F(TapeTest, BackwardThrowsWhenTheRootHasNoTrainableInput) {
   const Value y = scale(tape, constant, 2);
   EXPECT_EQ(tape.size(), 0u);
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] the root of backward depends on nothing that needs a gradient; expected a root that does");
+            "[tape] the root of backward depends on nothing that needs a gradient; expected a root that depends on a "
+            "leaf or a parameter");
 }
 
 TEST_F(TapeTest, BackwardThrowsWhenTheRootGradientHasAnotherShapeOrDtype) {
@@ -87,7 +88,7 @@ TEST_F(TapeTest, BackwardThrowsOnAGradientForAMissingInput) {
   const Value y = tape.record("wrong", copy_of(x.data), {x}, {},
                               [&](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(1, dout); });
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] a pullback gives a gradient to input 1; expected an input below 1, the number of inputs of its op");
+            "[tape] a pullback gives a gradient to input 1; expected an index below 1, the op's number of inputs");
 }
 
 TEST_F(TapeTest, ReadingAnotherNumberOfSavedTensorsThrows) {
@@ -101,10 +102,11 @@ TEST_F(TapeTest, ReadingAnotherNumberOfSavedTensorsThrows) {
 TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
   const Value y = scale(tape, tape.leaf(lab.randn({4})), 2);
   Replay replay(tape, Roots{{y, lab.randn({4})}});
-  EXPECT_EQ(message_of([&] {
-              replay.take_gradient({lab.randn({4}), -1});
-            }),
-            "[tape] take_gradient() was called for a value that needs no gradient; expected a leaf that needs one");
+  EXPECT_EQ(
+      message_of([&] {
+        replay.take_gradient({lab.randn({4}), -1});
+      }),
+      "[tape] take_gradient() was called for a value that needs no gradient; expected a leaf that needs a gradient");
 }
 
 TEST_F(TapeTest, ConstantInputDoesNotStopOtherGradients) {

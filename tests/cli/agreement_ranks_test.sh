@@ -49,7 +49,7 @@ test_wrong_variable_on_one_rank_ends_the_job() {
       bash -c '[ $OMPI_COMM_WORLD_RANK -ne 1 ] || export "$1"; exec "$0" train tiny.yaml' "$HEXAD" $variable
     case $variable in
     OMPI*) expect_text err "the launcher announces 3 to 5 ranks but MPI sees 3: start with mpirun, or with srun --mpi=pmix" ;;
-    *LOCAL*) expect_text err "HEXAD_LOCAL_RANK is 'x', expected a number of at least 0" "HEXAD_LOCAL_RANK is wrong on another" ;;
+    *LOCAL*) expect_text err "HEXAD_LOCAL_RANK is 'x'; expected a whole number of at least 0" "HEXAD_LOCAL_RANK is wrong on another" ;;
     *) expect_text err "HEXAD_NODE is set on 1 of 3 ranks" ;;
     esac
   done

@@ -41,7 +41,7 @@ TEST(ProcessGroup, NamesGroupOperationAndMistake) {
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.all_gather(zeros({5}, d), zeros({4}, d), s); }),
             "[ep] all_gather: out [5] has 5 elements; expected 4, 1 times those of in [4]");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.reduce_scatter(zeros({4}, d, Dtype::bf16), zeros({4}, d), s); }),
-            "[ep] reduce_scatter: in is f32 but out is bf16; expected one dtype");
+            "[ep] reduce_scatter: in is f32 but out is bf16; expected equal dtypes");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_to_all(zeros({4, 2}, d), zeros({4, 2}, d), {{4}, {3}}, s);
             }),

@@ -70,7 +70,7 @@ TEST(ThreadGroup, FailingRankMakesItsPeersThrow) {
       world.any(false, context);   // ranks 2 and 3 wait here
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::peer_lost);
-      EXPECT_STREQ(e.what(), "[world] rank 1 ended with an error; see the message of this rank");
+      EXPECT_STREQ(e.what(), "[world] rank 1 ended with an error; see the message of rank 1");
       ++peers;
       throw;
     }

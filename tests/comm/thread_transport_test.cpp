@@ -132,7 +132,7 @@ TEST(ThreadNetwork, AbortReachesAllRanks) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::peer_lost);
-    EXPECT_STREQ(e.what(), "[world] rank 1 ended with an error; see the message of this rank");
+    EXPECT_STREQ(e.what(), "[world] rank 1 ended with an error; see the message of rank 1");
   }
 }
 

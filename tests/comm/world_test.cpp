@@ -61,7 +61,8 @@ TEST(World, ReadsTheNumberOfRanksFromTheLauncher) {
     announced("OMPI_COMM_WORLD_SIZE", "four");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "OMPI_COMM_WORLD_SIZE is 'four', expected the number of ranks");
+    EXPECT_STREQ(e.what(),
+                 "OMPI_COMM_WORLD_SIZE is 'four'; expected the number of ranks, a whole number from 1 to 16777216");
     EXPECT_EQ(e.code(), ExitCode::usage);
   }
 }

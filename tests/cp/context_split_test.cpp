@@ -67,9 +67,9 @@ TEST(ContextSplit, RefusesSequencesThatDoNotDivideEvenly) {
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2, .rank = 2}.rows(); }),
             "[cp] the rank is 2, expected at least 0 and less than 2");
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.tokens(2); }),
-            "[cp] there is no half 0 of rank 2; expected halves 0 .. 1 of ranks 0 .. 1");
+            "[cp] half 0 of rank 2 does not exist; expected a half from 0 to 1 and a rank from 0 to 1");
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.cut(std::vector<int32_t>(7)); }),
-            "[cp] 7 entries for 1 sequences of 8 tokens; expected one for each token");
+            "[cp] 7 entries for 1 sequences of 8 tokens; expected one entry for each token");
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ TEST(Received, JoinedRowsMustBeThoseThatWereCounted) {
   EXPECT_NO_THROW(ep::check_joined_rows(listed, listed, false, 0, self));
   EXPECT_EQ(message_of(ExitCode::communication, [&] { ep::check_joined_rows(listed, counted, true, 0, self); }),
             "routing: rank 0 of group " + self.name() +
-                " sent experts of 1 rows whose last experts are in chunk 0; expected the 0 in its counts");
+                " sent experts of 1 rows that are returned in chunk 0; expected the 0 rows in its counts");
 }
 
 TEST(Received, GatheredExpertsMustExist) {

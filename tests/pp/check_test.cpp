@@ -49,15 +49,15 @@ TEST(Check, FindsMissingAndRepeatedActions) {
   EXPECT_EQ(verdict_with([](Ranks& r) {
               r[0].push_back({Kind::forward, 0, 1});
             }),
-            "[pp] rank 0 action 4 F0.1: a second forward; expected one");
+            "[pp] rank 0 action 4 F0.1: a second forward; expected only one");
   EXPECT_EQ(verdict_with([](Ranks& r) {
               r[0].push_back({Kind::backward, 0, 1});
             }),
-            "[pp] rank 0 action 4 B0.1: a second input gradient; expected one");
+            "[pp] rank 0 action 4 B0.1: a second input gradient; expected only one");
   EXPECT_EQ(verdict_with([](Ranks& r) {
               r[0].push_back({Kind::backward_weight, 0, 1});
             }),
-            "[pp] rank 0 action 4 W0.1: a second weight gradient; expected one");
+            "[pp] rank 0 action 4 W0.1: a second weight gradient; expected only one");
 }
 
 TEST(Check, FindsPrematureActions) {
@@ -69,11 +69,11 @@ TEST(Check, FindsPrematureActions) {
 
 TEST(Check, FindsNonexistentStagesAndMicroBatches) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].local_stage = 1; }),
-            "[pp] rank 0 action 0 F1.0: no such local stage; expected 0 .. 0");
+            "[pp] rank 0 action 0 F1.0: local stage 1 does not exist; expected 0 to 0");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }),
-            "[pp] rank 0 action 0 F0.2: no such micro-batch; expected 0 .. 1");
+            "[pp] rank 0 action 0 F0.2: micro-batch 2 does not exist; expected 0 to 1");
   EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }),
-            "[pp] the schedule has lists for 1 of 2 ranks; expected one for each rank");
+            "[pp] the schedule has lists for 1 of 2 ranks; expected one list for each rank");
 }
 
 TEST(Check, FindsAWrongMerger) {

@@ -143,7 +143,7 @@ TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
       error_of({once, once}, {{"ep", {0, 1}}}),
       "[schedule] task 'D0' of rank 0 communicates among 2 ranks, but its group 'ep' has 1; expected equal numbers");
   EXPECT_EQ(error_of({once, once}, {{"ep", {0}}}),
-            "[schedule] group 'ep' names 1 ranks of 2; expected a number for each rank");
+            "[schedule] group 'ep' has 1 numbers for 2 ranks; expected one number for each rank");
 }
 
 TEST(SimulatedRanks, AreNamedWhenTheyDeadlock) {

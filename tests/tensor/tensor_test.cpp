@@ -134,17 +134,17 @@ TEST_F(TensorTest, ReshapeErrorsNameTheShapes) {
             "[tensor] reshape of [3, 4] to [-1, -1] with several unknown sizes (-1); expected at most one");
   EXPECT_EQ(message_of([&] { t.reshape({-12}); }), "[shape] negative size in [-12]; expected at least 0");
   EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).reshape({6}); }),
-            "[tensor] reshape of a strided [3, 2]; expected a contiguous tensor");
+            "[tensor] reshape of a strided tensor [3, 2]; expected a contiguous tensor");
 }
 
 TEST_F(TensorTest, SliceErrorsNameTheShapeAndTheRangeOrDimension) {
   const Tensor t = counting({3, 4});
   EXPECT_EQ(message_of([&] { t.slice(0, 2, 4); }),
-            "[tensor] slice [2, 4) of dimension 0 of [3, 4]; expected a range of its indices");
+            "[tensor] slice [2, 4) of dimension 0 of shape [3, 4] is out of range; expected 0 <= begin <= end <= 3");
   EXPECT_EQ(message_of([&] { t.slice(1, 3, 2); }),
-            "[tensor] slice [3, 2) of dimension 1 of [3, 4]; expected a range of its indices");
+            "[tensor] slice [3, 2) of dimension 1 of shape [3, 4] is out of range; expected 0 <= begin <= end <= 4");
   EXPECT_EQ(message_of([&] { t.slice(0, -1, 2); }),
-            "[tensor] slice [-1, 2) of dimension 0 of [3, 4]; expected a range of its indices");
+            "[tensor] slice [-1, 2) of dimension 0 of shape [3, 4] is out of range; expected 0 <= begin <= end <= 3");
   EXPECT_EQ(message_of([&] { t.slice(2, 0, 0); }), "[shape] dimension 2 of [3, 4] does not exist; expected -2 to 1");
 }
 
@@ -153,7 +153,7 @@ TEST_F(TensorTest, AccessErrorsNameTheFoundAndTheExpected) {
   EXPECT_EQ(message_of([&] { t.data<float>(); }), "[tensor] access to [3, 4] as f32; expected its dtype, i32");
   EXPECT_EQ(message_of([&] { t.view<int32_t, 3>(); }), "[tensor] view of [3, 4] with rank 3; expected its rank, 2");
   EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).to_vector<int32_t>(); }),
-            "[tensor] to_vector of a strided [3, 2]; expected a contiguous tensor");
+            "[tensor] to_vector of a strided tensor [3, 2]; expected a contiguous tensor");
   EXPECT_EQ(message_of([&] {
               counting({3, 2}).copy_from(t.slice(1, 0, 2), context.compute());
             }),

@@ -17,8 +17,8 @@ std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t
   }
   const int32_t* s = segment.data<int32_t>();
   for (int64_t t = 0; t < tokens; ++t) {
-    require(-1 <= s[t] && s[t] < scopes, "[load_balancing_loss] token ", t, " has scope ", s[t], "; expected 0 .. ",
-            scopes - 1, ", or -1 for none");
+    require(-1 <= s[t] && s[t] < scopes, "[load_balancing_loss] token ", t, " has scope ", s[t], "; expected 0 to ",
+            scopes - 1, ", or -1 if the token is not valid");
     if (s[t] >= 0) ++counts[s[t]];
   }
   return counts;
@@ -29,7 +29,8 @@ int64_t count_valid(const Tensor& segment, int64_t tokens) {
   const int32_t* s = segment.data<int32_t>();
   int64_t valid = 0;
   for (int64_t t = 0; t < tokens; ++t) {
-    require(-1 <= s[t], "[router_z_loss] token ", t, " has scope ", s[t], "; expected at least 0, or -1 for none");
+    require(-1 <= s[t], "[router_z_loss] token ", t, " has scope ", s[t],
+            "; expected at least 0, or -1 if the token is not valid");
     valid += s[t] >= 0;
   }
   return valid;

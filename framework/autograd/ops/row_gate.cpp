@@ -54,7 +54,7 @@ Tensor column_of(Stream& stream, const Tensor& t) {
 
 }  // namespace
 
-// Uses the kernels of row gates: each element is a row.
+// Uses the kernels of row gates, with each element as a row.
 Value gate_elements(Tape& tape, const Value& x, const Value& logits) {
   require(x.shape() == logits.shape() && x.data.dtype() == logits.data.dtype(), "[gate_elements] x is ", x.shape(), " ",
           x.data.dtype(), ", logits ", logits.shape(), " ", logits.data.dtype(), "; expected the same shape and dtype");

@@ -42,7 +42,7 @@ void Channels::add(std::span<const Route> routes) {
   for (const Route& route : routes) {
     require(route.from >= 0 && route.from < size && route.to >= 0 && route.to < size && route.from != route.to, "[",
             process_group_.name(), "] a route leads from rank ", route.from, " to rank ", route.to,
-            ", expected two different ranks of a group of ", size);
+            "; expected two different ranks of a group of ", size);
     if (routes_.insert(route).second) added.insert(route);
   }
   for (int round = 0; round < rounds_of(size); ++round)

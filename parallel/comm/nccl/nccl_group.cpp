@@ -183,8 +183,8 @@ std::unique_ptr<WindowMemory> NcclGroup::window_memory() const {
   return std::make_unique<NcclWindows>(card_, communicator_, stream_, control_);
 }
 
-// Checks that all ranks split off a group of the same name. If ranks made communicators in different orders,
-// communicators would contain the wrong ranks and hang later.
+// Checks that all ranks split off a group of the same name, by its first 64 bytes. If ranks made communicators in
+// different orders, communicators would contain the wrong ranks and hang later.
 void NcclGroup::check_same_split(const std::string& name) const {
   std::array<int64_t, name_words> mine{};
   std::memcpy(mine.data(), name.data(), std::min(name.size(), sizeof mine));
@@ -242,7 +242,7 @@ Event NcclGroup::start(Operation op, Stream& stream) const {
             " bytes is in host memory, but the stream is of a card; expected tensors on the card");
   const int ordinal = device::cuda::cuda_stream(stream).card().ordinal();
   require(ordinal == card_->ordinal(), "[", name(), "] the stream is of card ", ordinal, "; expected card ",
-          card_->ordinal(), ", the group's");
+          card_->ordinal(), ", which the group uses");
   if (!op.is_point_to_point() || !channels_) connect(use_of(op), (op.out.defined() ? op.out : op.in).device());
   Event done;
   if (op.is_point_to_point()) {
@@ -307,8 +307,8 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
         check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream.get()), "broadcast");
       }
       return;
-    // reduce_scatter and all_gather are not divided, because pieces of the ranks' parts would not be contiguous. Their
-    // tensors are as large as a bucket of gradients or weights.
+    // reduce_scatter and all_gather are not divided, because pieces of the ranks' parts would not be contiguous. They
+    // therefore occupy their stream for a whole bucket of gradients or weights.
     case Kind::reduce_scatter:
       return check(nccl,
                    nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,

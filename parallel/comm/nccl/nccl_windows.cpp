@@ -54,8 +54,7 @@ std::optional<WindowMemory::Block> NcclWindows::allocate(int64_t bytes, Device d
   return block;
 }
 
-// Ranks agree after each of the two steps. Registering waits for all ranks, so a rank without memory must not be
-// missing.
+// Ranks agree after each of the two steps. Registering waits for all ranks, so either all ranks register or none does.
 NcclWindows::Memory NcclWindows::take(int64_t bytes, bool refused, Device device) const {
   const Library& nccl = card_->library();
   Memory memory;

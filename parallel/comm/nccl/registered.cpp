@@ -41,7 +41,7 @@ void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
   const ncclResult_t result = nccl.comm_register(communicator_, block.begin, block.bytes, &handle);
   check(nccl, result,
         cat("registering a buffer of ", block.bytes, " bytes with communicator ", name_,
-            "; or set distributed.register_buffers: false"));
+            " (distributed.register_buffers: false avoids this)"));
   handles_.emplace(block.begin, handle);
   blocks.accompany(block.begin, std::shared_ptr<const void>(
                                     block.begin, [self = shared_from_this()](const void* b) { self->remove(b); }));
