@@ -255,7 +255,7 @@ TEST(Variants, IllegalListIsRefusedWithLegalValues) {
             "--layouts: 'dp=2,tp=2': pp 1 x cp 1 x tp 2 x dp 2 does not equal the 8 ranks of --world");
   EXPECT_EQ(message("pp=2,ep=8"), "--layouts: 'pp=2,ep=8': ep 8 x etp 1 does not equal the 4 ranks of a stage");
   EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is not of the form name=value, such as tp=2");
-  EXPECT_EQ(message("tp=two"), "--layouts: 'tp=two': tp is 'two', expected a number of ranks");
+  EXPECT_EQ(message("tp=two"), "--layouts: 'tp=two': tp is 'two', expected a whole number of ranks, at least 1");
   EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");
   EXPECT_EQ(message("pp=2,pipelin=1f1b"),
             "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "

@@ -102,7 +102,7 @@ class Runner {
           record.state == RunState::finished && record.program != request_.identity)
         ++runs[named_program(record.program)];
     for (const auto& [program, count] : runs)
-      request_.info(fmt::format("warning: the results of {} are from another program: {}; this one is {}",
+      request_.info(fmt::format("warning: the results of {} are from another program: {}; this program is {}",
                                 base::counted(count, "finished run"), program, request_.identity));
   }
 

@@ -278,7 +278,7 @@ std::span<const SubjectKind> subject_kinds() {
 const SubjectKind& subject_kind(std::string_view name) {
   const auto all = subject_kinds();
   const auto found = std::find_if(all.begin(), all.end(), [&](const SubjectKind& k) { return k.name == name; });
-  base::require(found != all.end(), "[verify] there is no subject ", name, "; expected a name in subject_kinds()");
+  base::require(found != all.end(), "[verify] subject ", name, " is unknown; expected a name in subject_kinds()");
   return *found;
 }
 

@@ -84,7 +84,7 @@ namespace {
 void multiply_transposed(Stream& s, const Tensor& dw, const Tensor& dy, const Tensor& x,
                          const kernels::GroupOffsets& rows, bool dense, kernels::Write write) {
   if (!dense) return kernels_of(x).grouped_matmul.weight_gradient(s, dw, dy, x, rows, write);
-  // Includes experts without rows: Write::replace must set their gradient to zero.
+  // Includes experts without rows, because Write::replace must set their gradient to zero.
   for (int64_t e = 0; e < dw.dim(0); ++e) {
     const auto begin = rows.host[e], end = rows.host[e + 1];
     kernels_of(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end),

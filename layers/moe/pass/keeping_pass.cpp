@@ -84,8 +84,8 @@ struct GradientRows {
   // Returns the rows that a chunk sends. In rows_of_slots(), the first call computes the gradients of all slots, and
   // writes the gradients of the routing weights.
   std::function<RowSource(Stream&, size_t chunk)> to_send;
-  // Multiplies the arrived gradients in place by the routing weights. They are then the gradients of the experts'
-  // `results`. Returns the gradients of the routing weights. These gradients are sent back with the rows.
+  // Multiplies the arrived gradients in place by the routing weights, which makes them the gradients of the experts'
+  // `results`. Returns the gradients of the routing weights, which are sent back with the rows.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
   // Writes the gradients of the routing weights, from the slot rows or from values that the experts computed. Called
   // once all rows have returned.
@@ -113,8 +113,8 @@ GradientRows rows_of_slots(const Routes& routes, const Handoff<Tensor>& dtokens,
 }
 
 // Returns rows of tokens. The gradients of tokens are sent unchanged, together with the weights of their slots. The
-// rank of each expert multiplies the gradients by the weights. It also computes the gradients of the weights. These
-// gradients return with the rows.
+// rank of each expert multiplies these gradients by the weights, and computes the gradients of the weights, which
+// return with the rows.
 GradientRows rows_of_tokens(const Routes& routes, const Handoff<Tensor>& dtokens, const Handoff<Tensor>& weights,
                             const Tensor& dweights) {
   return {.row_weights = 1,
