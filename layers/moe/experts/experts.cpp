@@ -178,8 +178,9 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
     held.activate(s, m.activated, m);
   }
   // The gradient of a row's weight is the dot product of the row's result and doutput. Without a bias, this product
-  // equals the dot product of `activated` and the gradient of `activated`. Then the gradient of `activated`, multiplied
-  // by the weight, replaces `activated`, one block of rows at a time.
+  // equals the dot product of `activated` and the gradient of `activated`; result_bias_gradients() later adds the
+  // contribution of a bias. The gradient of `activated`, multiplied by the weight, replaces `activated`, one block of
+  // rows at a time.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const int64_t block_rows = base::block_sizes().expert_rows;
   // Computes both gradients for the rows of own experts or of shadows, which begin with row `first`. groups_of(offsets)
