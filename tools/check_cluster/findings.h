@@ -57,7 +57,7 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
 
 /// Returns a text like "rank 3 (node b)".
 std::string name_of(const RankReport& rank);
-/// Returns a text like "rank 3" or "ranks 1, 2 and 5". Names the first eight ranks, and counts the others.
+/// Returns a text like "rank 3" or "ranks 1, 2 and 5". Names the first eight ranks, and counts the remaining ranks.
 std::string names_of(const std::vector<int>& ranks);
 
 }  // namespace hexad::check_cluster

@@ -46,7 +46,7 @@ void judge_state(std::vector<Finding>& findings, const RankReport& rank, const E
   if (reasons & power_brake) slowed("the power brake of its power supply");
 }
 
-// Compares GPUs of the same kind.
+// Adds a finding for each GPU that computes slower than the other GPUs of its kind.
 void name_slow_cards(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
   struct Peers {
     std::vector<const RankReport*> ranks{};

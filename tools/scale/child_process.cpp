@@ -26,8 +26,8 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// Returns the signals that end this process. They are blocked while children run, so that the children can be ended
-// first.
+// Returns the signals that end this process. The signals are blocked while children run, so that the children can be
+// ended first.
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);

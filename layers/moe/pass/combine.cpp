@@ -53,8 +53,8 @@ void Combine::add(size_t chunk, const Computed& computed, Handoff<Tensor> row_we
   // back.
   if (!g_.counts.merged) here.rows = computed.results;
   // Results are in the order of computation, but must be returned in the order in which their rows arrived. The task
-  // combine.reorder restores this order if dispatch.place changed it. It also packs rows that are not in plain format,
-  // unless a task that sums results packs the sums.
+  // combine.reorder restores this order if dispatch.place changed it. The task also packs rows that are not in plain
+  // format, unless a task that sums results packs the sums.
   if (g_.counts.joined)
     add_joined_reordering(chunk, computed.results, row_weights);
   else if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !sums_before_return()))

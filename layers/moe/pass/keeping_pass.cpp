@@ -78,7 +78,7 @@ void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, con
 }
 
 // Rows of gradients that a backward pass sends to the experts. `weigh` and `take_dweights` may be empty. The functions
-// share the tensors that they use. They refer to the Routes, which must outlive them.
+// share the tensors that they use, and refer to the Routes, which must outlive the functions.
 struct GradientRows {
   int64_t row_weights = 0;  // number of weights sent with each slot of a row, in both directions
   // Returns the rows that a chunk sends. In rows_of_slots(), the first call computes the gradients of all slots, and
