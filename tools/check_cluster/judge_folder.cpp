@@ -47,9 +47,9 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
           fmt::format("{} still sees the old contents of a replaced file of {}, expected the new contents", name,
                       names_of(stale)));
     if (const auto torn = without_own_error(f.torn, ranks); !torn.empty())
-      add(ExitCode::resource,
-          fmt::format("{} sees neither the old nor the new contents of a replaced file of {}: rename is not atomic",
-                      name, names_of(torn)));
+      add(ExitCode::resource, fmt::format("{} sees neither the old nor the new contents of a replaced file of {}: "
+                                          "rename is not atomic; choose a folder on another file system",
+                                          name, names_of(torn)));
     if (f.late_seconds > largest_delay || f.stale_seconds > largest_delay)
       add(ExitCode::done,
           fmt::format("the file system is stale on {}: new files appear after {}, replaced files after {}, expected at "

@@ -87,7 +87,7 @@ class PassGraph {
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
   // The functions below define dependencies between chunks.
-  /// Makes every dispatch wait for `task`, which itself waits for first().
+  /// Makes every dispatch wait for `task`, which must itself wait for first().
   void run_first(TaskId task) { first_ = task; }
   /// Returns the task of the last call of run_first(), or no_task.
   TaskId first() const { return first_; }
