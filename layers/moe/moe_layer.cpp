@@ -322,7 +322,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
 
 SharedWork MoeLayer::shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const {
   const int64_t ranks = tensor_.group->size(), all_rows = tensor_.sequence ? rows * ranks : rows;
-  int64_t products = 0, widths = 0;  // widths: sum over the products
+  int64_t products = 0, widths = 0;  // widths: sum of the widths of all products
   const auto count_products = [&](const FeedForward* mlp, int64_t mlp_width) {
     if (!mlp) return;
     const int64_t of_mlp = mlp->products();

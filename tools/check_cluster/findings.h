@@ -42,7 +42,7 @@ base::ExitCode exit_code_of(const std::vector<Finding>& findings);
 /// Reads only `rank` and these two facts. Separate from judge(), because ranks with different programs measure nothing.
 void judge_programs(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 
-// Parts of judge(). Each one appends its findings.
+// Parts of judge(). Each function appends its findings.
 void judge_rates(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 void judge_links(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 void judge_collectives(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);

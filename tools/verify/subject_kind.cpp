@@ -45,7 +45,7 @@ Overrides joined(Overrides all, const Overrides& more) {
 
 // Returns the overrides of a subject in bf16.
 // - Removes biases, because the gradient of a key bias is only a small difference of large terms: a softmax ignores a
-// term that all keys share.
+//   term that all keys share.
 // - Removes fp8 rows, because this additional rounding would hide missing parts.
 Overrides in_bf16(const OwnSubject& own) {
   return joined(for_rounding(own),

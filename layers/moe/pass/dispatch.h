@@ -18,7 +18,7 @@ struct Arrived {
 /// (Routes::gatherers), adds the task dispatch.tokens, which puts the tokens of all gatherers in place of `own`.
 Handoff<Tensor> add_token_gather(PassGraph& g, Tensor own);
 /// Returns the weights of the routing plan's tokens, taken from the op's `weights` [T, K]. If ranks gather tokens, adds
-/// the task dispatch.weights, which gathers the weights of all gatherers. Otherwise, they are the rows of this rank's
+/// the task dispatch.weights, which gathers the weights of all gatherers. Otherwise, returns the rows of this rank's
 /// own tokens.
 Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
 

@@ -203,8 +203,8 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
   b.accumulate(1, all_dweights.take());
 }
 
-// Runs the backward pass with the kept activations, which `work` contains. If weight gradients are delayed, `work`
-// receives their other inputs.
+// Runs the backward pass with the kept activations, which `work` contains. If weight gradients are delayed, also stores
+// the remaining inputs of the weight gradients in `work`.
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;

@@ -151,7 +151,8 @@ class PassGraph {
 /// Returns the name of a task, such as "dispatch.a2a[2]".
 std::string task_name(std::string_view stage, std::string_view step, size_t chunk);
 
-/// Wraps `work`, which is complete once the stream of its lane has run it.
+/// Returns the work of a task that calls `work`. The task is done once the stream of its lane has run everything that
+/// `work` launched.
 schedule::TaskWork on_lane(std::function<void(Stream&)> work);
 
 }  // namespace hexad::moe
