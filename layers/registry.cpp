@@ -9,7 +9,7 @@ namespace {
 template <class T>
 const T& existing(const T* found, std::string_view kind, const std::string& name, std::vector<std::string> names) {
   if (!found)
-    base::fail_invariant(base::cat("[registry] there is no ", kind, " named '", name,
+    base::fail_invariant(base::cat("[registry] no ", kind, " is registered as '", name,
                                    "'; expected one of: ", config::nearest_first(name, std::move(names))));
   return *found;
 }

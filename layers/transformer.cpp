@@ -27,7 +27,7 @@ Placement embedding_placement(const ModelConfig& c, const Builder& b, const std:
 Transformer::Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule,
                          const Builder& b, std::vector<ModelPart> parts)
     : config_(c), dtype_(b.dtype()), tensor_(b.tensor_parallel()), parts_(std::move(parts)) {
-  require(!parts_.empty(), "[transformer] there is no part, expected at least one");
+  require(!parts_.empty(), "[transformer] the list of parts is empty; expected at least one part");
   const Init random{Init::Kind::normal, c.init_std};
   const Shape table{c.vocab, c.hidden};
   const auto make_embedding = [&] {

@@ -1,4 +1,4 @@
-// Chunks of documents, beyond which tokens do not attend (model.attention_chunk).
+// Chunks of documents. A token attends only to tokens of its chunk (model.attention_chunk).
 #pragma once
 
 #include <algorithm>

@@ -52,7 +52,7 @@ struct MicroBatch {
   /// Tokens that prediction block k (from 0) reads and predicts in the row of token i. The tensors have the shapes and
   /// dtypes of `ids` and `targets` above.
   struct Further {
-    Tensor ids;      // id of token i + k + 1, or of the last token of the document if this is earlier
+    Tensor ids;      // id of token i + k + 1 or, if the document ends before it, of the document's last token
     Tensor targets;  // id of token i + k + 2; -1: none
   };
   std::vector<Further> further{};  // one for each prediction block; empty: the blocks do not run

@@ -198,13 +198,13 @@ struct ModelConfig {
   int64_t size_of_head() const { return is_latent() ? latent.key_size() : head_size.value_or(hidden / heads); }
   /// Returns the size of a value head.
   int64_t size_of_value() const { return is_latent() ? latent.value_size : size_of_head(); }
-  /// Returns the number of elements that generation caches per token and layer with attention on each of `tp` ranks.
+  /// Returns the number of elements that generation caches per token on each of `tp` ranks, in a layer with attention.
   int64_t cached_elements(int64_t tp) const {
     if (is_latent()) return latent.kv_rank + latent.rope_size;
     return 2 * std::max<int64_t>(1, key_value_heads() / tp) * size_of_head();
   }
-  /// Returns the number of elements of the states that generation caches per sequence and delta net on each of `tp`
-  /// ranks.
+  /// Returns the number of elements of the state that generation caches per sequence on each of `tp` ranks, in a delta
+  /// net.
   int64_t cached_states(int64_t tp) const { return delta_net.heads / tp * delta_net.key_size * delta_net.value_size; }
   /// Returns the number of dimensions of a head that rotary positions rotate.
   int64_t rotary_size() const {

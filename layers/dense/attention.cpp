@@ -78,7 +78,7 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   Heads h{split(projected[0], heads_), split(projected[1], kv_heads_), split(projected[2], kv_heads_)};
   if (gate_) h.gate = projected[3];
   if (qk_norm_ == QkNorm::head) h.q = (*q_norm_)(t, h.q), h.k = (*k_norm_)(t, h.k);
-  // A norm without a gain commutes with the rotation.
+  // This norm may precede the rotation, because a norm without a gain commutes with a rotation.
   if (qk_norm_ == QkNorm::unit && rotary_)
     h.q = unit_rms_norm(t, h.q, norm_eps_), h.k = unit_rms_norm(t, h.k, norm_eps_);
   if (rotary_) {

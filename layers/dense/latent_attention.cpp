@@ -67,8 +67,8 @@ Value LatentAttention::queries(Tape& t, const Value& x, const MicroBatch& batch)
                 rotary_.sine);
 }
 
-// Returns the rotated part of the keys for all rows, [rows, rope_size]. Each tp rank uses this part for its own heads,
-// so the gradients on the ranks are addends.
+// Returns the rotated part of the keys for all rows, [rows, rope_size]. Each tp rank uses this part only for its own
+// heads, and therefore computes only an addend of the gradient.
 Value LatentAttention::rotary_part(Tape& t, const Value& x, const MicroBatch& batch) const {
   const Value own = k_rope_(t, x);
   const Value all = tensor_.sequence ? tp::gather_rows(t, own, *tensor_.group) : tp::enter(t, own, *tensor_.group);

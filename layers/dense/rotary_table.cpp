@@ -22,8 +22,8 @@ double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, con
   return base / yarn.factor * ramp + base * (1 - ramp);
 }
 
-// Interpolates between base / s.factor and `base` if the number of rotations is between low_freq_factor and
-// high_freq_factor, which may be equal.
+// Returns base / s.factor if the number of rotations over the original context is below low_freq_factor, `base` if it
+// is above high_freq_factor, and otherwise an interpolation between both. The two limits may be equal.
 double scaled_as_llama3(double base, const RotaryScalingConfig& s) {
   const double turns = static_cast<double>(s.original_context) * base / (2 * std::numbers::pi);
   if (s.low_freq_factor == s.high_freq_factor) return turns < s.low_freq_factor ? base / s.factor : base;
@@ -69,8 +69,9 @@ RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies
   if (!device.has_memory()) return;
   const RotaryScalingConfig& scaling = frequencies.scaling;
   const auto factors = std::min(std::ssize(scaling.short_factors), std::ssize(scaling.long_factors));
-  base::require(scaling.kind != RotaryScaling::longrope || factors >= half, "[rotary] LongRoPE has ", factors,
-                " factors, expected at least ", half);
+  base::require(scaling.kind != RotaryScaling::longrope || factors >= half,
+                "[rotary] short_factors or long_factors of LongRoPE has ", factors, " numbers; expected at least ",
+                half, ", one for each rotated pair of dimensions");
   const double magnitude = magnitude_of(positions, frequencies);
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
     std::vector<T> c(positions * half), s(c.size());

@@ -23,7 +23,8 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
                                                    .accumulator = true}));
 }
 
-// Passes chunks as documents. The window has the size of a chunk, and therefore hides no further key.
+// If the model has chunks, passes the chunks as documents. The window then has the size of a chunk, and therefore hides
+// no further key.
 Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value& v,
                             const ForwardContext& context) const {
   const MicroBatch& batch = context.batch;

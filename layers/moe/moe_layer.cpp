@@ -279,7 +279,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const auto count_own = [&](const Tensor& totals) {
     kernels_of(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
   };
-  // If the balancing loss counts the choices, it also adds them to the statistics.
+  // If the balancing loss counts the choices, expert_fractions() adds them to the statistics instead.
   if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
   if (statistics && config_.experts_choose()) {
     const int64_t choices = tokens_->rank() == 0 ? number_of_choices(config_, context.batch) : 0;
@@ -322,7 +322,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
 
 SharedWork MoeLayer::shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const {
   const int64_t ranks = tensor_.group->size(), all_rows = tensor_.sequence ? rows * ranks : rows;
-  int64_t products = 0, widths = 0;  // widths: sum over the products
+  int64_t products = 0, widths = 0;  // widths: sum of the widths of all products
   const auto count_products = [&](const FeedForward* mlp, int64_t mlp_width) {
     if (!mlp) return;
     const int64_t of_mlp = mlp->products();

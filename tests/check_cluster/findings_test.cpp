@@ -339,7 +339,7 @@ TEST(Judge, OldAndTornContentsAreResourceFailures) {
 TEST(Judge, StaleFileSystemIsNamed) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].folder->stale_seconds = 2.5;
-  expect_finding(ranks, ExitCode::done, "folder", {"stale on rank 1 (node b)", "replaced ones after 2.5"});
+  expect_finding(ranks, ExitCode::done, "folder", {"stale on rank 1 (node b)", "replaced files after 2.5"});
 }
 
 TEST(Judge, LockWithoutEffectIsNamed) {

@@ -247,7 +247,7 @@ test_runs_of_another_program_are_named() {
   expect_text results/ranks-1_lr-0.01/repeat-1.json '"program": "hexad '
   sed -i 's/"program": "hexad .*"/"program": "hexad 0.0.1"/' results/ranks-1_lr-0.01/repeat-1.json
   expect 0 "$HEXAD" scale e.yaml ranks=[1]
-  expect_text out 'warning: the results of 1 finished run are from another program: hexad 0.0.1; this one is hexad '
+  expect_text out 'warning: the results of 1 finished run are from another program: hexad 0.0.1; this program is hexad '
   expect_text results/table.md 'The runs are from different programs:' '- hexad 0.0.1: 1 run'
 }
 

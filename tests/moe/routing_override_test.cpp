@@ -129,14 +129,16 @@ TEST(RoutingOverride, TraceIsRepeatedFromTheStart) {
 }
 
 TEST(RoutingOverride, BadTraceIsRefusedWithFileAndLine) {
-  EXPECT_EQ(TraceFile("0 5\n3 6\n").message(), trace_path() + ":2: expert 6 is not in 0 .. 5");
-  EXPECT_EQ(TraceFile("3 -1\n").message(), trace_path() + ":1: expert -1 is not in 0 .. 5");
+  EXPECT_EQ(TraceFile("0 5\n3 6\n").message(),
+            trace_path() + ":2: expert 6 is out of range; expected a whole number from 0 to 5");
+  EXPECT_EQ(TraceFile("3 -1\n").message(),
+            trace_path() + ":1: expert -1 is out of range; expected a whole number from 0 to 5");
   EXPECT_EQ(TraceFile("3 3\n").message(), trace_path() + ":1: expert 3 is named twice, expected different experts");
   for (const auto& [text, found] : {std::pair("0 5\n3\n", 1), {"0 5\n3 1 2\n", 3}, {"0 5\n\n3 1\n", 0}})
     EXPECT_EQ(TraceFile(text).message(),
               base::cat(trace_path(), ":2: the line has ", found, " expert numbers, expected 2 (model.moe.top_k)"));
   EXPECT_EQ(TraceFile("0 5\n3 x\n").message(),
-            trace_path() + ":2: word 2 of '3 x' is not an expert number, expected 0 .. 5");
+            trace_path() + ":2: word 2 of '3 x' is not an expert number; expected a whole number from 0 to 5");
   EXPECT_EQ(TraceFile("").message(),
             "model.moe.trace: '" + trace_path() + "' is empty, expected a line of expert numbers for each token");
   moe::MoeConfig missing = config(moe::Routing::trace);

@@ -76,12 +76,13 @@ vary:
       - {name: a, from_ranks: 4, to_ranks: 2}
   - name: x
 )");
-  for (const char* line : {"e.yaml:3: ranks.1 (3) must be divisible by the smallest number (2)",
-                           "e.yaml:5: cluster_set", "e.yaml:6: set.0 (oops) must have the form key.path=value",
-                           "e.yaml:8: vary.0.name (ranks) is the name of two axes",
-                           "e.yaml:10: vary.1.name (\"e p\") must consist of letters, digits and underscores",
-                           "has values and choices; expected one of them", "must be at least from_ranks (4)",
-                           "has neither values nor choices; expected one of them"})
+  for (const char* line :
+       {"e.yaml:3: ranks.1 (3) must be divisible by the smallest number (2)", "e.yaml:5: cluster_set",
+        "e.yaml:6: set.0 (oops) must have the form key.path=value",
+        "e.yaml:8: vary.0.name (ranks) is already the name of another axis or of the numbers of ranks",
+        "e.yaml:10: vary.1.name (\"e p\") must consist of letters, digits and underscores",
+        "has values and choices; expected one of them", "must be at least from_ranks (4)",
+        "has neither values nor choices; expected one of them"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
 }
 

@@ -94,8 +94,10 @@ class CheckBuild(unittest.TestCase):
         text = 'loaded("libx.so.1"); library().function<decltype(one)>("{}")'
         names = {"libx.so.1": {"one", "two"}}
         self.assertEqual(check.check_functions({"x.cpp": text.format("one")}, names), [])
-        self.assertEqual(check.check_functions({"x.cpp": text.format("two")}, names), ["x.cpp: one calls two"])
-        self.assertEqual(check.check_functions({"x.cpp": text.format("one")}, {"libx.so.1": set()}), ["libx.so.1 has no one"])
+        self.assertEqual(check.check_functions({"x.cpp": text.format("two")}, names),
+                         ["x.cpp: one is loaded as two; expected its own name"])
+        self.assertEqual(check.check_functions({"x.cpp": text.format("one")}, {"libx.so.1": set()}),
+                         ["libx.so.1 does not export one, which the program loads"])
 
 
 class Compiler(unittest.TestCase):

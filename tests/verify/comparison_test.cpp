@@ -131,7 +131,7 @@ TEST_F(Comparing, UnownedTensorIsAMismatch) {
   c.tensors(2, "weight", expected({1, 2}, {2}), {});
   const Comparison result = merged(c);
   ASSERT_EQ(result.mismatches.size(), 2u);
-  EXPECT_EQ(result.mismatches[1].detail, "the ranks own 0 of its 2 elements");
+  EXPECT_EQ(result.mismatches[1].detail, "the ranks own 0 of its 2 elements, expected one owner for each element");
 }
 
 TEST_F(Comparing, CountsMustBeEqualAndNumbersClose) {

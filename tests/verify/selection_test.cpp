@@ -38,7 +38,7 @@ TEST(Select, NamesTheReasonWhyLayoutsAreIllegal) {
   EXPECT_EQ(message_of(ExitCode::usage, [&] { select("dp=2;tp=2", 2, few_heads, 1); }),
             "--layouts: 'tp=2' is illegal for this recipe: model.heads must be divisible by parallel.tp");
   EXPECT_EQ(message_of(ExitCode::usage, [&] { select("0", 2, few_heads, 1); }),
-            "--layouts is 0, expected at least 1, all, or a list");
+            "--layouts is 0, expected a whole number of at least 1, all, or a list of layouts");
   const std::string none = message_of(ExitCode::usage, [&] {
     select(
         "all", 2, [](const Variant&) { return std::string("no"); }, 1);

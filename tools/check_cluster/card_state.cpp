@@ -26,7 +26,8 @@ class Nvml {
 
   bool initialised() const { return initialised_; }
 
-  /// Calls the function with parameters of exactly these types. Returns false if NVML does not have it or if it fails.
+  /// Calls the function with parameters of exactly these types. Returns false if NVML lacks the function or if the
+  /// function fails.
   template <class... Parameters>
   bool succeeds(const char* function, Parameters... parameters) const {
     void* found = ::dlsym(handle_, function);

@@ -19,8 +19,8 @@ struct CheckOptions {
   int place = 0;         // index of this rank on its node, which selects its GPU
 };
 
-/// Measures the cluster. Returns the reports of all ranks on rank 0, and an empty list on the others. Collective over
-/// `world`; `seconds`, `card`, `folder` and `patience` must be the same on all ranks.
+/// Measures the cluster. Returns the reports of all ranks on rank 0, and an empty list on all other ranks. Collective
+/// over `world`; `seconds`, `card`, `folder` and `patience` must be the same on all ranks.
 std::vector<RankReport> measure_cluster(const comm::ProcessGroup& world, const CheckOptions& options);
 
 }  // namespace hexad::check_cluster

@@ -22,7 +22,7 @@ struct CardState {
 struct RankFacts {
   std::string host{};                    // name of the node
   std::vector<int> cores{};              // processors on which the process may run, ascending; Linux calls them CPUs
-  std::map<int, int> hyperthreads{};     // for each processor that is not the first of its core: this first processor
+  std::map<int, int> hyperthreads{};     // first processor of the core, by each other processor of the core
   double core_quota = 0;                 // cores of CPU time that the control group allows; 0: no limit
   int threads = 1;                       // threads of the kernels
   std::string version{};                 // version of hexad

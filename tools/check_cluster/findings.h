@@ -42,7 +42,7 @@ base::ExitCode exit_code_of(const std::vector<Finding>& findings);
 /// Reads only `rank` and these two facts. Separate from judge(), because ranks with different programs measure nothing.
 void judge_programs(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 
-// Parts of judge(). Each one appends its findings.
+// Parts of judge(). Each function appends its findings.
 void judge_rates(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 void judge_links(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 void judge_collectives(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
@@ -57,7 +57,7 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
 
 /// Returns a text like "rank 3 (node b)".
 std::string name_of(const RankReport& rank);
-/// Returns a text like "rank 3" or "ranks 1, 2 and 5". Names the first eight ranks, and counts the others.
+/// Returns a text like "rank 3" or "ranks 1, 2 and 5". Names the first eight ranks, and counts the remaining ranks.
 std::string names_of(const std::vector<int>& ranks);
 
 }  // namespace hexad::check_cluster

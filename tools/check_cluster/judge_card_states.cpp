@@ -33,7 +33,7 @@ void judge_state(std::vector<Finding>& findings, const RankReport& rank, const E
         {.code = expected.card ? ExitCode::resource : ExitCode::done,
          .kind = "gpu",
          .message = fmt::format("the GPU of {} has {} of its memory since its driver was loaded, expected none; reset "
-                                "or replace it",
+                                "or replace the GPU",
                                 name_of(rank), base::counted(errors, "uncorrected ECC error"))});
   const int64_t reasons = state.throttle_reasons.value_or(0);
   const auto slowed = [&](std::string_view why) {
@@ -46,7 +46,7 @@ void judge_state(std::vector<Finding>& findings, const RankReport& rank, const E
   if (reasons & power_brake) slowed("the power brake of its power supply");
 }
 
-// Compares GPUs of the same kind.
+// Adds a finding for each GPU that computes slower than the other GPUs of its kind.
 void name_slow_cards(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
   struct Peers {
     std::vector<const RankReport*> ranks{};

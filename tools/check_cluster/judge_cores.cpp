@@ -36,7 +36,7 @@ std::map<int, int> users_of_cores(const std::vector<std::vector<int>>& cores) {
   return users;
 }
 
-// Returns a rank's share of its cores, in cores: each one counts 1/k if k ranks may run on it.
+// Returns a rank's share of its cores, in cores: a core counts 1/k if k ranks may run on this core.
 double share_of_cores(const std::vector<int>& cores, const std::map<int, int>& users) {
   double share = 0;
   for (const int core : cores) share += 1.0 / users.at(core);

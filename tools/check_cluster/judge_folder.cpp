@@ -39,21 +39,22 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
     }
     if (const auto missing = without_own_error(f.missing, ranks); !missing.empty())
       add(ExitCode::resource,
-          fmt::format("{} never sees the new file of {}: the folder is not shared by their nodes; choose one that is",
-                      name, names_of(missing)));
+          fmt::format(
+              "{} never sees the new file of {}: the folder is not shared by their nodes; choose a shared folder", name,
+              names_of(missing)));
     if (const auto stale = without_own_error(f.stale, ranks); !stale.empty())
       add(ExitCode::resource,
-          fmt::format("{} still sees the old contents of a replaced file of {}, expected the new ones", name,
+          fmt::format("{} still sees the old contents of a replaced file of {}, expected the new contents", name,
                       names_of(stale)));
     if (const auto torn = without_own_error(f.torn, ranks); !torn.empty())
-      add(ExitCode::resource,
-          fmt::format("{} sees neither the old nor the new contents of a replaced file of {}: rename is not atomic",
-                      name, names_of(torn)));
+      add(ExitCode::resource, fmt::format("{} sees neither the old nor the new contents of a replaced file of {}: "
+                                          "rename is not atomic; choose a folder on another file system",
+                                          name, names_of(torn)));
     if (f.late_seconds > largest_delay || f.stale_seconds > largest_delay)
       add(ExitCode::done,
-          fmt::format(
-              "the file system is stale on {}: new files appear after {}, replaced ones after {}, expected at most 1 s",
-              name, base::precise_duration(f.late_seconds), base::precise_duration(f.stale_seconds)));
+          fmt::format("the file system is stale on {}: new files appear after {}, replaced files after {}, expected at "
+                      "most 1 s",
+                      name, base::precise_duration(f.late_seconds), base::precise_duration(f.stale_seconds)));
     if (f.lock_ignored && rank_0_locks)
       add(ExitCode::done,
           fmt::format("{} got a lock (flock) that {} holds: locks do not work between nodes, so only the generation "

@@ -69,7 +69,7 @@ void judge_shared_cards(std::vector<Finding>& findings, const std::vector<RankRe
           {.code = ExitCode::done,
            .kind = "gpu",
            .message = fmt::format("{} of node {} share one GPU; start at most as many ranks on a node as "
-                                  "it has GPUs, and let each rank see its own",
+                                  "the node has GPUs, and let each rank see its own GPU",
                                   names_of(numbers), node)});
   }
 }
@@ -106,9 +106,10 @@ void judge_clocks(std::vector<Finding>& findings, const std::vector<RankReport>&
     findings.push_back(
         {.code = ExitCode::done,
          .kind = "clock",
-         .message = fmt::format("the clock of node {} is {} {} that of node {}", rank.facts.host,
-                                base::precise_duration(std::abs(*rank.clock_offset)),
-                                *rank.clock_offset > 0 ? "ahead of" : "behind", ranks.front().facts.host)});
+         .message = fmt::format(
+             "the clock of node {} is {} {} that of node {}, expected a difference below 1 s; set the clocks by NTP",
+             rank.facts.host, base::precise_duration(std::abs(*rank.clock_offset)),
+             *rank.clock_offset > 0 ? "ahead of" : "behind", ranks.front().facts.host)});
   }
 }
 

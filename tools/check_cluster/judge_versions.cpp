@@ -44,7 +44,7 @@ std::string joined(const std::vector<std::string>& names) {
   return names.size() > most ? text + fmt::format(" and {} more", names.size() - most) : text;
 }
 
-// Compares each list of libraries with the most frequent one.
+// Compares each list of libraries with the most frequent list.
 void compare_libraries(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
   std::map<std::vector<std::string>, std::vector<int>> by_list;
   for (const RankReport& rank : ranks) by_list[rank.facts.libraries].push_back(rank.rank);

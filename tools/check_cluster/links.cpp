@@ -145,7 +145,7 @@ void measure_links(RankReport& report, const comm::ProcessGroup& world, device::
   const std::vector<int> tried = meetings_of(grid, world.rank(), least_rounds);
   if (tried.empty()) return;
   const auto group = world.split(0, world.rank(), comm::TrafficClass::pp, "links");
-  // If there are several nodes, the last round has pairs of ranks on different nodes.
+  // Tries the last round, because its pairs are ranks on different nodes if there are several nodes.
   const Trial trial = try_round(*group, tried.back(), device);
   const std::vector<int> meetings = meetings_of(grid, world.rank(), rounds_within(seconds, trial));
   const int64_t bytes = message_bytes(meetings.size(), trial, seconds);
@@ -155,7 +155,8 @@ void measure_links(RankReport& report, const comm::ProcessGroup& world, device::
     const Pair pair(*group, peer, bytes, device);
     LinkFigure link{.to = peer, .latency = pair.latency(), .seconds = 0, .bytes = bytes};
     const double round_trip = pair.round_trip(repeats);
-    // The answer takes one latency. If the latency fluctuates, the difference might be implausibly small.
+    // Subtracts one latency, the time of the answer. The result is at least half the round trip, because a fluctuating
+    // latency could make the difference implausibly small.
     link.seconds = std::max(round_trip - link.latency, round_trip / 2);
     report.links.push_back(link);
     if (pair.damaged()) report.damaged_from.push_back(peer);

@@ -11,7 +11,7 @@ int64_t rounds_of(int64_t count) {
 
 std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count) {
   const int64_t rounds =
-      rounds_of(count);       // odd; with an even count, the last player has a fixed seat and the others rotate
+      rounds_of(count);       // odd; with an even count, the last player has a fixed seat and all other players rotate
   const auto resting = [&] {  // the player that is paired with itself
     const int64_t half = round % 2 == 0 ? round / 2 : (round + rounds) / 2;
     return half % rounds;

@@ -22,7 +22,7 @@ namespace {
 std::vector<int> own_cores() {
   cpu_set_t set;
   std::vector<int> cores;
-  // sched_getaffinity() fails if the machine has more cores than a cpu_set_t can hold.
+  // Returns no cores if the machine has more cores than a cpu_set_t can hold, because sched_getaffinity() then fails.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
   for (int core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(static_cast<size_t>(core), &set)) cores.push_back(core);

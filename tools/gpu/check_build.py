@@ -182,9 +182,9 @@ def check_functions(sources, exported):
         library = re.search(r'loaded\("([^"]+)"\)', text).group(1)
         for declared, asked in re.findall(r'function<decltype\((\w+)\)>\(\s*"(\w+)"\)', text):
             if declared != asked:
-                bad.append(f"{name}: {declared} calls {asked}")
+                bad.append(f"{name}: {declared} is loaded as {asked}; expected its own name")
             if asked not in exported[library]:
-                bad.append(f"{library} has no {asked}")
+                bad.append(f"{library} does not export {asked}, which the program loads")
     return bad
 
 

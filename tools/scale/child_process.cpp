@@ -26,8 +26,8 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// Returns the signals that end this process. They are blocked while children run, so that the children can be ended
-// first.
+// Returns the signals that end this process. The signals are blocked while children run, so that the children can be
+// ended first.
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -132,7 +132,8 @@ std::optional<std::pair<int64_t, ChildEnd>> Children::take_ended() {
     if (ended < 0) {  // SIGCHLD is ignored, so the exit status of the child is lost
       const int error = errno;
       running_.erase(child);
-      base::fail(base::ExitCode::resource, "cannot wait for process ", process, ": ", std::strerror(error));
+      base::fail(base::ExitCode::resource, "cannot wait for process ", process, ": ", std::strerror(error),
+                 "; expected that this process does not ignore SIGCHLD");
     }
     const ChildEnd end{.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
                        .timed_out = child->timed_out,

@@ -48,7 +48,7 @@ std::vector<std::string> take_line(std::string_view& text, bool& complete) {
 size_t column_of(const std::vector<std::string>& header, std::string_view name, const std::string& path) {
   const auto found = std::ranges::find(header, name);
   if (found == header.end())
-    fail(ExitCode::usage, path, ":1: there is no column ", name, "; expected a table that `hexad scale` wrote");
+    fail(ExitCode::usage, path, ":1: the column ", name, " is missing; expected a table that `hexad scale` wrote");
   return found - header.begin();
 }
 
@@ -60,7 +60,7 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
   const size_t point = column_of(header, "point", path), seconds = column_of(header, "step_seconds", path);
   if (text.empty() && complete)
     fail(ExitCode::usage, path,
-         ":1: there is no line after the names of the columns, expected at least one; the file is incomplete");
+         ":1: no line follows the names of the columns, expected at least one line; the file is incomplete");
   StepSecondsByPoint out;
   for (int64_t line = 2; !text.empty() || !complete; ++line) {
     if (!complete)

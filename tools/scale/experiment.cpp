@@ -31,8 +31,9 @@ void check_axis(const AxisConfig& axis, const std::string& path, std::set<std::s
   if (!is_name(axis.name))
     problems.add(path + ".name", "must consist of letters, digits and underscores");
   else if (!names.insert(axis.name).second)
-    problems.add(path + ".name",
-                 "is the name of two axes; expected unique names, and not ranks, which names the numbers of ranks");
+    problems.add(
+        path + ".name",
+        "is already the name of another axis or of the numbers of ranks; expected a unique name other than ranks");
   if (axis.values.empty() == axis.choices.empty())
     problems.add(path, axis.values.empty() ? "has neither values nor choices; expected one of them"
                                            : "has values and choices; expected one of them");

@@ -102,7 +102,7 @@ class Runner {
           record.state == RunState::finished && record.program != request_.identity)
         ++runs[named_program(record.program)];
     for (const auto& [program, count] : runs)
-      request_.info(fmt::format("warning: the results of {} are from another program: {}; this one is {}",
+      request_.info(fmt::format("warning: the results of {} are from another program: {}; this program is {}",
                                 base::counted(count, "finished run"), program, request_.identity));
   }
 
@@ -154,8 +154,8 @@ class Runner {
     const auto active = std::ranges::find(active_, child, &Active::child);
     base::require(active != active_.end(), "[scale] child ", child, " ended; expected the child of an active run");
     ++counts_.executed;
-    // A signal to this process ends the active runs. These runs have not failed. They are finished only if their
-    // metrics are complete.
+    // A signal to this process ends the active runs. These runs do not count as failed, and count as finished only if
+    // their metrics are complete.
     const bool ended_early = end.exit_code == preempted_code && !end.timed_out;
     if (ended_early || (children_.interrupted() && record_of(*active, end).state != RunState::finished)) {
       counts_.preempted = true;
@@ -273,7 +273,7 @@ Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>&
       if (record.state != RunState::finished) continue;
       RunMetrics metrics = read_run_metrics(folder.run_dir(e), experiment.config.steps_of_run());
       if (!metrics.problem.empty()) {
-        results.damaged.push_back(fmt::format("{}; remove {} and {}.json to run it again", metrics.problem,
+        results.damaged.push_back(fmt::format("{}; remove {} and {}.json to repeat the run", metrics.problem,
                                               folder.run_dir(e), folder.run_dir(e)));
         continue;
       }

@@ -14,7 +14,7 @@ namespace hexad::scale {
 
 struct ExperimentRequest {
   std::string program;                // path of the program whose command `train` runs a point
-  std::string identity;               // its version and digest (train::program_identity())
+  std::string identity;               // version and digest of the program (train::program_identity())
   std::optional<int64_t> only_run{};  // index in shuffled_order(); none: all runs
   std::optional<Room> room{};         // places for simultaneous runs; none: runs execute one after the other
   std::function<void(const std::string& line)> info;
@@ -37,7 +37,7 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 /// enough places are free. Runs of one point never execute at the same time. A run that ends with exit code 0 is
 /// finished if its metrics have all of its steps; otherwise it has failed. A run that was killed, was preempted or
 /// failed starts again from its first step. Skips runs that another process is executing. Once a run is preempted,
-/// starts no further runs. If a signal ends this process, first ends the active runs and records those that have
+/// starts no further runs. If a signal ends this process, first ends the active runs and records the runs that have
 /// finished.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const ExperimentRequest& request);

@@ -56,7 +56,7 @@ int64_t nodes_of(const Point& point);
 std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
                                            const Point& point);
 /// Returns the time limit, in whole minutes, of a job that executes one run. The limit is the sum of:
-/// - the key minutes
+/// - the key `minutes` of the experiment
 /// - 30 s for the end of a run that takes too long
 /// - a minute for the start
 /// - the two minutes before the limit, in which Slurm may already send its signal

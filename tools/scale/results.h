@@ -63,7 +63,7 @@ std::string failed_runs_text(const Results& results);
 /// Returns lines about damaged runs, which were left out; empty if there are none.
 std::string damaged_runs_text(const Results& results);
 
-/// Returns lines about the programs of the runs; empty if all runs have the same one.
+/// Returns lines about the programs of the runs; empty if all runs have the same program.
 std::string programs_text(const Results& results);
 
 /// Returns the number of ranks of a row, for tables: "4", or "4 (ranks > cores)" if ranks shared cores.

@@ -38,7 +38,7 @@ std::vector<int64_t> own_processors() {
   return processors;
 }
 
-// Returns the numbers of a range such as "7" or "08-11". They have at least as many digits as the first number.
+// Returns the numbers of a range such as "7" or "08-11", padded with zeros to the number of digits of the first number.
 std::vector<std::string> numbers_of(const std::string& range) {
   const size_t dash = range.find('-');
   const std::string first = range.substr(0, dash), last = dash == range.npos ? first : range.substr(dash + 1);

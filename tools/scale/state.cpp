@@ -58,7 +58,8 @@ constexpr std::string_view new_folder = "set the key dir to a new folder, or mov
 
 // Returns the first difference between the stored experiment and `config`, or a text about the points.
 std::string difference(const Json& stored, const Json& wanted, const ExperimentConfig& config) try {
-  if (stored.value("format", 0) != format) return "it was written in another format";
+  if (stored.value("format", 0) != format)
+    return base::cat("its format is ", stored.value("format", 0), ", expected ", format);
   if (const std::string text = stored.value("experiment", ""); text != wanted["experiment"].get<std::string>()) {
     config::Problems problems;
     const auto before = config::read<ExperimentConfig>(config::parse(text, "experiment.json"), problems);

@@ -70,7 +70,7 @@ Plot plot_of(const Results& results) {
   return plot;
 }
 
-// Rounds up to a number whose fifths have few digits.
+// Rounds the end of an axis up, so that the labels at its fifths have few digits.
 double rounded_up(double value) {
   const double power = std::pow(10, std::floor(std::log10(value)));
   for (const double times : {1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.5})

@@ -1,4 +1,4 @@
-// Tolerance for differences between a run and its oracle. It depends on the values that the run rounds.
+// Tolerance for differences between a run and its oracle. The tolerance depends on the values that the run rounds.
 #pragma once
 
 #include <string_view>

@@ -26,8 +26,8 @@ class IsolatedWorker {
   IsolatedWorker(const IsolatedWorker&) = delete;
   IsolatedWorker& operator=(const IsolatedWorker&) = delete;
 
-  /// Returns the result of `work` for `request`, or a failure: `work` throws an exception, the child ends, or the child
-  /// does not answer within `seconds`. Throws Error(resource) if the child cannot be made.
+  /// Returns the result of `work` for `request`. Returns a failure if `work` throws an exception, if the child ends, or
+  /// if the child does not answer within `seconds`. Throws Error(resource) if the child cannot be made.
   Isolated ask(const std::string& request, double seconds);
   /// Ends the child. The next request makes a new one.
   void end();

@@ -61,7 +61,7 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
 inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
-  // Seed of injected delays and of a ThreadNetwork's adversary; none: no delays, and 1 for the adversary.
+  // Seed of injected delays and of a ThreadNetwork's adversary; none: no delays, and seed 1 for the adversary.
   std::optional<uint64_t> jitter;
   double seconds = 240;  // time limit of a run
 };

@@ -79,7 +79,8 @@ Selection listed(const std::string& layouts, int world, const Illegal& illegal) 
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed) {
   const std::optional<size_t> count = base::parsed_number<size_t>(layouts);
   if (layouts != "all" && !count) return listed(layouts, world, illegal);
-  if (count == 0) fail(ExitCode::usage, "--layouts is 0, expected at least 1, all, or a list");
+  if (count == 0)
+    fail(ExitCode::usage, "--layouts is 0, expected a whole number of at least 1, all, or a list of layouts");
   const std::vector<MeshSizes> meshes = meshes_of(world);
   Covering c = cover(meshes, illegal, seed);
   Selection s{{}, describe(c, meshes.size(), world)};

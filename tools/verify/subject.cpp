@@ -259,7 +259,9 @@ double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t
          static_cast<double>(predicted(subject, sequences).tokens);
 }
 
-// Evaluates the held-out set without padding. Evaluates the sequences of the incomplete last micro-batch one by one.
+// Returns the losses of the held-out set without padded sequences. Adds the loss of the remaining sequences, with
+// batch.micro = 1, to the loss of the full micro-batches. The added loss is the difference of two evaluations. A first
+// evaluation only fills the routing log.
 Evaluation heldout_without_padding(const Subject& subject, TrainingRun& run) {
   const int64_t all = subject.heldout_sequences(), micro = run.recipe.batch.micro, full = all / micro * micro;
   evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // only to fill the routing log

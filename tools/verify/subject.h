@@ -30,8 +30,8 @@ class Subject {
   /// Returns the recipe changed for `variant`. Its runs save to folder()/`name`. Throws Error(usage) like `hexad
   /// train`.
   Recipe recipe_for(const Variant& variant, const std::string& name = "run") const;
-  /// Returns the recipe of the oracle for subject `kind`: one rank, f64, on the CPU. MoE layers run their tasks one
-  /// after the other.
+  /// Returns the recipe of the oracle for subject `kind`: one rank, f64, on the CPU. MoE layers have a single chunk,
+  /// and their collectives do not overlap.
   Recipe oracle_recipe(std::string_view kind = "own") const;
   /// Returns the rule that forbids `variant`, without numbers, or the reason why a run of `variant` would test nothing.
   /// Returns an empty text if the variant is legal.

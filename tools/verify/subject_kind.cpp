@@ -44,8 +44,8 @@ Overrides joined(Overrides all, const Overrides& more) {
 }
 
 // Returns the overrides of a subject in bf16.
-// - Removes key biases. A softmax ignores a term that all keys share, so the gradient of a key bias is only a small
-//   difference of large terms.
+// - Removes biases, because the gradient of a key bias is only a small difference of large terms: a softmax ignores a
+//   term that all keys share.
 // - Removes fp8 rows, because this additional rounding would hide missing parts.
 Overrides in_bf16(const OwnSubject& own) {
   return joined(for_rounding(own),
@@ -278,7 +278,7 @@ std::span<const SubjectKind> subject_kinds() {
 const SubjectKind& subject_kind(std::string_view name) {
   const auto all = subject_kinds();
   const auto found = std::find_if(all.begin(), all.end(), [&](const SubjectKind& k) { return k.name == name; });
-  base::require(found != all.end(), "[verify] there is no subject ", name, "; expected a name in subject_kinds()");
+  base::require(found != all.end(), "[verify] subject ", name, " is unknown; expected a name in subject_kinds()");
   return *found;
 }
 

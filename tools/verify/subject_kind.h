@@ -45,8 +45,8 @@ struct SubjectKind {
 ///   - biases, sinks and a gate of attention; clamped queries, keys and values; windows; a bias of the output head
 ///   - rotary positions on a part of each head; scaled rotary frequencies
 ///   - a limit of SwiGLU
-///   - with experts: shared experts with a gate, biases of experts and router, a dense MLP besides the experts, a
-///     selection bias, and a floor of normalised routing weights
+///   - with experts: shared experts with a gate, biases of experts and router, a dense MLP beside the experts, the
+///     other value of model.moe.input, a selection bias, and a floor of normalised routing weights
 ///   - with experts: groups of experts, ranked by their best score (if the recipe ranks groups by the best score, by
 ///     their two best scores)
 /// - latent: latent attention, with sizes that ranks cannot divide evenly

@@ -245,7 +245,9 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
            std::isfinite(t.squares) ? "root mean square of its differences" : "some elements are not finite", t.place});
     if (t.owned != t.expected)
       found.push_back(
-          {t.step, t.what, infinite, cat("the ranks own ", t.owned, " of its ", t.expected, " elements"), t.place});
+          {t.step, t.what, infinite,
+           cat("the ranks own ", t.owned, " of its ", t.expected, " elements, expected one owner for each element"),
+           t.place});
     for (Finding& f : found) {
       if (f.relative > out.worst.relative) out.worst = f;
       if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));

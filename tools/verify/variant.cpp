@@ -214,7 +214,7 @@ int whole_number(std::string_view layout, std::string_view name, std::string_vie
   const auto value = base::parsed_number<int>(text);
   if (!value || *value < 1)
     fail(ExitCode::usage, "--layouts: '", config::shown(layout), "': ", name, " is '", config::shown(text),
-         "', expected a number of ranks");
+         "', expected a whole number of ranks, at least 1");
   return *value;
 }
 
@@ -270,7 +270,8 @@ class LayoutReader {
     if (ranks % others != 0 || (named(replicas) && size != ranks / others))
       fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", what,
            named(replicas) ? cat(" x ", mesh::name_of(replicas), " ", size) : "", " does not equal the ", ranks,
-           " ranks of ", replicas == Axis::dp ? "--world" : "a stage");
+           " ranks of ", replicas == Axis::dp ? "--world" : "a stage", "; expected an equal product or, without ",
+           mesh::name_of(replicas), ", a divisor");
     size = ranks / others;
   }
 
@@ -317,7 +318,7 @@ std::span<const Option> options() {
 const std::string& Variant::operator[](std::string_view option) const {
   for (size_t i = 0; i < choice.size(); ++i)
     if (options()[i].name == option) return options()[i].values[choice[i]];
-  base::fail_invariant(cat("[verify] there is no option ", option, "; expected a name in options()"));
+  base::fail_invariant(cat("[verify] option ", option, " is unknown; expected a name in options()"));
 }
 
 void Variant::choose(std::string_view option, std::string_view value) {
@@ -328,7 +329,7 @@ void Variant::choose(std::string_view option, std::string_view value) {
     if (found != values.end()) return void(choice[i] = static_cast<int>(found - values.begin()));
   }
   base::fail_invariant(
-      cat("[verify] there is no option ", option, "=", value, "; expected a name and a value in options()"));
+      cat("[verify] option ", option, "=", value, " is unknown; expected a name and a value in options()"));
 }
 
 bool Variant::has_memory_limit() const { return (*this)["memory_reuse"].ends_with(limited); }

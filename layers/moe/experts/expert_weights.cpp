@@ -50,8 +50,8 @@ ContestRows rows_of_groups(Stream& s, const GroupOffsets& rows) {
   return {offsets.front(), offsets.back()};
 }
 
-// Broadcasts the weights of the hot experts from their ranks. Returns the weights [H, ...]. They may be read once the
-// events that this function adds to `arriving` are done. Returns an undefined tensor if `held` has no weight.
+// Broadcasts the weights of the hot experts from their ranks. Returns the weights [H, ...]. These weights may be read
+// once the events that this function adds to `arriving` are done. Returns an undefined tensor if `held` has no weight.
 Tensor broadcast_hot(Stream& s, const HeldWeight& held, const ep::HotExperts& hot, const comm::ProcessGroup& ranks,
                      std::vector<device::Event>& arriving) {
   if (!held.defined()) return {};

@@ -84,7 +84,7 @@ namespace {
 void multiply_transposed(Stream& s, const Tensor& dw, const Tensor& dy, const Tensor& x,
                          const kernels::GroupOffsets& rows, bool dense, kernels::Write write) {
   if (!dense) return kernels_of(x).grouped_matmul.weight_gradient(s, dw, dy, x, rows, write);
-  // Includes experts without rows: Write::replace must set their gradient to zero.
+  // Includes experts without rows, because Write::replace must set their gradient to zero.
   for (int64_t e = 0; e < dw.dim(0); ++e) {
     const auto begin = rows.host[e], end = rows.host[e + 1];
     kernels_of(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end),
@@ -178,8 +178,9 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
     held.activate(s, m.activated, m);
   }
   // The gradient of a row's weight is the dot product of the row's result and doutput. Without a bias, this product
-  // equals the dot product of `activated` and the gradient of `activated`. Then the gradient of `activated`, multiplied
-  // by the weight, replaces `activated`, one block of rows at a time.
+  // equals the dot product of `activated` and the gradient of `activated`; result_bias_gradients() later adds the
+  // contribution of a bias. The gradient of `activated`, multiplied by the weight, replaces `activated`, one block of
+  // rows at a time.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const int64_t block_rows = base::block_sizes().expert_rows;
   // Computes both gradients for the rows of own experts or of shadows, which begin with row `first`. groups_of(offsets)

@@ -53,8 +53,8 @@ void Combine::add(size_t chunk, const Computed& computed, Handoff<Tensor> row_we
   // back.
   if (!g_.counts.merged) here.rows = computed.results;
   // Results are in the order of computation, but must be returned in the order in which their rows arrived. The task
-  // combine.reorder restores this order if dispatch.place changed it. It also packs rows that are not in plain format,
-  // unless a task that sums results packs the sums.
+  // combine.reorder restores this order if dispatch.place changed it. The task also packs rows that are not in plain
+  // format, unless a task that sums results packs the sums.
   if (g_.counts.joined)
     add_joined_reordering(chunk, computed.results, row_weights);
   else if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !sums_before_return()))
@@ -102,8 +102,8 @@ void Combine::add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor
 }
 
 // Returns the lane of combine.reorder. In MoNTA's O3, the task is on the copy lane, where it overlaps with collectives
-// of other chunks and with weight gradients. If the copy lane has combine.unpack, the task is on the compute lane. On
-// the copy lane, it would wait behind combine.unpack until the previous chunk has returned.
+// of other chunks and with weight gradients. If combine.unpack is on the copy lane, combine.reorder is on the compute
+// lane, because on the copy lane it would wait behind combine.unpack until the previous chunk has returned.
 Lane Combine::reordering_lane() const {
   const bool copies = g_.counts.merged && g_.routes.settings.schedule.overlap == Overlap::a2a_allgather_copy;
   return copies && return_target() != ReturnTarget::unpacked ? Lane::copy : Lane::compute;
@@ -114,8 +114,8 @@ Lane Combine::reordering_lane() const {
 void Combine::add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;
-  // The cost includes a copy of the chunk's results, and sums of the same number of results. On average over the
-  // chunks, a chunk sums as many results as it has.
+  // The cost is a copy of the chunk's results plus their sums. The sums are counted as those of the chunk's own number
+  // of results, which is correct on average over the chunks.
   last = reordered_ = g_.add({last, reordered_}, Lane::compute, TaskKind::copy, task_name("combine", "reorder", chunk),
                              PassGraph::copy_cost(counts.rows_in_chunk * (g_.row_bytes() + format_.row_bytes())),
                              on_lane([&counts, &indices = g_.routes.plan.indices.chunks[chunk], format = format_,
@@ -135,8 +135,8 @@ void Combine::add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff
                              }));
 }
 
-// Sums the addends of the etp ranks. Each etp rank has addends for the rows of all etp ranks, and receives the sums of
-// its own rows.
+// Sums the addends of the etp ranks, and packs the sums. Each etp rank has addends for the rows of all etp ranks, and
+// receives the sums of its own rows.
 void Combine::add_reduce_scatter(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const std::vector<int64_t>& shared = counts.return_counts().shared;
@@ -151,7 +151,7 @@ void Combine::add_reduce_scatter(size_t chunk) {
       }));
 }
 
-// Sums the addends of the etp ranks. Each etp rank has addends for all rows, and receives all sums.
+// Sums the addends of the etp ranks, and packs the sums. Each etp rank has addends for all rows, and receives all sums.
 void Combine::add_all_reduce(size_t chunk) {
   const int64_t ranks = g_.etp.size();
   const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_to_return() * g_.row_bytes() / ranks;

@@ -14,8 +14,8 @@ using namespace base;
 namespace {
 
 // Returns the lane of dispatch.place. In MoNTA's O2, the task is on the lane of the preceding all-gather. In MoNTA's
-// O3, it is on a separate lane. Without overlapping collectives, it is on the compute lane, as in Parm's SAA: only the
-// return is divided there, so the task cannot overlap with another chunk.
+// O3, it is on a separate lane. Without overlapping collectives, it is on the compute lane. This is also the lane in
+// Parm's SAA, because SAA divides only the return, so that the task cannot overlap with another chunk.
 Lane placing_lane(const PassGraph& g) {
   if (g.counts.in_phases()) return Lane::compute;
   switch (g.routes.settings.schedule.overlap) {
@@ -94,8 +94,8 @@ void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)>
 }
 
 void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows) {
-  // In a bounded pass, chunk i is packed once chunk i - 2 has returned, while chunk i - 1 is computed. On the compute
-  // lane, packing would wait until chunk i - 1 is computed.
+  // In a bounded pass, chunk i is packed once chunk i - 2 has returned, while chunk i - 1 is computed. It is packed on
+  // the copy lane, because on the compute lane it would wait until chunk i - 1 is computed.
   const Lane lane = g_.bounded ? Lane::copy : Lane::compute;
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copy_cost(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),

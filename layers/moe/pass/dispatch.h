@@ -18,12 +18,13 @@ struct Arrived {
 /// (Routes::gatherers), adds the task dispatch.tokens, which puts the tokens of all gatherers in place of `own`.
 Handoff<Tensor> add_token_gather(PassGraph& g, Tensor own);
 /// Returns the weights of the routing plan's tokens, taken from the op's `weights` [T, K]. If ranks gather tokens, adds
-/// the task dispatch.weights, which gathers the weights of all gatherers. Otherwise, they are the rows of this rank's
+/// the task dispatch.weights, which gathers the weights of all gatherers. Otherwise, returns the rows of this rank's
 /// own tokens.
 Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
 
-/// Weights [W, M] of the slots of each row to send, if rows are sent with weights (wire_weights()). They are made when
-/// the first chunk is packed, because a task may gather the weights of the routing plan's tokens (dispatch.weights).
+/// Weights [W, M] of the slots of each row to send, if rows are sent with weights (wire_weights()). The weights are
+/// made when the first chunk is packed, because a task may gather the weights of the routing plan's tokens
+/// (dispatch.weights).
 class WireWeights {
  public:
   WireWeights() = default;  // rows have no weights

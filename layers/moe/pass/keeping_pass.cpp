@@ -78,14 +78,14 @@ void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, con
 }
 
 // Rows of gradients that a backward pass sends to the experts. `weigh` and `take_dweights` may be empty. The functions
-// share the tensors that they use. They refer to the Routes, which must outlive them.
+// share the tensors that they use, and refer to the Routes, which must outlive the functions.
 struct GradientRows {
   int64_t row_weights = 0;  // number of weights sent with each slot of a row, in both directions
   // Returns the rows that a chunk sends. In rows_of_slots(), the first call computes the gradients of all slots, and
   // writes the gradients of the routing weights.
   std::function<RowSource(Stream&, size_t chunk)> to_send;
-  // Multiplies the arrived gradients in place by the routing weights. They are then the gradients of the experts'
-  // `results`. Returns the gradients of the routing weights. These gradients are sent back with the rows.
+  // Multiplies the arrived gradients in place by the routing weights, which makes them the gradients of the experts'
+  // `results`. Returns the gradients of the routing weights, which are sent back with the rows.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
   // Writes the gradients of the routing weights, from the slot rows or from values that the experts computed. Called
   // once all rows have returned.
@@ -113,8 +113,8 @@ GradientRows rows_of_slots(const Routes& routes, const Handoff<Tensor>& dtokens,
 }
 
 // Returns rows of tokens. The gradients of tokens are sent unchanged, together with the weights of their slots. The
-// rank of each expert multiplies the gradients by the weights. It also computes the gradients of the weights. These
-// gradients return with the rows.
+// rank of each expert multiplies these gradients by the weights, and computes the gradients of the weights, which
+// return with the rows.
 GradientRows rows_of_tokens(const Routes& routes, const Handoff<Tensor>& dtokens, const Handoff<Tensor>& weights,
                             const Tensor& dweights) {
   return {.row_weights = 1,
@@ -203,8 +203,8 @@ void run_kept_for_sharers(PassGraph& g, const Combine& combine, const GradientRo
   b.accumulate(1, all_dweights.take());
 }
 
-// Runs the backward pass with the kept activations, which `work` contains. If weight gradients are delayed, `work`
-// receives their other inputs.
+// Runs the backward pass with the kept activations, which `work` contains. If weight gradients are delayed, also stores
+// the remaining inputs of the weight gradients in `work`.
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;

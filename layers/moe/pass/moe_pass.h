@@ -11,7 +11,7 @@ namespace hexad::moe {
 /// Result of moe_pass().
 struct PassResult {
   Value out;            // output of the layer, T_O
-  int64_t hot_experts;  // number of hot experts, of which each ep rank had a shadow
+  int64_t hot_experts;  // number of hot experts; each ep rank had a shadow of each hot expert
 };
 
 /// Computes the output: out[t] = sum_k weights[t, k] * expert_{ids[t, k]}(x[t]) over the kept slots, plus row t of each

@@ -87,7 +87,7 @@ class PassGraph {
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
   // The functions below define dependencies between chunks.
-  /// Makes every dispatch wait for `task`, which itself waits for first().
+  /// Makes every dispatch wait for `task`, which must itself wait for first().
   void run_first(TaskId task) { first_ = task; }
   /// Returns the task of the last call of run_first(), or no_task.
   TaskId first() const { return first_; }
@@ -151,7 +151,8 @@ class PassGraph {
 /// Returns the name of a task, such as "dispatch.a2a[2]".
 std::string task_name(std::string_view stage, std::string_view step, size_t chunk);
 
-/// Wraps `work`, which is complete once the stream of its lane has run it.
+/// Returns the work of a task that calls `work`. The task is done once the stream of its lane has run everything that
+/// `work` launched.
 schedule::TaskWork on_lane(std::function<void(Stream&)> work);
 
 }  // namespace hexad::moe

@@ -23,7 +23,8 @@ device::Event put(const ep::ReturnPhase& phase, const Tensor& wire, const ep::In
   return s.record();
 }
 
-// Returns the bytes that are copied to take or put these rows.
+// Returns the bytes that are copied to take these rows from a tensor or to put them into a tensor; 0 if they are
+// adjacent.
 int64_t copied_bytes(const ep::RowRanges& rows, const RowFormat& format) {
   return rows.adjacent() ? 0 : rows.rows() * format.row_bytes();
 }

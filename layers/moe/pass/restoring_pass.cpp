@@ -124,7 +124,8 @@ Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const Pas
                      const std::vector<Value>& addends, const SharedWork& shared) {
   const Routes& routes = *call.routes;
   require(!routes.gatherers,
-          "[moe] cannot restore activations of tokens that ranks gather before dispatch; expected no gathering");
+          "[moe] cannot restore activations of tokens that ranks gather before dispatch; expected routes without "
+          "gatherers");
   std::vector<ChunkTokens> tokens = routes.chunk_tokens(tape.stream);
   const size_t chunks = tokens.size();
   const auto restoring = std::make_shared<RestoringCall>(RestoringCall{

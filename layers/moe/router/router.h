@@ -96,8 +96,8 @@ class Router {
 
 /// Linear map for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64 run). The
 /// gradient of x covers all rows. The gradients of weight and bias cover only rows [own_begin, own_end). If several
-/// ranks route the same rows, the ranks divide these rows among themselves as their own rows. Every token then counts
-/// once in the gradients of weight and bias.
+/// ranks route the same rows, each rank owns a part of these rows, so that every token counts once in the gradients of
+/// weight and bias.
 class Gate {
  public:
   /// Makes the parameter "weight" [out, in] with standard deviation model.init_std and, on request, the parameter

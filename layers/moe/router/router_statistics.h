@@ -32,7 +32,7 @@ struct RouterStatistics {
   Sums sums{};
   bool may_drop = false;  // true if the layer adds to sums.kept
   /// Number of tokens that the experts have chosen, if experts choose tokens. One of the ranks that share a micro-batch
-  /// counts the choices for all of its tokens; the others have 0.
+  /// counts the choices of all tokens in the micro-batch; all other ranks have 0.
   std::optional<int64_t> choices_of_experts{};
 };
 

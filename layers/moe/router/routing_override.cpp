@@ -26,7 +26,8 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
     const size_t begin = ids.size();
     for (int64_t id; words >> id;) {
       if (id < 0 || id >= c.experts)
-        fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is not in 0 .. ", c.experts - 1);
+        fail(ExitCode::data, c.trace, ":", number, ": expert ", id,
+             " is out of range; expected a whole number from 0 to ", c.experts - 1);
       if (std::find(ids.begin() + static_cast<ptrdiff_t>(begin), ids.end(), id) != ids.end())
         fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is named twice, expected different experts");
       ids.push_back(static_cast<int32_t>(id));
@@ -34,7 +35,7 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
     const size_t found = ids.size() - begin;
     if (!words.eof())
       fail(ExitCode::data, c.trace, ":", number, ": word ", found + 1, " of '", line,
-           "' is not an expert number, expected 0 .. ", c.experts - 1);
+           "' is not an expert number; expected a whole number from 0 to ", c.experts - 1);
     if (static_cast<int64_t>(found) != c.top_k)
       fail(ExitCode::data, c.trace, ":", number, ": the line has ", found, " expert numbers, expected ", c.top_k,
            " (model.moe.top_k)");

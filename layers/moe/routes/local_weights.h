@@ -13,9 +13,9 @@ namespace hexad::moe {
 /// rows: slot and wire: model, so the results of these schedules are bitwise identical.
 bool experts_apply_weights(const Routes& routes, const Experts& experts);
 
-/// Returns the weights [S] of the computed rows, taken from the weights [T, K] of the routing plan's tokens. They are
-/// in the order of the grouped rows: of each chunk in turn or, if chunks are computed together, of all chunks. Weights
-/// of dropped slots are left out.
+/// Returns the weights [S] of the computed rows, taken from the weights [T, K] of the routing plan's tokens. The
+/// returned weights are in the order of the grouped rows: of each chunk in turn or, if chunks are computed together, of
+/// all chunks. Weights of dropped slots are left out.
 Tensor weights_of_computed(Stream& s, const Routes& routes, const Tensor& weights);
 /// Returns the part of `computed` [S] that belongs to chunk `chunk`, or all of it if chunks are computed together.
 /// Returns an undefined tensor if `computed` is undefined.

@@ -87,8 +87,8 @@ ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
 }
 
 // Returns the hot experts; none if the schedule has no shadows. `sent` are the ids of the slots that this rank sends.
-// If `senders` is not null, its ranks sent the ids. Collective over ExpertGroups::sources() if the schedule has
-// shadows.
+// If `senders` is not null, its ranks sent the ids, and the ids are checked. Collective over ExpertGroups::sources() if
+// the schedule has shadows.
 ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders, const PassSettings& settings,
                            const ExpertShape& shape, Stream& stream) {
   if (!shadows(settings)) return {};

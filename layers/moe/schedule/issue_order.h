@@ -59,7 +59,7 @@ IssueOrder alternating_order();
 /// Returns the built-in orders. A user's program may register more orders.
 ///   - alternating: see above.
 ///   - weights_last, S0 S1 C0 R0 S2 C1 R1 C2 R2 W0 W1 W2: all weight gradients are computed at the end, so that no
-///     chunk waits for them. They overlap with the last return.
+///     chunk waits for them. The weight gradients overlap with the last return.
 ///   - returns_last, S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2: all chunks are sent before the first chunk returns, as in
 ///     Tutel and in FasterMoE, whose chunks are nodes. The MPMoE paper uses this order for comparison. Results of early
 ///     chunks wait until the last chunks are sent, and the rows of all chunks are in memory at the same time. If

@@ -163,8 +163,8 @@ struct MoeChoices {
 };
 
 struct MoeSchedule : MoeChoices<Settled> {
-  /// Default of dense_rows for gemms: by_load (see is_dense()). It is the number of rows per expert in EPS-MoE, Fig.
-  /// 5a: 4096 rows for 16 experts. On CPUs, we found no such threshold (docs/schedules.md).
+  /// Default of dense_rows for gemms: by_load (see is_dense()). The default is the number of rows per expert in
+  /// EPS-MoE, Fig. 5a: 4096 rows for 16 experts. On CPUs, we found no such threshold (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
   /// Default of hot_load for hot_experts: shadow. If hot_load is unset, a hot expert must also have so many rows that
   /// sending its weights costs no more than sending the rows (hot_rule() in routes/routes.cpp).
