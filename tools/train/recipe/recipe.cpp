@@ -129,7 +129,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (r.distributed.network_classes.size() > r.distributed.priority.size())
     problems.add("distributed.network_classes",
                  cat("has ", r.distributed.network_classes.size(), " numbers for the ", r.distributed.priority.size(),
-                     " classes in distributed.priority; expected at most one for each"));
+                     " classes in distributed.priority; expected at most one number for each class"));
   try {
     io::Resume::parse(r.checkpoint.resume);
   } catch (const base::Error&) {
