@@ -242,7 +242,7 @@ void ForeignModel::check_config() const {
   for (const char* list : {"short_factors", "long_factors"}) {
     const auto size = static_cast<int64_t>(config_.keys[cat("model.rotary_scaling.", list)].size());
     if (size != rotary / 2)
-      fail(ExitCode::data, config_path_, ": rotary ", list, " are ", size, " numbers, expected ", rotary / 2,
+      fail(ExitCode::data, config_path_, ": rotary ", list, " has ", size, " numbers, expected ", rotary / 2,
            ", half of the dimensions of a head that rotate");
   }
 }
