@@ -81,7 +81,7 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
     prompts.push_back(json ? prompt_of_json(line, system, chat, place)
                            : Prompt{.text = std::string(line), .system = system, .place = place});
   }
-  if (prompts.empty()) fail(ExitCode::data, "'", path, "' has no prompt; expected one on each line");
+  if (prompts.empty()) fail(ExitCode::data, "'", path, "' has no prompt; expected a prompt on each line");
   return prompts;
 }
 

@@ -189,7 +189,8 @@ ExitCode verify_with_threads(const VerifyArguments& o, const Extensions& extensi
   const Selection selection = selected(o, subject);
   print_subject(o, loaded, subject);
   check_fault(o, subject);
-  // Only the keeper's process uses `oracles` and `runs`. Its child processes use only oracles computed before the fork.
+  // Only the process of `keeper` uses `oracles` and `runs`. The child processes of that process use only oracles
+  // computed before the fork.
   Oracles oracles(subject);
   ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
                  {.jitter = o.jitter, .seconds = o.timeout});
