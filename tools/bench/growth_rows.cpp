@@ -128,7 +128,7 @@ std::string part_of(int rank, int world) {
   return io::part_to_json(part);
 }
 
-// A new folder that is removed at the end.
+// A new temporary folder, which the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "hexad-growth-XXXXXX").string()) {
