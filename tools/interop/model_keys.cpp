@@ -170,7 +170,7 @@ std::optional<Json> parsed_value(const std::string& text, Type type) {
   return error == std::errc() && at == end ? Json(number) : std::optional<Json>{};
 }
 
-/// Returns the value of a recipe's key; nullopt if it does not have this type.
+/// Returns the value of a recipe's key; nullopt if the value does not have the type.
 std::optional<Json> parsed_value(const config::Node& node, Type type) {
   const bool is_list = node.kind == config::Node::Kind::list;
   if (type != Type::numbers) return is_list ? std::optional<Json>{} : parsed_value(node.text, type);

@@ -30,7 +30,7 @@ void remove_mrope(Json& all, const std::string& where) {
                           std::ranges::all_of(sizes, [](const Json& n) { return n.is_number_integer() && n >= 0; });
     if (!sections)
       fail(ExitCode::data, where, ": rotary ", mrope_section, " is ", sizes.dump().substr(0, 80),
-           ", expected three whole numbers");
+           ", expected three whole numbers of at least 0");
   }
   if (present(all, mrope_interleaved) && !all[mrope_interleaved].is_boolean())
     fail(ExitCode::data, where, ": rotary ", mrope_interleaved, " is ", all[mrope_interleaved].dump().substr(0, 80),

@@ -159,7 +159,7 @@ void SourceFolder::add_shard(const std::string& file, const FileWork& work) {
         entry.name, SourceTensor{file, entry.dtype.name, entry.shape, entry.begin, entry.end, &shard});
     if (!is_new)
       fail(ExitCode::data, shard.path(), ": tensor '", entry.name, "' is also in ", at->second.file,
-           ", expected it in one file");
+           ", expected each tensor in one file");
   }
 }
 

@@ -153,7 +153,7 @@ Illegal illegal_for(const VerifyArguments& o, const Subject& subject) {
     if (o.mpi && v["window"] != "no" && !(chosen && subject.recipe().device == device::DeviceKind::cuda))
       return std::string("window: must be no with --mpi, unless --layouts is a list and the device is cuda");
     if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
-      return "subject: --precision sets it to " + o.precision;
+      return "subject: must be own, or the value of --precision, " + o.precision;
     return subject.illegal(in_precision(o, v));
   };
 }

@@ -164,7 +164,7 @@ RankClock::Phase RankClock::measure(device::DeviceContext& context, const std::f
   try {
     work();
   } catch (...) {
-    take();  // discards the traffic between steps
+    take();  // discards the traffic of the failed work
     throw;
   }
   const Account account = account_since(began);
