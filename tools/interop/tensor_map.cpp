@@ -83,8 +83,8 @@ class Mapper {
     }
   }
 
-  /// Adds a copy: a foreign tensor that repeats another one. Both tensors have a single target, which is the same
-  /// parameter.
+  /// Adds a copy: a foreign tensor that repeats another foreign tensor. Both tensors have a single target, which is the
+  /// same parameter.
   void add_copy(const TensorRow& row, int64_t layer) {
     Link link{replaced(row.theirs, "{L}", layer), sizes_.shape(row.shape), row.rearrangement, {}};
     link.parts.push_back(part_of(row.ours[0], layer, 0));

@@ -100,7 +100,7 @@ void check_trace(const Recipe& r, Problems& problems) {
 }
 
 // Reads the recipe and checks all rules, so that all problems are reported at once. A rule is checked only if all keys
-// that it reads have legal values. `device` or, if it is none, HEXAD_DEVICE replaces the recipe's device.
+// that it reads have legal values. `device` or, if `device` is none, HEXAD_DEVICE replaces the recipe's device.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems,
                     std::optional<device::DeviceKind> device = {}) {
   Recipe r = config::read<Recipe>(document, problems);
