@@ -19,8 +19,8 @@
 #   --reach COMMAND       command prefix; `COMMAND HOST true` must succeed within 15 s if the host can be reached
 #                         [default: ssh -o BatchMode=yes -o ConnectTimeout=5]
 #   --every SECONDS       time between two checks of the number of ranks, and before a new start if the previous start
-#                         wrote no new checkpoint. The latter doubles with each such start in a row, up to 5 minutes
-#                         [default: 60]
+#                         wrote no new checkpoint. The time before a new start doubles with each such start in a row,
+#                         up to 5 minutes [default: 60]
 #   --tries N             number of consecutive starts without a new checkpoint before the script gives up [default: 4:
 #                         the waits between them are longer than distributed.watchdog_seconds by default]
 #
@@ -42,7 +42,7 @@ set -uo pipefail
 # On a signal, asks the run to save, and ends the command of attend(). Is set first, because a signal without a handler
 # would end the script without saving.
 asked=no child='' sent=0 attended=''
-ask_to_save() { # also again if the run may have missed it
+ask_to_save() { # asks again if the run may have missed the signal
   sent=$SECONDS
   [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null
 }
@@ -111,7 +111,8 @@ attend() { # COMMAND...
   attended=''
   return $code
 }
-# `sleep` does not inherit the output of the script, because it outlives a script that is killed.
+# `sleep` does not inherit the output of the script. If the script is killed, `sleep` outlives it, and would keep the
+# output open.
 rest() { attend sleep "$1" >/dev/null 2>&1; }
 
 parts=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/elastic

@@ -32,7 +32,7 @@ test_trial_that_cannot_run_means_off() {
 test_trial_that_does_not_end_means_off() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.moe.fused=auto distributed.watchdog_seconds=0.003
   expect_equal "$(decision 0)" off
-  expect_text run/log/rank-0000.log "it did not end within "
+  expect_text run/log/rank-0000.log "the process did not end within "
   expect_no_text run/log/rank-0000.log " contests"
 }
 

@@ -183,7 +183,7 @@ test_dataset_with_a_larger_vocabulary_than_the_models_is_refused() {
   trained
   expect 0 "$HEXAD" prepare --input texts --output wide --vocab 300 --heldout 0.2
   expect 2 "$HEXAD" generate run --prompt "the quick" data.dataset=wide
-  expect_text err "$refusal" "name a dataset with the tokenizer on which 'run' was trained"
+  expect_text err "$refusal" "name a dataset with the tokenizer with which 'run' was trained"
   printf '{"context": "a", "choices": ["b", "c"], "gold": 0}\n' >q.jsonl
   expect 2 "$HEXAD" eval run --choices q.jsonl data.dataset=wide
   expect_text err "$refusal"
@@ -195,7 +195,7 @@ test_mistakes_in_questions_name_file_and_line() {
   trained
   printf '{"context": "a", "choices": ["b", "c"], "gold": 0}\n{"context": "a", "choices": ["b", "c"], "gold": 5}\n' >q.jsonl
   expect 3 "$HEXAD" eval run --choices q.jsonl
-  expect_text err 'q.jsonl:2: "gold" is 5, expected 0 .. 1; nearest: 1'
+  expect_text err 'q.jsonl:2: "gold" is 5, expected a whole number from 0 to 1; nearest: 1'
   expect 3 ranks 2 eval run --choices q.jsonl
   expect_count 1 err 'q.jsonl:2: "gold" is 5'
   printf '{"context": "a", "choices": [], "gold": 0}\n' >q.jsonl

@@ -56,7 +56,7 @@ test_verify_takes_each_stage() {
     expect 0 "$HEXAD" verify "$recipe" --stage $stage --world 4 --layouts "cp=2,ep=2" --steps 1
   done
   expect 2 "$HEXAD" verify "$recipe" --world 4 --layouts 1
-  expect_text err "the recipe has 3 stages; choose one by --stage 1 .. 3"
+  expect_text err "the recipe has 3 stages; choose a stage: --stage with a number from 1 to 3"
   expect 2 "$HEXAD" verify tiny.yaml --stage 1 --world 4 --layouts 1
   expect_text err "--stage 1: the recipe has no stages"
 }
@@ -66,7 +66,7 @@ test_simulate_and_plan_take_one_stage() {
   expect 0 "$HEXAD" simulate "$recipe" train.precision=bf16 --cluster "$cluster" --stage 3
   expect_text out "4 ranks"
   expect 2 "$HEXAD" simulate "$recipe" --cluster "$cluster"
-  expect_text err "choose one by --stage 1 .. 3"
+  expect_text err "choose a stage: --stage with a number from 1 to 3"
   expect 2 "$HEXAD" plan "$recipe" --cluster "$cluster" --ranks 8 --stage 2 --out layout.yaml
   expect_text err "--stage and --out are given"
 }

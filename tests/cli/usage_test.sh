@@ -169,11 +169,11 @@ test_illegal_values_are_refused_with_the_legal_ones() {
   expect 2 "$HEXAD" bench gemm --dtype f16
   expect_text err "--dtype: 'f16' given, expected one of f32, bf16, f64"
   expect 2 "$HEXAD" bench gemm --threads 0
-  expect_text err "--threads: '0' given, expected 1 .. 4096"
+  expect_text err "--threads: '0' given, expected a whole number from 1 to 4096"
   expect 2 "$HEXAD" bench gemm --seconds nan
   expect_text err "--seconds: 'nan' given, expected a number above 0"
   expect 2 "$HEXAD" validate tiny.yaml --world 1.5
-  expect_text err "--world: '1.5' given, expected 0 .. 16777216"
+  expect_text err "--world: '1.5' given, expected a whole number from 0 to 16777216"
   expect 2 "$HEXAD" generate run --prompt x --top-p 1.5
   expect_text err "--top-p: '1.5' given, expected a number from 0 to 1"
   expect 2 "$HEXAD" generate run --prompt x --temperature -1
@@ -183,7 +183,7 @@ test_illegal_values_are_refused_with_the_legal_ones() {
   expect 2 "$HEXAD" eval run --step newest
   expect_text err "--step: 'newest' given, expected auto or a step"
   expect 2 "$HEXAD" prepare --input x --output y --vocab 10
-  expect_text err "--vocab: '10' given, expected 258 .. 1000000"
+  expect_text err "--vocab: '10' given, expected a whole number from 258 to 1000000"
   expect 2 "$HEXAD" prepare --input x --output y --split words
   expect_text err "--split: 'words' given, expected one of file, blank_lines, separator"
 }

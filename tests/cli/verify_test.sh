@@ -40,7 +40,7 @@ test_illegal_layouts_are_refused() {
   expect 2 "$HEXAD" verify tiny.yaml --world 64 --layouts ep=64
   expect_text err "is illegal for this recipe: "
   expect 2 "$HEXAD" verify tiny.yaml --world 65
-  expect_text err "--world: '65' given, expected 0 .. 64"
+  expect_text err "--world: '65' given, expected a whole number from 0 to 64"
 }
 
 test_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
@@ -56,9 +56,9 @@ test_ineffective_fault_is_an_error() {
   HEXAD_FAULT=gradient@0,1,layers.0.$tensor expect 2 "$HEXAD" verify "$moe" --world 4 --layouts dp=4,ep=2
   expect_text err "HEXAD_FAULT: no tensor's name contains 'layers.0.$tensor', expected a part of a name; near: layers.1.$tensor"
   HEXAD_FAULT=gradient@4,1,experts expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts dp=4,ep=2
-  expect_text err "HEXAD_FAULT: there is no rank 4; expected 0 .. 3"
+  expect_text err "HEXAD_FAULT: rank 4 does not exist; expected a rank from 0 to 3"
   HEXAD_FAULT=gradient@0,3,experts expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts dp=4,ep=2
-  expect_text err "HEXAD_FAULT: there is no step 3; expected 1 .. 2"
+  expect_text err "HEXAD_FAULT: step 3 does not exist; expected a step from 1 to 2"
   HEXAD_FAULT=kill@0,1,step expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts dp=4,ep=2
   expect_text err "HEXAD_FAULT: 'kill' is not planted by this command; legal here: gradient"
 }

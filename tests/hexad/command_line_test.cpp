@@ -61,13 +61,13 @@ TEST(CommandLine, RefusesLeadingZerosWhichMeanOctalToSomeReaders) {
 }
 
 TEST(CommandLine, RefusesNumbersOutsideTheTypeInsteadOfChangingThem) {
-  const std::string seeds = " given, expected a whole number, 0 .. 18446744073709551615";
+  const std::string seeds = " given, expected a whole number from 0 to 18446744073709551615";
   EXPECT_EQ(refusal({"--seed", "-1"}), base::cat("--seed: '-1'", seeds));
   EXPECT_EQ(refusal({"--seed", "18446744073709551616"}), base::cat("--seed: '18446744073709551616'", seeds));
   EXPECT_EQ(refusal({"--jitter=-1"}), base::cat("--jitter: '-1'", seeds));
   EXPECT_EQ(refusal({"--seed", "many"}), base::cat("--seed: 'many'", seeds));
   EXPECT_EQ(refusal({"--steps", "3000000000"}),
-            "--steps: '3000000000' given, expected a whole number, -2147483648 .. 2147483647");
+            "--steps: '3000000000' given, expected a whole number from -2147483648 to 2147483647");
 }
 
 TEST(CommandLine, NamesTheLegalValuesOfAnOptionFirst) {

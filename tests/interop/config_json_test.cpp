@@ -210,7 +210,8 @@ TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
   refused_with("minimax_m2", "scoring_func", "softmax", "scoring_func is \"softmax\", expected \"sigmoid\"");
   refused_with("gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx is true");
   refused_with("gpt2", "rope_theta", 10000, "gpt2 has no rotary positions");
-  refused_with("llama", "partial_rotary_factor", 1.5, "partial_rotary_factor is 1.5, expected above 0 and at most 1");
+  refused_with("llama", "partial_rotary_factor", 1.5,
+               "partial_rotary_factor is 1.5, expected a number above 0 and at most 1");
   refused_with("llama", "rope_parameters", {{"rope_type", "ntk"}}, "rope_type is \"ntk\", expected one of default");
   refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}, {"alpha", 1000}},
                "rotary parameter alpha (1000)");
@@ -230,7 +231,7 @@ TEST(ReadConfig, WrongAndMissingValuesAreRefusedByName) {
   config["hidden_size"] = 16, config["num_key_value_heads"] = 3;
   expect_contains(refusal(config), "num_key_value_heads is 3, expected a divisor of the 4 heads");
   config["num_key_value_heads"] = 2, config["num_hidden_layers"] = 1'000'000'000;
-  expect_contains(refusal(config), "num_hidden_layers is 1000000000, expected 0 .. 10000");
+  expect_contains(refusal(config), "num_hidden_layers is 1000000000, expected a whole number from 0 to 10000");
   config["num_hidden_layers"] = 2, config["num_experts"] = 5;
   expect_contains(refusal(config), "num_experts is 5, but num_local_experts is 4");
 }
@@ -238,7 +239,7 @@ TEST(ReadConfig, WrongAndMissingValuesAreRefusedByName) {
 TEST(ReadConfig, SizesThatAreTooLargeOrZeroAreRefused) {
   Json config = golden_config("mixtral");
   config["vocab_size"] = int64_t{1} << 40;
-  expect_contains(refusal(config), "vocab_size is 1099511627776, expected 0 .. 16777216");
+  expect_contains(refusal(config), "vocab_size is 1099511627776, expected a whole number from 0 to 16777216");
   config = golden_config("mixtral");
   config["num_hidden_layers"] = 5000, config["num_local_experts"] = 5000;
   expect_contains(refusal(config), "all blocks together would have 25000000 experts, expected at most 1000000");
@@ -255,18 +256,21 @@ TEST(ReadConfig, ChoicesThatTheExpertsDoNotAllowAreRefusedByKey) {
   };
   refused_with("n_group", 3, "n_group gives model.moe.groups 3, expected a divisor of the 8 experts");
   refused_with("n_group", 0, "n_group gives model.moe.groups 0, expected a divisor of the 8 experts");
-  refused_with("topk_group", 5, "topk_group gives model.moe.top_groups 5, expected 1 .. 4, the number of groups");
-  refused_with(
-      "num_experts_per_tok", 5,
-      "num_experts_per_tok or moe_k gives model.moe.top_k 5, expected 1 .. 4, the number of experts in 2 of 4 groups");
-  refused_with("num_experts_per_tok", 0, "num_experts_per_tok or moe_k gives model.moe.top_k 0, expected 1 .. 4");
+  refused_with("topk_group", 5,
+               "topk_group gives model.moe.top_groups 5, expected a whole number from 1 to 4, the number of groups");
+  refused_with("num_experts_per_tok", 5,
+               "num_experts_per_tok or moe_k gives model.moe.top_k 5, expected a whole number from 1 to 4, the number "
+               "of experts in 2 of 4 groups");
+  refused_with("num_experts_per_tok", 0,
+               "num_experts_per_tok or moe_k gives model.moe.top_k 0, expected a whole number from 1 to 4");
   config["num_experts_per_tok"] = 4;
   EXPECT_EQ(keys_of_config(config).integer("model.moe.top_k"), 4);
   config["n_group"] = 1, config["topk_group"] = 1, config["num_experts_per_tok"] = 8;
   EXPECT_EQ(keys_of_config(config).integer("model.moe.top_k"), 8);
   config["num_experts_per_tok"] = 9;
   expect_contains(refusal(config),
-                  "num_experts_per_tok or moe_k gives model.moe.top_k 9, expected 1 .. 8, the number of experts");
+                  "num_experts_per_tok or moe_k gives model.moe.top_k 9, expected a whole number from 1 to 8, the "
+                  "number of experts");
 }
 
 TEST(ReadConfig, BlocksOfWhichNoneHasExpertsAreRefusedByKey) {
@@ -308,7 +312,7 @@ TEST(ReadConfig, BlocksWithoutFullAttentionAreRefused) {
   config["attn_type_list"] = {1, 1};
   keys_of_config(config);
   config["attn_type_list"] = {1, 0};
-  expect_contains(refusal(config), "attn_type_list is [1,0], expected only 1");
+  expect_contains(refusal(config), "attn_type_list is [1,0], expected a list of 1 (full attention)");
 }
 
 TEST(ReadConfig, BlocksThatPredictFurtherTokensAreCounted) {
@@ -317,7 +321,7 @@ TEST(ReadConfig, BlocksThatPredictFurtherTokensAreCounted) {
   config["num_nextn_predict_layers"] = 2;
   EXPECT_EQ(read_config(config.dump(), "config.json").prediction_blocks, 2);
   config["num_nextn_predict_layers"] = -1;
-  expect_contains(refusal(config), "num_nextn_predict_layers is -1, expected 0 .. 10000");
+  expect_contains(refusal(config), "num_nextn_predict_layers is -1, expected a whole number from 0 to 10000");
 }
 
 TEST(ReadConfig, UnknownFamilyIsRefusedWithTheNearestName) {
@@ -373,7 +377,7 @@ TEST(ReadConfig, PatternsOfLlama4ThatHexadLacksAreRefusedByKey) {
   refused_with("no_rope_layers", {0, 0, 0, 0}, "no_rope_layers is 0 for all blocks");
   refused_with("no_rope_layers", {1, 2, 1, 0}, "no_rope_layers[1] is 2, expected 0 (no rotary positions) or 1");
   refused_with("layer_types", {"chunked_attention"}, "expected an array of 4 entries");
-  refused_with("moe_layers", {7}, "moe_layers is [7], expected a list of numbers from 0 to 3");
+  refused_with("moe_layers", {7}, "moe_layers is [7], expected a list of whole numbers from 0 to 3");
   refused_with("num_experts_per_tok", 2, "num_experts_per_tok is 2, expected 1");
 }
 

@@ -138,8 +138,8 @@ TEST(ImportRefuses, IndexBesideASingleFileThatItDoesNotList) {
   const ForeignFolder model("mixtral");
   model.divide();
   fs::copy_file(golden_folder("mixtral") + "/model.safetensors", model.path() + "/model.safetensors");
-  expect_refused(
-      model, {model.path() + ": has both model.safetensors and model.safetensors.index.json", "remove the stale one"});
+  expect_refused(model, {model.path() + ": has both model.safetensors and model.safetensors.index.json",
+                         "remove the outdated file"});
 }
 
 TEST(ImportRefuses, PathsThatLeaveTheFolder) {
@@ -150,7 +150,7 @@ TEST(ImportRefuses, PathsThatLeaveTheFolder) {
     Json index = Json::parse(read_text(path));
     index["weight_map"][gate] = name;
     write_text(path, index.dump());
-    expect_refused(model, {cat("'", name, "' is not a plain file name of this folder")});
+    expect_refused(model, {cat("'", name, "' is not a plain file name")});
   }
 }
 

@@ -82,8 +82,8 @@ launch() {
   }
 }
 
-# launched_rows N BEGINNING COMMAND...: like launch, and prints the output lines that begin with BEGINNING, also if
-# "memory" or "ranks" precedes it.
+# launched_rows N BEGINNING COMMAND...: like launch, and prints the output lines that begin with BEGINNING, or with the
+# field "memory" or "ranks" and then BEGINNING.
 launched_rows() {
   launch "$1" "${@:3}"
   grep -E "^((memory|ranks)"$'\t'")?$2" "$scratch/log"
@@ -178,8 +178,8 @@ find_missing() {
 }
 
 # print_runs FILE...: prints when, at which commit, where and under which load (mean over a minute) the rows of the
-# files were measured. Says if they are of several commits or machines, because their times then differ for other
-# reasons than the schedules.
+# files were measured. Also prints a line if the rows are of several commits or machines, because their times then
+# differ for other reasons than the schedules.
 print_runs() {
   awk -F '\t' '
     function add(values, value) { return index(values "; ", "; " value "; ") ? values : values "; " value }

@@ -109,7 +109,7 @@ class Bench {
   }
 
   // Exchanges only the messages of forward: in each step, sends a block of keys and values to the next rank and
-  // receives one from the previous rank.
+  // receives a block from the previous rank.
   void messages() {
     const Tensor out = Tensor::zeros({2 * k_.numel()}, Dtype::f32, device_), in = Tensor::like(out);
     measure("messages", "forward", [&] {

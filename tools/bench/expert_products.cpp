@@ -121,7 +121,8 @@ class Products {
   std::mt19937_64 random_{20241105};
 };
 
-/// The grouped forward products of all experts: undivided, divided by experts, and divided by columns into N parts.
+/// The grouped forward products of all experts: undivided, divided into N parts by experts, and divided into N parts by
+/// columns.
 class DividedProducts {
  public:
   DividedProducts(const Options& o, int64_t parts, int64_t rows)

@@ -1,7 +1,7 @@
 # Prints exposed communication by class, as shares of the step. Reads the rows of tools/bench/exposed.sh: ZeRO level,
 # variant, round.step, class, exposed seconds, seconds of the step, loss. Prints other lines (the machine) first. A
-# class without a row for a step was not exposed in that step. Medians are over all steps. A loss that differs between
-# the variants of a level, which compute the same sums, is an error.
+# class without a row for a step was not exposed in that step. Medians are over all steps. Exits with 1 if the loss
+# differs between the variants of a level, because they compute the same sums.
 
 BEGIN {
   FS = "\t"

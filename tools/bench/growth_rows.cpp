@@ -128,7 +128,7 @@ std::string part_of(int rank, int world) {
   return io::part_to_json(part);
 }
 
-// A new folder that is removed at the end.
+// A new temporary folder, which the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "hexad-growth-XXXXXX").string()) {
@@ -151,8 +151,8 @@ class TemporaryFolder {
 }  // namespace
 
 mesh::Sizes growth_layout(int world) {
-  require(world >= 64 && std::has_single_bit(static_cast<unsigned>(world)), "[growth] the world is ", world,
-          "; expected a power of two of at least 64");
+  require(world >= 64 && std::has_single_bit(static_cast<unsigned>(world)), "[growth] the world has ", world,
+          " ranks; expected a power of two of at least 64");
   const int pp = std::clamp(world / 128, 1, 8);
   return {.pp = pp, .tp = 8, .ep = std::min(64, world / pp), .etp = 1};
 }
@@ -183,7 +183,7 @@ std::vector<GrowthRow> growth_rows(int world) {
     clock.emplace(*group, topology, *mesh);
     control_a_step(*group, *clock, host);
   });
-  // Measures the other steps of a window. At its end, slow ranks are searched for.
+  // Measures the other steps of a window, including the search for slow ranks at the end of the window.
   meter.measure("control of a window", [&] {
     for (int step = 1; step < telemetry::SlowRanks::window; ++step) control_a_step(*group, *clock, host);
   });

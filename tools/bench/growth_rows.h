@@ -26,7 +26,7 @@ mesh::Sizes growth_layout(int world);
 /// activities:
 /// - "nodes", "mesh and groups", "cores of a node", "groups of parameters"
 /// - "control of a step", including the objects that compare the times of the ranks
-/// - "control of a window": the other 15 steps of a window, and the search for slow ranks at its end
+/// - "control of a window": the other 15 steps of a window, and the search for slow ranks at the end of the window
 /// - "comparison of replicas"
 /// - "sum over all ranks", "all-to-all of all ranks": planned, but not executed
 std::vector<GrowthRow> growth_rows(int world);

@@ -2,13 +2,14 @@
 # Compares the training steps of two models: a model with latent attention (MLA), and a model with grouped-query
 # attention. Each model has one block, whose MLP and head are small, so that nearly all work is attention. The latent
 # attention has the sizes of DeepSeek-V2-Lite. A head of the grouped-query attention has the mean size of its key and
-# value heads, so both do the same work for each pair of tokens. The number of key heads is the one with the nearest
-# number of FLOPs.
+# value heads, so both do the same work for each pair of tokens. The number of key heads is chosen so that the FLOPs of
+# the two models are as near as possible.
 #
 #   tools/bench/latent_attention.sh [--rounds 5] [--steps 5] [--core 0]
 #
-# One rank with one thread, alternating on one core. The first step of a run is not counted. Prints for each dtype and
-# context the median seconds of a step, and the ratio of the times per FLOP (aim: at most 1.10).
+# Runs the models in turn, each with one rank and one thread, on the same core. The first step of a run is not counted.
+# Prints for each dtype and context the median seconds of a step, and the ratio of the times per FLOP (aim: at most
+# 1.10).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

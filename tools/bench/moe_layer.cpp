@@ -258,9 +258,9 @@ class Bench {
         by_parts.push_back(c.get());
     }
     const bool keeps = strategy == moe::ReuseStrategy::none;
-    base::require(
-        !keeps || !by_parts.empty(),
-        "[moe_layer] --search has no schedule to choose; expected some such as --schedule n4:chunk_by=tokens,chunks=4");
+    base::require(!keeps || !by_parts.empty(),
+                  "[moe_layer] --search has no schedule to choose from; expected a schedule without chunks or with "
+                  "chunk_by=tokens, such as --schedule n4:chunk_by=tokens,chunks=4");
     if (by_parts.empty()) return;
     std::string kind = strategy_name + ":";
     for (const std::string& setting : split(layer, ','))

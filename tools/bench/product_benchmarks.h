@@ -6,9 +6,9 @@
 
 namespace hexad::bench {
 
-/// Measures grouped matrix products. The rates in framework/kernels/cuda/products/grouped_seconds.h come from it.
-/// Prints two lines for each pass of the experts of several models with balanced load: one kernel for all experts, and
-/// one dense product per expert.
+/// Measures grouped matrix products. The rates in framework/kernels/cuda/products/grouped_seconds.h come from this
+/// benchmark. Prints two lines for each pass of the experts of several models with balanced load: one kernel for all
+/// experts, and one dense product per expert.
 void products_of_experts(CudaTimer& b, const kernels::KernelTable& k);
 
 /// Measures dense and grouped matrix products beside 0, 1, 2, 4, 8 or 16 spinning blocks (CTAs), and prints a line for

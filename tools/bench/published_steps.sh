@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
-# Resets the keys of the recipes' layouts that a row does not give to their defaults.
+# Defaults of the layout keys that a row does not give, because the recipes have their own layouts.
 defaults=(parallel.cp_kind=ring parallel.order=auto schedule.pipeline.kind=1f1b schedule.pipeline.overlap=none
   schedule.pipeline.virtual_stages=2 schedule.moe.chunk_by=none schedule.moe.chunks=auto distributed.bucket_bytes=auto)
 

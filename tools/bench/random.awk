@@ -14,7 +14,7 @@ function pick(words,    n, list) {
   return list[1 + int(n * random_state / 2147483647)]
 }
 
-# divisors(words, n): returns those numbers in `words` that divide n.
+# divisors(words, n): returns the numbers in `words` that divide n.
 function divisors(words, n,    i, count, list, found) {
   count = split(words, list, " ")
   for (i = 1; i <= count; i++) if (n % list[i] == 0) found = found " " list[i]

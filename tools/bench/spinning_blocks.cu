@@ -97,7 +97,8 @@ void SpinningBlocks::launch(int blocks) {
 
 void SpinningBlocks::run_beside(int blocks, const std::function<void()>& work) {
   if (blocks == 0) return work();
-  base::require(blocks > 0 && blocks <= most, "[spinning blocks] ", blocks, " blocks; expected 0 to ", most);
+  base::require(blocks > 0 && blocks <= most, "[spinning blocks] ", blocks, " blocks; expected a number from 0 to ",
+                most);
   check(cudaMemsetAsync(released_.get(), 0, sizeof *released_, stream_.get()), "spinning blocks");
   for (int b = 0; b < most; ++b) {
     flags_->running[b] = 0;

@@ -20,8 +20,8 @@ inline double mean_token_ranks(std::span<const int32_t> ids, int64_t top_k, int6
   return sum * static_cast<double>(top_k) / static_cast<double>(ids.size());
 }
 
-/// Returns the expectation of this number if all sets of `top_k` different experts are equally probable. A rank has
-/// none of a token's experts with probability C(experts - n, top_k) / C(experts, top_k), where n is its number of
+/// Returns the expectation of mean_token_ranks() if all sets of `top_k` different experts are equally probable. A rank
+/// has none of a token's experts with probability C(experts - n, top_k) / C(experts, top_k), where n is its number of
 /// experts.
 inline double expected_token_ranks(int64_t experts, int64_t top_k, int64_t ranks) {
   double none = 1;

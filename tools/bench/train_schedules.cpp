@@ -93,7 +93,7 @@ train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int wor
   return train::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
 }
 
-/// A model in training. Schedules with the same shared_part() share it.
+/// A model in training, which all schedules with the same shared_part() share.
 class Training {
  public:
   Training(train::Recipe recipe, const comm::ProcessGroup& world)

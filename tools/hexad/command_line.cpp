@@ -78,7 +78,7 @@ template <class T>
 std::string integer_problem(const std::string& text) {
   const auto value = base::parsed_number<T>(text);
   if (!value)
-    return fmt::format("'{}' given, expected a whole number, {} .. {}", config::shown(text),
+    return fmt::format("'{}' given, expected a whole number from {} to {}", config::shown(text),
                        std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
   return text == fmt::format("{}", *value) ? "" : fmt::format("'{}' given, expected {}", config::shown(text), *value);
 }

@@ -65,7 +65,8 @@ class Command {
   /// Adds an option, with a `name` such as "--world", or a positional argument, with a `name` such as "recipe".
   Option add_option(const std::string& name, Target target, const std::string& help) const;
   Option add_flag(const std::string& name, bool& target, const std::string& help) const;
-  /// Sets a function that returns the text at the end of the help. It is called only when the help is printed.
+  /// Sets a function that returns the text at the end of the help. The function is called only when the help is
+  /// printed.
   void footer(std::function<std::string()> text) const;
   /// Sets the function that runs if the user chooses the command.
   void run(std::function<base::ExitCode()> body) const;

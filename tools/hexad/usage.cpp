@@ -122,7 +122,8 @@ std::string explain_extra(const Command& command, const std::string& word) {
 
 Legal whole_number(int64_t minimum, int64_t maximum) {
   std::string expected = fmt::format("a whole number of at least {}", minimum);
-  if (maximum < std::numeric_limits<int64_t>::max()) expected = fmt::format("{} .. {}", minimum, maximum);
+  if (maximum < std::numeric_limits<int64_t>::max())
+    expected = fmt::format("a whole number from {} to {}", minimum, maximum);
   return {std::move(expected), [=](const std::string& text) {
             const auto value = base::parsed_number<int64_t>(text);
             return value && minimum <= *value && *value <= maximum;

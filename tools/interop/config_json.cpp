@@ -149,7 +149,7 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
       Json converted = to_recipe(value, key.conversion, keys, at);
       const int64_t limit = limit_of(key.recipe);
       if (converted.is_number_integer() && (converted < 0 || converted > limit))
-        fail(ExitCode::data, at, " is ", converted.dump(), ", expected 0 .. ", limit);
+        fail(ExitCode::data, at, " is ", converted.dump(), ", expected a whole number from 0 to ", limit);
       keys.set(key.recipe, std::move(converted), at);
     }
   }
@@ -170,7 +170,8 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
     const bool full =
         types->is_array() && std::ranges::all_of(*types, [](const Json& t) { return t == "full_attention"; });
     if (!full)
-      fail(ExitCode::data, where, ": layer_types is ", types->dump().substr(0, 80), ", expected only full_attention");
+      fail(ExitCode::data, where, ": layer_types is ", types->dump().substr(0, 80),
+           ", expected full_attention for every layer");
   }
 }
 
@@ -189,7 +190,8 @@ void require_full_attention(const Json& config, const std::string& where) {
   const auto types = config.find("attn_type_list");
   if (types == config.end() || types->is_null()) return;
   if (!types->is_array() || !std::ranges::all_of(*types, [](const Json& t) { return t == 1; }))
-    fail(ExitCode::data, where, ": attn_type_list is ", types->dump().substr(0, 80), ", expected only 1");
+    fail(ExitCode::data, where, ": attn_type_list is ", types->dump().substr(0, 80),
+         ", expected a list of 1 (full attention)");
 }
 
 /// Returns the number of prediction blocks, which follow the last layer and predict further tokens; 0 if no key sets
@@ -199,7 +201,7 @@ int64_t count_prediction_blocks(const Json& config, const std::string& where) {
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) continue;
     if (!found->is_number_integer() || *found < 0 || *found > max_count)
-      fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected 0 .. ", max_count);
+      fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected a whole number from 0 to ", max_count);
     if (*found > 0) return found->get<int64_t>();
   }
   return 0;
@@ -223,8 +225,8 @@ std::set<std::string, std::less<>> keys_understood(const Family& family) {
   return known;
 }
 
-/// Rejects unknown keys, because they may change the model, and other values of fixed_keys(). A key whose value is null
-/// changes nothing.
+/// Rejects unknown keys, because they may change the model. Also rejects keys of fixed_keys() with unsupported values.
+/// Accepts every key whose value is null, because such a key changes nothing.
 void require_known(const Json& config, const Family& family, const std::string& where) {
   const auto known = keys_understood(family);
   const std::span<const std::string_view> neutral = neutral_keys();
@@ -389,7 +391,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   if (has_dynamic_rotary(config))
     read.notes.push_back(cat("rope_type dynamic is imported as no scaling, which is the same up to ",
                              read.keys.integer("model.context"), " tokens, max_position_embeddings"));
-  // A family with rotary_dim may give the share of each head in two keys.
+  // A family with rotary_dim may give the share of each head in two keys, which must agree.
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];
     if (share != family.rotary_share && share != stated)

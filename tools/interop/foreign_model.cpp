@@ -242,7 +242,7 @@ void ForeignModel::check_config() const {
   for (const char* list : {"short_factors", "long_factors"}) {
     const auto size = static_cast<int64_t>(config_.keys[cat("model.rotary_scaling.", list)].size());
     if (size != rotary / 2)
-      fail(ExitCode::data, config_path_, ": rotary ", list, " are ", size, " numbers, expected ", rotary / 2,
+      fail(ExitCode::data, config_path_, ": rotary ", list, " has ", size, " numbers, expected ", rotary / 2,
            ", half of the dimensions of a head that rotate");
   }
 }
@@ -292,12 +292,12 @@ void ForeignModel::check_other_parts(const std::vector<std::string>& names) {
       cat(counted(std::ssize(names), "tensor"), " of other parts than the text model (", listed("tensor", names), ")");
   if (others_ == OtherParts::refused)
     fail(ExitCode::data, folder(), ": has ", all,
-         ", expected none; `hexad import --text-only` imports the text model without them");
+         ", expected only the text model; `hexad import --text-only` imports the text model without them");
   notes_.push_back(cat(all, " ", names.size() == 1 ? "was" : "were", " left out; an export will not have ",
                        names.size() == 1 ? "it" : "them"));
 }
 
-// True if the copy is stored. Throws Error(data) if it differs from its original, which must be stored.
+// True if the copy is stored. Throws Error(data) if the copy differs from its original, which must be stored.
 bool ForeignModel::has_copy(const Link& copy) const {
   const SourceTensor *stored = source_.find(name_of(copy)), *original = source_.find(stored_name(copy.original));
   if (!stored) return false;
@@ -323,7 +323,7 @@ void ForeignModel::check_scales(const Link& link) const {
     fail(ExitCode::data, where(link), " is fp8 and has shape ", link.shape, ", expected a matrix");
   if (!scales)
     fail(ExitCode::data, where(link), " is fp8, but the tensor of its scales, '", name,
-         "', is missing; expected it in the same model");
+         "', is missing; expected this tensor in the same folder");
   const Shape expected = shape_of_scales(link.shape);
   if (!element_of(scales->dtype) || !(scales->shape == expected))
     fail(ExitCode::data, folder(), "/", scales->file, ": tensor '", name, "' is ", scales->dtype, " ", scales->shape,

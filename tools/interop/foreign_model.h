@@ -29,7 +29,7 @@ class ForeignModel {
   const std::string& folder() const { return source_.folder(); }
   const std::vector<std::string>& files() const { return source_.files(); }
   const ForeignConfig& config() const { return config_; }
-  /// Returns the text of config.json, of the text model if the folder has a larger one.
+  /// Returns the text of config.json. For a folder of a larger model, returns the config.json of its text model.
   const std::string& config_text() const { return config_text_; }
   /// Returns the layout of the experts in an export of this model.
   ExpertLayout experts() const { return quantized_ ? ExpertLayout::fused : layout_; }

@@ -54,7 +54,7 @@ std::vector<bool> interleaved_blocks(const Json& config, int64_t layers, const s
   const auto is_layer = [&](const Json& v) { return v.is_number_integer() && v >= 0 && v < layers; };
   if (!list->is_array() || !std::ranges::all_of(*list, is_layer))
     fail(ExitCode::data, where, ": moe_layers is ", list->dump().substr(0, 80),
-         ", expected a list of numbers from 0 to ", layers - 1);
+         ", expected a list of whole numbers from 0 to ", layers - 1);
   for (const Json& layer : *list) moe[layer.get<int64_t>()] = true;
   return moe;
 }

@@ -22,7 +22,7 @@ int64_t period_of_marks(const std::vector<bool>& marks, const char* key, const s
   const auto every = period_of(marks);
   if (!every)
     fail(ExitCode::data, where, ": ", key,
-         " marks blocks that are not every n-th block for any n, expected every n-th block");
+         " marks blocks that are not every n-th block for any n; expected blocks n, 2n, 3n and so on, counted from 1");
   return *every;
 }
 
@@ -30,7 +30,7 @@ int64_t tokens_of(const Json& config, const char* key, int64_t usual, const std:
   const Json value = value_or_null(config, key);
   if (value.is_null()) return usual;
   if (!value.is_number_integer() || value < 1 || value > max_tokens)
-    fail(ExitCode::data, where, ": ", key, " is ", value.dump(), ", expected 1 .. ", max_tokens);
+    fail(ExitCode::data, where, ": ", key, " is ", value.dump(), ", expected a whole number from 1 to ", max_tokens);
   return value.get<int64_t>();
 }
 

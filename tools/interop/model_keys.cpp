@@ -116,7 +116,7 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
 
 const KnownKey& known(std::string_view path) {
   const auto found = std::ranges::find(known_keys, path, &KnownKey::path);
-  require(found != std::end(known_keys), "[interop] there is no key ", path, "; expected one of the ",
+  require(found != std::end(known_keys), "[interop] unknown key ", path, "; expected one of the ",
           std::size(known_keys), " known keys");
   return *found;
 }
@@ -170,7 +170,7 @@ std::optional<Json> parsed_value(const std::string& text, Type type) {
   return error == std::errc() && at == end ? Json(number) : std::optional<Json>{};
 }
 
-/// Returns the value of a recipe's key; nullopt if it does not have this type.
+/// Returns the value of a recipe's key; nullopt if the value does not have the type.
 std::optional<Json> parsed_value(const config::Node& node, Type type) {
   const bool is_list = node.kind == config::Node::Kind::list;
   if (type != Type::numbers) return is_list ? std::optional<Json>{} : parsed_value(node.text, type);
@@ -226,7 +226,7 @@ ModelKeys ModelKeys::from_recipe(const config::Document& recipe, const std::stri
 
 const Json& ModelKeys::operator[](std::string_view path) const {
   const auto found = values_.find(path);
-  require(found != values_.end(), "[interop] there is no key ", path, "; expected one of the ", values_.size(),
+  require(found != values_.end(), "[interop] unknown key ", path, "; expected one of the ", values_.size(),
           " keys of the model");
   return found->second;
 }

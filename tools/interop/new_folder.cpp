@@ -31,7 +31,7 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-// Returns an absolute path without ".", ".." and links, which may not exist yet.
+// Returns an absolute path without ".", ".." and links. The path may not exist yet.
 std::string path_of_target(const std::string& target) {
   std::error_code error;
   const fs::path absolute = fs::absolute(target, error);

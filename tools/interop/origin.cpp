@@ -25,7 +25,8 @@ Element read_element(const io::JsonNode& node) {
 }  // namespace
 
 std::string origin_json(const Origin& origin) {
-  require(origin.element.has_value(), "[interop] the element type of the origin is not set; expected one");
+  require(origin.element.has_value(),
+          "[interop] the element type of the origin is not set; expected the type of most tensors");
   io::Json exceptions = io::Json::object();
   for (const auto& [name, element] : origin.exceptions) exceptions[name] = stored(element).name;
   io::Json files = io::Json::object();

@@ -17,7 +17,7 @@ inline constexpr std::string_view origin_folder_name = "hugging_face";
 
 struct Origin {
   std::string folder;  // folder with config.json and the tokenizer files
-  std::string config;  // text of config.json, of the text model if the folder has a larger one
+  std::string config;  // text of config.json; for a larger model, the config.json of its text model
   ExpertLayout experts = ExpertLayout::separate;
   std::optional<Element> element;             // type of most tensors; nullopt: unknown
   std::map<std::string, Element> exceptions;  // types of the other tensors, by foreign name

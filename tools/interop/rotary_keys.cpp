@@ -19,7 +19,7 @@ bool present(const Json& object, const char* key) {
 }
 
 // Keys that divide the positions of images among time, height and width. The three positions of a token of text are
-// equal, so they have no effect on text.
+// equal, so these keys have no effect on text.
 constexpr const char *mrope_section = "mrope_section", *mrope_interleaved = "mrope_interleaved";
 
 /// Checks the keys of image positions and removes them.
@@ -30,7 +30,7 @@ void remove_mrope(Json& all, const std::string& where) {
                           std::ranges::all_of(sizes, [](const Json& n) { return n.is_number_integer() && n >= 0; });
     if (!sections)
       fail(ExitCode::data, where, ": rotary ", mrope_section, " is ", sizes.dump().substr(0, 80),
-           ", expected three whole numbers");
+           ", expected three whole numbers of at least 0");
   }
   if (present(all, mrope_interleaved) && !all[mrope_interleaved].is_boolean())
     fail(ExitCode::data, where, ": rotary ", mrope_interleaved, " is ", all[mrope_interleaved].dump().substr(0, 80),
@@ -96,7 +96,8 @@ int64_t original_context(const Json& all, const Json& config, const ModelKeys& k
   const char* key = "original_max_position_embeddings";
   const double usual = number(config, key, static_cast<double>(keys.integer("model.context")), where);
   const double value = number(all, key, usual, where);
-  if (!(value >= 1 && value <= 0x1p40)) fail(ExitCode::data, where, ": ", key, " is ", value, ", expected 1 .. 2^40");
+  if (!(value >= 1 && value <= 0x1p40))
+    fail(ExitCode::data, where, ": ", key, " is ", value, ", expected a number from 1 to 2^40");
   return std::llround(value);
 }
 
@@ -224,7 +225,7 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
   keys.set("model.rotary_theta", number(all, "rope_theta", family.rotary_theta, where), where);
   const double share = number(all, "partial_rotary_factor", family.rotary_share, where);
   if (!(share > 0 && share <= 1))
-    fail(ExitCode::data, where, ": partial_rotary_factor is ", share, ", expected above 0 and at most 1");
+    fail(ExitCode::data, where, ": partial_rotary_factor is ", share, ", expected a number above 0 and at most 1");
   if (share != 1 && !family.partial_rotary)
     fail(ExitCode::data, where, ": partial_rotary_factor is ", share,
          ", expected 1, because all dimensions of a head of ", family.model_type, " rotate");

@@ -51,10 +51,11 @@ void require_choices(const ModelKeys& keys, const Family& family, const std::str
     fail(ExitCode::data, where, ": ", given(keys, family, path), ", expected ", expected...);
   };
   if (groups < 1 || experts % groups != 0) refuse("model.moe.groups", "a divisor of the ", experts, " experts");
-  if (top_groups < 1 || top_groups > groups) refuse("model.moe.top_groups", "1 .. ", groups, ", the number of groups");
+  if (top_groups < 1 || top_groups > groups)
+    refuse("model.moe.top_groups", "a whole number from 1 to ", groups, ", the number of groups");
   const int64_t most = experts / groups * top_groups;
   if (top_k < 1 || top_k > most)
-    refuse("model.moe.top_k", "1 .. ", most, ", the number of experts",
+    refuse("model.moe.top_k", "a whole number from 1 to ", most, ", the number of experts",
            top_groups < groups ? cat(" in ", top_groups, " of ", groups, " groups") : "");
 }
 

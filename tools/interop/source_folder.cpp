@@ -106,7 +106,8 @@ std::map<std::string, std::string> read_index(const std::string& path) {
 
 std::string checked_path(const std::string& folder, const std::string& name) {
   if (name.empty() || name.front() == '.' || name.find_first_of("/\\") != name.npos || name.find('\0') != name.npos)
-    fail(ExitCode::data, folder, ": '", config::shown(name), "' is not a plain file name of this folder, expected one");
+    fail(ExitCode::data, folder, ": '", config::shown(name),
+         "' is not a plain file name; expected a name without a slash, backslash or leading dot");
   std::string path = folder + "/" + name;
   std::error_code error;
   const fs::path inside = fs::canonical(folder, error);
@@ -134,10 +135,10 @@ SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
              "', expected the name of a .safetensors file", is_pickle(file) ? "; pickle files are not accepted" : "");
       files.insert(file);
     }
-    // Other programs read model.safetensors in this case, so the two sets of weights may differ.
+    // In this case, other programs read model.safetensors, whose weights may differ from those of the listed shards.
     if (has(names, single_name) && !files.contains(single_name))
       fail(ExitCode::data, folder, ": has both ", single_name, " and ", index_name,
-           ", which does not list it; remove the stale one");
+           ", which does not list the former; remove the outdated file");
     for (const std::string& file : files) source.add_shard(file, work);
     source.require_index(index, path);
   } else if (has(names, single_name)) {
@@ -158,7 +159,7 @@ void SourceFolder::add_shard(const std::string& file, const FileWork& work) {
         entry.name, SourceTensor{file, entry.dtype.name, entry.shape, entry.begin, entry.end, &shard});
     if (!is_new)
       fail(ExitCode::data, shard.path(), ": tensor '", entry.name, "' is also in ", at->second.file,
-           ", expected it in one file");
+           ", expected each tensor in one file");
   }
 }
 

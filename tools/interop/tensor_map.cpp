@@ -83,8 +83,8 @@ class Mapper {
     }
   }
 
-  /// Adds a copy: a foreign tensor that repeats another one. Both tensors have a single target, which is the same
-  /// parameter.
+  /// Adds a copy: a foreign tensor that repeats another foreign tensor. Both tensors have a single target, which is the
+  /// same parameter.
   void add_copy(const TensorRow& row, int64_t layer) {
     Link link{replaced(row.theirs, "{L}", layer), sizes_.shape(row.shape), row.rearrangement, {}};
     link.parts.push_back(part_of(row.ours[0], layer, 0));
@@ -92,8 +92,9 @@ class Mapper {
       return other.parts.size() == 1 && other.parts[0].own == link.parts[0].own && other.shape == link.shape;
     };
     const auto original = std::ranges::find_if(map_.links, same);
-    require(original != map_.links.end(), "[interop] no tensor of ", family_.model_type, " has the shape ", link.shape,
-            " and the parameter of its copy ", link.theirs, "; expected one");
+    require(original != map_.links.end(), "[interop] ", link.theirs, " is a copy, but no earlier tensor of ",
+            family_.model_type, " has its shape ", link.shape,
+            " and its parameter; expected the original before its copy");
     link.original = original->theirs;
     map_.copies.push_back(std::move(link));
   }
@@ -102,7 +103,7 @@ class Mapper {
     const std::string name = own_name(target.name, layer);
     const auto found = index_.find(name);
     require(found != index_.end(), "[interop] the tables of ", family_.model_type, " name the parameter ", name,
-            ", which the model does not have; expected one that it has");
+            ", which the model does not have; expected a parameter of the model");
     const Shape& shape = map_.own[found->second].shape;
     Link::Part part{found->second, io::whole(shape), 0};
     int dim = 0;
@@ -199,8 +200,8 @@ std::vector<int64_t> Sizes::moved_rows(Rearrangement rearrangement, int64_t rows
     case Rearrangement::stacked_input_first:
       break;
   }
-  fail_invariant(
-      cat("[interop] rearrangement ", static_cast<int>(rearrangement), " does not move rows; expected one that does"));
+  fail_invariant(cat("[interop] rearrangement ", static_cast<int>(rearrangement),
+                     " does not move rows; expected a rearrangement that moves rows"));
 }
 
 int64_t Sizes::size(char letter) const {
@@ -260,7 +261,7 @@ int64_t Sizes::size(char letter) const {
     case 'Y':
       return keys_.integer("model.delta_net.conv_size");
     default:
-      fail_invariant(cat("[interop] there is no size '", letter, "'; expected a letter of Sizes::size()"));
+      fail_invariant(cat("[interop] unknown size '", letter, "'; expected a letter of Sizes::size()"));
   }
 }
 
@@ -320,7 +321,7 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "plain_experts") return layout_ != ExpertLayout::mxfp4;
   if (word == "pairs") return pairs_;
   if (word == "halves") return !pairs_;
-  fail_invariant(cat("[interop] there is no condition '", word, "'; expected a word of Sizes::holds()"));
+  fail_invariant(cat("[interop] unknown condition '", word, "'; expected a word of Sizes::holds()"));
 }
 
 bool is_by_expert(Rearrangement rearrangement) {

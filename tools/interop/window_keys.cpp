@@ -35,12 +35,13 @@ std::vector<bool> blocks_with_full_attention(const Json& config, int64_t layers,
   return blocks;
 }
 
-/// Returns n if every n-th block of the list, and no other, has full attention; 0 if no block has it.
+/// Returns the n for which exactly every n-th block of the list has full attention; 0 if no block has full attention.
+/// Throws Error(data) if there is no such n.
 int64_t period_of_full_attention(const std::vector<bool>& wanted, const std::string& where) {
   const auto every = period_of(wanted);
   if (!every)
     fail(ExitCode::data, where, ": ", key, " names blocks with ", full,
-         " that are not every n-th block for any n, expected every n-th block");
+         " that are not every n-th block for any n; expected blocks n, 2n, 3n and so on, counted from 1");
   return *every;
 }
 
@@ -70,7 +71,7 @@ void read_delta_nets(const Json& config, ModelKeys& keys, const std::string& whe
   int64_t usual = 4;
   if (found != config.end() && !found->is_null()) {
     if (!found->is_number_integer() || *found < 1)
-      fail(ExitCode::data, where, ": ", interval, " is ", found->dump(), ", expected a whole number, at least 1");
+      fail(ExitCode::data, where, ": ", interval, " is ", found->dump(), ", expected a whole number of at least 1");
     usual = found->get<int64_t>();
   }
   const int64_t layers = keys.integer("model.layers");
@@ -78,7 +79,7 @@ void read_delta_nets(const Json& config, ModelKeys& keys, const std::string& whe
       period_of_full_attention(blocks_with_full_attention(config, layers, linear, usual, where), where);
   if (every == 1)
     fail(ExitCode::data, where, ": no block has ", linear,
-         ", expected at least one, because the keys linear_* describe it");
+         ", expected at least one such block, because the keys linear_* describe its delta net");
   keys.set("model.full_attention_every", every, where);
 }
 

@@ -51,11 +51,12 @@ void ExpertDuel::end_step(TrainingState& state) {
   const auto most = [&](double value) { return world_.group().all_reduce_value(value, comm::Reduce::max, context); };
   // The common score has the maximum of each number over all ranks. Each time is therefore the time of the slowest
   // rank.
-  const kernels::DuelScore all{.contests = static_cast<int64_t>(most(static_cast<double>(mine.contests))),
-                               .plain_seconds = most(mine.plain_seconds),
-                               .candidate_seconds = most(mine.candidate_seconds),
-                               .error = most(mine.error),
-                               .failure = most(mine.failure.empty() ? 0 : 1) > 0 ? "it failed on a rank" : ""};
+  const kernels::DuelScore all{
+      .contests = static_cast<int64_t>(most(static_cast<double>(mine.contests))),
+      .plain_seconds = most(mine.plain_seconds),
+      .candidate_seconds = most(mine.candidate_seconds),
+      .error = most(mine.error),
+      .failure = most(mine.failure.empty() ? 0 : 1) > 0 ? "the fused kernel failed on at least one rank" : ""};
   const std::string figures =
       fmt::format("fused {:.3f} ms, plain {:.3f} ms in {} contests, with errors of up to {:.2g} times the tolerance",
                   1e3 * all.candidate_seconds, 1e3 * all.plain_seconds, all.contests, all.error);

@@ -20,8 +20,8 @@ class ExpertDuel {
   /// Uses the decision `saved` of a checkpoint (Progress::fused) if this decision is for this device. Otherwise runs
   /// `prove` on every rank; each call starts a process. If `prove` is empty, or returns a reason on any rank, the plain
   /// kernels win. Construct the object before this rank opens its device, because the process of `prove` needs free GPU
-  /// memory. Construct the object before NCCL connects ranks, because a hang of this process must not block a GPU for
-  /// which other ranks wait. Requires wanted(). Collective.
+  /// memory. Construct the object before NCCL connects ranks, because a hang of the process of `prove` must not block a
+  /// GPU for which other ranks wait. Requires wanted(). Collective.
   ExpertDuel(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory,
              const ProveFused& prove, const std::string& saved);
   ExpertDuel(const ExpertDuel&) = delete;
@@ -31,8 +31,8 @@ class ExpertDuel {
   /// layers. If the decision is already taken, stores the decision in the progress.
   void enter(TrainingState& state);
   /// Decides after the first step, stores the decision in the progress, and logs it. Call it after each step. The
-  /// candidate wins if it was right on all ranks, and at least 1% faster than the plain kernels, each on its slowest
-  /// rank. Does nothing if the decision is already taken. Collective.
+  /// candidate wins if its results were right on all ranks, and if it was at least 1% faster than the plain kernels,
+  /// each measured on its slowest rank. Does nothing if the decision is already taken. Collective.
   void end_step(TrainingState& state);
 
  private:

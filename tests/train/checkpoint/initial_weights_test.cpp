@@ -297,7 +297,7 @@ TEST(InitialWeights, ModelWithAnotherNumberOfPredictionBlocksIsRefused) {
   const std::string lost = refusal(ExitCode::usage, from_with, {}),
                     missing = refusal(ExitCode::data, from_without, with);
   EXPECT_NE(lost.find(": contains prediction.0."), std::string::npos) << lost;
-  EXPECT_NE(lost.find("; set model.prediction_blocks to that of the stored model"), std::string::npos) << lost;
+  EXPECT_NE(lost.find("; set model.prediction_blocks as in the stored model"), std::string::npos) << lost;
   EXPECT_NE(missing.find("prediction.0."), std::string::npos) << missing;
 }
 

@@ -131,7 +131,7 @@ TEST(ReadChoiceItems, NamesFileLineAndMistake) {
   const std::string good = R"({"context": "a", "choices": ["b"], "gold": 0})"
                            "\n";
   EXPECT_EQ(error_of(good + R"({"context": "a", "choices": ["b", "c"], "gold": 2})"),
-            R"(q.jsonl:2: "gold" is 2, expected 0 .. 1; nearest: 1)");
+            R"(q.jsonl:2: "gold" is 2, expected a whole number from 0 to 1; nearest: 1)");
   EXPECT_EQ(error_of(R"({"context": "a", "choices": [], "gold": 0})"),
             R"(q.jsonl:1: "choices" is empty, expected at least one text)");
   EXPECT_EQ(error_of(R"({"context": "a", "choices": ["b", ""], "gold": 0})"),

@@ -44,8 +44,9 @@ TEST(Recipe, KeysOfRoutersAndSharedExpertsMustAgree) {
             0.1);
   expect({"model.moe.scale=2", "model.moe.router=sparse_mixer"},
          "model.moe.scale (2) is not read by the router sparse_mixer");
-  expect({"model.moe.selection_bias=false", "model.moe.bias_rate=0.1"},
-         "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes it");
+  expect(
+      {"model.moe.selection_bias=false", "model.moe.bias_rate=0.1"},
+      "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes this bias");
   EXPECT_TRUE(recipe_of(yaml, {"model.moe.bias_rate=0.1"}).model.moe.has_selection_bias());
   EXPECT_FALSE(recipe_of(yaml, {}).model.moe.has_selection_bias());
 }

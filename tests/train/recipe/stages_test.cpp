@@ -184,8 +184,8 @@ TEST(TrainingStages, OneStageIsACompleteRecipe) {
   const auto problem = [&](const std::vector<std::string>& overrides, int64_t stage) {
     return message_of(ExitCode::usage, [&] { document_of_stage(document(overrides), stage); });
   };
-  EXPECT_EQ(problem({}, 0), "r.yaml:10: the recipe has 3 stages; choose one by --stage 1 .. 3");
-  EXPECT_EQ(problem({}, 4), "r.yaml:10: there is no stage 4; expected --stage 1 .. 3");
+  EXPECT_EQ(problem({}, 0), "r.yaml:10: the recipe has 3 stages; choose a stage: --stage with a number from 1 to 3");
+  EXPECT_EQ(problem({}, 4), "r.yaml:10: --stage is 4; expected a number from 1 to 3");
   EXPECT_EQ(problem({"stages=[]"}, 1), "--stage 1: the recipe has no stages; remove --stage");
   EXPECT_NO_THROW(document_of_stage(document({"stages=[]"}), 0));
 }

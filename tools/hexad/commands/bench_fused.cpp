@@ -116,7 +116,7 @@ std::string prove_fused_in_child(const FusedShape& s, double limit_seconds) {
     scale::Children children;
     children.start(words_of_child(s), output.path(), limit_seconds);
     const scale::ChildEnd end = children.wait().second;
-    if (end.timed_out) return fmt::format("it did not end within {} s", limit_seconds);
+    if (end.timed_out) return fmt::format("the process did not end within {} s", limit_seconds);
     return end.exit_code == 0 ? "" : fmt::format("exit code {}: {}", end.exit_code, output.last_line());
   } catch (const std::exception& e) {  // any error: training continues without the candidate
     return e.what();

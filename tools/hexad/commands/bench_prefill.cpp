@@ -75,8 +75,8 @@ std::vector<std::string> settings_of(const std::string& text) {
   return settings;
 }
 
-// Returns true if the prompts fit in memory. The estimate takes the largest pass as the micro-batch, and adds the keys
-// and values of the batch with the most tokens.
+// True if the prompts fit in memory. The estimate takes the largest pass as the micro-batch, and adds the keys and
+// values of the batch with the most tokens.
 bool prompts_fit(Recipe recipe, const std::vector<PromptBatch>& batches, const Extensions& extensions,
                  const comm::World& world) {
   const auto pass_tokens = [](const PromptBatch& b) { return b.prompts * b.pass_length(); };
@@ -153,7 +153,8 @@ ExitCode bench_prefill(const PrefillArguments& o, const Extensions& extensions, 
     fail(ExitCode::usage, "bench prefill: model.kind is encoder, expected decoder");
   require_whole_sequences(recipe.parallel.cp, "measure prefill");
   if (!o.schedules.empty() && recipe.model.moe.experts == 0)
-    fail(ExitCode::usage, "--schedule: the model has no MoE layer (model.moe.experts is 0), expected at least one");
+    fail(ExitCode::usage,
+         "--schedule: the model has no MoE layer (model.moe.experts is 0), expected at least one MoE layer");
   std::vector<NamedSchedule> schedules;
   for (const std::string& text : o.schedules) {
     const std::string name = text.substr(0, text.find(':'));

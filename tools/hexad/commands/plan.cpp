@@ -133,8 +133,8 @@ class Planner {
   }
   Objective objective() const { return *base::enum_named<Objective>(options_.objective); }
 
-  // Plans the recipe with another sequence length, number of ranks or memory. parallel.order remains auto, because a
-  // layout with an explicit order has no expansion.
+  // Plans the recipe with another sequence length, number of ranks or memory. Does not vary parallel.order, because
+  // expansion_of() requires a layout without an explicit order.
   Plan plan_at(const PlanQuestion& question) const {
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     if (!cluster_.machine && question.ranks > all) return {};  // more ranks than were measured have no prices

@@ -59,7 +59,7 @@ plan::ProductShape product_shape(const std::string& text) {
   return shape;
 }
 
-// Returns --offload-folder. Throws Error(usage) before the measurement if no file can be created in it.
+// Returns --offload-folder. Throws Error(usage) before the measurement if no file can be created in this folder.
 std::string offload_folder(const ProfileArguments& o) {
   try {
     device::OffloadArena file(o.offload_folder);

@@ -67,7 +67,8 @@ void require_fits(const Prompt& prompt, int64_t tokens, int64_t context) {
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat) {
   const std::string file = data::read_file(path);
   const std::string_view contents = data::without_byte_order_mark(file);
-  // A .json file also has an object on each line. Otherwise, the JSON itself would become the text of a prompt.
+  // Also reads the lines of a .json file as objects, because the JSON itself would otherwise become the text of a
+  // prompt.
   const bool json = data::form_of(path, contents, {}) == data::TextForm::json_lines || data::form_needs_contents(path);
   std::vector<Prompt> prompts;
   int64_t number = 0;
@@ -81,7 +82,7 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
     prompts.push_back(json ? prompt_of_json(line, system, chat, place)
                            : Prompt{.text = std::string(line), .system = system, .place = place});
   }
-  if (prompts.empty()) fail(ExitCode::data, "'", path, "' has no prompt; expected one on each line");
+  if (prompts.empty()) fail(ExitCode::data, "'", path, "' has no prompt; expected a prompt on each line");
   return prompts;
 }
 

@@ -25,8 +25,8 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
 
 /// Returns the ids of a question in a chat form, up to the mark before the answer, as `hexad prepare` encodes it. The
 /// id that precedes a text in training comes first (train::begin_prompt()). If the form cannot write the prompt, for
-/// example because it has no system role, throws Error(data) for a line of a file, and Error(usage) for the command
-/// line.
+/// example because the form has no system role, throws Error(data) for a line of a file, and Error(usage) for the
+/// command line.
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                                  const Prompt& prompt, data::Packing packing);
 

@@ -83,7 +83,8 @@ Ready ready(const ScaleArguments& options, const train::Extensions& extensions) 
   clusters.set_ranks(config, points);
   const int64_t only_point = point_of_run(config, options.run, std::ssize(points));
   limit_to_allocation(config, options, only_point, points);
-  // --dry-run and --submit may be given on another machine, such as a cluster's login node.
+  // Checks the memory of this machine only if the runs execute on this machine: --dry-run and --submit may be given on
+  // another machine, such as a cluster's login node.
   const bool runs_here =
       config.launcher.empty() && !train::in_slurm_allocation() && !options.submit && !options.dry_run;
   const auto forecast_all = [&](const std::vector<LoadedPoint>& legal) {
@@ -158,7 +159,8 @@ ExitCode code_of(const RunCounts& counts) {
   for (const ExitCode code : {ExitCode::usage, ExitCode::data, ExitCode::resource, ExitCode::numeric,
                               ExitCode::communication, ExitCode::peer_lost})
     if (counts.first_failure == static_cast<int>(code)) return code;
-  // The first failed run ended by a signal, with an internal error (1), or with an exit code of the launcher.
+  // The first failed run ended by a signal, with an internal error (1), or with an exit code of the launcher. These
+  // cases count as a lost rank.
   return ExitCode::peer_lost;
 }
 

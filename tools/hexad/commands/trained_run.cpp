@@ -82,11 +82,11 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::s
   const std::string path = data::tokenizer_path(folder);
   if (file_problem(path) == "no such file")
     fail(ExitCode::data, folder, " has no tokenizer (", path, "), so '", run, "' cannot ", purpose,
-         "; put the tokenizer of its ids there");
+         "; copy the tokenizer with which this dataset was prepared into the folder");
   auto tokenizer = data::load_tokenizer(path);
   if (tokenizer->vocab_size() > recipe.model.vocab)
     fail(ExitCode::usage, "model.vocab (", recipe.model.vocab, ") must be at least the vocabulary of ", folder,
-         "'s tokenizer: ", tokenizer->vocab_size(), "; name a dataset with the tokenizer on which '", run,
+         "'s tokenizer: ", tokenizer->vocab_size(), "; name a dataset with the tokenizer with which '", run,
          "' was trained");
   return tokenizer;
 }
@@ -99,7 +99,7 @@ std::string replaced_data(const TrainedRun& run, const std::vector<std::string>&
   if (!config.dataset.empty()) datasets.push_back(config.dataset);
   for (const auto& part : config.mixture) datasets.push_back(part.dataset);
   const std::vector<data::Digest> before = saved_fingerprints(run.checkpoint);
-  if (before.size() != datasets.size()) return "";  // the checkpoint is from a program whose data are not the recipe's
+  if (before.size() != datasets.size()) return "";  // the checkpoint's program read other data than the recipe names
   for (size_t i = 0; i < datasets.size(); ++i) {
     const std::string path = data::train_path(datasets[i]);
     if (!file_problem(path).empty()) continue;

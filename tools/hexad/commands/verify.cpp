@@ -153,7 +153,7 @@ Illegal illegal_for(const VerifyArguments& o, const Subject& subject) {
     if (o.mpi && v["window"] != "no" && !(chosen && subject.recipe().device == device::DeviceKind::cuda))
       return std::string("window: must be no with --mpi, unless --layouts is a list and the device is cuda");
     if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
-      return "subject: --precision sets it to " + o.precision;
+      return "subject: must be own, or the value of --precision, " + o.precision;
     return subject.illegal(in_precision(o, v));
   };
 }
@@ -189,7 +189,8 @@ ExitCode verify_with_threads(const VerifyArguments& o, const Extensions& extensi
   const Selection selection = selected(o, subject);
   print_subject(o, loaded, subject);
   check_fault(o, subject);
-  // Only the keeper's process uses `oracles` and `runs`. Its child processes use only oracles computed before the fork.
+  // Only the process of `keeper` uses `oracles` and `runs`. The child processes of that process use only oracles
+  // computed before the fork.
   Oracles oracles(subject);
   ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
                  {.jitter = o.jitter, .seconds = o.timeout});

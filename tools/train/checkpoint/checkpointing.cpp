@@ -168,8 +168,9 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     throw_together(mine);
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Rejects tensors that are not finite, because they must not replace the last good checkpoints. Also checks the
-  // generation of the run. A damaged generation file is the only damaged file that prevents a save.
+  // Rejects tensors that are not finite, because such tensors must not replace the last good checkpoints. Also checks
+  // the generation of the run. A damaged generation file keeps its exit code (data), unlike the errors of the later
+  // stages.
   throw_together(attempted([&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
     if (world_.rank() == 0) store_.require_current();
@@ -197,8 +198,8 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
   // Rank 0 searches, and broadcasts the name of each folder to verify. Then every rank opens the folder and verifies
-  // its share of the files. An empty name ends the search. If the search finds a checkpoint, this checkpoint is the
-  // last one that the ranks opened.
+  // its share of the files. An empty name ends the search. If the search finds a checkpoint, the ranks have opened this
+  // checkpoint last.
   Failure failure;
   std::string found;
   std::optional<io::Checkpoint> opened;

@@ -40,7 +40,8 @@ bool is_newer(const std::string& source, const std::string& manifest) {
   return false;
 }
 
-// Removes temporary folders of imports into `folder` that were killed. The caller holds the lock of the run directory.
+// Removes temporary folders of imports into `folder` that were killed. The caller holds the lock of the run directory,
+// so no other import is using these folders.
 void remove_remains_of_imports(const std::string& folder, const FileWork& work) {
   const std::string start = fs::path(folder).filename().string() + ".";
   std::vector<std::string> remains;
@@ -96,8 +97,8 @@ interop::ModelKeys saved_keys(const io::Checkpoint& checkpoint, const std::strin
 }
 
 // True if this difference between the two models needs no warning: train.init_experts or train.init_vocabulary requests
-// it, or it concerns prediction blocks. Prediction blocks do not change the function of the model, and InitialWeights
-// rejects missing and additional prediction blocks.
+// the difference, or the difference concerns prediction blocks. Prediction blocks do not change the function of the
+// model, and InitialWeights rejects missing and additional prediction blocks.
 bool needs_no_caution(const TrainConfig& train, std::string_view change) {
   if (change.starts_with("model.prediction_blocks: ") || change.starts_with("prediction blocks, ")) return true;
   constexpr std::string_view of_experts[] = {

@@ -119,7 +119,7 @@ Tensor mean_row(io::Checkpoint& checkpoint, const std::string& name, io::Region 
 }  // namespace
 
 std::string_view remedy_for_unused(std::string_view parameter) {
-  return parameter.starts_with("prediction.") ? "; set model.prediction_blocks to that of the stored model" : "";
+  return parameter.starts_with("prediction.") ? "; set model.prediction_blocks as in the stored model" : "";
 }
 
 // Returns the number of experts that together form the dense MLP `mlp`.
@@ -187,7 +187,7 @@ InitialWeights::Source InitialWeights::source_of(const Parameter& p) const {
   const bool from_dense = checkpoint_.contains(mlp + ".down.weight", main_kind);
   if (from_dense && (moe.is_router() || (!tail.empty() && checkpoint_.contains(dense, main_kind))))
     return source_of_new(p, mlp, tail);
-  checkpoint_.record(p.name(), main_kind);  // throws
+  checkpoint_.record(p.name(), main_kind);  // throws, because the parameter is not stored
   return {};
 }
 
@@ -213,7 +213,7 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
   } else if (p.name() == "position_embedding.weight") {
     remedy = "; model.context must be that of the stored model, because learned positions cannot be extended";
   }
-  require_shape(checkpoint_, p.name(), main_kind, shape, remedy);  // throws
+  require_shape(checkpoint_, p.name(), main_kind, shape, remedy);  // throws, because the shapes differ
   return {};
 }
 

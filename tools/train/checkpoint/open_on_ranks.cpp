@@ -112,8 +112,9 @@ RunOnRanks open_on_ranks(const RunRequest& request, TrainedUse use, const Extens
     if (!first) first = std::move(run);
   }
   if (first) return described(std::move(*first), world, chosen);
-  base::fail(base::ExitCode::usage, "the model of '", request.path, "' has no legal layout on ", world,
-             " ranks; expected a number of ranks whose factors divide its heads, layers or experts; nearest: 1");
+  base::fail(
+      base::ExitCode::usage, "the model of '", request.path, "' has no legal layout on ", world,
+      " ranks; expected a number of ranks whose factors divide the model's heads, layers or experts; nearest: 1");
 }
 
 }  // namespace hexad::train

@@ -33,7 +33,8 @@ io::Checkpoint checkpoint_of(const std::string& dir, const std::string& step, co
   options.work = work;
   const io::CheckpointStore store(dir + "/checkpoints", options);
   auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);
-  if (!checkpoint) base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet; expected one in checkpoints/");
+  if (!checkpoint)
+    base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet; expected a run that has saved a checkpoint");
   return std::move(*checkpoint);
 }
 

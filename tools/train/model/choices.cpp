@@ -52,10 +52,10 @@ int64_t gold_of(const Json& object, int64_t choices, const std::string& place) {
   const auto found = object.find("gold");
   if (found == object.end()) bad(place, "has no key \"gold\"; expected the index of the right choice");
   if (!found->is_number_integer())
-    bad(place, "\"gold\" is ", base::json_kind(*found), ", expected a whole number, 0 .. ", choices - 1);
+    bad(place, "\"gold\" is ", base::json_kind(*found), ", expected a whole number from 0 to ", choices - 1);
   const auto gold = found->get<int64_t>();
   if (gold < 0 || gold >= choices)
-    bad(place, "\"gold\" is ", gold, ", expected 0 .. ", choices - 1,
+    bad(place, "\"gold\" is ", gold, ", expected a whole number from 0 to ", choices - 1,
         "; nearest: ", std::clamp<int64_t>(gold, 0, choices - 1));
   return gold;
 }

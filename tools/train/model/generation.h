@@ -21,7 +21,7 @@ struct SamplingOptions {
   double top_p = 1;  // samples from the smallest set of most probable tokens with at least this total probability
   uint64_t seed = 1;
   std::vector<int32_t> stop_ids{};     // each of these ids ends the text and is not part of the text
-  int64_t vocabulary = 0;              // ids from this one on are padding and never chosen; 0: no id is padding
+  int64_t vocabulary = 0;              // ids of at least this number are padding and never chosen; 0: no padding
   std::vector<int32_t> end_of_turn{};  // this sequence of ids ends the text and is not part of the text
   int64_t together = 8;                // largest number of prompts in one forward pass
 };
@@ -48,9 +48,9 @@ struct Continuation {
 using OnToken = std::function<void(size_t prompt, int32_t id)>;
 
 /// Adds the id that precedes a text in training to the beginning of `ids`, the ids of a prompt's text. Returns the
-/// result. The added id is the tokenizer's beginning-of-document or, if there is none, its end-of-document. It is not
-/// added if `ids` already begin with it. Under Packing::isolated, end-of-document is added only if `ids` is empty,
-/// because a prompt needs an id.
+/// result. The added id is the tokenizer's beginning-of-document or, if there is none, its end-of-document. The id is
+/// not added if `ids` already begin with this id. Under Packing::isolated, end-of-document is added only if `ids` is
+/// empty, because a prompt needs an id.
 std::vector<int32_t> begin_prompt(const data::Tokenizer& tokenizer, std::vector<int32_t> ids, data::Packing packing);
 /// Returns the ids of a prompt for generate(): begin_prompt() with the ids of `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text, data::Packing packing);

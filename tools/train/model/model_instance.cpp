@@ -75,9 +75,9 @@ int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   return available_memory_bytes() / 2 / ranks;
 }
 
-// Returns the threads that post collectives of MoE passes. In pairs of micro-batches, lanes may post while the rank's
-// thread posts other collectives. Lanes post only under some values of schedule.moe.memory_reuse, but reschedule() may
-// set such a value later. Lanes that are queues of a device never post.
+// Returns the threads that post collectives of MoE passes. If micro-batches overlap, lanes may post while the rank's
+// thread posts other collectives. Lanes post only under some values of schedule.moe.memory_reuse, but this value is not
+// checked, because reschedule() may change it. Lanes that are queues of a device never post.
 mesh::Posting posting(const Recipe& recipe, const device::DeviceContext& context) {
   const bool in_turns = recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches;
   return in_turns && context.on_host() ? mesh::Posting::lanes : mesh::Posting::rank;

@@ -76,7 +76,7 @@ struct ModelInstance {
   PassesAsFibers passes{fibers};
   /// Schedules of training steps. Instances whose steps run on the same thread may share them.
   std::shared_ptr<pp::CheckedSchedules> schedules = std::make_shared<pp::CheckedSchedules>();
-  /// Logs to which routing is written, and from which it is read; null: none. See ForwardContext.
+  /// Logs to which routing is written, and from which routing is read; null: no log. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;
   /// Passes of training steps that a meta device records and repeats; null: all passes are run. Recording needs

@@ -35,7 +35,7 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
                           const Training* training, std::vector<Tensor>* row_losses) {
   const Transformer& model = instance_.model;
   Stream& stream = instance_.context.compute();
-  // All tp ranks have the same loss, so only one of them adds it to the sum.
+  // All tp ranks have the same loss, so only one tp rank adds its loss to the sum.
   const bool counts = instance_.mesh.coordinate(Axis::tp) == 0;
   const bool predicts = training && model.config().prediction_blocks > 0;
   const Tensor sums = Tensor::zeros({predicts ? 2 : 1}, Dtype::f64, instance_.device());

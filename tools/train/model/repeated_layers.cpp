@@ -111,8 +111,8 @@ Block::Output RepeatedLayers::run(int64_t layer, Tape& t, const Value& x, const 
   if (variant.state != State::recording) return block();
   if (variant.micro == micro_ && layer == group->last) return record_last(*group, variant, t, x, block);
   if (variant.micro == micro_ && layer == group->first) return record(variant.first, layer, x, block);
-  // The recorded block runs its backward before this block, because backward begins with later layers and earlier
-  // micro-batches.
+  // Repeats the forward before the backward is recorded. This is safe, because the recorded block runs its backward
+  // before this block does: backward begins with later layers and earlier micro-batches.
   Forward& forward = group->first == group->last ? variant.last : variant.first;
   if (!forward.usable) return block();
   variant.repeats_early = true;

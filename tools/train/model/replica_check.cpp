@@ -17,8 +17,8 @@ namespace {
 using autograd::Parameter;
 using base::cat;
 
-// Returns a key for the piece of `p` that this rank holds. The same piece has the same key on all ranks. With ZeRO-3, a
-// rank holds only the weights that it owns between steps.
+// Returns a key for the piece of `p` that this rank holds. The same piece has the same key on all ranks. Between steps
+// with ZeRO-3, a rank holds only the weights that it owns.
 uint64_t key_of(const Parameter& p) {
   const auto region = p.region();
   const base::FlatRange owned = p.owned();
@@ -44,8 +44,9 @@ std::vector<Piece> own_pieces(const autograd::ParameterSet& parameters) {
   return pieces;
 }
 
-// True if all ranks that sum the gradient of a piece hold the same bits of it. Parameters whose weights are divided
-// among these ranks (ZeRO-3) are not compared, because each rank holds another part. Collective over these ranks.
+// True if all ranks that sum the gradient of a piece hold the same bits of the piece. Parameters whose weights are
+// divided among these ranks (ZeRO-3) are not compared, because each rank holds a different part. Collective over these
+// ranks.
 bool reducers_agree(const autograd::ParameterSet& parameters, const std::vector<Piece>& mine, const mesh::Mesh& mesh) {
   std::vector<std::pair<const comm::ProcessGroup*, std::vector<int64_t>>> contents;  // in the order of the parameters
   size_t i = 0;
@@ -82,7 +83,7 @@ bool tensor_ranks_agree(const autograd::ParameterSet& parameters, const std::vec
   return true;
 }
 
-// Ranks that hold each piece, by key and content. Only rank 0 fills it.
+// Ranks that hold each piece, by key and content. Empty on all ranks but rank 0.
 struct Holders {
   std::map<uint64_t, std::map<uint64_t, std::vector<int>>> ranks;
   std::vector<std::pair<uint64_t, int>> order;  // each key and its lowest rank, in the order of ranks and their pieces

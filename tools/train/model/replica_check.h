@@ -7,7 +7,7 @@
 namespace hexad::train {
 
 /// Compares hashes of each parameter's bytes among the ranks that hold the same piece of the parameter. If all hashes
-/// agree, each rank sends only the hashes of its own parameters, in its groups. If they differ, rank 0 gathers the
+/// agree, each rank sends only the hashes of its own parameters, in its groups. If hashes differ, rank 0 gathers the
 /// hashes, and all ranks throw the same Error(numeric), which names the parameter and the ranks. Collective over all
 /// ranks.
 void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& mesh);

@@ -72,7 +72,8 @@ std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t firs
   return batches;
 }
 
-// Sums over all ranks. Each token is counted once per layer, because each rank has counted only its own rows.
+// Sums the statistics over all ranks. Each token is counted once per layer, because each rank has counted only its own
+// rows.
 void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
   if (routers.empty()) return;
   const auto& world = instance_.mesh.world();

@@ -43,9 +43,9 @@ class TrainStep {
             std::function<void()> observe_gradients = {});
 
   /// Runs one step. The global batch consists of sequences [first_sequence, first_sequence + batch.global) of `source`.
-  /// `update` is the number of this optimizer update, counted from 1. Collective. Under ZeRO-1 and 2, and under
-  /// ZeRO-3 for an embedding that two pipeline stages share, gathers of the new weights may be in flight on return. The
-  /// next pass waits for each weight where it uses it. Call ModelInstance::weights.complete() before anything else
+  /// `update` is the number of this optimizer update, counted from 1. Collective. Under ZeRO-1 and 2, and under ZeRO-3
+  /// for an embedding that two pipeline stages share, gathers of the new weights may be in flight on return. The next
+  /// pass waits for each weight before it uses the weight. Call ModelInstance::weights.complete() before anything else
   /// reads weights (Parameter::local()), and after the last step.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
   /// Runs the step that follows `progress`, and updates `progress`.

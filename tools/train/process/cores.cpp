@@ -17,7 +17,7 @@ constexpr size_t word_bits = 64, words_of_set = CPU_SETSIZE / word_bits;
 CoreMask own_mask() {
   cpu_set_t set;
   CoreMask mask;
-  // The call fails if the machine has more cores than a cpu_set_t can hold. A single core is then assumed.
+  // The call fails if the machine has more cores than a cpu_set_t can hold. In this case, assumes a single core.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return mask.set(0);
   for (size_t core = 0; core < mask.size(); ++core) mask[core] = CPU_ISSET(core, &set);
   return mask;

@@ -11,7 +11,7 @@ namespace hexad::train {
 /// the process as usual. Skips signals that are ignored or already have a handler, such as a sanitizer's handler.
 void install_crash_handlers();
 
-/// Makes later reports name `rank` (earlier ones name rank 0). Later reports are also appended to the file `log`.
+/// Makes later reports name `rank` (earlier reports name rank 0). Later reports are also appended to the file `log`.
 void report_crashes_to(const std::filesystem::path& log, int rank);
 
 /// Appends the reason why this rank ends to the log. Does nothing before report_crashes_to().

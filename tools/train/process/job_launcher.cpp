@@ -62,7 +62,8 @@ std::string mpiexec(int64_t ranks) {
   return text;
 }
 
-// Returns the parent of a process, from /proc/PID/stat: "PID (name) state parent ...". Returns 0 if it is unknown.
+// Returns the parent of a process, from /proc/PID/stat: "PID (name) state parent ...". Returns 0 if the parent is
+// unknown.
 pid_t parent_of(pid_t process) {
   std::ifstream in(base::cat("/proc/", process, "/stat"));
   std::string line;

@@ -88,8 +88,10 @@ void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, in
   if (!f) return;
   if (f->kind != "gradient")
     fail(ExitCode::usage, "HEXAD_FAULT: '", f->kind, "' is not planted by this command; legal here: gradient");
-  if (f->rank >= ranks) fail(ExitCode::usage, "HEXAD_FAULT: there is no rank ", f->rank, "; expected 0 .. ", ranks - 1);
-  if (f->step > steps) fail(ExitCode::usage, "HEXAD_FAULT: there is no step ", f->step, "; expected 1 .. ", steps);
+  if (f->rank >= ranks)
+    fail(ExitCode::usage, "HEXAD_FAULT: rank ", f->rank, " does not exist; expected a rank from 0 to ", ranks - 1);
+  if (f->step > steps)
+    fail(ExitCode::usage, "HEXAD_FAULT: step ", f->step, " does not exist; expected a step from 1 to ", steps);
   if (std::ranges::any_of(tensors, [&](const std::string& t) { return t.find(f->point) != std::string::npos; })) return;
   std::vector<std::string> near = tensors;
   std::ranges::stable_sort(near, {}, [&](const std::string& t) { return config::edit_distance(f->point, t); });

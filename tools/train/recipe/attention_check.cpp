@@ -86,7 +86,7 @@ void check_delta_net(const layers::ModelConfig& m, Problems& problems) {
     problems.add("model.attention_chunk", "must be none with delta nets, because the other blocks have full attention");
   if (m.full_attention_every == 1)
     problems.add("model.full_attention_every",
-                 "must not be 1 with delta nets, because no block would have one; nearest: 0, 2");
+                 "must not be 1 with delta nets, because no block would have a delta net; nearest: 0, 2");
 }
 
 void check_window(const layers::ModelConfig& m, Problems& problems) {

@@ -41,7 +41,7 @@ void check_freeze(const Recipe& recipe, const Extensions& extensions, config::Pr
   check("optim.freeze", frozen);
   check("optim.muon_except", recipe.optim.muon_except);
   if (std::ranges::all_of(names, [&](const std::string& name) { return base::matches_any(frozen, name); }))
-    problems.add("optim.freeze", "freezes all parameters; expected at least one that is trained");
+    problems.add("optim.freeze", "freezes all parameters; expected at least one trained parameter");
 }
 
 }  // namespace hexad::train

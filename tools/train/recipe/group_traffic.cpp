@@ -17,8 +17,8 @@ bool on_several_nodes(const std::vector<int>& ranks, const std::vector<int>& nod
   return std::ranges::any_of(ranks, [&](int r) { return node_of_rank[r] != node_of_rank[ranks.front()]; });
 }
 
-// Returns the groups in which a rank sends messages, as if all were inside a node, because messages inside a node need
-// more thread blocks.
+// Returns the groups in which a rank sends messages. Treats all groups as groups inside a node, because messages inside
+// a node need more thread blocks.
 std::vector<GroupTraffic> messages_of(const Recipe& r, const mesh::Layout& layout) {
   const int stages = layout.size(Axis::pp), context = layout.size(Axis::cp), tensor = layout.size(Axis::tp),
             expert_tensor = layout.size(Axis::etp);

@@ -61,7 +61,7 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
     problems.add("model.moe.normalize_floor", "must be 0 for model.moe.normalize: false, which divides no weights");
   if (m.bias_rate > 0 && !m.has_selection_bias())
     problems.add("model.moe.selection_bias",
-                 cat("must be auto or true for model.moe.bias_rate (", m.bias_rate, "), which changes it"));
+                 cat("must be auto or true for model.moe.bias_rate (", m.bias_rate, "), which changes this bias"));
   if (model.moe_layers_before(model.layers) == 0)
     problems.add("model.moe.experts",
                  cat("is set, but no layer has experts: dense_layers ", m.dense_layers, ", every ", m.every,

@@ -100,7 +100,7 @@ void check_trace(const Recipe& r, Problems& problems) {
 }
 
 // Reads the recipe and checks all rules, so that all problems are reported at once. A rule is checked only if all keys
-// that it reads have legal values. `device` or, if it is none, HEXAD_DEVICE replaces the recipe's device.
+// that it reads have legal values. `device` or, if `device` is none, HEXAD_DEVICE replaces the recipe's device.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems,
                     std::optional<device::DeviceKind> device = {}) {
   Recipe r = config::read<Recipe>(document, problems);
@@ -129,7 +129,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (r.distributed.network_classes.size() > r.distributed.priority.size())
     problems.add("distributed.network_classes",
                  cat("has ", r.distributed.network_classes.size(), " numbers for the ", r.distributed.priority.size(),
-                     " classes in distributed.priority; expected at most one for each"));
+                     " classes in distributed.priority; expected at most one number for each class"));
   try {
     io::Resume::parse(r.checkpoint.resume);
   } catch (const base::Error&) {

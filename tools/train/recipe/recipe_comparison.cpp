@@ -35,7 +35,7 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
     changes.push_back(cat("train.seed: ", before.train.seed, " -> ", now.train.seed));
   if (before.optim.name != now.optim.name)
     changes.push_back(cat("optim.name: ", before.optim.name, " -> ", now.optim.name));
-  // The patterns of muon_except determine which optimizer states a parameter has.
+  // The patterns of muon_except determine which optimizer states a parameter has, so they must not change.
   for (const std::string& line : config::differences(before.optim, now.optim))
     if (line.starts_with("muon_except:")) changes.push_back("optim." + line);
   return changes;
@@ -60,11 +60,11 @@ std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& n
   Recipe was = before;
   was.train.threads = now.train.threads;
   was.run.dir = now.run.dir;
-  // Checkpoints have the absolute path.
+  // Compares absolute paths, because a checkpoint stores the absolute path, but a recipe may have a relative one.
   if (base::absolute_path(was.train.init_from) == base::absolute_path(now.train.init_from))
     was.train.init_from = now.train.init_from;
   if (was.stages.size() == now.stages.size()) return config::differences(was, now);
-  // Compares the stages that both recipes have. Each other stage would add a line for each of its keys.
+  // Compares only the stages that both recipes have, because any further stage would add a line for each of its keys.
   Recipe is = now;
   const auto common = static_cast<std::ptrdiff_t>(std::min(was.stages.size(), is.stages.size()));
   for (Recipe* r : {&was, &is}) r->stages.erase(r->stages.begin() + common, r->stages.end());

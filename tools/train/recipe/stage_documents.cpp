@@ -167,9 +167,10 @@ Document document_of_stage(const Document& document, int64_t number) {
     base::fail(base::ExitCode::usage, "--stage ", number, ": the recipe has no stages; remove --stage");
   const std::string where = document.root.find("stages")->at.text();
   if (number == 0)
-    base::fail(base::ExitCode::usage, where, ": the recipe has ", count, " stages; choose one by --stage 1 .. ", count);
+    base::fail(base::ExitCode::usage, where, ": the recipe has ", count,
+               " stages; choose a stage: --stage with a number from 1 to ", count);
   if (number < 0 || number > count)
-    base::fail(base::ExitCode::usage, where, ": there is no stage ", number, "; expected --stage 1 .. ", count);
+    base::fail(base::ExitCode::usage, where, ": --stage is ", number, "; expected a number from 1 to ", count);
   return std::move(stages[number - 1].document);
 }
 

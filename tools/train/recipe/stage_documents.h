@@ -1,4 +1,5 @@
-// Splits the document of a recipe with stages into one document for each stage. Each is then read like a recipe.
+// Splits the document of a recipe with stages into one document for each stage. Each of these documents is then read
+// like a recipe.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ class PeakMeter {
   const Recipe& recipe_;
   const comm::ProcessGroup& world_;
   device::DeviceContext host_;  // for the values that ranks exchange
-  double best_ = 0, peak_ = 0;  // FLOP/s: best sample of this rank; sum over all ranks
+  double best_ = 0, peak_ = 0;  // FLOP/s: best sample of this rank; sum of all ranks' best samples
   int64_t size_ = 0;            // largest size of the products in a sample so far
   // Seconds spent in steps: so far, when the next sample is due, and when a sample may be taken at the earliest.
   double trained_ = 0, next_ = 0, soonest_ = 0;

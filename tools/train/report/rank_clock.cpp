@@ -164,7 +164,7 @@ RankClock::Phase RankClock::measure(device::DeviceContext& context, const std::f
   try {
     work();
   } catch (...) {
-    take();  // discards the traffic between steps
+    take();  // discards the traffic of the failed work
     throw;
   }
   const Account account = account_since(began);
@@ -197,7 +197,7 @@ std::string RankClock::warnings_of(const std::vector<telemetry::RankTime>& times
   for (size_t i = 0; i < std::min(slow.size(), named); ++i)
     lines += fmt::format(
         "{} is slow: {:.1f} ms of own work per step, {:.2f} x the median of comparable ranks ({:.1f} ms), over the "
-        "last {} steps; the other ranks wait for this one\n",
+        "last {} steps; the other ranks wait for this rank\n",
         name(slow[i].rank), 1e3 * slow[i].own_seconds, slow[i].own_seconds / slow[i].median_seconds,
         1e3 * slow[i].median_seconds, telemetry::SlowRanks::window);
   if (slow.size() > named)

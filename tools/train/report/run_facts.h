@@ -15,7 +15,7 @@ struct RunFacts {
   std::string folder;
   std::string recipe;  // path of the run's recipe; empty if the directory has none
   RunEnding ending;
-  // Number of ranks in the newest start that trained a step, or in the newest start if none did; 0: unknown.
+  // Number of ranks in the newest start that trained a step, or in the newest start if no start did; 0: unknown.
   int64_t ranks = 0;
   std::string layout;  // layout of the same start
   int64_t steps = 0;   // steps done, from metrics.jsonl

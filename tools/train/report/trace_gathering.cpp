@@ -66,7 +66,7 @@ void gather_trace_records(const TraceRecords& mine, const comm::ProcessGroup& wo
 double clock_offset(const comm::ProcessGroup& world, Device device) {
   const std::vector<int>& nodes = world.node_of_rank();
   if (!world.crosses_nodes()) return 0;
-  // All ranks of a node use the offset of the node's first rank, because they share a clock.
+  // All ranks of a node use the offset of the node's first rank, because the ranks of a node share a clock.
   const size_t first = std::find(nodes.begin(), nodes.end(), nodes[world.rank()]) - nodes.begin();
   std::vector<double> ahead;
   for (int repeat = 0; repeat < 7; ++repeat) {

@@ -18,7 +18,7 @@ struct TrainedSteps {
   int64_t newest_start() const { return history.starts.empty() ? 0 : history.starts.back().run.first_step; }
 };
 
-/// Reads the metrics and starts of a run. Throws Error(usage) if `dir` is not a run directory, and Error(data) if it
+/// Reads the metrics and starts of a run. Throws Error(usage) if `dir` is not a run directory, and Error(data) if `dir`
 /// has no metrics or if its history.json cannot be parsed.
 TrainedSteps trained_steps(const std::filesystem::path& dir);
 
