@@ -14,7 +14,7 @@ namespace hexad::tests {
 using namespace train;
 namespace {
 
-constexpr const char* yaml = R"(model:
+const std::string yaml = R"(model:
   hidden: 32
   heads: 4
   vocab: 97
@@ -67,7 +67,7 @@ TEST(Due, ReplicaChecksEndGathersOnly) {
 }
 
 TEST(Due, StagesBeforeTheLastAreAlwaysSaved) {
-  Recipe recipe = recipe_of(std::string(yaml) + "stages:\n  - steps: 2\n  - steps: 4\n");
+  Recipe recipe = recipe_of(yaml + "stages:\n  - steps: 2\n  - steps: 4\n");
   recipe.checkpoint.at_end = false;
   EXPECT_EQ(steps_of(with_stage(recipe, 0), &Due::last_save, 0), Steps{2});
   EXPECT_EQ(steps_of(with_stage(recipe, 1), &Due::last_save, 1), Steps{});
