@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # Compares predicted steps with steps that users of other trainers have published (published_steps.tsv: settings, tokens
-# per second of each GPU or MFU, grade of the source). Simulates each row on the cluster that it names (hexad simulate).
-# No value in the cluster files is fitted to these rows. Prints a line for each row, then the errors by measure and
-# grade, and Kendall's tau for each model with at least five rows of the same measure.
+# per second or TFLOP/s of each GPU, grade of the source, reason why Hexad cannot predict a row). Simulates each row on
+# the cluster that it names (hexad simulate). No value in the cluster files is fitted to these rows. Prints three
+# tables: the gated rows (grade A, bf16, published in tokens/s, predicted), the rows with TFLOP/s or MFU alone, and all
+# others. Below are the errors by measure and grade and by GPU, the quantiles that are the limits of intervals around
+# predictions (tools/plan/prediction_error.cpp), and the aims with their values.
 #
-#   tools/bench/published_steps.sh [--only PATTERN]
+#   tools/bench/published_steps.sh [--only PATTERN | --gate]
+#
+# With --gate, exits with 1 if an aim is missed: median error 15% and worst error 40% of the gated rows, and Kendall's
+# tau 0.8 for each model with five or more predicted rows.
 #
 # Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
@@ -15,25 +20,39 @@ cd "$(dirname "$0")/../.."
 defaults=(parallel.cp_kind=ring parallel.order=auto schedule.pipeline.kind=1f1b schedule.pipeline.overlap=none
   schedule.pipeline.virtual_stages=2 schedule.moe.chunk_by=none schedule.moe.chunks=auto distributed.bucket_bytes=auto)
 
+gate=0
+if [[ " $* " = *' --gate '* ]]; then
+  [ $# -eq 1 ] || usage "the options are '$*', expected --gate alone, because the aims are those of all rows"
+  gate=1
+  shift
+fi
 take_only "$@"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 machine
-while IFS=$'\t' read -r id recipe cluster ranks overrides tokens mfu grade rest; do
+while IFS=$'\t' read -r id model recipe cluster ranks overrides tokens tflops formula grade reason rest; do
   [ "$id" != id ] && [[ $id =~ $only ]] || continue
-  # shellcheck disable=SC2086  # split into words on purpose
-  if "$hexad" simulate "recipes/models/$recipe.yaml" --cluster "recipes/clusters/$cluster.yaml" --world "$ranks" \
-    --json "${defaults[@]}" $overrides >"$scratch/out" 2>"$scratch/err"; then
-    printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$id" "$recipe" "$ranks" "$grade" "$tokens" "$mfu" \
-      "$(number tokens_per_second "$scratch/out")" "$(number mfu "$scratch/out")"
-  else
-    echo "$id: $(tail -n 1 "$scratch/err")" >&2
-    echo "$id" >>"$scratch/failed"
+  predicted=-
+  if [ "$recipe" != - ]; then
+    # shellcheck disable=SC2086  # split into words on purpose
+    if "$hexad" simulate "recipes/models/$recipe.yaml" --cluster "recipes/clusters/$cluster.yaml" --world "$ranks" \
+      --json "${defaults[@]}" $overrides >"$scratch/out" 2>"$scratch/err"; then
+      predicted=$(number tokens_per_second "$scratch/out")
+    else
+      echo "$id: $(tail -n 1 "$scratch/err")" >&2
+      echo "$id" >>"$scratch/failed"
+      reason=failed
+    fi
   fi
+  printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$id" "$model" "$cluster" "$ranks" "$overrides" "$tokens" \
+    "$tflops" "$formula" "$grade" "$reason" "$predicted"
 done <tools/bench/published_steps.tsv >"$scratch/rows"
-[ -s "$scratch/rows" ] || [ -e "$scratch/failed" ] ||
+[ -s "$scratch/rows" ] ||
   usage "--only is '$only', expected a pattern that matches a row of tools/bench/published_steps.tsv"
-awk -f tools/bench/median.awk -f tools/bench/published_steps.awk "$scratch/rows"
+status=0
+awk -v gate=$gate -f tools/bench/median.awk -f tools/bench/megatron_flops.awk -f tools/bench/published_steps.awk \
+  tools/bench/published_models.tsv "$scratch/rows" || status=$?
 if [ -e "$scratch/failed" ]; then
   echo "$(wc -l <"$scratch/failed") rows could not be simulated; see above" >&2
   exit 1
 fi
+exit $status

@@ -7,7 +7,9 @@
 namespace hexad::plan {
 namespace {
 
-// tests/plan/prediction_error_test.cpp computes both errors from the reports.
+// tests/plan/prediction_error_test.cpp computes both errors from the reports, separately. To renew them, run the script
+// that writes the report (tools/bench/published_steps.sh, tools/bench/papers/whole_step.sh) and replace the report. The
+// first script prints its quantiles in the line "interval:"; for both, the test then fails with the new values.
 constexpr PredictionError error_of_described{.low = 0.61,
                                              .high = 1.69,
                                              .cases = 52,
@@ -35,7 +37,7 @@ std::string PredictionError::text(double seconds) const {
 
 std::string PredictionError::explanation() const {
   return fmt::format(
-      "about 90% of measured times are expected between the numbers in brackets, according to the errors of {} {} ({})",
+      "the numbers in brackets are percentiles 5 and 95 of measured times, according to the errors of {} {} ({})",
       cases, what, source);
 }
 
