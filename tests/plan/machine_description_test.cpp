@@ -77,6 +77,7 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
   const Case cases[] = {
       {"nodes: 4", "nodes: 0", "c.yaml:3: machine.nodes (0) must be between 1 and 1048576"},
       {"  sms: 132\n", "", "c.yaml:1: machine.sms is not set; it must be between 1 and 16384"},
+      {"domain: 16", "device: gpu", "c.yaml:5: machine.device (gpu) must be one of cuda, cpu"},
       {"domain: 16", "domain: 4",
        "c.yaml:5: machine.domain (4) must be at least machine.ranks_per_node (8): the ranks of a node are in one "
        "domain; nearest: 8"},

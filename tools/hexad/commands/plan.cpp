@@ -22,6 +22,7 @@
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/cluster_device.h"
 #include "tools/plan/fewest_ranks.h"
 #include "tools/plan/plan_picture.h"
 #include "tools/plan/plan_search.h"
@@ -56,9 +57,12 @@ class Planner {
         extensions_(extensions),
         contexts_(lengths(options.context)),
         cluster_(load_cluster(options.cluster, divided(options.overrides).cluster)),
-        document_(document_of_stage(
-            with_current_names(config::load(options.recipe, recipe_overrides(), options.include_root), say),
-            options.stage)),
+        document_(on_device_of(
+            cluster_, options.cluster,
+            document_of_stage(
+                with_current_names(config::load(options.recipe, recipe_overrides(), options.include_root), say),
+                options.stage),
+            say)),
         recipe_(load_recipe(document_, extensions, 0)),
         load_(load_of(options.routing, recipe_.model)),
         prices_(cluster_),
