@@ -46,6 +46,40 @@ INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
+// Returns a step that begins with a gather over the network. A kernel runs in each micro-batch.
+StepRecord step_with_gather(int64_t kernels) {
+  StepRecord record{.rank = 0, .issues = {}, .groups = {}, .spans = {}};
+  record.groups.push_back({"dp", static_cast<int>(comm::TrafficClass::dp), {0, 8}, 0});
+  record.issues.push_back(
+      {"comm", "all_gather", device::Lane::compute, device::CommunicationWork{0, 450'000'000, 0}, -1, {}});
+  for (int64_t n = 0; n < kernels; ++n)
+    record.issues.push_back(
+        {"pointwise", "add", device::Lane::compute, device::MemoryWork{10'000'000'000, base::Dtype::bf16}, -1, {}});
+  return record;
+}
+
+// The gather takes 10 ms, and a kernel takes 3.4 ms. Therefore, two micro-batches take about as long as three.
+TEST(StepForecast, ExtrapolatedStepIsNotShorterThanTheWorkOfAStage) {
+  const Recipe r = recipe_of("model: {vocab: 64}\ndata: {synthetic: true}", {}, 1);
+  const StepPrices prices(Prices(two_nodes()), {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
+  const StepRecord two = step_with_gather(2);
+  const RecordedStep step{.micro_batches = 30,
+                          .longer = {.micro_batches = 3, .stages = {step_with_gather(3)}},
+                          .shorter = RecordedStep::Part{.micro_batches = 2, .stages = {two}}};
+  const StepForecast forecast = simulate_recorded(step, r, prices);
+  const double work = 30 * RecordPrices(prices, two).seconds(two.issues[1]);
+  EXPECT_NEAR(forecast.seconds, work, 1e-9 * work);
+  const StepForecast::Stage& stage = forecast.stages.front();
+  EXPECT_NEAR(stage.work, work, 1e-9 * work);
+  double parts = stage.busy + stage.idle;
+  for (const double exposed : stage.exposed) {
+    EXPECT_GE(exposed, 0);
+    parts += exposed;
+  }
+  EXPECT_GE(stage.idle, 0);
+  EXPECT_NEAR(parts, forecast.seconds, 1e-9 * work);
+}
+
 // The last stage reduces the embedding's gradient first, and the first stage reduces this gradient last. The backward
 // of the last stage waits for the stage's other reductions. The other reductions must not wait for the reduction of
 // the embedding's gradient.

@@ -1,9 +1,11 @@
 #include "tools/plan/step_forecast.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
+#include "framework/base/ordinal.h"
 #include "layers/model_size.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/train/recipe/stages.h"
@@ -25,16 +27,21 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
   std::vector<RecordPrices> priced;
   for (const StepRecord& record : part.stages) priced.emplace_back(prices, record);
+  std::vector<std::array<double, device::lane_count>> work_of_lanes(part.stages.size());
   forecast.simulated = simulate_step(
       part.stages, prices.node_of_rank(),
       [&](const StepRecord& record, const device::Issue& issue) {
-        return priced[&record - part.stages.data()].seconds(issue);
+        const auto stage = &record - part.stages.data();
+        const double seconds = priced[stage].seconds(issue);
+        if (!issue.communicates()) work_of_lanes[stage][base::ordinal(issue.lane)] += seconds;
+        return seconds;
       },
       prices.contention(train::priorities_of(recipe.distributed), prices.ranks_of_fullest_node()));
   forecast.seconds = forecast.simulated.seconds;
   for (size_t s = 0; s < part.stages.size(); ++s) {
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
+    stage.work = std::ranges::max(work_of_lanes[s]);
     const StepRecord& record = part.stages[s];
     const std::vector<bool> of_update = record.spans_of_update();
     for (size_t i = 0; i < record.issues.size(); ++i)
@@ -59,6 +66,28 @@ int64_t filling_micro_batches(const Recipe& r) {
   return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
 }
 
+// Raises the time of an extrapolated step to the work of its busiest stage, and makes the parts of each stage's time
+// add up to it. Extrapolation may fall below this work: the gathers at the beginning of a step may be longer than the
+// recorded micro-batches. Every further micro-batch then hides more of the gathers, which ends after a few of them.
+void bound_by_work(StepForecast& step) {
+  // The time of work on shared cores may be shorter than alone, but then `busy` is shorter, too. While other work is in
+  // flight, `busy` is longer than alone.
+  for (const StepForecast::Stage& stage : step.stages)
+    step.seconds = std::max(step.seconds, std::min(stage.busy, stage.work));
+  for (StepForecast::Stage& stage : step.stages) {
+    stage.busy = std::min(stage.busy, step.seconds);
+    const double rest = step.seconds - stage.busy;
+    double parts = stage.idle = std::max(0.0, stage.idle);
+    for (double& exposed : stage.exposed) parts += exposed = std::max(0.0, exposed);
+    if (parts <= rest) {
+      stage.idle += rest - parts;
+      continue;
+    }
+    stage.idle *= rest / parts;
+    for (double& exposed : stage.exposed) exposed *= rest / parts;
+  }
+}
+
 // Replaces the values in `longer` by values of the whole step, extrapolated from both parts.
 void extrapolate(StepForecast& longer, const StepForecast& shorter, const RecordedStep& step) {
   const auto whole = [&](double& of_longer, double of_shorter) { of_longer = step.whole(of_longer, of_shorter); };
@@ -69,12 +98,14 @@ void extrapolate(StepForecast& longer, const StepForecast& shorter, const Record
     whole(stage.busy, before.busy);
     whole(stage.idle, before.idle);
     whole(stage.update, before.update);
+    whole(stage.work, before.work);
     whole(stage.network, before.network);
     for (size_t c = 0; c < stage.exposed.size(); ++c) {
       whole(stage.exposed[c], before.exposed[c]);
       whole(stage.sent[c], before.sent[c]);
     }
   }
+  bound_by_work(longer);
 }
 
 }  // namespace

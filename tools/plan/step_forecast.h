@@ -22,6 +22,7 @@ struct StepForecast {
     int rank;
     double busy = 0, idle = 0;
     double update = 0;  // part of `busy`: norm of the gradients, and update of the weights
+    double work = 0;    // kernels and copies of the busiest lane, each alone on the machine
     std::array<double, comm::traffic_class_count> exposed{};
     std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class
     double network = 0;  // part of `sent`: bytes that leave the fast link's domain (RecordPrices::sent_over_network)
@@ -29,7 +30,8 @@ struct StepForecast {
   std::vector<Stage> stages;
 
   /// The simulated step and its operations. If a step has many micro-batches, only some of them are simulated, and the
-  /// members above are extrapolated. Extrapolation is possible because the pipeline's list of actions repeats.
+  /// members above are extrapolated. Extrapolation is possible because the pipeline's list of actions repeats. The
+  /// extrapolated step is not shorter than the work of its busiest stage.
   int64_t micro_batches = 0, simulated_micro_batches = 0;
   std::vector<StepRecord> records;
   SimulatedStep simulated;
