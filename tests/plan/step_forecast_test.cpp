@@ -80,6 +80,28 @@ TEST(StepForecast, ExtrapolatedStepIsNotShorterThanTheWorkOfAStage) {
   EXPECT_NEAR(parts, forecast.seconds, 1e-9 * work);
 }
 
+TEST(StepPrices, SkewChangesThePriceOfUnequalGroupsOnly) {
+  const auto seconds = [](double skew, int64_t largest) {
+    Cluster cluster = two_nodes();
+    cluster.machine->grouped = complete(*cluster.machine).machine.grouped;
+    cluster.machine->grouped->skew = skew;
+    const StepPrices prices(Prices(cluster), {0});
+    const device::ProductWork work{.dtype = base::Dtype::bf16,
+                                   .pass = base::GemmPass::forward,
+                                   .rows = 16384,
+                                   .inputs = 2048,
+                                   .outputs = 2048,
+                                   .groups = 8,
+                                   .largest = largest};
+    StepRecord record{.rank = 0, .issues = {}, .groups = {}, .spans = {}};
+    record.issues.push_back({"grouped_matmul", "forward", device::Lane::compute, work, -1, {}});
+    return RecordPrices(prices, record).seconds(record.issues.front());
+  };
+  EXPECT_GT(seconds(0.1, 8192), 1.05 * seconds(0, 8192));
+  EXPECT_DOUBLE_EQ(seconds(0.1, 2048), seconds(0, 2048));
+  EXPECT_DOUBLE_EQ(seconds(0.1, 0), seconds(0, 0)) << "without the largest group, groups are assumed to be equal";
+}
+
 // The last stage reduces the embedding's gradient first, and the first stage reduces this gradient last. The backward
 // of the last stage waits for the stage's other reductions. The other reductions must not wait for the reduction of
 // the embedding's gradient.
