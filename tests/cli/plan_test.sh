@@ -102,6 +102,21 @@ test_explanation_names_the_reason_of_a_missing_step() {
   expect_text out "the unchanged recipe has no legal layout of 16 ranks:" "parallel"
 }
 
+test_a_layout_for_other_ranks_is_not_compared() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 --out best.yaml
+  expect_no_text err "own layout"
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 parallel.tp=4 --out best.yaml
+  expect_text err "the recipe's own layout is not compared, because it is illegal on 2 ranks: "
+  sed -i '$a parallel: {tp: 3}' model.yaml
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 --out best.yaml --explain
+  expect_text err "the recipe's own layout is not compared, because it is illegal on 2 ranks: model.yaml:" "parallel.tp (3)"
+  expect_text out "the unchanged recipe has no legal layout:"
+  expect 0 "$HEXAD" validate best.yaml --world 2
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 parallel.ttp=3
+  expect_text err "parallel.ttp is not a key"
+}
+
 test_explanation_names_the_reason_of_a_missing_prediction() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --explain --out best.yaml \
