@@ -191,9 +191,9 @@ struct Machine {
 };
 
 /// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
-/// missing links and peaks, rates and times in wrong units, a collective that takes all SMs, and curves that fall or
-/// begin at 0. Also adds problems for curves that rise so fast that more work would take less time, except curves of
-/// attention.
+/// missing links and peaks, rates and times in wrong units, a network that is far faster than the link inside, a
+/// collective that takes all SMs, and curves that fall or begin at 0. Also adds problems for curves that rise so fast
+/// that more work would take less time, except curves of attention.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, except links that the machine does not use, the size of host memory,

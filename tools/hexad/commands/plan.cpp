@@ -188,6 +188,7 @@ class Planner {
       if (given)
         base::fail(base::ExitCode::usage, option, " and --context ", options_.context,
                    " are given; expected a single length, such as --context ", context_text(contexts_.front()));
+    if (!loaded_.ignored.empty()) say("the recipe's own layout is illegal and ignored: " + loaded_.ignored);
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     const std::vector<PathPoint> path = expansion_path(planner(), {.lengths = contexts_,
                                                                    .ranks = ranks_,
