@@ -46,38 +46,47 @@ INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
-// Returns a step that begins with a gather over the network. A kernel runs in each micro-batch.
-StepRecord step_with_gather(int64_t kernels) {
-  StepRecord record{.rank = 0, .issues = {}, .groups = {}, .spans = {}};
+device::Issue gather(int64_t bytes) {
+  return {"comm", "all_gather", device::Lane::compute, device::CommunicationWork{0, bytes, 0}, -1, {}};
+}
+
+device::Issue kernel(int64_t bytes) {
+  return {"pointwise", "add", device::Lane::compute, device::MemoryWork{bytes, base::Dtype::bf16}, -1, {}};
+}
+
+// Returns a step that begins with `first`. Each of its micro-batches has the operation `repeated`.
+StepRecord step_of(const device::Issue& first, const device::Issue& repeated, int64_t times) {
+  StepRecord record{.rank = 0, .issues = {first}, .groups = {}, .spans = {}};
   record.groups.push_back({"dp", static_cast<int>(comm::TrafficClass::dp), {0, 8}, 0});
-  record.issues.push_back(
-      {"comm", "all_gather", device::Lane::compute, device::CommunicationWork{0, 450'000'000, 0}, -1, {}});
-  for (int64_t n = 0; n < kernels; ++n)
-    record.issues.push_back(
-        {"pointwise", "add", device::Lane::compute, device::MemoryWork{10'000'000'000, base::Dtype::bf16}, -1, {}});
+  record.issues.insert(record.issues.end(), times, repeated);
   return record;
 }
 
-// The gather takes 10 ms, and a kernel takes 3.4 ms. Therefore, two micro-batches take about as long as three.
+// The short operations take about 3 ms, and the long ones 10 ms. Two micro-batches beside a long operation therefore
+// take about as long as three.
 TEST(StepForecast, ExtrapolatedStepIsNotShorterThanTheWorkOfAStage) {
   const Recipe r = recipe_of("model: {vocab: 64}\ndata: {synthetic: true}", {}, 1);
   const StepPrices prices(Prices(two_nodes()), {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
-  const StepRecord two = step_with_gather(2);
-  const RecordedStep step{.micro_batches = 30,
-                          .longer = {.micro_batches = 3, .stages = {step_with_gather(3)}},
-                          .shorter = RecordedStep::Part{.micro_batches = 2, .stages = {two}}};
-  const StepForecast forecast = simulate_recorded(step, r, prices);
-  const double work = 30 * RecordPrices(prices, two).seconds(two.issues[1]);
-  EXPECT_NEAR(forecast.seconds, work, 1e-9 * work);
-  const StepForecast::Stage& stage = forecast.stages.front();
-  EXPECT_NEAR(stage.work, work, 1e-9 * work);
-  double parts = stage.busy + stage.idle;
-  for (const double exposed : stage.exposed) {
-    EXPECT_GE(exposed, 0);
-    parts += exposed;
+  for (const auto& [first, repeated] : {std::pair(gather(450'000'000), kernel(10'000'000'000)),
+                                        std::pair(kernel(30'000'000'000), gather(150'000'000))}) {
+    SCOPED_TRACE(repeated.name);
+    const StepRecord two = step_of(first, repeated, 2);
+    const RecordedStep step{.micro_batches = 30,
+                            .longer = {.micro_batches = 3, .stages = {step_of(first, repeated, 3)}},
+                            .shorter = RecordedStep::Part{.micro_batches = 2, .stages = {two}}};
+    const StepForecast forecast = simulate_recorded(step, r, prices);
+    const double work = 30 * RecordPrices(prices, two).seconds(repeated);
+    EXPECT_NEAR(forecast.seconds, work, 1e-9 * work);
+    const StepForecast::Stage& stage = forecast.stages.front();
+    EXPECT_NEAR(repeated.communicates() ? stage.collectives : stage.work, work, 1e-9 * work);
+    double parts = stage.busy + stage.idle;
+    for (const double exposed : stage.exposed) {
+      EXPECT_GE(exposed, 0);
+      parts += exposed;
+    }
+    EXPECT_GE(stage.idle, 0);
+    EXPECT_NEAR(parts, forecast.seconds, 1e-9 * work);
   }
-  EXPECT_GE(stage.idle, 0);
-  EXPECT_NEAR(parts, forecast.seconds, 1e-9 * work);
 }
 
 TEST(StepPrices, SkewChangesThePriceOfUnequalGroupsOnly) {

@@ -23,17 +23,34 @@ void require_few_tokens(const Recipe& r) {
                tokens, " tokens; expected at most ", max_micro_batch_tokens, " tokens for a predicted step");
 }
 
+// Seconds of a stage's operations, each alone on the machine. A lane, and the collectives of a group, run one after the
+// other.
+struct SumsOfStage {
+  std::array<double, device::lane_count> lanes{};  // kernels and copies
+  std::vector<double> groups;                      // collectives
+
+  void add(const device::Issue& issue, double seconds) {
+    const auto* work = std::get_if<device::CommunicationWork>(&issue.work);
+    if (!work)
+      lanes[base::ordinal(issue.lane)] += seconds;
+    else if (work->peer < 0)
+      groups[work->group] += seconds;
+  }
+};
+
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
   StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
   std::vector<RecordPrices> priced;
   for (const StepRecord& record : part.stages) priced.emplace_back(prices, record);
-  std::vector<std::array<double, device::lane_count>> work_of_lanes(part.stages.size());
+  std::vector<SumsOfStage> sums;
+  for (const StepRecord& record : part.stages)
+    sums.push_back({.lanes = {}, .groups = std::vector<double>(record.groups.size())});
   forecast.simulated = simulate_step(
       part.stages, prices.node_of_rank(),
       [&](const StepRecord& record, const device::Issue& issue) {
         const auto stage = &record - part.stages.data();
         const double seconds = priced[stage].seconds(issue);
-        if (!issue.communicates()) work_of_lanes[stage][base::ordinal(issue.lane)] += seconds;
+        sums[stage].add(issue, seconds);
         return seconds;
       },
       prices.contention(train::priorities_of(recipe.distributed), prices.ranks_of_fullest_node()));
@@ -41,7 +58,8 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   for (size_t s = 0; s < part.stages.size(); ++s) {
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
-    stage.work = std::ranges::max(work_of_lanes[s]);
+    stage.work = std::ranges::max(sums[s].lanes);
+    for (const double seconds : sums[s].groups) stage.collectives = std::max(stage.collectives, seconds);
     const StepRecord& record = part.stages[s];
     const std::vector<bool> of_update = record.spans_of_update();
     for (size_t i = 0; i < record.issues.size(); ++i)
@@ -70,21 +88,20 @@ int64_t filling_micro_batches(const Recipe& r) {
 // add up to it. Extrapolation may fall below this work: the gathers at the beginning of a step may be longer than the
 // recorded micro-batches. Every further micro-batch then hides more of the gathers, which ends after a few of them.
 void bound_by_work(StepForecast& step) {
-  // The time of work on shared cores may be shorter than alone, but then `busy` is shorter, too. While other work is in
-  // flight, `busy` is longer than alone.
+  // Kernels on shared cores may take less time than alone, but then `busy` is less, too.
   for (const StepForecast::Stage& stage : step.stages)
-    step.seconds = std::max(step.seconds, std::min(stage.busy, stage.work));
+    step.seconds = std::max({step.seconds, std::min(stage.busy, stage.work), stage.collectives});
   for (StepForecast::Stage& stage : step.stages) {
     stage.busy = std::min(stage.busy, step.seconds);
-    const double rest = step.seconds - stage.busy;
     double parts = stage.idle = std::max(0.0, stage.idle);
     for (double& exposed : stage.exposed) parts += exposed = std::max(0.0, exposed);
-    if (parts <= rest) {
-      stage.idle += rest - parts;
-      continue;
+    const double rest = step.seconds - stage.busy;
+    if (parts > 0) {
+      stage.idle *= rest / parts;
+      for (double& exposed : stage.exposed) exposed *= rest / parts;
+    } else {
+      stage.idle = rest;
     }
-    stage.idle *= rest / parts;
-    for (double& exposed : stage.exposed) exposed *= rest / parts;
   }
 }
 
@@ -99,6 +116,7 @@ void extrapolate(StepForecast& longer, const StepForecast& shorter, const Record
     whole(stage.idle, before.idle);
     whole(stage.update, before.update);
     whole(stage.work, before.work);
+    whole(stage.collectives, before.collectives);
     whole(stage.network, before.network);
     for (size_t c = 0; c < stage.exposed.size(); ++c) {
       whole(stage.exposed[c], before.exposed[c]);

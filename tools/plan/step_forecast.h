@@ -22,7 +22,9 @@ struct StepForecast {
     int rank;
     double busy = 0, idle = 0;
     double update = 0;  // part of `busy`: norm of the gradients, and update of the weights
-    double work = 0;    // kernels and copies of the busiest lane, each alone on the machine
+    /// Lower bounds of the step: kernels and copies of the busiest lane, and collectives of the busiest group, each
+    /// operation alone on the machine.
+    double work = 0, collectives = 0;
     std::array<double, comm::traffic_class_count> exposed{};
     std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class
     double network = 0;  // part of `sent`: bytes that leave the fast link's domain (RecordPrices::sent_over_network)
