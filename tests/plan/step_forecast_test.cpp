@@ -89,6 +89,33 @@ TEST(StepForecast, ExtrapolatedStepIsNotShorterThanTheWorkOfAStage) {
   }
 }
 
+// Each micro-batch of the first stage has a gather, and a kernel that waits for it. The second stage has one kernel
+// that is longer than three micro-batches, but shorter than 30.
+TEST(StepForecast, ExtrapolatedStepIsNotShorterThanAStageWithoutIdleTime) {
+  const Recipe r = recipe_of("model: {vocab: 64}\ndata: {synthetic: true}", {}, 1);
+  const StepPrices prices(Prices(two_nodes()), {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
+  const auto part = [&](int64_t count) {
+    StepRecord waiting{.rank = 0, .issues = {}, .groups = {}, .spans = {}};
+    waiting.groups.push_back({"dp", static_cast<int>(comm::TrafficClass::dp), {0, 8}, 0});
+    for (int32_t n = 0; n < count; ++n) {
+      waiting.issues.push_back(gather(150'000'000));
+      if (n > 0) waiting.issues.back().after = {2 * n - 1};
+      waiting.issues.push_back(kernel(10'000'000'000));
+      waiting.issues.back().after = {2 * n};
+    }
+    StepRecord busy{.rank = 1, .issues = {kernel(300'000'000'000)}, .groups = {}, .spans = {}};
+    return RecordedStep::Part{.micro_batches = count, .stages = {std::move(waiting), std::move(busy)}};
+  };
+  const RecordedStep step{.micro_batches = 30, .longer = part(3), .shorter = part(2)};
+  const StepForecast forecast = simulate_recorded(step, r, prices);
+  const StepRecord& first = step.longer.stages.front();
+  const RecordPrices of_first(prices, first);
+  const double work = 30 * (of_first.seconds(first.issues[0]) + of_first.seconds(first.issues[1]));
+  EXPECT_NEAR(forecast.seconds, work, 1e-9 * work);
+  EXPECT_NEAR(forecast.stages[0].idle, 0, 1e-9 * work);
+  EXPECT_NEAR(forecast.stages[1].busy + forecast.stages[1].idle, work, 1e-9 * work);
+}
+
 TEST(StepPrices, SkewChangesThePriceOfUnequalGroupsOnly) {
   const auto seconds = [](double skew, int64_t largest) {
     Cluster cluster = two_nodes();

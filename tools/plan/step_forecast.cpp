@@ -84,13 +84,21 @@ int64_t filling_micro_batches(const Recipe& r) {
   return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
 }
 
+// Returns a lower bound of the time of an extrapolated step: the time of a stage without idle time. If the exposed
+// communication is extrapolated to less than zero, every further recorded micro-batch hid more of a communication that
+// does not recur, such as the gathers at the beginning. Such communication also slows kernels, so the bound is then the
+// time of kernels alone. Kernels on shared cores may take less time than alone, but then `busy` is less, too.
+double work_of(const StepForecast::Stage& stage) {
+  double exposed = 0;
+  for (const double seconds : stage.exposed) exposed += seconds;
+  const double own = exposed >= 0 ? stage.busy + exposed : std::min(stage.busy, stage.work);
+  return std::max(own, stage.collectives);
+}
+
 // Raises the time of an extrapolated step to the work of its busiest stage, and makes the parts of each stage's time
-// add up to it. Extrapolation may fall below this work: the gathers at the beginning of a step may be longer than the
-// recorded micro-batches. Every further micro-batch then hides more of the gathers, which ends after a few of them.
+// add up to it. The short steps may be extrapolated to less, because their stages still wait for the pipeline to fill.
 void bound_by_work(StepForecast& step) {
-  // Kernels on shared cores may take less time than alone, but then `busy` is less, too.
-  for (const StepForecast::Stage& stage : step.stages)
-    step.seconds = std::max({step.seconds, std::min(stage.busy, stage.work), stage.collectives});
+  for (const StepForecast::Stage& stage : step.stages) step.seconds = std::max(step.seconds, work_of(stage));
   for (StepForecast::Stage& stage : step.stages) {
     stage.busy = std::min(stage.busy, step.seconds);
     double parts = stage.idle = std::max(0.0, stage.idle);

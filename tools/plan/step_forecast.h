@@ -33,7 +33,7 @@ struct StepForecast {
 
   /// The simulated step and its operations. If a step has many micro-batches, only some of them are simulated, and the
   /// members above are extrapolated. Extrapolation is possible because the pipeline's list of actions repeats. The
-  /// extrapolated step is not shorter than the work of its busiest stage.
+  /// extrapolated step is not shorter than any stage without its idle time.
   int64_t micro_batches = 0, simulated_micro_batches = 0;
   std::vector<StepRecord> records;
   SimulatedStep simulated;
