@@ -40,6 +40,22 @@ test_plan_is_a_valid_recipe() {
   expect_text err "model.yaml: exists"
 }
 
+test_predictions_are_for_the_device_of_the_cluster() {
+  local command
+  write_model
+  sed -i '/^device:/d' model.yaml
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 --out best.yaml
+  expect_no_text err "warning: "
+  expect_text best.yaml "device: cuda"
+  for command in "plan model.yaml --ranks 2 --layouts 1" "simulate model.yaml --world 2" "validate model.yaml --world 2"; do
+    expect 0 "$HEXAD" $command --cluster "$clusters/h100-dgx.yaml" device=cpu
+    expect_text err "warning: command line: device=cpu: device is cpu, but the ranks of " \
+      "h100-dgx.yaml compute on cuda (machine.device)"
+  done
+  expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 2 device=cpu cluster.machine.device=cpu
+  expect_no_text err "warning: "
+}
+
 test_the_printed_command_names_the_given_include_root() {
   write_model
   mkdir inside common out_of_it
@@ -84,6 +100,21 @@ test_explanation_names_the_reason_of_a_missing_step() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --explain parallel.pp=3
   expect_text out "the unchanged recipe has no legal layout of 16 ranks:" "parallel"
+}
+
+test_a_layout_for_other_ranks_is_not_compared() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 --out best.yaml
+  expect_no_text err "own layout"
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 parallel.tp=4 --out best.yaml
+  expect_text err "the recipe's own layout is not compared, because it is illegal on 2 ranks: "
+  sed -i '$a parallel: {tp: 3}' model.yaml
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 --layouts 1 --out best.yaml --explain
+  expect_text err "the recipe's own layout is not compared, because it is illegal on 2 ranks: model.yaml:" "parallel.tp (3)"
+  expect_text out "the unchanged recipe has no legal layout:"
+  expect 0 "$HEXAD" validate best.yaml --world 2
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 2 parallel.ttp=3
+  expect_text err "parallel.ttp is not a key"
 }
 
 test_explanation_names_the_reason_of_a_missing_prediction() {

@@ -75,6 +75,9 @@ TEST(MetaKernels, CountFusedExpertsLikeTheirTwoKernels) {
   const auto& issues = run->issues()->issues();
   ASSERT_EQ(issues.size(), 4U);
   EXPECT_EQ(issues[0].family, "grouped_swiglu");
+  const auto& product = std::get<device::ProductWork>(issues[0].work);
+  EXPECT_EQ(product.groups, 2) << "two experts have rows";
+  EXPECT_EQ(product.largest, 3);
   EXPECT_TRUE(issues[0].work == issues[2].work);
   EXPECT_TRUE(issues[1].work == issues[3].work);
 }

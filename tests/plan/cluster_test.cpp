@@ -117,6 +117,18 @@ TEST(Cluster, CurvesThatFallAreRefused) {
   EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.0009]"), "accepted") << "noise of a measurement";
 }
 
+TEST(Cluster, LinksWhoseRateCollapsesAreRefused) {
+  const std::string points = "[[4096, 0.001], [8192, 0.0015]]";
+  EXPECT_EQ(refusal(points, "[[4096, 0.001], [8192, 0.3]]"),
+            "c.yaml:3: links.0.points.1.1 (0.3) must be at most 100 times the seconds at the rate of a smaller message "
+            "(4.096e+06 bytes/s at 4096 bytes); nearest: 0.2");
+  EXPECT_EQ(refusal(points, "[[4096, 0.001], [8192, 0.1]]"), "accepted") << "a small message fits a burst";
+  EXPECT_EQ(refusal(points, "[[4096, 0.001], [1048576, 0.01], [2097152, 0.17]]"),
+            "c.yaml:3: links.0.points.2.1 (0.17) must be at most 8 times the seconds at the rate of a smaller message "
+            "(1.049e+08 bytes/s at 1.04858e+06 bytes); nearest: 0.16");
+  EXPECT_EQ(refusal(points, "[[4096, 0.001], [1048576, 0.01], [2097152, 0.15]]"), "accepted");
+}
+
 // Returns the text of the cluster with four threads per rank, `fewer` as its fewer_threads, and a capped slowdown.
 std::string with_threads(const std::string& fewer) {
   std::string changed = text;

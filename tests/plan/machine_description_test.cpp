@@ -77,6 +77,7 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
   const Case cases[] = {
       {"nodes: 4", "nodes: 0", "c.yaml:3: machine.nodes (0) must be between 1 and 1048576"},
       {"  sms: 132\n", "", "c.yaml:1: machine.sms is not set; it must be between 1 and 16384"},
+      {"domain: 16", "device: gpu", "c.yaml:5: machine.device (gpu) must be one of cuda, cpu"},
       {"domain: 16", "domain: 4",
        "c.yaml:5: machine.domain (4) must be at least machine.ranks_per_node (8): the ranks of a node are in one "
        "domain; nearest: 8"},
@@ -113,6 +114,9 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
       {"bandwidth: 450e9", "bandwidth: 450",
        "c.yaml:14: machine.inside.bandwidth (450) must be between 1e6 and 1e14 bytes/s (a link of 400 Gb/s carries "
        "50e9); nearest: 1e6; if the value is in GB/s, write 450e9"},
+      {"bandwidth: 450e9", "bandwidth: 450e7",
+       "must be at most 1.8e+10, so that a rank's share of the network adapters is at most 4 times "
+       "machine.inside.bandwidth (4.5e+09); nearest: 1.8e+10; both are in bytes/s"},
       {"efficiency: 0.8", "efficiency: 1.2", "c.yaml:14: machine.inside.efficiency (1.2) must be at most 1"},
       {"latency: 3e-6", "latency: 3",
        "c.yaml:14: machine.inside.latency (3) must be at most 0.1 seconds (5 us are 5e-6); nearest: 0.1; if the "
@@ -129,6 +133,13 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
     EXPECT_NE(message.find(c.message), message.npos)
         << c.is << "\n  expected " << c.message << "\n  but was  " << message;
   }
+}
+
+TEST(Machine, RanksMayShareAFastNetworkAdapter) {
+  EXPECT_NE(refusal("bandwidth: 50e9", "bandwidth: 2e12"), "accepted");
+  EXPECT_EQ(
+      refusal("bandwidth: 50e9", "bandwidth: 2e12", std::string(text).replace(text.find("rails: 8"), 8, "rails: 4")),
+      "accepted");
 }
 
 TEST(Machine, AllProblemsAreListed) {

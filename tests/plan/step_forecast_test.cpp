@@ -46,6 +46,98 @@ INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
+device::Issue gather(int64_t bytes) {
+  return {"comm", "all_gather", device::Lane::compute, device::CommunicationWork{0, bytes, 0}, -1, {}};
+}
+
+device::Issue kernel(int64_t bytes) {
+  return {"pointwise", "add", device::Lane::compute, device::MemoryWork{bytes, base::Dtype::bf16}, -1, {}};
+}
+
+// Returns a step that begins with `first`. Each of its micro-batches has the operation `repeated`.
+StepRecord step_of(const device::Issue& first, const device::Issue& repeated, int64_t times) {
+  StepRecord record{.rank = 0, .issues = {first}, .groups = {}, .spans = {}};
+  record.groups.push_back({"dp", static_cast<int>(comm::TrafficClass::dp), {0, 8}, 0});
+  record.issues.insert(record.issues.end(), times, repeated);
+  return record;
+}
+
+// The short operations take about 3 ms, and the long ones 10 ms. Two micro-batches beside a long operation therefore
+// take about as long as three.
+TEST(StepForecast, ExtrapolatedStepIsNotShorterThanTheWorkOfAStage) {
+  const Recipe r = recipe_of("model: {vocab: 64}\ndata: {synthetic: true}", {}, 1);
+  const StepPrices prices(Prices(two_nodes()), {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
+  for (const auto& [first, repeated] : {std::pair(gather(450'000'000), kernel(10'000'000'000)),
+                                        std::pair(kernel(30'000'000'000), gather(150'000'000))}) {
+    SCOPED_TRACE(repeated.name);
+    const StepRecord two = step_of(first, repeated, 2);
+    const RecordedStep step{.micro_batches = 30,
+                            .longer = {.micro_batches = 3, .stages = {step_of(first, repeated, 3)}},
+                            .shorter = RecordedStep::Part{.micro_batches = 2, .stages = {two}}};
+    const StepForecast forecast = simulate_recorded(step, r, prices);
+    const double work = 30 * RecordPrices(prices, two).seconds(repeated);
+    EXPECT_NEAR(forecast.seconds, work, 1e-9 * work);
+    const StepForecast::Stage& stage = forecast.stages.front();
+    EXPECT_NEAR(repeated.communicates() ? stage.collectives : stage.work, work, 1e-9 * work);
+    double parts = stage.busy + stage.idle;
+    for (const double exposed : stage.exposed) {
+      EXPECT_GE(exposed, 0);
+      parts += exposed;
+    }
+    EXPECT_GE(stage.idle, 0);
+    EXPECT_NEAR(parts, forecast.seconds, 1e-9 * work);
+  }
+}
+
+// Each micro-batch of the first stage has a gather, and a kernel that waits for it. The second stage has one kernel
+// that is longer than three micro-batches, but shorter than 30.
+TEST(StepForecast, ExtrapolatedStepIsNotShorterThanAStageWithoutIdleTime) {
+  const Recipe r = recipe_of("model: {vocab: 64}\ndata: {synthetic: true}", {}, 1);
+  const StepPrices prices(Prices(two_nodes()), {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
+  const auto part = [&](int64_t count) {
+    StepRecord waiting{.rank = 0, .issues = {}, .groups = {}, .spans = {}};
+    waiting.groups.push_back({"dp", static_cast<int>(comm::TrafficClass::dp), {0, 8}, 0});
+    for (int32_t n = 0; n < count; ++n) {
+      waiting.issues.push_back(gather(150'000'000));
+      if (n > 0) waiting.issues.back().after = {2 * n - 1};
+      waiting.issues.push_back(kernel(10'000'000'000));
+      waiting.issues.back().after = {2 * n};
+    }
+    StepRecord busy{.rank = 1, .issues = {kernel(300'000'000'000)}, .groups = {}, .spans = {}};
+    return RecordedStep::Part{.micro_batches = count, .stages = {std::move(waiting), std::move(busy)}};
+  };
+  const RecordedStep step{.micro_batches = 30, .longer = part(3), .shorter = part(2)};
+  const StepForecast forecast = simulate_recorded(step, r, prices);
+  const StepRecord& first = step.longer.stages.front();
+  const RecordPrices of_first(prices, first);
+  const double work = 30 * (of_first.seconds(first.issues[0]) + of_first.seconds(first.issues[1]));
+  EXPECT_NEAR(forecast.seconds, work, 1e-9 * work);
+  EXPECT_NEAR(forecast.stages[0].idle, 0, 1e-9 * work);
+  EXPECT_NEAR(forecast.stages[1].busy + forecast.stages[1].idle, work, 1e-9 * work);
+}
+
+TEST(StepPrices, SkewChangesThePriceOfUnequalGroupsOnly) {
+  const auto seconds = [](double skew, int64_t largest) {
+    Cluster cluster = two_nodes();
+    cluster.machine->grouped = complete(*cluster.machine).machine.grouped;
+    cluster.machine->grouped->skew = skew;
+    const StepPrices prices(Prices(cluster), {0});
+    const device::ProductWork work{.dtype = base::Dtype::bf16,
+                                   .pass = base::GemmPass::forward,
+                                   .rows = 16384,
+                                   .inputs = 2048,
+                                   .outputs = 2048,
+                                   .groups = 8,
+                                   .largest = largest};
+    StepRecord record{.rank = 0, .issues = {}, .groups = {}, .spans = {}};
+    record.issues.push_back({"grouped_matmul", "forward", device::Lane::compute, work, -1, {}});
+    return RecordPrices(prices, record).seconds(record.issues.front());
+  };
+  EXPECT_GT(seconds(0.1, 8192), 1.05 * seconds(0, 8192));
+  EXPECT_DOUBLE_EQ(seconds(0.1, 2048), seconds(0, 2048));
+  EXPECT_DOUBLE_EQ(seconds(0.1, 0), seconds(0, 0)) << "without the largest group, groups are assumed to be equal";
+}
+
 // The last stage reduces the embedding's gradient first, and the first stage reduces this gradient last. The backward
 // of the last stage waits for the stage's other reductions. The other reductions must not wait for the reduction of
 // the embedding's gradient.

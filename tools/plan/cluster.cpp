@@ -75,8 +75,35 @@ void check_bytes(const Curve& points, const std::string& path, config::Problems&
   check_times(points, path, plausible_bytes, std::identity{}, problems);
 }
 
+// Largest plausible ratio of a link's rate to its rate for a larger message, among messages of at least `bytes` bytes.
+// Bursts of a traffic shaper and caches make small messages fast, but not long ones.
+struct LargestRatio {
+  double bytes, ratio;
+};
+constexpr LargestRatio largest_ratios[] = {{0, 100}, {1 << 20, 8}};
+
+// Checks that the rate of a link does not fall too far with the size of the message. Does nothing if the entry `entry`
+// has other problems.
+void check_rates_of_link(const Curve& curve, const std::string& entry, config::Problems& problems) {
+  for (const auto& [bytes, ratio] : largest_ratios) {
+    if (!problems.good({entry})) return;
+    double fastest = 0, at = 0;  // rate, and its size
+    for (size_t i = 0; i < curve.points.size(); ++i) {
+      const auto [size, seconds] = curve.points[i];
+      if (size < bytes) continue;
+      if (const double most = size / fastest * ratio; seconds > most)
+        problems.add(cat(entry, ".points.", i, ".1"),
+                     fmt::format("must be at most {:g} times the seconds at the rate of a smaller message ({:.4g} "
+                                 "bytes/s at {:g} bytes); nearest: {:.4g}",
+                                 ratio, fastest, at, most));
+      if (size / seconds > fastest) fastest = size / seconds, at = size;
+    }
+  }
+}
+
 void check_link(const MeasuredLink& link, const std::string& path, config::Problems& problems) {
   check_bytes(link.points, path, problems);
+  check_rates_of_link(link.points, path, problems);
   if (!problems.good({path + ".ranks", path + ".nodes", path + ".group"})) return;
   if (link.ranks % link.nodes != 0)
     problems.add(path + ".ranks", cat("must be divisible by nodes (", link.nodes,

@@ -57,9 +57,12 @@ struct Extend {
   const Line& line;
   double sequences, times_longer;
 
+  // The largest group of a product keeps its share of the rows.
   void operator()(device::ProductWork& more, const device::ProductWork& less) const {
+    const double largest = more.rows > 0 ? static_cast<double>(more.largest) / static_cast<double>(more.rows) : 0;
     line.extend(more.rows, less.rows), line.extend(more.inputs, less.inputs), line.extend(more.outputs, less.outputs);
     line.extend(more.extra_bytes, less.extra_bytes);
+    more.largest = std::llround(largest * static_cast<double>(more.rows));
   }
   void operator()(device::AttentionWork& more, const device::AttentionWork&) const {
     more.flops *= sequences * times_longer * times_longer;

@@ -16,6 +16,7 @@ using Points = std::vector<Curve::Point>;
 constexpr double least_rate = 1e6, max_rate = 1e14;    // bytes/s
 constexpr double least_flops = 1e9, max_flops = 1e17;  // FLOP/s
 constexpr double max_seconds = 0.1;
+constexpr double max_network_share = 4;  // of a rank, as a multiple of the bandwidth of the link inside a domain
 
 // Returns the text of a power of ten, such as "1e6".
 std::string power_of_ten(double value) { return fmt::format("1e{}", std::lround(std::log10(value))); }
@@ -74,6 +75,22 @@ class Checker {
     rate(key + ".bandwidth", link->bandwidth);
     seconds(key + ".latency", link->latency);
     if (link->efficiency) rising(key + ".efficiency", *link->efficiency, "bytes");
+  }
+
+  // Checks that the network does not give a rank far more than the link inside a domain, which is always the faster
+  // one.
+  void units_of_links(const Machine& m) const {
+    if (!m.inside || !m.network || !good("ranks_per_node") || !good("topology") || !good("inside.bandwidth") ||
+        !good("network.bandwidth"))
+      return;
+    const auto ranks = static_cast<double>(m.ranks_per_node);
+    const double rails = m.topology.rails ? static_cast<double>(*m.topology.rails) : ranks;
+    const double most = max_network_share * m.inside->bandwidth * ranks / rails;
+    if (m.network->bandwidth <= most) return;
+    add("network.bandwidth",
+        fmt::format("must be at most {:g}, so that a rank's share of the network adapters is at most {:g} times {} "
+                    "({:g}); nearest: {:g}; both are in bytes/s (a link of 400 Gb/s carries 50e9)",
+                    most, max_network_share, at("inside.bandwidth"), m.inside->bandwidth, most));
   }
 
   // Checks a curve of efficiency over the size of the work: the efficiency must neither fall nor rise faster than the
@@ -159,6 +176,7 @@ void check_machine(const Machine& m, const std::string& path, config::Problems& 
   check.rate("memory_bandwidth", m.memory_bandwidth);
   check.link("inside", m.inside);
   check.link("network", m.network);
+  check.units_of_links(m);
   if (m.host) {
     check.rate("host.to_host", m.host->to_host);
     check.rate("host.to_device", m.host->to_device);

@@ -2,8 +2,12 @@
 // and the share of the peaks that kernels and links reach. The section `machine` of a cluster file contains it.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/config/byte_size.h"
@@ -12,6 +16,13 @@
 #include "framework/config/problems.h"
 
 namespace hexad::plan {
+
+/// Device on which a rank of the machine computes. The names are those of the recipe key `device`.
+enum class MachineDevice : uint8_t { cuda, cpu };
+constexpr auto enum_names(MachineDevice) {
+  return std::to_array<std::pair<MachineDevice, std::string_view>>(
+      {{MachineDevice::cuda, "cuda"}, {MachineDevice::cpu, "cpu"}});
+}
 
 /// Peak rates of matrix products in FLOP/s, dense (no sparsity).
 struct Peak {
@@ -129,6 +140,7 @@ struct Contention {
 struct Machine {
   std::string name, source;
   int64_t nodes = 0, ranks_per_node = 0;
+  MachineDevice device = MachineDevice::cuda;
   std::optional<int64_t> domain;
   config::ByteSize memory;
   std::optional<config::ByteSize> host_memory;
@@ -152,6 +164,7 @@ struct Machine {
     v("source", source, "sources of the numbers");
     v("nodes", nodes, "number of nodes, which is also the maximum for a job", config::between(1, 1 << 20));
     v("ranks_per_node", ranks_per_node, "number of ranks (devices) of a node", config::between(1, 1 << 12));
+    v("device", device, "device of a rank, for which steps are predicted if the recipe does not set `device`");
     v("domain", domain, "number of ranks that the link `inside` connects; none: the ranks of a node", at_least(1));
     v("memory", memory, "memory of a rank's device", at_least(1 << 20));
     v("host_memory", host_memory, "host memory for each rank", at_least(1 << 20));
@@ -178,9 +191,9 @@ struct Machine {
 };
 
 /// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
-/// missing links and peaks, rates and times in wrong units, a collective that takes all SMs, and curves that fall or
-/// begin at 0. Also adds problems for curves that rise so fast that more work would take less time, except curves of
-/// attention.
+/// missing links and peaks, rates and times in wrong units, a network that is far faster than the link inside, a
+/// collective that takes all SMs, and curves that fall or begin at 0. Also adds problems for curves that rise so fast
+/// that more work would take less time, except curves of attention.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, except links that the machine does not use, the size of host memory,

@@ -1,9 +1,11 @@
 #include "tools/plan/step_forecast.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
+#include "framework/base/ordinal.h"
 #include "layers/model_size.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/train/recipe/stages.h"
@@ -21,20 +23,43 @@ void require_few_tokens(const Recipe& r) {
                tokens, " tokens; expected at most ", max_micro_batch_tokens, " tokens for a predicted step");
 }
 
+// Seconds of a stage's operations, each alone on the machine. A lane, and the collectives of a group, run one after the
+// other.
+struct SumsOfStage {
+  std::array<double, device::lane_count> lanes{};  // kernels and copies
+  std::vector<double> groups;                      // collectives
+
+  void add(const device::Issue& issue, double seconds) {
+    const auto* work = std::get_if<device::CommunicationWork>(&issue.work);
+    if (!work)
+      lanes[base::ordinal(issue.lane)] += seconds;
+    else if (work->peer < 0)
+      groups[work->group] += seconds;
+  }
+};
+
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
   StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
   std::vector<RecordPrices> priced;
   for (const StepRecord& record : part.stages) priced.emplace_back(prices, record);
+  std::vector<SumsOfStage> sums;
+  for (const StepRecord& record : part.stages)
+    sums.push_back({.lanes = {}, .groups = std::vector<double>(record.groups.size())});
   forecast.simulated = simulate_step(
       part.stages, prices.node_of_rank(),
       [&](const StepRecord& record, const device::Issue& issue) {
-        return priced[&record - part.stages.data()].seconds(issue);
+        const auto stage = &record - part.stages.data();
+        const double seconds = priced[stage].seconds(issue);
+        sums[stage].add(issue, seconds);
+        return seconds;
       },
       prices.contention(train::priorities_of(recipe.distributed), prices.ranks_of_fullest_node()));
   forecast.seconds = forecast.simulated.seconds;
   for (size_t s = 0; s < part.stages.size(); ++s) {
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
+    stage.work = std::ranges::max(sums[s].lanes);
+    for (const double seconds : sums[s].groups) stage.collectives = std::max(stage.collectives, seconds);
     const StepRecord& record = part.stages[s];
     const std::vector<bool> of_update = record.spans_of_update();
     for (size_t i = 0; i < record.issues.size(); ++i)
@@ -59,6 +84,35 @@ int64_t filling_micro_batches(const Recipe& r) {
   return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
 }
 
+// Returns a lower bound of the time of an extrapolated step: the time of a stage without idle time. If the exposed
+// communication is extrapolated to less than zero, every further recorded micro-batch hid more of a communication that
+// does not recur, such as the gathers at the beginning. Such communication also slows kernels, so the bound is then the
+// time of kernels alone. Kernels on shared cores may take less time than alone, but then `busy` is less, too.
+double work_of(const StepForecast::Stage& stage) {
+  double exposed = 0;
+  for (const double seconds : stage.exposed) exposed += seconds;
+  const double own = exposed >= 0 ? stage.busy + exposed : std::min(stage.busy, stage.work);
+  return std::max(own, stage.collectives);
+}
+
+// Raises the time of an extrapolated step to the work of its busiest stage, and makes the parts of each stage's time
+// add up to it. The short steps may be extrapolated to less, because their stages still wait for the pipeline to fill.
+void bound_by_work(StepForecast& step) {
+  for (const StepForecast::Stage& stage : step.stages) step.seconds = std::max(step.seconds, work_of(stage));
+  for (StepForecast::Stage& stage : step.stages) {
+    stage.busy = std::min(stage.busy, step.seconds);
+    double parts = stage.idle = std::max(0.0, stage.idle);
+    for (double& exposed : stage.exposed) parts += exposed = std::max(0.0, exposed);
+    const double rest = step.seconds - stage.busy;
+    if (parts > 0) {
+      stage.idle *= rest / parts;
+      for (double& exposed : stage.exposed) exposed *= rest / parts;
+    } else {
+      stage.idle = rest;
+    }
+  }
+}
+
 // Replaces the values in `longer` by values of the whole step, extrapolated from both parts.
 void extrapolate(StepForecast& longer, const StepForecast& shorter, const RecordedStep& step) {
   const auto whole = [&](double& of_longer, double of_shorter) { of_longer = step.whole(of_longer, of_shorter); };
@@ -69,12 +123,15 @@ void extrapolate(StepForecast& longer, const StepForecast& shorter, const Record
     whole(stage.busy, before.busy);
     whole(stage.idle, before.idle);
     whole(stage.update, before.update);
+    whole(stage.work, before.work);
+    whole(stage.collectives, before.collectives);
     whole(stage.network, before.network);
     for (size_t c = 0; c < stage.exposed.size(); ++c) {
       whole(stage.exposed[c], before.exposed[c]);
       whole(stage.sent[c], before.sent[c]);
     }
   }
+  bound_by_work(longer);
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ struct StepForecast {
     int rank;
     double busy = 0, idle = 0;
     double update = 0;  // part of `busy`: norm of the gradients, and update of the weights
+    /// Lower bounds of the step: kernels and copies of the busiest lane, and collectives of the busiest group, each
+    /// operation alone on the machine.
+    double work = 0, collectives = 0;
     std::array<double, comm::traffic_class_count> exposed{};
     std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class
     double network = 0;  // part of `sent`: bytes that leave the fast link's domain (RecordPrices::sent_over_network)
@@ -29,7 +32,8 @@ struct StepForecast {
   std::vector<Stage> stages;
 
   /// The simulated step and its operations. If a step has many micro-batches, only some of them are simulated, and the
-  /// members above are extrapolated. Extrapolation is possible because the pipeline's list of actions repeats.
+  /// members above are extrapolated. Extrapolation is possible because the pipeline's list of actions repeats. The
+  /// extrapolated step is not shorter than any stage without its idle time.
   int64_t micro_batches = 0, simulated_micro_batches = 0;
   std::vector<StepRecord> records;
   SimulatedStep simulated;

@@ -166,13 +166,15 @@ double RecordPrices::seconds(const device::Issue& issue) const {
   return handoff + prices.operation() +
          std::visit(Overloaded{
                         [&](const device::ProductWork& w) {
+                          const double rows = number(w.rows), groups = number(std::max<int64_t>(1, w.groups));
                           return prices.product({.dtype = w.dtype,
                                                  .pass = w.pass,
-                                                 .rows = number(w.rows),
+                                                 .rows = rows,
                                                  .inputs = number(w.inputs),
                                                  .outputs = number(w.outputs),
-                                                 .groups = number(std::max<int64_t>(1, w.groups)),
-                                                 .extra_bytes = number(w.extra_bytes)}) /
+                                                 .groups = groups,
+                                                 .extra_bytes = number(w.extra_bytes)},
+                                                std::max(number(w.largest), rows / groups)) /
                                  prices.speed_of_share(w.share, w.dtype);
                         },
                         [&](const device::AttentionWork& w) { return seconds_of(w, prices); },

@@ -26,7 +26,7 @@ class SpanLog;
 struct IssuePart;
 struct RepeatedPart;
 
-/// Matrix product of `rows` rows. The rows are divided evenly among `groups` weights of shape outputs x inputs.
+/// Matrix product of `rows` rows. The rows are divided among `groups` weights of shape outputs x inputs.
 struct ProductWork {
   base::Dtype dtype;  // dtype of the operands
   base::GemmPass pass;
@@ -34,7 +34,8 @@ struct ProductWork {
   // Bytes moved in addition to the operands and a result in `dtype`. They are not zero if the result is wider, or if
   // the product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
-  double share = 1;  // share of the threads, or of a card's multiprocessors, for the product (kernels::ComputeShare)
+  double share = 1;     // share of the threads, or of a card's multiprocessors, for the product (kernels::ComputeShare)
+  int64_t largest = 0;  // rows of the largest group; 0: all groups have equally many rows, or it is unknown
 
   bool operator==(const ProductWork&) const = default;
 

@@ -12,9 +12,9 @@ using base::GemmPass;
 
 namespace {
 
-// Product of `rows` rows in `groups` groups, from `inputs` to `outputs` elements each.
+// Product of `rows` rows in `groups` groups, from `inputs` to `outputs` elements each. `largest` is as in ProductWork.
 struct ProductSizes {
-  int64_t rows, inputs, outputs, groups = 1;
+  int64_t rows, inputs, outputs, groups = 1, largest = 0;
 };
 
 // Counts a product.
@@ -30,7 +30,8 @@ void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass p
                                  sizes.outputs,
                                  sizes.groups,
                                  std::max<int64_t>(0, wider) + (write == Write::add ? bytes_of(result) : 0),
-                                 compute_share()};
+                                 compute_share(),
+                                 sizes.largest};
   run_of(result).product_flops += work.flops();
   log_issue<Family, Entry>(result, stream, work);
 }
@@ -47,6 +48,14 @@ int64_t groups_of(const GroupOffsets& offsets) {
   int64_t groups = 0;
   for (size_t e = 0; e + 1 < offsets.host.size(); ++e) groups += offsets.host[e + 1] > offsets.host[e];
   return groups;
+}
+
+// Returns the rows of the largest group; 0 if the host does not have the offsets.
+int64_t largest_of(const GroupOffsets& offsets) {
+  int64_t largest = 0;
+  for (size_t e = 0; e + 1 < offsets.host.size(); ++e)
+    largest = std::max(largest, offsets.host[e + 1] - offsets.host[e]);
+  return largest;
 }
 
 // Returns the number of pairs (i, j) of positions with begin <= i < end, 0 <= j < keys and j <= i. A pair with j = i
@@ -99,22 +108,22 @@ const GroupedMatmulKernels grouped_matmul{
         [](Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& offsets,
            Write write) {
           product<Grouped, &GroupedMatmulKernels::forward>(
-              stream, out, x.dtype(), GemmPass::forward, {rows_of(offsets, x), w.dim(2), w.dim(1), groups_of(offsets)},
-              write);
+              stream, out, x.dtype(), GemmPass::forward,
+              {rows_of(offsets, x), w.dim(2), w.dim(1), groups_of(offsets), largest_of(offsets)}, write);
         },
     .input_gradient =
         [](Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& offsets,
            Write write) {
           product<Grouped, &GroupedMatmulKernels::input_gradient>(
               stream, dx, w.dtype(), GemmPass::input_gradient,
-              {rows_of(offsets, dy), w.dim(2), w.dim(1), groups_of(offsets)}, write);
+              {rows_of(offsets, dy), w.dim(2), w.dim(1), groups_of(offsets), largest_of(offsets)}, write);
         },
     .weight_gradient =
         [](Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets,
            Write write) {
           product<Grouped, &GroupedMatmulKernels::weight_gradient>(
               stream, dw, x.dtype(), GemmPass::weight_gradient,
-              {rows_of(offsets, x), x.dim(1), dy.dim(1), groups_of(offsets)}, write);
+              {rows_of(offsets, x), x.dim(1), dy.dim(1), groups_of(offsets), largest_of(offsets)}, write);
         },
 };
 
@@ -126,7 +135,7 @@ const GroupedSwigluKernels grouped_swiglu{
            const GroupOffsets& offsets, const Tensor& weights) {
           product<&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward>(
               stream, gate_up, x.dtype(), GemmPass::forward,
-              {rows_of(offsets, x), w.dim(2), w.dim(1), groups_of(offsets)}, Write::replace);
+              {rows_of(offsets, x), w.dim(2), w.dim(1), groups_of(offsets), largest_of(offsets)}, Write::replace);
           const auto [gate, up] = gate_and_up(gate_up);
           Nothing<&KernelTable::swiglu, &SwigluKernels::forward>::launch(stream, activated, gate, up, weights);
         },

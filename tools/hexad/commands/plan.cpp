@@ -22,9 +22,11 @@
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/cluster_device.h"
 #include "tools/plan/fewest_ranks.h"
 #include "tools/plan/plan_picture.h"
 #include "tools/plan/plan_search.h"
+#include "tools/plan/recipe_to_plan.h"
 #include "tools/plan/state_bound.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
@@ -56,10 +58,16 @@ class Planner {
         extensions_(extensions),
         contexts_(lengths(options.context)),
         cluster_(load_cluster(options.cluster, divided(options.overrides).cluster)),
-        document_(document_of_stage(
-            with_current_names(config::load(options.recipe, recipe_overrides(), options.include_root), say),
-            options.stage)),
-        recipe_(load_recipe(document_, extensions, 0)),
+        loaded_(load_to_plan(
+            on_device_of(
+                cluster_, options.cluster,
+                document_of_stage(
+                    with_current_names(config::load(options.recipe, recipe_overrides(), options.include_root), say),
+                    options.stage),
+                say),
+            extensions)),
+        document_(loaded_.document),
+        recipe_(loaded_.recipe),
         load_(load_of(options.routing, recipe_.model)),
         prices_(cluster_),
         ranks_(options.ranks > 0 ? options.ranks : prices_.nodes() * prices_.ranks_per_node()) {
@@ -93,6 +101,9 @@ class Planner {
     std::vector<FewestRanks::Refused> fewer;
     Plan plan = search(request, fewer);
     if (plan.best.empty()) add_smallest_or_refuse(plan, request, fewer);
+    if (const std::string problem = problem_of_own_layout(); !problem.empty())
+      say(fmt::format("the recipe's own layout is not compared, because it is illegal on {}: {}",
+                      base::counted(ranks_, "rank"), problem));
     const double seconds = base::now() - begin;
     const Planned planned{.recipe_path = options_.recipe,
                           .cluster_path = options_.cluster,
@@ -154,7 +165,8 @@ class Planner {
     Recipe recipe = recipe_;
     if (question.context != recipe_.model.context) {
       config::override_key(document, fmt::format("model.context={}", question.context));
-      recipe = load_recipe(document, extensions_, 0);
+      RecipeToPlan other = load_to_plan(std::move(document), extensions_);
+      document = std::move(other.document), recipe = std::move(other.recipe);
       complete(recipe, 1);
     }
     if (question.any_memory && recipe.memory.limit() > 0) recipe.memory.limit_bytes = config::ByteSize(any_bytes);
@@ -176,6 +188,7 @@ class Planner {
       if (given)
         base::fail(base::ExitCode::usage, option, " and --context ", options_.context,
                    " are given; expected a single length, such as --context ", context_text(contexts_.front()));
+    if (!loaded_.ignored.empty()) say("the recipe's own layout is illegal and ignored: " + loaded_.ignored);
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     const std::vector<PathPoint> path = expansion_path(planner(), {.lengths = contexts_,
                                                                    .ranks = ranks_,
@@ -275,8 +288,21 @@ class Planner {
                shortfall_text(planner(), shortfall, prices_.ranks_per_node()));
   }
 
+  // Returns the reason why the recipe's own layout is illegal on ranks_ ranks, in one line; empty if it is legal.
+  std::string problem_of_own_layout() const {
+    if (!loaded_.ignored.empty()) return loaded_.ignored;
+    try {
+      load_recipe(document_, extensions_, ranks_);
+    } catch (const config::RecipeError& e) {
+      return first_problem(e);
+    }
+    return {};
+  }
+
   // Predicts the recipe's own layout.
   OwnLayout own_layout(const PlanRequest& request) const {
+    if (!loaded_.ignored.empty())
+      return {.layout = {}, .problem = fmt::format("the unchanged recipe has no legal layout:\n{}", loaded_.ignored)};
     try {
       return {.layout = layout_as_is(document_, extensions_, cluster_, request), .problem = {}};
     } catch (const config::RecipeError& e) {
@@ -321,7 +347,8 @@ class Planner {
   const Extensions& extensions_;
   const std::vector<int64_t> contexts_;  // sequence lengths to plan; empty: the recipe's length
   const Cluster cluster_;
-  const config::Document document_;
+  const RecipeToPlan loaded_;
+  const config::Document& document_;  // of loaded_
   Recipe recipe_;
   const RoutingLoad load_;
   const Prices prices_;

@@ -15,6 +15,7 @@
 #include "tools/hexad/commands/simulate_beside.h"
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/cluster_device.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/papers/paper.h"
 #include "tools/plan/prediction_error.h"
@@ -64,8 +65,11 @@ Simulation simulated(const SimulateArguments& options, const Extensions& extensi
   if (!options.beside.empty()) run = measured_step(options.beside);
   const DividedOverrides overrides = divided(options.overrides);
   const Cluster cluster = load_cluster(options.cluster, overrides.cluster);
-  const config::Document document = document_of_stage(
-      with_current_names(config::load(options.input, overrides.recipe, options.include_root), say), options.stage);
+  const config::Document document = on_device_of(
+      cluster, options.cluster,
+      document_of_stage(with_current_names(config::load(options.input, overrides.recipe, options.include_root), say),
+                        options.stage),
+      say);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   complete(recipe, 1);
   const int64_t ranks = options.world > 0 ? options.world : run ? run->ranks : recipe.parallel.fewest_ranks();

@@ -21,6 +21,7 @@
 #include "tools/hexad/usage.h"
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/cluster.h"
+#include "tools/plan/cluster_device.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
@@ -138,21 +139,18 @@ std::string resume_text(const StartCheck& start, int64_t all) {
   return fmt::format("continues from {}, after step {}: {}", start.checkpoint, start.trained_steps, steps);
 }
 
-// Returns the predicted step on the cluster of --cluster; none without this option. Sets `warning` if the layout does
-// not fit the cluster.
-std::optional<StepOnCluster> step_on_cluster(const ValidateArguments& options, const Recipe& recipe,
-                                             const mesh::Layout& layout, const train::Extensions& extensions,
-                                             std::string& warning) {
-  if (options.cluster.empty()) return {};
-  const Cluster cluster = load_cluster(options.cluster);
+// Returns the predicted step on `cluster`, which was read from the file `path`. Sets `warning` if the layout does not
+// fit the cluster.
+StepOnCluster step_on_cluster(const Cluster& cluster, const std::string& path, const Recipe& recipe,
+                              const mesh::Layout& layout, const train::Extensions& extensions, std::string& warning) {
   const StepPrices prices(cluster, layout.world());
   const double seconds = forecast_step(recipe, extensions, layout, prices).seconds;
-  warning = caution_of_cluster_memory(recipe, extensions, cluster, options.cluster, layout.world(), RoutingLoad::even);
-  return StepOnCluster{.cluster = options.cluster,
-                       .seconds = seconds,
-                       .error = prediction_error(cluster),
-                       .rates = throughput(seconds, recipe, extensions, prices.prices(), layout.world()),
-                       .assumed = assumptions(cluster)};
+  warning = caution_of_cluster_memory(recipe, extensions, cluster, path, layout.world(), RoutingLoad::even);
+  return {.cluster = path,
+          .seconds = seconds,
+          .error = prediction_error(cluster),
+          .rates = throughput(seconds, recipe, extensions, prices.prices(), layout.world()),
+          .assumed = assumptions(cluster)};
 }
 
 // Prints latency, throughput and MFU, which are also the outputs of MoNTA's model.
@@ -221,9 +219,11 @@ void print_json(const ValidateArguments& options, const Checked& c, const train:
   fmt::print("{}\n", json_of(stages));
 }
 
-// Checks one stage of the recipe `run`. Appends the stage's warnings to `warnings`.
-CheckedStage checked_stage(const ValidateArguments& options, const Recipe& run, int64_t stage, int64_t ranks,
-                           const train::Extensions& extensions, std::vector<std::string>& warnings) {
+// Checks one stage of the recipe `run`. `cluster` is the cluster of --cluster; none without this option. Appends the
+// stage's warnings to `warnings`.
+CheckedStage checked_stage(const ValidateArguments& options, const std::optional<Cluster>& cluster, const Recipe& run,
+                           int64_t stage, int64_t ranks, const train::Extensions& extensions,
+                           std::vector<std::string>& warnings) {
   const Recipe recipe = with_stage(run, stage);
   const auto warn = [&](const std::string& warning) {
     if (!warning.empty()) warnings.push_back(stage_prefix(run, stage) + warning);
@@ -236,8 +236,10 @@ CheckedStage checked_stage(const ValidateArguments& options, const Recipe& run, 
     base::fail(base::ExitCode::usage, options.recipe, ": ", stage_prefix(run, stage), too_much);
   warn(caution_of_machine(recipe, extensions, ranks));
   std::string warning;
-  std::optional<StepOnCluster> step =
-      on_cluster(options.cluster, [&] { return step_on_cluster(options, recipe, layout, extensions, warning); });
+  std::optional<StepOnCluster> step;
+  if (cluster)
+    step = on_cluster(options.cluster,
+                      [&] { return step_on_cluster(*cluster, options.cluster, recipe, layout, extensions, warning); });
   warn(warning);
   return {.recipe = recipe,
           .text = stage_text(run, stage),
@@ -263,12 +265,17 @@ base::ExitCode print_nearest(const ValidateArguments& options, config::Document 
 }
 
 base::ExitCode validate(const ValidateArguments& options, const train::Extensions& extensions) {
-  const config::Document document = config::load(options.recipe, options.overrides, options.include_root);
+  config::Document document = config::load(options.recipe, options.overrides, options.include_root);
   if (options.run_dir) {
     fmt::print("{}\n", load_to_train(document, extensions, options.world).run.dir);
     return base::ExitCode::done;
   }
-  if (options.nearest) return print_nearest(options, document, extensions);
+  if (options.nearest) return print_nearest(options, std::move(document), extensions);
+  std::optional<Cluster> cluster;
+  if (!options.cluster.empty()) {
+    cluster = load_cluster(options.cluster);
+    document = on_device_of(*cluster, options.cluster, std::move(document), say);
+  }
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   const int64_t ranks = options.world > 0 ? options.world : fewest_ranks(recipe);
   if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
@@ -284,7 +291,7 @@ base::ExitCode validate(const ValidateArguments& options, const train::Extension
   require_profile(recipe);
   std::vector<CheckedStage> stages;
   for (int64_t s = 0; s < stage_count(recipe); ++s)
-    stages.push_back(checked_stage(options, recipe, s, ranks, extensions, warnings));
+    stages.push_back(checked_stage(options, cluster, recipe, s, ranks, extensions, warnings));
   const double bytes = checkpoint_bytes(recipe, extensions);
   const Checked checked{.stages = std::move(stages),
                         .warnings = std::move(warnings),

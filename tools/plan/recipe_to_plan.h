@@ -1,0 +1,29 @@
+// Reading of a recipe whose layout a plan replaces.
+#pragma once
+
+#include <string>
+
+#include "framework/config/document.h"
+#include "framework/config/recipe_error.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::plan {
+
+struct RecipeToPlan {
+  config::Document document;
+  train::Recipe recipe;
+  /// Problem of the recipe's own layout, which is then not in `document` and `recipe`. Empty: the layout is legal for
+  /// some number of ranks.
+  std::string ignored;
+};
+
+/// Reads a recipe for any number of ranks. If the recipe is illegal, but legal without the keys of its layout, removes
+/// these keys, because a plan sets them. They are the sizes of groups and their order, the micro-batch and the
+/// pipeline. Throws Error(usage) with every problem of the recipe if it is illegal without these keys, too, or if a key
+/// is unknown or has an illegal value.
+RecipeToPlan load_to_plan(config::Document document, const train::Extensions& extensions);
+
+/// Returns the first problem of `error`, with file and line.
+std::string first_problem(const config::RecipeError& error);
+
+}  // namespace hexad::plan
