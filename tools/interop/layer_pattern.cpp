@@ -94,6 +94,17 @@ std::optional<int64_t> period_of(const std::vector<bool>& marks) {
   return every;
 }
 
+std::string marked_blocks(const std::vector<bool>& marks) {
+  std::string text;
+  int64_t listed = 0;
+  for (int64_t l = 0; l < std::ssize(marks); ++l) {
+    if (!marks[l]) continue;
+    if (listed++ == 10) return text + ", ...";
+    text += cat(text.empty() ? "" : ", ", l + 1);
+  }
+  return text;
+}
+
 std::vector<std::string_view> keys_of(LayerPattern pattern) {
   switch (pattern) {
     case LayerPattern::sparse_step:
