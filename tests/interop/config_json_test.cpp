@@ -187,7 +187,8 @@ TEST(ReadConfig, BlocksWithExpertsFollowTheFamilysKeys) {
   for (int64_t l = 0; l < 6; ++l) EXPECT_EQ(first_dense.is_moe(l), l >= 2) << l;
   qwen["mlp_only_layers"] = {0, 3};
   expect_contains(refusal(qwen),
-                  "decoder_sparse_step, mlp_only_layers describe blocks with experts at unequal distances");
+                  "decoder_sparse_step, mlp_only_layers describe blocks with experts at unequal distances (blocks 2, "
+                  "3, 5, 6), expected equal distances");
   Json ernie = golden_config("ernie4_5_moe");
   ernie["num_hidden_layers"] = 5, ernie["moe_layer_end_index"] = -1, ernie["moe_layer_interval"] = 2;
   const ModelKeys interval = keys_of_config(ernie);

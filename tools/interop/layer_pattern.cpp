@@ -139,8 +139,8 @@ void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, con
     for (int64_t l = 0; l < layers && same; ++l) same = keys.is_moe(l) == wanted[l];
     if (same) return;
   }
-  fail(ExitCode::data, where, ": ", names,
-       " describe blocks with experts at unequal distances, expected equal distances after the first dense blocks");
+  fail(ExitCode::data, where, ": ", names, " describe blocks with experts at unequal distances (blocks ",
+       marked_blocks(wanted), "), expected equal distances after the first dense blocks");
 }
 
 void write_pattern(OrderedJson& config, LayerPattern pattern, const ModelKeys& keys) {
