@@ -141,7 +141,7 @@ std::vector<double> log_likelihoods(ModelInstance& instance, const Recipe& recip
   for (const LikelihoodRequest& r : requests)
     require(1 <= r.predicted && r.predicted <= inputs_of(r) && inputs_of(r) <= context, "[log_likelihoods] ",
             r.predicted, " of ", r.ids.size(), " ids are predicted; expected from 1 to ", inputs_of(r),
-            " predicted ids, and at most ", context + 1, " ids");
+            " predicted ids, and from 2 to ", context + 1, " ids");
   return Computation(instance, recipe, requests).run();
 }
 
