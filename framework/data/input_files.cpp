@@ -11,6 +11,7 @@
 #include <optional>
 #include <tuple>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/binary_kind.h"
@@ -243,7 +244,6 @@ class Finder {
   }
 
   [[noreturn]] void refuse_nothing() const {
-    const std::string first = rules_.inputs.empty() ? "no input" : rules_.inputs.front();
     const bool output =
         std::ranges::all_of(found_.skipped, [](const SkippedFile& s) { return s.why == SkipReason::output; });
     if (output && !found_.skipped.empty())
@@ -252,7 +252,11 @@ class Finder {
            "the --output folder");
     std::string skipped;
     for (const std::string& line : lines_of_skipped(found_)) skipped += "\n  " + line;
-    fail(ExitCode::data, first, ": contains no file to prepare",
+    const auto inputs = std::ssize(rules_.inputs), named = std::min<std::ptrdiff_t>(inputs, 3);
+    std::string names = inputs == 0 ? "no input" : rules_.inputs.front();
+    for (std::ptrdiff_t i = 1; i < named; ++i) names += ", " + rules_.inputs[i];
+    if (named < inputs) names += cat(" and ", counted(inputs - named, "other input"));
+    fail(ExitCode::data, names, inputs > 1 ? ": contain" : ": contains", " no file to prepare",
          skipped.empty() ? "; expected at least one text file" : "; not taken:", skipped);
   }
 

@@ -335,8 +335,9 @@ void CheckpointStore::remove(int64_t step) const {
   }
   // Renames the folder first. If the process is killed during the removal, no folder that looks like a checkpoint
   // remains.
+  remove_folder(doomed, options_.work, error);  // a leftover of an interrupted save or removal
   require_current();
-  fs::rename(folder, doomed, error);
+  if (!error) fs::rename(folder, doomed, error);
   reach(options_.fault, "retention: renamed");
   if (!error) remove_folder(doomed, options_.work, error);
   if (error) options_.warn(cat(folder, ": cannot be removed: ", error.message()));

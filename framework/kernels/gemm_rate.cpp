@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "framework/base/clock.h"
@@ -83,9 +84,11 @@ double mean_rate(Device device, Dtype dtype, const Product& p, double seconds, c
 }
 
 GemmRate best_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply, const Check& check) {
+  const bool card = device.kind() == device::DeviceKind::cuda;
+  const auto products = card ? std::span<const Product>(of_cards) : std::span<const Product>(of_processors);
   GemmRate best;
-  for (const Product& p : device.kind() == device::DeviceKind::cuda ? of_cards : of_processors) {
-    const double share = seconds / static_cast<double>(of_processors.size());
+  for (const Product& p : products) {
+    const double share = seconds / static_cast<double>(products.size());
     const double rate = median_rate(device, dtype, p, share, multiply, check);
     if (rate > best.flops_per_second) best = {rate, p.rows, p.inputs, p.outputs};
   }

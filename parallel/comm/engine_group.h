@@ -31,6 +31,7 @@ class EngineGroup final : public ProcessGroup {
  protected:
   Event start(Operation op, Stream& stream) const override;
   void abort_other_ranks(ExitCode code) const override { engine_.abort_job(static_cast<int>(code)); }
+  bool takes_device_tensors() const override { return false; }
 
  private:
   struct Communicator {

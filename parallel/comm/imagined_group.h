@@ -52,6 +52,7 @@ class ImaginedGroup final : public ProcessGroup {
 
  protected:
   Event start(Operation op, Stream& stream) const override;
+  void abort_other_ranks(ExitCode) const override {}
   bool takes_device_tensors() const override { return true; }
 
  private:

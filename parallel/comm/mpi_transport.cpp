@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "framework/base/error.h"
+#include "framework/base/parsed_number.h"
 #include "parallel/comm/launcher.h"
 #include "parallel/comm/location.h"
 #include "parallel/comm/mpi_cards.h"
@@ -55,9 +56,8 @@ Location my_location(int rank) {
 int local_rank_of_environment() {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return -1;
-  char* end = nullptr;
-  const long value = std::strtol(text, &end, 10);
-  return end == text || *end || value < 0 || value > INT_MAX ? -2 : static_cast<int>(value);
+  const auto value = base::parsed_number<int>(text);
+  return value && *value >= 0 ? *value : -2;
 }
 
 // Returns the smallest and the largest value of all ranks. Every rank gets both values, so that all ranks fail

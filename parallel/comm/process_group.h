@@ -122,7 +122,7 @@ class ProcessGroup {
   /// must outlive the memory.
   virtual std::unique_ptr<WindowMemory> window_memory() const = 0;
   /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
-  virtual bool in_one_process() const { return false; }
+  virtual bool in_one_process() const = 0;
 
   /// Ends this process and the whole job. May be called on any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;
@@ -139,9 +139,9 @@ class ProcessGroup {
   /// Starts an operation that has already been checked.
   virtual Event start(Operation op, Stream& stream) const = 0;
   /// Ends the other processes of the job, if any.
-  virtual void abort_other_ranks(ExitCode) const {}
+  virtual void abort_other_ranks(ExitCode code) const = 0;
   /// True if start() accepts device tensors. In other groups, device tensors are copied through host memory.
-  virtual bool takes_device_tensors() const { return false; }
+  virtual bool takes_device_tensors() const = 0;
 
   /// Members of a new group, in the order that split() defines, and the largest `proposal` of all ranks.
   struct Members {

@@ -39,6 +39,8 @@ class ThreadGroup final : public ProcessGroup {
 
  protected:
   Event start(Operation op, Stream& stream) const override;
+  void abort_other_ranks(ExitCode) const override {}
+  bool takes_device_tensors() const override { return false; }
 
  private:
   ThreadWorld world_;

@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "framework/base/failure.h"
+#include "framework/base/parsed_number.h"
 #include "framework/device/kernel_loading.h"
 #include "parallel/comm/engine_group.h"
 #include "parallel/comm/launcher.h"
@@ -38,12 +39,11 @@ int announced_world_size() {
   for (const RankVariables& variables : rank_variables()) {
     const char* text = std::getenv(variables.size);
     if (!text) continue;
-    char* end = nullptr;
-    const long size = std::strtol(text, &end, 10);
-    if (end == text || *end || size < 1 || size > 1 << 24)
+    const auto size = parsed_number<int>(text);
+    if (!size || *size < 1 || *size > 1 << 24)
       fail(ExitCode::usage, variables.size, " is '", text, "'; expected the number of ranks, a whole number from 1 to ",
            1 << 24);
-    return static_cast<int>(size);
+    return *size;
   }
   return 1;
 }
@@ -52,7 +52,7 @@ int announced_rank() {
   for (const RankVariables& variables : rank_variables()) {
     if (!std::getenv(variables.size)) continue;
     const char* text = std::getenv(variables.rank);
-    return text ? std::atoi(text) : 0;
+    return text ? parsed_number<int>(text).value_or(0) : 0;
   }
   return 0;
 }

@@ -35,7 +35,7 @@ test_layouts_on_the_emulated_device_agree_with_the_cpu() {
 
 test_illegal_layouts_are_refused() {
   expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts tp=3
-  expect_text err "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not equal the 4 ranks of --world"
+  expect_text err "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not divide the 4 ranks of --world"
   expect_equal "$(cat out)" ""
   expect 2 "$HEXAD" verify tiny.yaml --world 64 --layouts ep=64
   expect_text err "is illegal for this recipe: "

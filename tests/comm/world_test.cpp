@@ -57,13 +57,15 @@ TEST(World, ReadsTheNumberOfRanksFromTheLauncher) {
   EXPECT_EQ(announced("SLURM_STEP_NUM_TASKS", "16"), 16);
   EXPECT_EQ(announced("PMI_SIZE", "1"), 1);
   EXPECT_EQ(announced("HEXAD_NODE", "a"), 1);
-  try {
-    announced("OMPI_COMM_WORLD_SIZE", "four");
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_STREQ(e.what(),
-                 "OMPI_COMM_WORLD_SIZE is 'four'; expected the number of ranks, a whole number from 1 to 16777216");
-    EXPECT_EQ(e.code(), ExitCode::usage);
+  for (const char* text : {"four", " 4", "4 ", "0", "99999999999999999999"}) {
+    try {
+      announced("OMPI_COMM_WORLD_SIZE", text);
+      ADD_FAILURE() << "'" << text << "' is accepted";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.what(), cat("OMPI_COMM_WORLD_SIZE is '", text,
+                              "'; expected the number of ranks, a whole number from 1 to 16777216"));
+      EXPECT_EQ(e.code(), ExitCode::usage);
+    }
   }
 }
 

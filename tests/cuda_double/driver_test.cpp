@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "framework/base/error.h"
 #include "framework/device/context.h"
+#include "framework/device/cuda/choose_card.h"
 #include "framework/device/cuda/whole_blocks.h"
 #include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/virtual_memory.h"
@@ -40,6 +42,20 @@ TEST(CudaDriver, CardWithoutVirtualMemoryIsRefusedByName) {
                  "device: cuda was requested, but the GPU or its driver has no virtual memory management (a virtual "
                  "GPU may need another profile; WSL may need a newer driver); use device: cpu");
   }
+}
+
+TEST(ChooseCard, LocalRankMustBeAWholeNumber) {
+  for (const char* text : {"", "x", " 1", "1 ", "-1", "99999999999999999999"}) {
+    setenv("HEXAD_LOCAL_RANK", text, 1);
+    try {
+      choose_card(0);
+      ADD_FAILURE() << "'" << text << "' is accepted";
+    } catch (const base::Error& e) {
+      EXPECT_EQ(e.code(), base::ExitCode::usage);
+      EXPECT_EQ(e.what(), base::cat("HEXAD_LOCAL_RANK is '", text, "', expected a whole number of at least 0"));
+    }
+  }
+  unsetenv("HEXAD_LOCAL_RANK");
 }
 
 void expect_pages() {

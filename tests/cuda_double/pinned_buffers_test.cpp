@@ -53,7 +53,7 @@ TEST_F(CudaPinned, CachedBuffersAreFreedAtTheLimit) {
   } catch (const base::Error& e) {
     EXPECT_STREQ(e.what(),
                  "out of page-locked host memory: a buffer of 8192 bytes is needed for copies, but memory.pinned_bytes "
-                 "allows 12288 bytes, of which 12288 are taken");
+                 "allows 12288 bytes, of which 12288 are taken; increase memory.pinned_bytes");
     EXPECT_EQ(e.code(), base::ExitCode::resource);
   }
 }
@@ -118,7 +118,7 @@ TEST_F(CudaPinned, KeptMemoryIsReusedAtTheLimitAndNeverFreed) {
         e.what(),
         "out of page-locked host memory: a buffer of 16384 bytes is needed for copies, but "
         "memory.pinned_bytes allows 12288 bytes, of which 12288 are taken and must not be freed before the run "
-        "ends");
+        "ends; increase memory.pinned_bytes");
   }
   EXPECT_EQ(memory->held(), limit);
 }

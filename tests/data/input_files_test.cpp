@@ -187,6 +187,18 @@ TEST_F(Inputs, FolderOfOnlyBinariesIsReported) {
           folder_ / "in/0.lz4", ", ", folder_ / "in/1.lz4", ", ", folder_ / "in/2.lz4", ", ..."));
 }
 
+TEST_F(Inputs, AllInputsWithoutFilesAreNamed) {
+  InputRules r = rules();
+  r.inputs.clear();
+  for (const char* name : {"a", "b", "c", "d"}) {
+    std::filesystem::create_directory(folder_ / name);
+    r.inputs.push_back(folder_ / name);
+  }
+  expect_contains(refusal(ExitCode::data, r),
+                  cat(folder_ / "a", ", ", folder_ / "b", ", ", folder_ / "c",
+                      " and 1 other input: contain no file to prepare; expected at least one text file"));
+}
+
 TEST_F(Inputs, DamagedCompressedFilesAreRefusedTogether) {
   folder_.write("in/a.gz", std::string_view("\x1f\x8b\x08\0", 4));
   folder_.write("in/b.zst", "words");

@@ -187,7 +187,8 @@ TEST(ReadConfig, BlocksWithExpertsFollowTheFamilysKeys) {
   for (int64_t l = 0; l < 6; ++l) EXPECT_EQ(first_dense.is_moe(l), l >= 2) << l;
   qwen["mlp_only_layers"] = {0, 3};
   expect_contains(refusal(qwen),
-                  "decoder_sparse_step, mlp_only_layers describe blocks with experts at unequal distances");
+                  "decoder_sparse_step, mlp_only_layers describe blocks with experts at unequal distances (blocks 2, "
+                  "3, 5, 6), expected equal distances");
   Json ernie = golden_config("ernie4_5_moe");
   ernie["num_hidden_layers"] = 5, ernie["moe_layer_end_index"] = -1, ernie["moe_layer_interval"] = 2;
   const ModelKeys interval = keys_of_config(ernie);
@@ -230,7 +231,9 @@ TEST(ReadConfig, WrongAndMissingValuesAreRefusedByName) {
   expect_contains(refusal(config), "config.json: hidden_size is \"wide\", expected a whole number");
   config["hidden_size"] = 16, config["num_key_value_heads"] = 3;
   expect_contains(refusal(config), "num_key_value_heads is 3, expected a divisor of the 4 heads");
-  config["num_key_value_heads"] = 2, config["num_hidden_layers"] = 1'000'000'000;
+  config["num_key_value_heads"] = 2, config["num_hidden_layers"] = 1.5;
+  expect_contains(refusal(config), "num_hidden_layers is 1.5, expected a whole number from 0 to 10000");
+  config["num_hidden_layers"] = 1'000'000'000;
   expect_contains(refusal(config), "num_hidden_layers is 1000000000, expected a whole number from 0 to 10000");
   config["num_hidden_layers"] = 2, config["num_experts"] = 5;
   expect_contains(refusal(config), "num_experts is 5, but num_local_experts is 4");
@@ -320,8 +323,12 @@ TEST(ReadConfig, BlocksThatPredictFurtherTokensAreCounted) {
   EXPECT_EQ(read_config(config.dump(), "config.json").prediction_blocks, 0);
   config["num_nextn_predict_layers"] = 2;
   EXPECT_EQ(read_config(config.dump(), "config.json").prediction_blocks, 2);
+  EXPECT_EQ(read_config(config.dump(), "config.json").prediction_key, "num_nextn_predict_layers");
   config["num_nextn_predict_layers"] = -1;
   expect_contains(refusal(config), "num_nextn_predict_layers is -1, expected a whole number from 0 to 10000");
+  config["num_nextn_predict_layers"] = nullptr, config["num_mtp_layers"] = 3;
+  EXPECT_EQ(read_config(config.dump(), "config.json").prediction_blocks, 3);
+  EXPECT_EQ(read_config(config.dump(), "config.json").prediction_key, "num_mtp_layers");
 }
 
 TEST(ReadConfig, UnknownFamilyIsRefusedWithTheNearestName) {
@@ -373,7 +380,8 @@ TEST(ReadConfig, PatternsOfLlama4ThatHexadLacksAreRefusedByKey) {
     config[key] = value;
     expect_contains(refusal(config), part);
   };
-  refused_with("no_rope_layers", {1, 0, 0, 1}, "no_rope_layers marks blocks that are not every n-th block");
+  refused_with("no_rope_layers", {1, 0, 0, 1},
+               "no_rope_layers marks blocks that are not every n-th block for any n: 2, 3; expected blocks n");
   refused_with("no_rope_layers", {0, 0, 0, 0}, "no_rope_layers is 0 for all blocks");
   refused_with("no_rope_layers", {1, 2, 1, 0}, "no_rope_layers[1] is 2, expected 0 (no rotary positions) or 1");
   refused_with("layer_types", {"chunked_attention"}, "expected an array of 4 entries");

@@ -57,7 +57,8 @@ TEST(ImportRefuses, HugeHeader) {
 }
 
 TEST(ImportRefuses, MissingTensor) {
-  expect_refused_after([](RawTensors& tensors) { tensors.erase(gate); }, {"missing tensor", gate});
+  expect_refused_after([](RawTensors& tensors) { tensors.erase(gate); },
+                       {"missing tensor", gate, "expected every tensor of the model in config.json"});
 }
 
 TEST(ImportRefuses, UnknownTensor) {

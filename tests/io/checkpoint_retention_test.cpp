@@ -49,6 +49,19 @@ TEST_F(CheckpointFaults, RetentionDeletesNothingIfNoCheckpointIsGood) {
   EXPECT_EQ(all.steps(), (std::vector<int64_t>{100, 200}));
 }
 
+TEST_F(CheckpointFaults, RetentionRemovesACheckpointWithALeftoverOfItsStep) {
+  options.keep = 1;
+  const CheckpointStore all(folder / "one", {.keep = 0, .warn = options.warn, .fault = {}});
+  const CheckpointStore one(folder / "one", options);
+  for (int64_t step : {100, 200}) save(all, step, 1, device);
+  fs::create_directories(one.unfinished_path(100));
+  write_bytes(one.unfinished_path(100) + "/shard", "");
+  one.retain();
+  EXPECT_EQ(one.steps(), std::vector<int64_t>{200});
+  EXPECT_FALSE(fs::exists(one.unfinished_path(100)));
+  EXPECT_TRUE(warnings.empty());
+}
+
 TEST_F(CheckpointFaults, CleaningRemovesOnlyLeftoversOfSaves) {
   save(store, 100, 1, device);
   fs::create_directories(store.path(200) + ".tmp/sub");

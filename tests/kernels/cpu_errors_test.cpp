@@ -66,6 +66,21 @@ TEST_P(CpuErrors, NameAConvolutionOfNoSequences) {
   }
 }
 
+TEST_P(CpuErrors, NameAConvolutionOfRowsWithoutColumns) {
+  const auto message = [&](const Shape& x, const Shape& weight) -> std::string {
+    try {
+      k.causal_conv.forward(stream, empty({4, 2}), {empty(x), empty(weight)}, {1, 0});
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  const std::string expected =
+      ", with 1 sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the sequences";
+  EXPECT_EQ(message({4}, {2, 3}), cat("[causal_conv] x is [4], weight [2, 3]", expected));
+  EXPECT_EQ(message({4, 2}, {2}), cat("[causal_conv] x is [4, 2], weight [2]", expected));
+}
+
 TEST_P(CpuErrors, NameTheUnsupportedDtype) {
   try {
     k.rms_norm.forward(stream, empty({2, 4}), {}, empty({2}), empty({2, 4}, Dtype::i32), {}, empty({4}), 1e-6);

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/gpu"))
@@ -98,6 +99,14 @@ class CheckBuild(unittest.TestCase):
                          ["x.cpp: one is loaded as two; expected its own name"])
         self.assertEqual(check.check_functions({"x.cpp": text.format("one")}, {"libx.so.1": set()}),
                          ["libx.so.1 does not export one, which the program loads"])
+
+    def test_a_library_is_found_in_the_first_folder_that_has_it(self):
+        with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as full:
+            open(f"{full}/libx.so.1", "w").close()
+            self.assertEqual(check.path_of("libx.so.1", [empty, full]), f"{full}/libx.so.1")
+            with self.assertRaises(SystemExit) as refused:
+                check.path_of("liby.so.1", [empty, full])
+        self.assertIn(f"liby.so.1 is missing in {empty}, {full}; expected", str(refused.exception))
 
 
 class Compiler(unittest.TestCase):

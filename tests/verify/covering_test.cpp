@@ -251,14 +251,12 @@ TEST(Variants, AreRecipeOverrides) {
 TEST(Variants, IllegalListIsRefusedWithLegalValues) {
   const auto message = [](const char* text) { return message_of(ExitCode::usage, [&] { parse_layouts(text, 8); }); };
   EXPECT_EQ(message("tp=3"),
-            "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not equal the 8 ranks of --world; expected an equal product "
-            "or, without dp, a divisor");
+            "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not divide the 8 ranks of --world; expected a divisor");
   EXPECT_EQ(message("dp=2,tp=2"),
             "--layouts: 'dp=2,tp=2': pp 1 x cp 1 x tp 2 x dp 2 does not equal the 8 ranks of --world; expected an "
-            "equal product or, without dp, a divisor");
+            "equal product");
   EXPECT_EQ(message("pp=2,ep=8"),
-            "--layouts: 'pp=2,ep=8': ep 8 x etp 1 does not equal the 4 ranks of a stage; expected an equal product or, "
-            "without edp, a divisor");
+            "--layouts: 'pp=2,ep=8': ep 8 x etp 1 does not divide the 4 ranks of a stage; expected a divisor");
   EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is not of the form name=value, such as tp=2");
   EXPECT_EQ(message("tp=two"), "--layouts: 'tp=two': tp is 'two', expected a whole number of ranks, at least 1");
   EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");

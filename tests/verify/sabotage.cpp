@@ -17,6 +17,8 @@ class WrongGroup final : public ProcessGroup {
         wrong_(std::move(wrong)) {}
   int rank() const override { return right_.rank(); }
   int size() const override { return right_.size(); }
+  // Returns false, so that rows are never copied around start().
+  bool in_one_process() const override { return false; }
   std::unique_ptr<ProcessGroup> split(int color, int key, comm::TrafficClass traffic, std::string name) const override {
     auto part = right_.split(color, key, traffic, std::move(name));
     const ProcessGroup& right = *part;
@@ -33,6 +35,7 @@ class WrongGroup final : public ProcessGroup {
     if (const auto event = wrong_(right_, op, stream)) return *event;
     return right_.issue(std::move(op), stream);
   }
+  void abort_other_ranks(base::ExitCode code) const override { right_.abort_job(code); }
   // Accepts tensors of any device. If necessary, the correct group copies them through the host.
   bool takes_device_tensors() const override { return true; }
 

@@ -9,6 +9,7 @@
 # Without PyTorch, only Hexad is measured. The raw output is kept in FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. tools/bench/common.sh
 
 rounds=5 steps=5 dtypes='f32 bf16' threads='1 2' output=
 warmup=2  # number of uncounted first steps of each run
@@ -19,26 +20,13 @@ while [ $# -gt 0 ]; do
   --dtypes) dtypes=${2:?} ;;
   --threads) threads=${2:?} ;;
   --output) output=${2:?} ;;
-  *)
-    echo "cpu_train: unknown option '$1'" >&2
-    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
-    exit 2
-    ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
-if [ "$steps" -le $warmup ]; then
-  echo "cpu_train: --steps is '$steps', expected at least $((warmup + 1)), because the first $warmup are not counted" >&2
-  exit 2
-fi
-hexad=${HEXAD:-build/release/bin/hexad}
+[ "$steps" -gt $warmup ] ||
+  usage "--steps is '$steps', expected at least $((warmup + 1)), because the first $warmup are not counted"
 python=${PEER_PYTHON:-/usr/bin/python3}
-need() {  # need PROGRAM HOW_TO_GET_IT: exits if PROGRAM does not exist
-  [ -x "$1" ] || {
-    echo "cpu_train: $1 is missing: $2" >&2
-    exit 1
-  }
-}
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 need /usr/bin/time 'tools/install-dependencies.sh --bench'
 
@@ -58,7 +46,6 @@ pinned() {  # pinned THREADS COMMAND...: runs COMMAND on cores 0 .. THREADS - 1
   taskset -c "0-$(($1 - 1))" "${@:2}"
 }
 
-number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }  # number KEY FILE: prints one value per line
 median() { sort -g | awk '{v[NR] = $1} END {if (NR) printf "%.6g\n", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 peak_bytes() { echo $(($(tail -n 1 "$1") * 1024)); }  # peak_bytes FILE: converts the KiB that GNU time prints
 
@@ -97,10 +84,10 @@ measure_torch() {
 
 {
   echo "date:      $(date -u +%Y-%m-%dT%H:%M:%SZ)"
-  echo "commit:    $(git describe --always --dirty 2>/dev/null || echo unknown)"
-  echo "processor: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores," \
+  echo "commit:    $(commit)"
+  echo "processor: $(processor)," \
     "$(grep -q amx_bf16 /proc/cpuinfo && echo 'with AMX' || echo 'without AMX')"
-  echo "load:      $(cut -d' ' -f1-3 /proc/loadavg) at the start"
+  echo "load:      $(load) at the start"
   $peer && echo "PyTorch:   $torch ($python)"
   echo "rounds:    $rounds of $steps steps, the first $warmup not counted"
 } | tee "$output/machine.txt"

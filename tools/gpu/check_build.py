@@ -196,6 +196,15 @@ def read(pattern):
     return {os.path.relpath(path): open(path).read() for path in sorted(glob.glob(pattern, recursive=True))}
 
 
+def path_of(library, folders):
+    """Returns the path of a library in the first of these folders that has it. Exits if none has it."""
+    for folder in folders:
+        if os.path.exists(f"{folder}/{library}"):
+            return f"{folder}/{library}"
+    sys.exit(f"check_build: {library} is missing in {', '.join(folders) or 'no folder'}; expected it beside CUDA_CUDART or "
+             "HEXAD_CUDNN_LIBRARY of CMakeCache.txt")
+
+
 def main():
     build = sys.argv[1]
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
@@ -210,7 +219,7 @@ def main():
     exported = {}
     for text in functions.values():
         library = re.search(r'loaded\("([^"]+)"\)', text).group(1)
-        path = next(f"{folder}/{library}" for folder in folders if os.path.exists(f"{folder}/{library}"))
+        path = path_of(library, folders)
         exported[library] = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", path).splitlines()}
     programs = [p for p in sorted(glob.glob(f"{build}/bin/hexad") + glob.glob(f"{build}/tests/test_*") + glob.glob(f"{build}/bench/*"))
                 if os.path.isfile(p) and os.access(p, os.X_OK) and os.path.getmtime(p) >= os.path.getmtime(kernels)]

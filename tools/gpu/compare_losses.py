@@ -21,12 +21,10 @@ def difference(a, b):
     return abs(a - b) / max(abs(a), 1e-30)
 
 
-def worst_of(expected, actual):
-    worst = {}
-    for a, b in zip(expected, actual):
-        for what in ("loss", "grad_norm", "aux_loss"):
-            worst[what] = max(worst.get(what, 0), difference(a[what], b[what]))
-    return worst
+def worst_of(pairs):
+    """Returns the largest difference of each quantity; infinity if there are no pairs."""
+    return {what: max((difference(a[what], b[what]) for a, b in pairs), default=float("inf"))
+            for what in ("loss", "grad_norm", "aux_loss")}
 
 
 def ways():
@@ -36,8 +34,9 @@ def ways():
         if path == "ways.plain.jsonl":
             continue
         steps = read(path)
-        worst = worst_of([plain[s["step"]] for s in steps], steps)
-        good = len(steps) > 0 and worst["loss"] <= ALLOWED["f64"] and worst["grad_norm"] <= ALLOWED["f64"]
+        pairs = [(plain[s["step"]], s) for s in steps if s["step"] in plain]
+        worst = worst_of(pairs)
+        good = len(pairs) == len(steps) and worst["loss"] <= ALLOWED["f64"] and worst["grad_norm"] <= ALLOWED["f64"]
         failed |= not good
         print(json.dumps({"way": path[5:-6], "steps": [s["step"] for s in steps], "good": good, **worst}))
     sys.exit(failed)
@@ -49,11 +48,12 @@ def main():
     failed = False
     for precision, allowed in ALLOWED.items():
         runs = [read(f"train.{precision}.{device}.jsonl") for device in ("cpu", sys.argv[1])]
-        worst = worst_of(*runs)
-        good = len(runs[0]) == len(runs[1]) > 0 and worst["loss"] <= allowed
+        worst = worst_of(list(zip(*runs)))
+        good = len(runs[0]) == len(runs[1]) and worst["loss"] <= allowed
         failed |= not good
         print(json.dumps({"precision": precision, "steps": [len(r) for r in runs], "allowed": allowed, "good": good,
-                          "first": [r[0]["loss"] for r in runs], "last": [r[-1]["loss"] for r in runs], **worst}))
+                          "first": [s["loss"] for r in runs for s in r[:1]],
+                          "last": [s["loss"] for r in runs for s in r[-1:]], **worst}))
     sys.exit(failed)
 
 

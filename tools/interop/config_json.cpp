@@ -148,7 +148,9 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
       if (key.conversion == Conversion::head_share) keys.resolve();
       Json converted = to_recipe(value, key.conversion, keys, at);
       const int64_t limit = limit_of(key.recipe);
-      if (converted.is_number_integer() && (converted < 0 || converted > limit))
+      const bool in_range = converted.is_number_integer() && converted >= 0 && converted <= limit;
+      const bool counts = ModelKeys::is_integer(key.recipe) && !converted.is_null();
+      if (!in_range && (counts || converted.is_number_integer()))
         fail(ExitCode::data, at, " is ", converted.dump(), ", expected a whole number from 0 to ", limit);
       keys.set(key.recipe, std::move(converted), at);
     }
@@ -194,17 +196,17 @@ void require_full_attention(const Json& config, const std::string& where) {
          ", expected a list of 1 (full attention)");
 }
 
-/// Returns the number of prediction blocks, which follow the last layer and predict further tokens; 0 if no key sets
-/// it.
-int64_t count_prediction_blocks(const Json& config, const std::string& where) {
+/// Returns the number of prediction blocks, which follow the last layer and predict further tokens, and the key that
+/// gives it; 0 and an empty key if no key sets it.
+std::pair<int64_t, std::string> count_prediction_blocks(const Json& config, const std::string& where) {
   for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"}) {
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) continue;
     if (!found->is_number_integer() || *found < 0 || *found > max_count)
       fail(ExitCode::data, where, ": ", key, " is ", found->dump(), ", expected a whole number from 0 to ", max_count);
-    if (*found > 0) return found->get<int64_t>();
+    if (*found > 0) return {found->get<int64_t>(), key};
   }
-  return 0;
+  return {};
 }
 
 std::set<std::string, std::less<>> keys_understood(const Family& family) {
@@ -374,7 +376,8 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   require_fixed(config, family, where);
   require_full_attention(config, where);
   if (family.mxfp4) require_mxfp4(config, where);
-  ForeignConfig read{&family, {}, "", count_prediction_blocks(config, where), training_notes(config, family)};
+  const auto [blocks, blocks_key] = count_prediction_blocks(config, where);
+  ForeignConfig read{&family, {}, "", blocks, blocks_key, training_notes(config, family)};
   read.fp8_blocks = !family.mxfp4 && has_fp8_blocks(config, where);
   for (const Constant& constant : family.constants) read.keys.set(constant.recipe, Json::parse(constant.value), where);
   if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);

@@ -15,10 +15,11 @@ namespace hexad::interop {
 /// Parsed config.json.
 struct ForeignConfig {
   const Family* family;
-  ModelKeys keys;             // resolved
-  std::string dtype;          // value of torch_dtype or dtype, for example "bfloat16"; empty: neither is set
-  int64_t prediction_blocks;  // number of blocks after the last layer that predict further tokens; Hexad reads them
-                              // only if the family has the key model.prediction_blocks
+  ModelKeys keys;              // resolved
+  std::string dtype;           // value of torch_dtype or dtype, for example "bfloat16"; empty: neither is set
+  int64_t prediction_blocks;   // number of blocks after the last layer that predict further tokens; Hexad reads them
+                               // only if the family has the key model.prediction_blocks
+  std::string prediction_key;  // config key that gives prediction_blocks; empty if there are none
   std::vector<std::string> notes;  // notes for the user, such as keys whose effect on training is ignored
   bool fp8_blocks = false;         // true if weights may be stored in fp8 with a scale for each block
 };

@@ -78,7 +78,7 @@ ForeignConfig stored_config(ForeignConfig config, const SourceFolder& source, co
   if (blocks == 0 || std::ranges::any_of(source.tensors(), is_of_first)) return config;
   config.keys.set("model.prediction_blocks", 0, where);
   config.notes.push_back(
-      cat("num_nextn_predict_layers (", blocks, ") is not imported, because no tensor is called '", first, "*'"));
+      cat(config.prediction_key, " (", blocks, ") is not imported, because no tensor is called '", first, "*'"));
   return config;
 }
 
@@ -275,7 +275,10 @@ void ForeignModel::check_names() {
     else
       unknown.push_back(name);
   }
-  if (!missing.empty()) fail(ExitCode::data, folder(), ": ", listed("missing tensor", missing));
+  if (!missing.empty())
+    fail(ExitCode::data, folder(), ": ", listed("missing tensor", missing),
+         "; expected every tensor of the model in config.json; copy all weight files of the "
+         "model, or correct config.json");
   if (!unknown.empty())
     fail(ExitCode::data, folder(), ": ", listed("unknown tensor", unknown), "; no parameter of a ",
          config_.family->model_type, " model has ", unknown.size() == 1 ? "this name" : "these names");

@@ -94,6 +94,17 @@ std::optional<int64_t> period_of(const std::vector<bool>& marks) {
   return every;
 }
 
+std::string marked_blocks(const std::vector<bool>& marks) {
+  std::string text;
+  int64_t listed = 0;
+  for (int64_t l = 0; l < std::ssize(marks); ++l) {
+    if (!marks[l]) continue;
+    if (listed++ == 10) return text + ", ...";
+    text += cat(text.empty() ? "" : ", ", l + 1);
+  }
+  return text;
+}
+
 std::vector<std::string_view> keys_of(LayerPattern pattern) {
   switch (pattern) {
     case LayerPattern::sparse_step:
@@ -128,8 +139,8 @@ void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, con
     for (int64_t l = 0; l < layers && same; ++l) same = keys.is_moe(l) == wanted[l];
     if (same) return;
   }
-  fail(ExitCode::data, where, ": ", names,
-       " describe blocks with experts at unequal distances, expected equal distances after the first dense blocks");
+  fail(ExitCode::data, where, ": ", names, " describe blocks with experts at unequal distances (blocks ",
+       marked_blocks(wanted), "), expected equal distances after the first dense blocks");
 }
 
 void write_pattern(OrderedJson& config, LayerPattern pattern, const ModelKeys& keys) {

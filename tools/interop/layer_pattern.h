@@ -18,6 +18,8 @@ using OrderedJson = nlohmann::ordered_json;
 bool is_nth(int64_t layer, int64_t every);
 /// Returns the n for which exactly every n-th block is marked: 0 if no block is marked, and none if there is no such n.
 std::optional<int64_t> period_of(const std::vector<bool>& marks);
+/// Returns the numbers of the marked blocks, counted from 1, such as "2, 3". Lists at most ten.
+std::string marked_blocks(const std::vector<bool>& marks);
 
 /// Returns the config keys that the pattern reads.
 std::vector<std::string_view> keys_of(LayerPattern pattern);

@@ -22,7 +22,8 @@ int64_t period_of_marks(const std::vector<bool>& marks, const char* key, const s
   const auto every = period_of(marks);
   if (!every)
     fail(ExitCode::data, where, ": ", key,
-         " marks blocks that are not every n-th block for any n; expected blocks n, 2n, 3n and so on, counted from 1");
+         " marks blocks that are not every n-th block for any n: ", marked_blocks(marks),
+         "; expected blocks n, 2n, 3n and so on, counted from 1");
   return *every;
 }
 

@@ -236,6 +236,8 @@ double ModelKeys::real(std::string_view path) const { return (*this)[path].get<d
 bool ModelKeys::flag(std::string_view path) const { return (*this)[path].get<bool>(); }
 const std::string& ModelKeys::text(std::string_view path) const { return (*this)[path].get_ref<const std::string&>(); }
 
+bool ModelKeys::is_integer(std::string_view path) { return known(path).type == Type::integer; }
+
 void ModelKeys::set(std::string_view path, Json value, const std::string& where) {
   const KnownKey& key = known(path);
   if (!value.is_null() && !has_type(value, key.type))

@@ -24,6 +24,8 @@ class ModelKeys {
   /// value has the wrong type. The message begins with `where`.
   static ModelKeys from_recipe(const config::Document& recipe, const std::string& where);
 
+  /// True if the value of the key at `path` is an integer. Throws std::logic_error if there is no such key.
+  static bool is_integer(std::string_view path);
   /// Returns the value of the key at `path`. Throws std::logic_error if there is no such key.
   const Json& operator[](std::string_view path) const;
   int64_t integer(std::string_view path) const;

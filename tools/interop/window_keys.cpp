@@ -41,7 +41,8 @@ int64_t period_of_full_attention(const std::vector<bool>& wanted, const std::str
   const auto every = period_of(wanted);
   if (!every)
     fail(ExitCode::data, where, ": ", key, " names blocks with ", full,
-         " that are not every n-th block for any n; expected blocks n, 2n, 3n and so on, counted from 1");
+         " that are not every n-th block for any n: ", marked_blocks(wanted),
+         "; expected blocks n, 2n, 3n and so on, counted from 1");
   return *every;
 }
 

@@ -300,8 +300,8 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
 /// Returns the text of a file that load_cluster() reads. Every number is written exactly.
 std::string to_yaml(const Cluster& cluster);
 
-/// Returns the cluster that is assumed if no measurement exists: `nodes` nodes of `ranks_per_node` ranks, with the
-/// curves of schedule::Rates::defaults() and without slowdown. Callers must tell the user about this assumption.
+/// Returns a cluster without measurements: `nodes` nodes of `ranks_per_node` ranks, with the curves of
+/// schedule::Rates::defaults() and without slowdown. Callers must tell the user about this assumption.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
 /// A process group. Cost::group of a schedule's tasks refers to it by name.

@@ -1,14 +1,9 @@
 #include "tools/verify/subject_kind.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 
+#include "framework/base/atomic_file.h"
 #include "framework/base/error.h"
 #include "tools/verify/exactness.h"
 
@@ -295,16 +290,13 @@ void write_routing_trace(const Recipe& recipe, const std::string& file) {
   const moe::MoeConfig& m = recipe.model.moe;
   const int64_t busy = std::max(m.top_k, m.experts / 4), tokens = recipe.batch.global * recipe.model.context;
   const int64_t second = std::min(m.experts / 2, m.experts - busy);  // first expert of the second half of a batch
-  const std::string mine = base::cat(file, ".", ::getpid());
-  std::ofstream out(mine);
+  std::string text;
   for (int64_t token = 0; token < 2 * tokens; ++token) {
     const int64_t first = token >= tokens / 2 && token < tokens ? second : 0;
-    for (int64_t k = 0; k < m.top_k; ++k) out << first + (token + k) % busy << ' ';
-    out << '\n';
+    for (int64_t k = 0; k < m.top_k; ++k) text += base::cat(first + (token + k) % busy, " ");
+    text += '\n';
   }
-  out.close();
-  if (!out || std::rename(mine.c_str(), file.c_str()) != 0)
-    base::fail(base::ExitCode::resource, "cannot write ", file, ": ", std::strerror(errno));
+  base::write_file(file, text);
 }
 
 }  // namespace hexad::verify

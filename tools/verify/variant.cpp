@@ -267,11 +267,13 @@ class LayoutReader {
   // of the same view. `what` describes this product in messages.
   void fill(Axis replicas, int others, int ranks, std::string_view what) {
     int& size = variant_.mesh[replicas];
-    if (ranks % others != 0 || (named(replicas) && size != ranks / others))
-      fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", what,
-           named(replicas) ? cat(" x ", mesh::name_of(replicas), " ", size) : "", " does not equal the ", ranks,
-           " ranks of ", replicas == Axis::dp ? "--world" : "a stage", "; expected an equal product or, without ",
-           mesh::name_of(replicas), ", a divisor");
+    const std::string all = cat(" the ", ranks, " ranks of ", replicas == Axis::dp ? "--world" : "a stage");
+    if (named(replicas) && int64_t{others} * size != ranks)
+      fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", what, " x ", mesh::name_of(replicas), " ",
+           size, " does not equal", all, "; expected an equal product");
+    if (ranks % others != 0)
+      fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", what, " does not divide", all,
+           "; expected a divisor");
     size = ranks / others;
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "framework/base/error.h"
+#include "framework/base/parsed_number.h"
 #include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
@@ -47,11 +48,10 @@ int count_devices() {
 int choose_device(int devices, int place) {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return place % devices;
-  char* end = nullptr;
-  const long rank = std::strtol(text, &end, 10);
-  if (end == text || *end != '\0' || rank < 0)
+  const auto rank = base::parsed_number<int>(text);
+  if (!rank || *rank < 0)
     base::fail(base::ExitCode::usage, "HEXAD_LOCAL_RANK is '", text, "', expected a whole number of at least 0");
-  return static_cast<int>(rank % devices);
+  return *rank % devices;
 }
 
 // Throws Error(resource) if this program has no kernels for the card. HEXAD_CUDA_ARCH is, for example, "90a" for

@@ -46,7 +46,7 @@ std::string PinnedMemory::unavailable_reason(int64_t bytes) const {
   if (!exceeds_limit(bytes))
     return base::cat("the system page-locks no more than the ", held_, " bytes that are taken");
   return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held_, " are taken",
-                   is_kept() ? " and must not be freed before the run ends" : "");
+                   is_kept() ? " and must not be freed before the run ends" : "", "; increase memory.pinned_bytes");
 }
 
 }  // namespace hexad::device::cuda

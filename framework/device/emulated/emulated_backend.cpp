@@ -1,13 +1,11 @@
 // The emulated device: CPU kernels on threads that behave like the queues of a card.
 #include <atomic>
-#include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <string>
-#include <system_error>
 
 #include "framework/base/error.h"
+#include "framework/base/parsed_number.h"
 #include "framework/device/backend.h"
 #include "framework/device/emulated/emulated_allocator.h"
 #include "framework/device/emulated/emulated_pinned_memory.h"
@@ -24,15 +22,13 @@ constexpr int64_t range = int64_t{1} << 38;
 std::optional<uint64_t> jitter_from_environment() {
   const char* text = std::getenv("HEXAD_EMULATED_JITTER");
   if (!text) return {};
-  const char* const end = text + std::strlen(text);
-  uint64_t seed = 0;
-  const auto [parsed, error] = std::from_chars(text, end, seed);
-  if (error != std::errc() || parsed != end)
+  const auto seed = base::parsed_number<uint64_t>(text);
+  if (!seed)
     base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a whole number from 0 to ",
                std::numeric_limits<uint64_t>::max());
   // The counter gives different delays to ranks that are threads of one process.
   static std::atomic<uint64_t> contexts{0};
-  return seed + (contexts++ << 32);
+  return *seed + (contexts++ << 32);
 }
 
 class EmulatedBackend final : public Backend {

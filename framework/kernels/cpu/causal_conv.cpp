@@ -10,11 +10,11 @@ using namespace base;
 namespace {
 
 void check(const Tensor& out, const CausalConvOperands& o, const SequenceRows& rows) {
-  const int64_t tokens = o.x.dim(0), width = o.x.dim(1), taps = o.weight.dim(1);
-  require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == width && rows.sequences > 0 &&
-              tokens % rows.sequences == 0,
+  require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == o.x.dim(1) && rows.sequences > 0 &&
+              o.x.dim(0) % rows.sequences == 0,
           "[causal_conv] x is ", o.x.shape(), ", weight ", o.weight.shape(), ", with ", rows.sequences,
           " sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the sequences");
+  const int64_t tokens = o.x.dim(0), width = o.x.dim(1), taps = o.weight.dim(1);
   require_flat("causal_conv", "x", o.x, tokens * width);
   require_flat("causal_conv", "out", out, tokens * width);
   if (o.before.defined()) require_flat("causal_conv", "before", o.before, rows.sequences * (taps - 1) * width);

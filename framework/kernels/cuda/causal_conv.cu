@@ -100,41 +100,46 @@ __global__ void __launch_bounds__(threads) weight_kernel(sum_t<D>* dweight, cons
   dweight[e] += sum;
 }
 
-template <class T>
-Filter<device_t<T>> filter_of(const Tensor& out, const CausalConvOperands& o, const SequenceRows& rows) {
-  const int64_t tokens = o.x.dim(0), width = o.x.dim(1), taps = o.weight.dim(1);
-  require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == width && rows.sequences > 0 &&
-              tokens % rows.sequences == 0,
+void check(const Tensor& out, const CausalConvOperands& o, const SequenceRows& rows) {
+  require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == o.x.dim(1) && rows.sequences > 0 &&
+              o.x.dim(0) % rows.sequences == 0,
           "[causal_conv] x is ", o.x.shape(), ", weight ", o.weight.shape(), ", with ", rows.sequences,
           " sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the sequences");
+  const int64_t tokens = o.x.dim(0), width = o.x.dim(1), taps = o.weight.dim(1);
   require_flat("causal_conv", "x", o.x, tokens * width);
   require_flat("causal_conv", "weight", o.weight, width * taps);
   require_flat("causal_conv", "out", out, tokens * width);
   if (o.before.defined()) require_flat("causal_conv", "before", o.before, rows.sequences * (taps - 1) * width);
   if (o.first.defined()) require_flat("causal_conv", "first", o.first, tokens);
+}
+
+template <class T>
+Filter<device_t<T>> filter_of(const CausalConvOperands& o, const SequenceRows& rows) {
   return {.x = pointer<T>(o.x),
           .before = pointer<T>(o.before),
           .weight = pointer<T>(o.weight),
           .first = pointer<int32_t>(o.first),
           .sequences = rows.sequences,
-          .rows = tokens / rows.sequences,
-          .width = width,
-          .taps = taps,
+          .rows = o.x.dim(0) / rows.sequences,
+          .width = o.x.dim(1),
+          .taps = o.weight.dim(1),
           .begin = rows.begin};
 }
 
 int64_t blocks_of_elements(int64_t elements) { return (elements + threads - 1) / threads; }
 
 void forward(Stream& stream, const Tensor& out, const CausalConvOperands& operands, const SequenceRows& rows) {
+  check(out, operands, rows);
   with_dtype<float, bf16, double>("causal_conv", out.dtype(), [&]<class T>() {
     using D = device_t<T>;
-    const Filter<D> filter = filter_of<T>(out, operands, rows);
+    const Filter<D> filter = filter_of<T>(operands, rows);
     launch("causal_conv", forward_kernel<D>, blocks_of_elements(out.numel()), threads, stream, pointer<T>(out), filter);
   });
 }
 
 void backward(Stream& stream, const CausalConvGradients& g, const Tensor& dout, const CausalConvOperands& operands,
               const SequenceRows& rows) {
+  check(dout, operands, rows);
   require_flat("causal_conv", "dx", g.dx, operands.x.numel());
   require_flat("causal_conv", "dweight", g.dweight, operands.weight.numel());
   if (g.dbefore.defined())
@@ -143,7 +148,7 @@ void backward(Stream& stream, const CausalConvGradients& g, const Tensor& dout, 
   if (dout.numel() == 0) return;
   with_dtype<float, bf16, double>("causal_conv", dout.dtype(), [&]<class T>() {
     using D = device_t<T>;
-    const Filter<D> f = filter_of<T>(dout, operands, rows);
+    const Filter<D> f = filter_of<T>(operands, rows);
     const int64_t inputs = f.sequences * (f.rows + f.taps - 1) * f.width;
     launch("causal_conv", input_kernel<D>, blocks_of_elements(inputs), threads, stream, pointer<T>(g.dx),
            pointer<T>(g.dbefore), pointer<T>(dout), f);

@@ -130,7 +130,7 @@ ExpertActivations ExpertWeights::fused_activations(Stream& s, const Tensor& rows
   base::require(kind_ == ExpertKind::swiglu && !swiglu_limit_ && !gate_up_.bias.defined() && !groups.dense &&
                     !groups.has_shadows(),
                 "[experts] one kernel call for the first product and the activation got experts of kind ",
-                static_cast<int>(kind_), swiglu_limit_ ? ", a limit" : "", gate_up_.bias.defined() ? ", biases" : "",
+                base::enum_name(kind_), swiglu_limit_ ? ", a limit" : "", gate_up_.bias.defined() ? ", biases" : "",
                 groups.dense ? ", dense products" : "", groups.has_shadows() ? ", shadows" : "",
                 "; expected SwiGLU experts without biases and limits, grouped products, and no shadows");
   const Tensor w = gate_up_.matrices(s);

@@ -184,6 +184,20 @@ TEST(LogLikelihoods, AreSumsOfLogProbabilities) {
   for (size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(sums[i], expected_sum(instance, all[i]), rounding) << i;
 }
 
+TEST(LogLikelihoods, RequestsWithTooManyPredictedIdsAreRefused) {
+  const Recipe recipe = small_recipe();
+  ModelInstance instance(recipe, Registry(), self);
+  const std::vector<LikelihoodRequest> all{{.ids = {1, 2, 3}, .predicted = 3}};
+  try {
+    log_likelihoods(instance, recipe, all);
+    FAIL();
+  } catch (const std::logic_error& e) {
+    EXPECT_EQ(e.what(),
+              cat("[log_likelihoods] 3 of 3 ids are predicted; expected from 1 to 2 predicted ids, and from 2 to ",
+                  recipe.model.context + 1, " ids"));
+  }
+}
+
 // Compares the sums of all requests in one call with the sums of each request alone.
 void expect_independent(const Recipe& recipe, const std::string& what) {
   ModelInstance instance(recipe, Registry(), self);

@@ -146,7 +146,7 @@ class Planner {
 
   // Plans the recipe with another sequence length, number of ranks or memory. Does not vary parallel.order, because
   // expansion_of() requires a layout without an explicit order.
-  Plan plan_at(const PlanQuestion& question) const {
+  Plan plan_at(const PlanQuestion& question) {
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     if (!cluster_.machine && question.ranks > all) return {};  // more ranks than were measured have no prices
     const PlanRequest request{.world = question.ranks,
@@ -173,12 +173,12 @@ class Planner {
     return search_plan(document, recipe, extensions_, cluster, request, costs_);
   }
 
-  PlanAt planner() const {
+  PlanAt planner() {
     return [this](const PlanQuestion& question) { return plan_at(question); };
   }
 
   // Plans every given sequence length, and prints the plans as a path of growing lengths.
-  base::ExitCode run_path(double begin) const {
+  base::ExitCode run_path(double begin) {
     for (const auto& [given, option] :
          {std::pair(options_.explain, std::string("--explain")),
           std::pair(!options_.out.empty(), base::cat("--out ", options_.out)),
@@ -228,7 +228,7 @@ class Planner {
 
   // Called if the search found no layout that fits. Adds the layout of least memory if shortfall() shows that this
   // layout fits. Otherwise, refuses the recipe.
-  void add_smallest_or_refuse(Plan& plan, const PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) const {
+  void add_smallest_or_refuse(Plan& plan, const PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
     if (plan.legal == 0) refuse_rules(plan, ranks_);
     Shortfall missing = shortfall(planner(), recipe_.model.context, ranks_, plan.memory);
     if (!missing.fits()) refuse_size(missing);
@@ -279,7 +279,7 @@ class Planner {
                base::human_bytes(shortfall->memory),
                " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
   }
-  [[noreturn]] void refuse_size(const Shortfall& shortfall) const {
+  [[noreturn]] void refuse_size(const Shortfall& shortfall) {
     // true if the limit is the recipe's memory.limit_bytes
     const bool is_limit = shortfall.memory < tensor_memory(cluster_);
     base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(shortfall.least->context),
@@ -352,7 +352,7 @@ class Planner {
   Recipe recipe_;
   const RoutingLoad load_;
   const Prices prices_;
-  mutable SharedCosts costs_;
+  SharedCosts costs_;
   int64_t ranks_;
 };
 

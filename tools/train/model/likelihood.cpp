@@ -140,8 +140,8 @@ std::vector<double> log_likelihoods(ModelInstance& instance, const Recipe& recip
   const int64_t context = instance.model.config().context;
   for (const LikelihoodRequest& r : requests)
     require(1 <= r.predicted && r.predicted <= inputs_of(r) && inputs_of(r) <= context, "[log_likelihoods] ",
-            r.predicted, " of ", r.ids.size(), " ids are predicted; expected from 1 to ", r.ids.size(),
-            " - 1 predicted ids, and at most ", context, " + 1 ids");
+            r.predicted, " of ", r.ids.size(), " ids are predicted; expected from 1 to ", inputs_of(r),
+            " predicted ids, and from 2 to ", context + 1, " ids");
   return Computation(instance, recipe, requests).run();
 }
 

@@ -49,7 +49,7 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
           "]; the features may be split over several dimensions");
   const bool acc = w.dtype() == accumulator_dtype(x.dtype());
   require(x.dtype() == y.dtype() && (w.dtype() == x.dtype() || acc), "[", op, "] dtypes of x, y and w are ", x.dtype(),
-          ", ", y.dtype(), " and ", w.dtype(), "; expected one dtype, or for w its accumulator dtype");
+          ", ", y.dtype(), " and ", w.dtype(), "; expected equal dtypes, or for w the accumulator dtype of x");
   return o;
 }
 
