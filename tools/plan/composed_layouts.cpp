@@ -125,7 +125,8 @@ class Composition {
   struct Group {
     double state;  // lower bound of a rank's bytes
     std::vector<size_t> layouts{};
-    // The least recomputation that certainly fits, and the most that is far too large.
+    // enough: the least recomputation with which the layout certainly fits. too_little: the most recomputation with
+    // which the layout is far too large.
     std::optional<Recompute> enough{}, too_little{};
     bool unwanted = false;  // far above wanted_.limit(), even with the most recomputation
   };

@@ -143,7 +143,7 @@ double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
   return at->second;
 }
 
-// Returns the stages that the program would make.
+// Returns the pipeline stages into which a run of the recipe would divide the model, one for each rank of the pipeline.
 const std::vector<LayerCosts::Stage>& LayerCosts::stages_of(const Recipe& r) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const auto [at, is_new] = stages_.try_emplace(

@@ -147,7 +147,7 @@ int64_t Prices::ranks_per_node() const {
 std::vector<std::string> assumptions(const Cluster& cluster) {
   std::vector<std::string> texts;
   if (cluster.measured.date == "assumed")
-    texts.emplace_back("all curves: those of a default machine, because none was measured");
+    texts.emplace_back("all curves: from a default machine, because no curve was measured");
   const MeasuredPrices measured(cluster);
   const KernelCurves kernels(cluster);
   bool has_products = false;
@@ -163,7 +163,7 @@ std::vector<std::string> assumptions(const Cluster& cluster) {
   if (has_products && !cluster.operation)
     texts.emplace_back("host: an operation takes no time in addition to its kernel");
   if (has_products && !cluster.handoff)
-    texts.emplace_back("host: an operation on the thread of a lane takes as long as one on the rank's thread");
+    texts.emplace_back("host: an operation on the thread of a lane takes as long as an operation on the rank's thread");
   for (std::string& text : kernels.assumptions()) texts.push_back(std::move(text));
   if (measured.has(CopyKind::copy)) {
     if (!kernels.has_kernels())
