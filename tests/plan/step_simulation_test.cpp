@@ -256,8 +256,7 @@ TEST(StepSimulation, RanksThatNeverMeetAreABug) {
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(),
                  "[plan] group 'ep': operation 0 is all_to_all on rank 0 and missing on rank 1; expected the same "
-                 "operation on both "
-                 "ranks");
+                 "operation on both ranks");
   }
 }
 

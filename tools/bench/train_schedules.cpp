@@ -175,8 +175,7 @@ PassTimes times_of(const std::vector<PassRecorder::Recording>& passes) {
 /// - maxima over the ranks: seconds of the step, of all passes, of one layer's forward, and of one layer's forward and
 ///   backward; bytes without weights, gradients and optimizer states
 /// - means over the ranks: seconds of exchanges in one layer's forward; seconds in all passes with an all-to-all, with
-/// an
-///   all-to-all or an all-gather, and with communication but no computation
+///   an all-to-all or an all-gather, and with communication but no computation
 struct Measurement {
   double step = 0, passes = 0, forward = 0, layer = 0, peak_bytes = 0;
   double forward_exchange = 0, all_to_all = 0, exchange = 0, exposed = 0;

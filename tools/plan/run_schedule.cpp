@@ -160,7 +160,7 @@ void RunSchedule::redecide(int64_t step, const StepResult& result) {
   run_.log.info("{}; chosen {}: predicted to be {:.1f}% faster than {}; {}", load, outcome->fastest,
                 100 * outcome->gain, outcome->from,
                 outcome->same_bits ? "the switch keeps results bitwise identical"
-                                   : "after the switch, results agree with those of the earlier schedule only up to "
+                                   : "after the switch, results agree with the earlier schedule's results only up to "
                                      "rounding");
 }
 
