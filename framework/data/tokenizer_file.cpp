@@ -132,7 +132,8 @@ TokenizerContents read_tokenizer_file(const std::string& path) {
   }
   if (const Json& version = reader.at("version"); version != format_version) {
     // dump() is recursive, so it must not be called for arrays or objects of an untrusted file.
-    fail(ExitCode::data, path, ": version is ", base::number_or_kind(version), ", expected ", format_version);
+    fail(ExitCode::data, path, ": version is ", base::number_or_kind(version), ", expected ", format_version,
+         "; create the tokenizer again with `hexad prepare`, or use the version of hexad that wrote it");
   }
   TokenizerContents contents{reader.text("kind"), reader.merges()};
   const bool has_source = std::ranges::find(source_kinds, contents.kind) != source_kinds.end();

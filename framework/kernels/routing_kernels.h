@@ -328,10 +328,10 @@ struct WireKernels {
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
-  /// Computes out[index[r], :] = scale * value from row r of bytes, for distinct index[R] (-1: row r is not copied). If
-  /// `index` is undefined, computes out[r, :], and out has R rows. Other rows of out do not change.
-  /// row_weights_out[R, X] receives the row_weights of each row r. If row_weights_out is undefined, the row_weights are
-  /// not read, and X may be any number.
+  /// Computes out[index[r], :] = the values of row r of bytes (format fp8: times the row's scale). If index[r] is -1,
+  /// row r is not copied. All other entries of index[R] must be distinct. If `index` is undefined, computes out[r, :],
+  /// and out has R rows. Other rows of out do not change. row_weights_out[R, X] receives the row_weights of each row r.
+  /// If row_weights_out is undefined, the row_weights are not read, and X may be any number.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> row_weights_out, const Tensor& bytes, const Tensor& index,
               WireFormat format)>
       unpack;

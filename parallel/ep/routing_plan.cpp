@@ -266,10 +266,9 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const bool by_window = options.all_to_all == AllToAll::window;
   require(!by_window || (groups.etp->size() == 1 && options.row_of == RowOf::slot && !options.hot.any() &&
                          !options.merged && options.return_phases == 1),
-          "[ep] rows that are exchanged through windows are rows of ", enum_name(options.row_of), "s and return in ",
-          options.return_phases, " phases, with ", groups.etp->size(), " etp ranks, ", options.hot.count(),
-          " hot experts and ", options.merged ? "" : "no ", "merged chunks; expected rows of slots, 1 phase, ",
-          "1 etp rank, no hot experts and no merged chunks");
+          "[ep] all_to_all window: row_of is ", enum_name(options.row_of), ", return_phases ", options.return_phases,
+          ", etp ", groups.etp->size(), ", hot experts ", options.hot.count(), ", merged ",
+          options.merged ? "yes" : "no", "; expected slot, 1, 1, 0, no");
   require(!(order.joined && options.merged), "[ep] rows of ", chunks,
           " merged chunks are joined; expected either joined rows or merged chunks");
   std::optional<RowExperts> row_experts;

@@ -128,7 +128,7 @@ test_validate_refuses_recipes_above_the_memory_limit() {
   expect_text out "of the limit"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=16KiB
   expect_text err "memory.limit_bytes is 16.0 KiB, but a rank is estimated to need" " more; " \
-    "no single change is sufficient; the most effective one is offload.optimizer: file"
+    "no single change is sufficient; the most effective change is offload.optimizer: file"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=400KiB
   expect_text err "each of these changes is sufficient: " "offload.optimizer: file ("
   expect 2 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2 memory.limit_bytes=16KiB

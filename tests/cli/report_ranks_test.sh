@@ -92,7 +92,7 @@ test_predicted_step_is_shown_next_to_the_measured_step() {
 test_run_without_a_trace_has_the_table_only() {
   expect 0 train_experts
   expect 0 simulate_beside --trace one.json.gz --report one.html
-  expect_text out "step time" "no measured timeline: run has no trace.json.gz; set profile.steps to record one"
+  expect_text out "step time" "no measured timeline: run has no trace.json.gz; set profile.steps to record a trace"
   gzip -dc one.json.gz >one.json || failed "one.json.gz is not a gzip file"
   expect_text one.json '"name":"predicted rank 0"'
   expect_no_text one.json '"name":"measured rank '

@@ -93,8 +93,9 @@ TEST(MeasuredStep, HasTheMediansOfTheTimedStepsAndOneTracedStep) {
 TEST(MeasuredStep, ExplainsAMissingTrace) {
   const Scratch folder;
   write_run(folder, small_recipe());
-  EXPECT_NE(measured_step(folder.path()).trace_problem.find("has no trace.json.gz; set profile.steps to record one"),
-            std::string::npos);
+  EXPECT_NE(
+      measured_step(folder.path()).trace_problem.find("has no trace.json.gz; set profile.steps to record a trace"),
+      std::string::npos);
   write_trace_of_run(folder);
   train::record_start(folder.path(), started_after(4), config::write(small_recipe()));
   const MeasuredStep later = measured_step(folder.path());

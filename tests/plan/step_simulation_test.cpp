@@ -254,9 +254,9 @@ TEST(StepSimulation, RanksThatNeverMeetAreABug) {
     simulated(ranks, {0, 0});
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(
-        e.what(),
-        "[plan] group 'ep': operation 0 of rank 0 is all_to_all, that of rank 1 is missing; expected equal operations");
+    EXPECT_STREQ(e.what(),
+                 "[plan] group 'ep': operation 0 is all_to_all on rank 0 and missing on rank 1; expected the same "
+                 "operation on both ranks");
   }
 }
 

@@ -171,11 +171,15 @@ PassTimes times_of(const std::vector<PassRecorder::Recording>& passes) {
   return sum;
 }
 
-/// Results of one step over all ranks. The comment at the top of this file describes the members.
+/// Results of one step over all ranks. The comment at the top of this file defines the values.
+/// - maxima over the ranks: seconds of the step, of all passes, of one layer's forward, and of one layer's forward and
+///   backward; bytes without weights, gradients and optimizer states
+/// - means over the ranks: seconds of exchanges in one layer's forward; seconds in all passes with an all-to-all, with
+///   an all-to-all or an all-gather, and with communication but no computation
 struct Measurement {
   double step = 0, passes = 0, forward = 0, layer = 0, peak_bytes = 0;
   double forward_exchange = 0, all_to_all = 0, exchange = 0, exposed = 0;
-  int64_t tokens = 0;
+  int64_t tokens = 0;  // tokens of the step, of all ranks
   std::array<comm::TrafficStats, comm::traffic_class_count> traffic{};
 };
 

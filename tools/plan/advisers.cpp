@@ -133,7 +133,7 @@ Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
   if (l.tp.ranks == 1 || l.ep_etp.ranks == 1)
     return silent("needs tensor parallelism and expert parallelism, without which S1 and S2 are equal");
   if (l.etp > 1 && usual.all_to_all == ep::AllToAll::hierarchical)
-    return silent("sends rows to all etp ranks at once, which schedule.moe.all_to_all: hierarchical does not");
+    return silent("needs rows that are sent to all etp ranks at once, but schedule.moe.all_to_all is hierarchical");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep_etp);
   const TimeCurve* gather = curve_of_group(rates, TaskKind::all_gather, l.tp);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep_etp));

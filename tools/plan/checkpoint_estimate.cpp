@@ -50,10 +50,10 @@ class ScratchFile {
   ScratchFile(const ScratchFile&) = delete;
   bool write(std::span<const char> bytes) const {
     if (fd_ < 0) return false;
-    while (!bytes.empty()) {
+    while (!bytes.empty()) {  // on a full disk, a first call writes only a part, and the next call sets errno
       const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return false;  // a full disk first writes a part, and then fails with a reason
+      if (written <= 0) return false;
       bytes = bytes.subspan(written);
     }
     return true;
@@ -126,8 +126,8 @@ std::string WriteTime::text() const {
 }
 
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder) {
-  // A save flushes seven times, one after another: the shard, the manifest, the pointer to the newest checkpoint, and
-  // four times a folder.
+  // A save makes seven flushes, one after another: of the shard, of the manifest, of the pointer to the newest
+  // checkpoint, and four of folders.
   constexpr int syncs = 7;
   constexpr double margin = 2;
   const auto [sync, a_byte] = speed;

@@ -249,8 +249,8 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
 }
 
 // Returns the curves of products with one kernel call for each expert; empty curves if the cluster has no such
-// measurements. These measurements are of forward products only. Their ratio to grouped products of the same size also
-// applies to the other passes.
+// measurements. These measurements are of forward products only. For the other passes, the same ratio to grouped
+// products is assumed.
 schedule::ByGemmPass<schedule::TimeCurve> dense_curves(const Cluster& cluster, const RatesQuery& query,
                                                        const schedule::ByGemmPass<schedule::TimeCurve>& compute) {
   schedule::ByGemmPass<schedule::TimeCurve> curves;

@@ -22,13 +22,13 @@ using layers::Recompute;
 // A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are approximate.
 constexpr double composed_error = 1.15;
 // If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is also
-// excluded. Less recomputation keeps more tensors. It saves only the memory of the part that is recomputed at the same
-// time. That memory is small compared with this margin.
+// excluded. It keeps more tensors, and saves only the memory of the part that is recomputed at a time. This part is
+// small compared with the margin.
 constexpr double error_of_less_recomputation = 1.25;
 // A layout certainly fits if this multiple of its composed estimate does.
 constexpr double certainly_fits = 1.25;
-// A layout is not tried with offload if its composed estimate exceeds this multiple of the limit. In bf16, the
-// optimizer's state is 12 of the 18 bytes of a parameter.
+// A layout is not tried with offload if its composed estimate exceeds this multiple of the limit. Offload of the
+// optimizer's state saves at most about two thirds of the memory: in bf16, 12 of the 18 bytes of a parameter.
 constexpr double offloaded_reach = 3;
 
 // Settings of a layout, except recomputation.
@@ -125,7 +125,8 @@ class Composition {
   struct Group {
     double state;  // lower bound of a rank's bytes
     std::vector<size_t> layouts{};
-    // The least recomputation that certainly fits, and the most that is far too large.
+    // enough: the least recomputation with which the layout certainly fits. too_little: the most recomputation with
+    // which the layout is far too large.
     std::optional<Recompute> enough{}, too_little{};
     bool unwanted = false;  // far above wanted_.limit(), even with the most recomputation
   };

@@ -12,8 +12,8 @@
 namespace hexad::plan {
 namespace {
 
-// Returns the tokens of a text such as "4096", "4K" or "1M"; none if the text has another form or the number is not in
-// 1 .. max_micro_batch_tokens.
+// Returns the tokens of a text such as "4096", "4K" or "1M"; none if the text has another form, or the number is not
+// from 1 to max_micro_batch_tokens.
 std::optional<int64_t> length_of(std::string_view text) {
   int64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -35,8 +35,8 @@ std::vector<int64_t> context_lengths(std::string_view text) {
   const std::optional<int64_t> first = length_of(text.substr(0, dots));
   const std::optional<int64_t> last = dots == text.npos ? first : length_of(text.substr(dots + 2));
   if (!first || !last)
-    base::fail(base::ExitCode::usage, "'", text, "' given, expected a sequence length in tokens, 1 .. ",
-               context_text(max_micro_batch_tokens), ", such as 4096 or 4K, or a range such as 4K..1M");
+    base::fail(base::ExitCode::usage, "'", text, "' given, expected a sequence length from 1 to ",
+               context_text(max_micro_batch_tokens), " tokens, such as 4096 or 4K, or a range such as 4K..1M");
   std::vector<int64_t> lengths{*first};
   while (2 * lengths.back() <= *last) lengths.push_back(2 * lengths.back());
   if (lengths.back() != *last) {

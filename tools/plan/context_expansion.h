@@ -15,7 +15,7 @@ namespace hexad::plan {
 /// Reads sequence lengths. "4096" and "4K" are a single length. "4K..1M" is 4K and its doublings up to 1M. K is 1024, M
 /// is 1024 K. Throws Error(usage) in these cases:
 /// - the text has another form
-/// - a length is not in 1 .. 4M (max_micro_batch_tokens, the limit of predictions)
+/// - a length is not from 1 to 4M (max_micro_batch_tokens, the limit of predictions)
 /// - the last length is not the first length times 1, 2, 4, ...; the error gives the nearest legal ranges
 std::vector<int64_t> context_lengths(std::string_view text);
 

@@ -12,10 +12,12 @@ namespace hexad::plan {
 std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 
 struct FewestRanks {
-  int64_t ranks;  // fewest ranks on which a layout fits; else the most tried with a legal layout; else the most tried
-  Plan plan;      // plan on these ranks; `best` is empty if no layout fits
+  // Fewest ranks on which a layout fits. If no layout fits, the largest tried number of ranks with a legal layout; if
+  // there is none, the largest tried number.
+  int64_t ranks;
+  Plan plan;  // plan on these ranks; `best` is empty if no layout fits
   /// A number of ranks on which no layout fits. `legal` is the number of legal layouts on these ranks. `least_memory`
-  /// is Plan::least_memory, about the smallest memory that any legal layout needs on a rank, in bytes.
+  /// is Plan::least_memory, approximately the least memory that any legal layout needs on a rank, in bytes.
   struct Refused {
     int64_t ranks, legal;
     double least_memory;

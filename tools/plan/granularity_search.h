@@ -19,7 +19,7 @@ struct Trial {
 
 /// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or only fall, or only
 /// rise. The search divides the interval into thirds, compares f at the two inner points, and drops the outer third at
-/// the larger value. If `f` returns none for some n, returns that n as unsettled; the caller must measure it first.
+/// the larger value. If `f` returns none for some n, returns this n as unsettled, and the caller must measure it.
 /// Among equal values, the smallest n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
@@ -37,14 +37,14 @@ bool indistinct(const SampleSummary& a, const SampleSummary& b);
 /// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
 /// fall when B grows, and the time as a function of n falls and then rises. The search remembers ranges of B with the
 /// same n. A B inside a known range needs no measurement. For any other B, the search is limited to the n of the
-/// neighbouring ranges. Use one object for each restore strategy and schedule.
+/// neighbouring ranges. Each restore strategy and each schedule needs its own object.
 ///
 /// This class corrects the printed algorithm in three points:
 /// - The smallest n is 1, as in the paper's text, unless `fewest` is larger.
 /// - A B inside a known range gets the n of that range.
 /// - Line 22 widens the range of n itself, not the range of a neighbour.
 ///
-/// Either give `best` a function that measures, or drive the search step by step:
+/// A caller either gives best() a function that measures, or drives the search step by step:
 ///
 ///   for (Trial t = search.propose(batch); !t.settled; t = search.propose(batch)) search.record(batch, t.n, run(t.n));
 ///

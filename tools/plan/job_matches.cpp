@@ -32,10 +32,10 @@ void JobMatches::require_alike(const Group& group, const Member& a, const Member
   const auto name = [](const Member& m, size_t k) { return m.rank->record().issues[m.issues[k]].name; };
   for (size_t k = 0; k < std::max(a.issues.size(), b.issues.size()); ++k) {
     const bool both = k < std::min(a.issues.size(), b.issues.size());
-    base::require(both && name(a, k) == name(b, k), "[plan] group '", group.name, "': operation ", k, " of rank ",
-                  a.rank->record().rank, " is ", k < a.issues.size() ? name(a, k) : "missing", ", that of rank ",
-                  b.rank->record().rank, " is ", k < b.issues.size() ? name(b, k) : "missing",
-                  "; expected equal operations");
+    base::require(both && name(a, k) == name(b, k), "[plan] group '", group.name, "': operation ", k, " is ",
+                  k < a.issues.size() ? name(a, k) : "missing", " on rank ", a.rank->record().rank, " and ",
+                  k < b.issues.size() ? name(b, k) : "missing", " on rank ", b.rank->record().rank,
+                  "; expected the same operation on both ranks");
   }
 }
 

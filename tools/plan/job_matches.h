@@ -9,16 +9,17 @@
 
 namespace hexad::plan {
 
-/// Gives jobs that end together the number of their collective.
+/// Matches the communication of simulated ranks. Sets Job::collective to the same number for all jobs of one
+/// collective, or of one message between two simulated ranks. Such jobs end together.
 class JobMatches {
  public:
-  /// Refers to the jobs of all ranks.
+  /// Makes an object that sets members of `jobs`, the jobs of all simulated ranks. `jobs` must outlive the object.
   explicit JobMatches(std::vector<schedule::Job>& jobs) : jobs_(jobs) {}
 
   /// Matches the operations of all ranks. Throws std::logic_error if members of a group issue different operations.
   void match(std::span<const RankJobs> ranks);
 
-  /// Returns the number of collectives, and of messages between two of the ranks.
+  /// Returns the total number of matched collectives and messages, which is above every number in Job::collective.
   int collectives() const { return collectives_; }
 
  private:

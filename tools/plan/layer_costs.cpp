@@ -70,7 +70,8 @@ int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   return std::min(p.pp, static_cast<int64_t>(std::bit_floor(fill)));
 }
 
-// Returns the prices of a stage. The nodes of its ranks depend neither on recomputation nor on ZeRO.
+// Returns the prices of a stage. Layouts that differ only in recomputation or ZeRO share them, because the nodes of the
+// stage's ranks do not depend on these settings.
 std::shared_ptr<const StepPrices> LayerCosts::prices_of(const Recipe& r, int64_t stages) {
   const train::ParallelConfig& p = r.parallel;
   std::shared_ptr<const StepPrices>& known = prices_of_stages_[{p.tp, p.cp, p.ep, p.etp.value_or(p.tp), stages}];
@@ -143,7 +144,7 @@ double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
   return at->second;
 }
 
-// Returns the stages that the program would make.
+// Returns the pipeline stages into which a run of the recipe would divide the model, one for each rank of the pipeline.
 const std::vector<LayerCosts::Stage>& LayerCosts::stages_of(const Recipe& r) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const auto [at, is_new] = stages_.try_emplace(
@@ -183,7 +184,8 @@ double LayerCosts::seconds(const PlanCandidate& candidate) {
                dp_traffic = linear(few, &FewLayersTimes::dp_traffic, r);
   const int stages_a_rank = train::pipeline_of(r).stages_a_rank();
   const double ends = share_of_ends(r);
-  // A micro-batch takes at least the time of its dp communication. The short recorded steps do not show this limit.
+  // A micro-batch takes at least the time of its dp communication. This limit is added here, because the short recorded
+  // steps do not show it.
   const double steady = std::max(slowest_stage(micro_batch, r), ends * dp_traffic.ends + layers * dp_traffic.layer);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   const auto micro_batches = static_cast<double>(micro_batches_of(r, layout));

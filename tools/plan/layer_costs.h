@@ -92,7 +92,8 @@ class LayerCosts {
   // Prices by tp, cp, ep, etp and stages.
   std::map<std::array<int64_t, 5>, std::shared_ptr<const StepPrices>> prices_of_stages_;
   std::vector<FrozenPeriods> kinds_;  // empty before the first step
-  // Growth of the layers' temporary memory, in bytes per token. It depends neither on ZeRO nor on placement.
+  // Growth of the layers' temporary memory, in bytes per token, by settings. The keys contain neither ZeRO nor
+  // placement, because the growth does not depend on them.
   std::map<std::string, double> growth_;
   // By kind, virtual stages, stages and micro-batches.
   std::map<std::array<int64_t, 4>, double> in_flight_;

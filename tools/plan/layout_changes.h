@@ -34,7 +34,7 @@ struct ChangesOfKey {
 /// Returns the changes of these keys, in the order of the search:
 /// - offload.optimizer and offload.activations: values that save memory under Objective::memory, otherwise values that
 ///   do not
-/// - schedule.moe.memory_reuse: all other values under Objective::memory, otherwise only none
+/// - schedule.moe.memory_reuse: all other values under Objective::memory, otherwise only the value none
 /// - schedule.pipeline.overlap
 /// - schedule.moe.chunk_by: none, or another kind with two chunks
 /// - schedule.moe.chunks: twice and half as many, or the next divisors of a rank's experts

@@ -64,7 +64,8 @@ TraceRecords only_step(const TraceRecords& trace, int64_t step) {
 void read_trace_of(MeasuredStep& measured, int64_t newest_start) {
   const std::filesystem::path path = measured.run / "trace.json.gz";
   if (!std::filesystem::is_regular_file(path)) {
-    measured.trace_problem = base::cat(measured.run.string(), " has no trace.json.gz; set profile.steps to record one");
+    measured.trace_problem =
+        base::cat(measured.run.string(), " has no trace.json.gz; set profile.steps to record a trace");
     return;
   }
   const TraceRecords trace = telemetry::load_trace(path);

@@ -36,7 +36,7 @@ namespace {
 constexpr double patience = 4;  // maximum seconds of the search for memory savings if a job does not fit
 
 // Bytes needed in one pool. `blocks` counts whole blocks of the allocator, whose sizes are rounded up. The program does
-// not touch all bytes of its blocks.
+// not touch the bytes added by rounding, so a job is refused only if `bytes` do not fit.
 struct Need {
   double bytes = 0, blocks = 0;
 };

@@ -58,8 +58,8 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   }
   if (!enough.empty()) return "; each of these changes is sufficient: " + enough;
   if (best.empty()) return "";
-  return (stopped ? "; no estimated change is sufficient; the most effective one is "
-                  : "; no single change is sufficient; the most effective one is ") +
+  return (stopped ? "; no estimated change is sufficient; the most effective change is "
+                  : "; no single change is sufficient; the most effective change is ") +
          best;
 }
 

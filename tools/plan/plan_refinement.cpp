@@ -44,8 +44,8 @@ void PlanRefinement::estimate(PlannedLayout& l, double limit) const {
                                     site_.request.load, site_.shared);
 }
 
-// Replaces `best` by the changed layout if that is better. Computes the deciding quantity first, because most changes
-// gain nothing, and the second quantity is then not needed.
+// Replaces `best` by the changed layout, and returns true, if the changed layout is better. Computes the deciding
+// quantity first, because most changes gain nothing, and the second quantity is then not needed.
 bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   PlannedLayout l = best;
   l.candidate.recipe = changed;

@@ -66,7 +66,7 @@ struct Findings {
   double median_error = 0, percentile_95_error = 0;  // statistics of the absolute values of `errors`
   const ScheduleCandidate* fastest = nullptr;
   const ScheduleCandidate* predicted_fastest = nullptr;
-  double excess = 0;  // ratio of the measured time of predicted_fastest to that of fastest, minus one
+  double excess = 0;  // measured time of predicted_fastest / measured time of fastest, minus one
 };
 
 Findings findings_of(const Candidates& candidates) {

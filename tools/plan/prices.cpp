@@ -109,7 +109,7 @@ double Prices::collective(Collective operation, const GroupPlace& place, double 
   if (bytes <= 0 || place.ranks < 2) return 0;
   base::require(place.nodes >= 1 && place.groups >= 1 && place.ranks_per_node * place.nodes == place.ranks, "[Prices] ",
                 place.groups, " groups of ", place.ranks, " ranks as ", place.nodes, " nodes x ", place.ranks_per_node,
-                "; expected at least 1 group, and that the product is the number of ranks");
+                "; expected at least 1 group and 1 node, and a product equal to the number of ranks");
   const bool described = tables_->described && !tables_->measured.has_link(operation, place);
   if (tables_->measured.has_links() && !described) return tables_->measured.collective(operation, place, bytes);
   return tables_->description("links").collective(operation, place, bytes);
@@ -147,7 +147,7 @@ int64_t Prices::ranks_per_node() const {
 std::vector<std::string> assumptions(const Cluster& cluster) {
   std::vector<std::string> texts;
   if (cluster.measured.date == "assumed")
-    texts.emplace_back("all curves: those of a default machine, because none was measured");
+    texts.emplace_back("all curves: from a default machine, because no curve was measured");
   const MeasuredPrices measured(cluster);
   const KernelCurves kernels(cluster);
   bool has_products = false;
@@ -163,7 +163,7 @@ std::vector<std::string> assumptions(const Cluster& cluster) {
   if (has_products && !cluster.operation)
     texts.emplace_back("host: an operation takes no time in addition to its kernel");
   if (has_products && !cluster.handoff)
-    texts.emplace_back("host: an operation on the thread of a lane takes as long as one on the rank's thread");
+    texts.emplace_back("host: an operation on the thread of a lane takes as long as an operation on the rank's thread");
   for (std::string& text : kernels.assumptions()) texts.push_back(std::move(text));
   if (measured.has(CopyKind::copy)) {
     if (!kernels.has_kernels())

@@ -52,10 +52,11 @@ class Prices {
   ///
   /// Below the first point of its curve, a group takes the time of that point.
   ///
-  /// Measured clusters: uses the measured product of this element type with the nearest inputs x outputs (as a ratio),
-  /// and of this pass if such a measurement exists. For a dense product, prefers measurements of one expert. For a
-  /// grouped product, prefers measurements of several experts. The result is the time of one expert with rows / groups
-  /// rows, times `groups`, scaled by the size of the weight. Extra bytes cost as much as in memory_bound().
+  /// Measured clusters: uses the measured product of this element type with the nearest inputs x outputs (as a ratio).
+  /// Among products with these sizes, prefers this pass. For a dense product, uses measurements of one expert if there
+  /// are any. For a grouped product, uses measurements of several experts if there are any. The result is the time of
+  /// one expert with rows / groups rows, times `groups`, scaled by the size of the weight. Extra bytes cost as much as
+  /// in memory_bound().
   double product(const Product& product) const;
 
   /// Returns the seconds of a product whose largest group has `largest` rows (at least rows / groups). Described

@@ -12,7 +12,9 @@ struct RoutedMemory {
     double bytes = 0;
   };
   double even = 0;
-  Load p99, worst;  // memory under RoutingLoad::p99 and one_rank; bytes == even if no load can exceed an even share
+  // Memory under RoutingLoad::p99 and RoutingLoad::one_rank; `worst` is at least `p99`. If no load can exceed an even
+  // share, both members `bytes` equal the member `even`.
+  Load p99, worst;
 };
 
 /// Returns the memory under each routing model. `even` is the memory with evenly loaded experts. The memory under the

@@ -191,7 +191,7 @@ class GivenRouter {
   const std::vector<double>& shares_of(const Choice& choice) const {
     const std::vector<double>& shares = load_.shares().at(std::max<int64_t>(0, choice.layer));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",
-                  choice.experts, " experts; expected one for each expert");
+                  choice.experts, " experts; expected one share for each expert");
     return shares;
   }
 

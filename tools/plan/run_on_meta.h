@@ -46,7 +46,10 @@ std::shared_ptr<const comm::ImaginedCards> imagined_cards(const train::Recipe& r
 /// Run of one rank, step by step. Each step may have any number of micro-batches.
 class RunOnMeta {
  public:
-  /// nothing: no log. issues: all operations. parts: only parts that repeat_layers() repeats, without operations.
+  /// Contents of the log of a run:
+  /// - nothing: there is no log
+  /// - issues: all operations
+  /// - parts: only the parts of a step that repeat_layers() repeats, without operations
   enum class Record : uint8_t { nothing, issues, parts };
 
   /// Makes the run. `node_of_rank` is as in ProcessGroup. If `node_of_rank` is empty, all ranks are on one node, except
@@ -90,7 +93,7 @@ class RunOnMeta {
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
   std::optional<device::IssueLog::Pause> log_pause_;  // with Record::parts
-  // These outlive the instance, whose parameters and passes refer to them.
+  // The recorders outlive the instance, because its parameters and passes refer to them.
   std::optional<pp::ParameterRecorder> recorder_;
   std::optional<train::RepeatedLayers> layers_;
   std::optional<pp::RepeatedPasses> passes_;

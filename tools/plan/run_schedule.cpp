@@ -101,7 +101,7 @@ void RunSchedule::choose() {
     return run_.log.info("schedule.moe: continues to choose, with at most {} more trial steps", choice_->trials_left());
   if (!before.empty())
     run_.log.warn(cat("schedule.moe: the recipe no longer allows the schedule that the run had chosen: ", before,
-                      "; another one is chosen"));
+                      "; the run chooses another schedule"));
   if (!run_.recipe.schedule.moe.memory_reuse) log_memory();
   const auto& all = choice_->candidates();
   run_.log.info("schedule.moe: predicted fastest of {} schedules: {}; predicted slowest: {}", all.size(),
@@ -155,12 +155,12 @@ void RunSchedule::redecide(int64_t step, const StepResult& result) {
       "mean rows",
       step, outcome->imbalance);
   if (!outcome->switched)
-    return run_.log.info("{}; keeps the schedule: the fastest one is predicted to be {:.1f}% faster", load,
-                         100 * outcome->gain);
+    return run_.log.info("{}; keeps the schedule, because the fastest schedule is predicted to be only {:.1f}% faster",
+                         load, 100 * outcome->gain);
   run_.log.info("{}; chosen {}: predicted to be {:.1f}% faster than {}; {}", load, outcome->fastest,
                 100 * outcome->gain, outcome->from,
                 outcome->same_bits ? "the switch keeps results bitwise identical"
-                                   : "after the switch, results agree with those of the earlier schedule only up to "
+                                   : "after the switch, results agree with the earlier schedule's results only up to "
                                      "rounding");
 }
 

@@ -11,12 +11,12 @@
 namespace hexad::plan {
 
 /// Returns the bytes of a rank's memory that are available to tensors. The rest is for the runtime's context, libraries
-/// and communication buffers. Infinite if the cluster is not described.
+/// and communication buffers. Returns infinity if the cluster has no description.
 double tensor_memory(const Cluster& cluster);
 /// Returns the smaller of tensor_memory(cluster) and the recipe's memory.limit_bytes.
 double tensor_memory(const Cluster& cluster, const train::Recipe& recipe);
 /// Returns the bytes of host memory for a rank's offloaded tensors. Returns 0, which rules out offload, if the
-/// description does not give these bytes. Infinite if the cluster is not described.
+/// description does not give these bytes. Returns infinity if the cluster has no description.
 double offload_memory(const Cluster& cluster);
 
 /// Lower bounds of the memory of a rank's state: weights, gradients, and the optimizer's main weights and states. The

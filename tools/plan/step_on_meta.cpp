@@ -142,7 +142,8 @@ StepOnMeta grown_step(MeasuredSteps& steps, int64_t few, int64_t all) {
   return steps.measure(all);
 }
 
-// Largest number of tokens of a micro-batch that is run without extrapolation. Tokens use host memory.
+// Largest number of tokens of a micro-batch that is run without extrapolation. It is limited because tokens use host
+// memory.
 constexpr int64_t max_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }

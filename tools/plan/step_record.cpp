@@ -55,8 +55,8 @@ std::vector<bool> StepRecord::spans_of_update() const {
 size_t StepRecord::first_in(std::string_view span) const {
   for (size_t i = 0; i < issues.size(); ++i)
     if (!issues[i].communicates() && is_in_span(issues[i], span)) return i;
-  base::fail_invariant(
-      base::cat("[plan] a recorded step has no kernel and no copy in span '", span, "'; expected at least one"));
+  base::fail_invariant(base::cat("[plan] a recorded step has no kernel and no copy in span '", span,
+                                 "'; expected at least one kernel or copy"));
 }
 
 namespace {

@@ -143,7 +143,7 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
           where += base::cat(where.empty() ? "" : ", ", "rank ", r.record().rank, " at ", r.record().issues[i].family,
                              ".", r.record().issues[i].name, " in ", r.record().where(r.record().issues[i]));
     base::fail_invariant(base::cat("[plan] ranks of the simulated step wait for each other forever: ", where,
-                                   count > named ? base::cat(" and ", count - named, " more") : "",
+                                   count > named ? base::cat(" and ", count - named, " more operations") : "",
                                    "; expected a step that ends"));
   }
 

@@ -78,9 +78,10 @@ int64_t CardRank::memory_taken(const std::string& name, int64_t expected, const 
     if (!no_room) throw;
     const auto shown = [](int64_t bytes) { return base::human_bytes(static_cast<double>(bytes)); };
     base::fail(base::ExitCode::resource, "[nccl] the card is out of memory: to connect the ranks of group ", name,
-               ", NCCL needs ", expected ? base::cat("about ", shown(expected)) : "more", ", but ", shown(before),
-               " are available (", e.what(),
-               "); set distributed.device_collectives: host, which needs no card memory; in use:\n",
+               ", NCCL needs ",
+               before < expected ? base::cat("about ", shown(expected), ", but ", shown(before), " are available")
+                                 : base::cat("more than the ", shown(before), " that are available"),
+               " (", e.what(), "); set distributed.device_collectives: host, which needs no card memory; in use:\n",
                allocator_->stats().table());
   }
   const int64_t bytes = std::max<int64_t>(0, before - device::cuda_available_memory(ordinal_));

@@ -48,7 +48,7 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   }
   base::require(seen.allFinite(), "[least_squares] a sample is infinite or NaN; expected finite samples");
 
-  // Scales columns to length one. Otherwise, the unit of its values could make a column seem dependent on others.
+  // Scales columns to length one. Otherwise, a column could seem dependent on other columns because of its unit.
   Eigen::VectorXd length = matrix.colwise().norm();
   for (Index j = 0; j < columns; ++j)
     if (length[j] == 0) length[j] = 1;

@@ -91,7 +91,7 @@ std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_exper
 }
 
 Groups best_groups(const std::vector<Groups>& tried) {
-  base::require(!tried.empty(), "[eps] no number of groups is given to choose from, expected at least one");
+  base::require(!tried.empty(), "[eps] the list of numbers of groups is empty; expected at least one number");
   return *std::ranges::max_element(tried, {}, &Groups::gain);
 }
 

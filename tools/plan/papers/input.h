@@ -25,7 +25,7 @@ std::string evaluate(const config::Document& document) {
   return report(input).dump(2);
 }
 
-/// Return one line for each key of an input (Paper::keys). `input` has its default values, and may change.
+/// Return one line for each key of an input (Paper::keys). The call may change `input`, which must have its defaults.
 std::string list_keys(void* input, const config::Type& type);
 
 template <class Input>

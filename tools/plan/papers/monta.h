@@ -21,7 +21,7 @@ namespace hexad::plan::monta {
 /// k experts.
 double all_to_all_volume(double b, double s, double h, double k, double bytes_per_element);
 
-/// A network with two levels: e expert-parallel ranks between nodes, t tensor-parallel ranks inside each.
+/// A network with two levels: e expert-parallel ranks, each on another node, and t tensor-parallel ranks inside a node.
 struct Network {
   double t = 1, e = 2;
   Link all_to_all;  // B1; efficiency r1 as a function of the bytes of one rank's rows

@@ -43,7 +43,7 @@ PricedStep priced_step(const train::Recipe& r, Cluster cluster) {
   return step;
 }
 
-// Returns the seconds of a step of the recipe on each rank alone.
+// Returns the seconds of a step of the recipe that each rank runs alone, on the slowest rank.
 double seconds_of_step(const train::Recipe& recipe, const Timer& timer, double seconds) {
   const comm::SelfGroup alone;
   train::ModelInstance instance(recipe, {}, alone);
@@ -70,7 +70,7 @@ void measure_host(Cluster& cluster, const Timer& timer, double seconds, const Pr
   const double took_chunked = seconds_of_step(recipe, timer, seconds / 2);
   const double known = chunked.seconds + *cluster.operation * static_cast<double>(chunked.kernels);
   cluster.handoff = per(took_chunked - known, chunked.on_lanes);
-  progress(fmt::format("host: {:.2f} us per operation, {:.2f} us more for one that a lane's thread runs",
+  progress(fmt::format("host: {:.2f} us per operation, {:.2f} us more for an operation on a lane's thread",
                        1e6 * *cluster.operation, 1e6 * *cluster.handoff));
 }
 

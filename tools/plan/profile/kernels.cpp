@@ -78,7 +78,7 @@ class GroupedProduct {
     for (Rows& r : all) r = {zeros({rows, shape_.inputs}, dtype_), zeros({rows, shape_.outputs}, dtype_)};
     return all;
   }
-  // Returns zeros. Products can be added to zeros many times without overflow. The speed does not depend on the values.
+  // Returns zeros, to which products can be added many times without overflow. The speed does not depend on the values.
   Tensor zeros(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
   const Tensor& weight(size_t i) const { return weights_[i % weights_.size()]; }
 

@@ -36,7 +36,8 @@ struct ProfileOptions {
   int rounds = 3;                      // measurements of each slowdown, of which the median counts
   int threads = 1;                     // number of threads of each rank's kernels
   std::string offload_folder = "/tmp";
-  std::optional<int64_t> node_cores{};  // cores that the ranks of this node may use together; none: not known
+  // Cores that the ranks of this node may use together; none: not known, so the ranks are assumed to share no cores.
+  std::optional<int64_t> node_cores{};
   std::vector<ProductShape> products = usual_products;
   std::vector<AttentionHeads> attention = usual_heads;
 };

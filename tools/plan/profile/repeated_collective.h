@@ -1,4 +1,4 @@
-// A collective that can be started many times.
+// Collectives and sends that can be started many times.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,8 @@
 
 namespace hexad::plan {
 
-/// A collective with tensors of its own. The process group must outlive the object.
+/// A collective or send that can be started many times. It shares ownership of the memory of its tensors (Operands),
+/// which other exchanges may also use. The process group must outlive the object.
 struct Exchange {
   int64_t wire_bytes;  // bytes that a rank sends to other ranks
   std::function<device::Event()> start;
@@ -20,8 +21,8 @@ struct Exchange {
 int64_t bytes_of_exchange(int64_t bytes, int ranks);
 
 /// Makes an exchange of f32 zeros with equal splits. `bytes` is rounded up to whole elements for every rank. For
-/// `send`, each rank sends to the next rank and receives from the previous one. The event of the exchange is the event
-/// of the receive. Each start takes its tensors from `operands`.
+/// `send`, each rank sends to the next rank and receives from the previous rank. The event of the exchange is the
+/// event of the receive. Each start takes its tensors from `operands`.
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes,
                        const std::shared_ptr<Operands>& operands, device::Device device);
 

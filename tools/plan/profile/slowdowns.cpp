@@ -35,7 +35,7 @@ using StampsPtr = std::shared_ptr<Stamps>;
 struct Load {
   Lane lane;
   size_t units;
-  std::function<device::Event(const StampsPtr&)> start;  // starts all units; returns the event of the last one
+  std::function<device::Event(const StampsPtr&)> start;  // starts all units; returns the event of the last unit
 };
 
 // Returns the number of units done at `time`, including the finished fraction of the current unit.
@@ -88,7 +88,8 @@ class Loads {
     return loads;
   }
 
-  // Computes on this thread and on `threads` - 1 others. Must start after other loads, because it occupies this thread.
+  // Returns a load that computes on this thread and on `threads` - 1 other threads. It must start after other loads,
+  // because it occupies this thread.
   Load computing(int threads) {
     const MeasuredProduct& p = cluster_.products.front();
     const Unit unit = unit_of(p.points);
@@ -124,7 +125,8 @@ class Loads {
     return {best.x, static_cast<size_t>(std::clamp(seconds_ / best.y, 4.0, 1000.0))};
   }
 
-  // Uses the same collectives as MoE layers on these lanes: all-to-all between nodes, all-gather inside nodes.
+  // Returns a load that communicates in the group. It uses the same collectives as MoE layers on these lanes:
+  // all-to-all between nodes, all-gather inside nodes.
   Load communication(const MeasuredGroup& g) const {
     const bool inter = g.kind == GroupKind::inter;
     const Collective operation = inter ? Collective::all_to_all : Collective::all_gather;

@@ -119,7 +119,9 @@ Tensor mean_row(io::Checkpoint& checkpoint, const std::string& name, io::Region 
 }  // namespace
 
 std::string_view remedy_for_unused(std::string_view parameter) {
-  return parameter.starts_with("prediction.") ? "; set model.prediction_blocks as in the stored model" : "";
+  return parameter.starts_with("prediction.") ? "; set model.prediction_blocks as in the stored model"
+                                              : "; expected only tensors of that model; set the section model as in "
+                                                "the checkpoint's recipe or config.json";
 }
 
 // Returns the number of experts that together form the dense MLP `mlp`.

@@ -65,8 +65,7 @@ class InitialWeights {
   const Recipe& recipe_;
 };
 
-/// Returns the remedy for a stored parameter that the recipe's model does not have, as the end of a message. Empty if
-/// there is no remedy.
+/// Returns the remedy for a stored parameter that the recipe's model does not have, as the end of a message.
 std::string_view remedy_for_unused(std::string_view parameter);
 
 }  // namespace hexad::train
