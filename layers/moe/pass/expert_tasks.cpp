@@ -26,8 +26,9 @@ void ExpertTasks::add(size_t chunk, Arrived arrived, std::vector<TaskId> after,
   after.insert(after.begin(), arrived.after.begin(), arrived.after.end());
   for (const TaskId task : g_.room_to_compute()) after.push_back(task);
   Computed& out = computed_[chunk];
-  auto work = [rows = std::move(arrived.rows), results = out.results, compute = std::move(compute)](Stream& s) mutable {
-    results.put(compute(s, rows.take()));
+  auto work = [rows = std::move(arrived.rows), takers = arrived.takers, results = out.results,
+               compute = std::move(compute)](Stream& s) mutable {
+    results.put(compute(s, rows.take_as_one_of(takers)));
   };
   const double share = g_.counts.merged ? 1 : share_of_chunks();
   out.by = g_.add(std::move(after), Lane::compute, TaskKind::compute, name("experts", chunk),
