@@ -107,12 +107,15 @@ TaskId ShadowTasks::add_broadcast(ExpertWeights& weights) {
 
 void ShadowTasks::add_reduction(std::vector<TaskId> after) {
   if (!gradients_) return;
-  const int64_t sent = 2 * (ranks_.size() - 1) * gradients_->bytes() / ranks_.size();
-  const TaskId summed = g_.add(std::move(after), Lane::inter, TaskKind::all_reduce, "shadows.all_reduce",
-                               PassGraph::transfer_cost(ranks_, "ep", sent, sent),
+  const int64_t parts = (ranks_.size() - 1) * gradients_->part_bytes();
+  const TaskId summed = g_.add(std::move(after), Lane::inter, TaskKind::reduce_scatter, "shadows.reduce_scatter",
+                               PassGraph::transfer_cost(ranks_, "ep", parts, parts),
                                on_lane([this](Stream& s) { gradients_->sum(s, ranks_); }));
-  g_.add({summed}, Lane::compute, TaskKind::copy, "shadows.add",
-         PassGraph::copy_cost(gradients_->bytes() / ranks_.size()),
+  const ShadowGradients::Moved moved = gradients_->moved(ranks_.rank());
+  const TaskId returned = g_.add({summed}, Lane::inter, TaskKind::all_to_all, "shadows.a2a",
+                                 PassGraph::transfer_cost(ranks_, "ep", moved.sent, moved.received),
+                                 on_lane([this](Stream& s) { gradients_->send_to_owners(s, ranks_); }));
+  g_.add({returned}, Lane::compute, TaskKind::copy, "shadows.add", PassGraph::copy_cost(moved.own),
          on_lane([this](Stream& s) { gradients_->add_own(s, ranks_.rank()); }));
 }
 
