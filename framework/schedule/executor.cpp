@@ -225,15 +225,16 @@ class Yields {
   }
 
   // Returns the task for whose communication the calling thread yields before `task`. This is `task` itself, with one
-  // exception: if `task` is a copy, and the next task that is not a copy waits for this copy, returns the next task.
-  // The next task may wait for more communication than the copy. The thread then yields at the same point as on ranks
-  // whose graphs lack the copy.
+  // exception: if `task` is a copy, and the next task that is not a copy waits for this copy or for all tasks for which
+  // the copy waits, returns the next task. The next task may wait for more communication than the copy. The thread then
+  // yields at the same point as on ranks whose graphs lack the copy.
   size_t task_of_yield(size_t task) const {
     size_t next = task;
     while (next < tasks_.size() && tasks_[next].spec.kind == TaskKind::copy) ++next;
     if (next == tasks_.size()) return task;
     const std::vector<TaskId>& after = tasks_[next].after;
-    return std::ranges::find(after, static_cast<TaskId>(task)) == after.end() ? task : next;
+    const auto waits_for = [&](TaskId before) { return std::ranges::find(after, before) != after.end(); };
+    return waits_for(static_cast<TaskId>(task)) || std::ranges::all_of(tasks_[task].after, waits_for) ? next : task;
   }
 
   const std::span<const Task> tasks_;

@@ -31,6 +31,8 @@ class HotExperts {
   /// Returns the hot experts in ascending order.
   const std::vector<int64_t>& list() const { return hot_; }
   int64_t count() const { return static_cast<int64_t>(hot_.size()); }
+  /// Returns the number of ranks; 0 without hot experts.
+  int64_t ranks() const { return any() ? ranks_ : 0; }
   /// Returns the number of own experts of each rank; 0 without hot experts.
   int64_t own() const { return any() ? experts_ / ranks_ : 0; }
   /// Returns the total count of numbers: `experts` experts and all shadows.

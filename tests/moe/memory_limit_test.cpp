@@ -8,6 +8,7 @@
 
 #include "framework/base/tolerance.h"
 #include "framework/schedule/executor.h"
+#include "framework/schedule/graph_runner.h"
 #include "parallel/comm/self_group.h"
 #include "tests/moe/plain_pass.h"
 #include "tests/moe/scheduled_layer.h"
@@ -38,16 +39,16 @@ class PassMeter final : public schedule::GraphRunner {
   int64_t bytes = 0, chunks = 0;
 };
 
-// Counts the tasks that wait for a task of the previous chunk. In forward, `experts` waits for `offload`. In backward,
-// `fetch` waits for `experts`.
+// Counts the tasks that wait for a task of the previous chunk. In forward, `experts` waits for `activations.offload`.
+// In backward, `activations.fetch` waits for `experts`.
 class ChunkWaits final : public schedule::GraphRunner {
  public:
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     schedule::execute(graph, context);
     if (name.ends_with(" forward"))
-      forward += waits(graph, "experts", "offload");
+      forward += waits(graph, "experts", "activations.offload");
     else
-      backward += waits(graph, "fetch", "experts");
+      backward += waits(graph, "activations.fetch", "experts");
   }
   int64_t forward = 0, backward = 0;
 
@@ -88,6 +89,69 @@ TEST(MemoryReuse, ChunksTakeTurnsInOneBufferOfActivations) {
       layer.run();
       EXPECT_EQ(seen.forward, waits) << strategy;
       EXPECT_EQ(seen.backward, waits) << strategy;
+    });
+}
+
+// Returns the task `name` of `g`; null if there is none.
+const schedule::Task* task_named(const schedule::TaskGraph& g, const std::string& name) {
+  const auto at = std::ranges::find_if(g.tasks(), [&](const schedule::Task& t) { return t.spec.name == name; });
+  return at == g.tasks().end() ? nullptr : &*at;
+}
+
+std::vector<std::string> awaited_by(const schedule::TaskGraph& g, const schedule::Task& task) {
+  std::vector<std::string> names;
+  for (const schedule::TaskId before : task.after) names.push_back(g.tasks()[before].spec.name);
+  return names;
+}
+
+// Inputs of a chunk have 16 features, and activations have 2 x 12. Only activations share one buffer.
+TEST(MemoryReuse, InputsAreCopiedWhileExpertsComputeAndActivationsBetweenChunks) {
+  using testing::PrintToString;
+  struct Expected {
+    std::string strategy;
+    bool inputs, activations;
+  };
+  for (const auto& [strategy, inputs, activations] :
+       {Expected{"s1", true, true}, {"s2", false, true}, {"s3", true, false}, {"s4", false, false}})
+    on_ranks(2, [&, strategy = strategy, inputs = inputs, activations = activations](const comm::ProcessGroup& world) {
+      SCOPED_TRACE(strategy);
+      ScheduledLayer layer(world, {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3",
+                                   cat("schedule.moe.memory_reuse=", strategy)});
+      schedule::GraphCollector collector;
+      layer.layer.run_passes_by(&collector);
+      layer.run();
+      ASSERT_EQ(collector.graphs.size(), 2u);
+      const schedule::TaskGraph &forward = collector.graphs[0], &backward = collector.graphs[1];
+      const schedule::Task *inputs_away = task_named(forward, "inputs.offload[1]"),
+                           *away = task_named(forward, "activations.offload[1]"),
+                           *inputs_back = task_named(backward, "inputs.fetch[1]"),
+                           *back = task_named(backward, "activations.fetch[1]"),
+                           *computed = task_named(forward, "experts[1]"),
+                           *pulled_back = task_named(backward, "experts[1]");
+      ASSERT_EQ(inputs_away != nullptr, inputs) << forward.to_string();
+      ASSERT_EQ(away != nullptr, activations) << forward.to_string();
+      ASSERT_EQ(inputs_back != nullptr, inputs) << backward.to_string();
+      ASSERT_EQ(back != nullptr, activations) << backward.to_string();
+      ASSERT_TRUE(computed && pulled_back);
+      const std::vector<std::string> before = awaited_by(backward, *pulled_back);
+      if (inputs) {
+        // The task precedes the experts, so that the compute lane does not delay its issue.
+        EXPECT_LT(inputs_away, computed);
+        for (const schedule::TaskId arrival : inputs_away->after)
+          EXPECT_EQ(std::ranges::count(computed->after, arrival), 1) << forward.to_string();
+        EXPECT_EQ(std::ranges::count(awaited_by(forward, *computed), std::string("inputs.offload[1]")), 0)
+            << forward.to_string();
+        EXPECT_TRUE(inputs_back->after.empty()) << PrintToString(awaited_by(backward, *inputs_back));
+        EXPECT_EQ(std::ranges::count(before, std::string("inputs.fetch[1]")), 1) << PrintToString(before);
+      }
+      if (activations) {
+        EXPECT_EQ(awaited_by(forward, *away), std::vector<std::string>{"experts[1]"});
+        EXPECT_EQ(awaited_by(backward, *back), std::vector<std::string>{"experts[0]"});
+        EXPECT_EQ(std::ranges::count(before, std::string("activations.fetch[1]")), 1) << PrintToString(before);
+      }
+      if (!inputs || !activations) return;
+      EXPECT_EQ(24 * inputs_away->spec.cost.copy_bytes, 16 * away->spec.cost.copy_bytes);
+      EXPECT_EQ(inputs_away->spec.cost.copy_bytes, inputs_back->spec.cost.copy_bytes);
     });
 }
 

@@ -95,6 +95,7 @@ TEST_P(Shadows, GradientsOnIntegersEqualThoseOfRowsSentToTheExpertBitwise) {
     moe::ShadowGradients of_shadows(t.experts.parameters(), t.hot);
     t.experts.shadow_gradients(s, mine(x), made, gradients, mine(dy), groups, of_shadows);
     of_shadows.sum(s, world);
+    of_shadows.send_to_owners(s, world);
     of_shadows.add_own(s, world.rank());
     t.experts.weight_gradients(s, mine(x), made, gradients, mine(dy), groups);
     const std::vector<Tensor> actual = t.taken_gradients();
@@ -135,6 +136,52 @@ TEST_P(Shadows, ShadowsEqualTheirExperts) {
 INSTANTIATE_TEST_SUITE_P(, Shadows,
                          testing::Combine(testing::Values(moe::ExpertKind::swiglu, moe::ExpertKind::gelu),
                                           testing::Bool()));
+
+// Three ranks have two experts each. The hot experts belong to all ranks, to one rank, or to the last rank. Most
+// gradients cannot be divided equally among the ranks.
+TEST(ShadowGradients, GiveEachOwnerTheSumsOfAnAllReduceBitwise) {
+  constexpr int ranks = 3;
+  for (const std::vector<int64_t>& hot : {std::vector<int64_t>{1, 2, 5}, {0, 1}, {5}})
+    comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
+      SCOPED_TRACE(testing::PrintToString(hot));
+      Lab lab;
+      StateSet states;
+      const mesh::Mesh mesh(world, {.dp = ranks, .ep = ranks});
+      moe::Experts::Config config = config_of(moe::ExpertKind::swiglu);
+      config.experts = 6;
+      const moe::Experts experts(config, Builder(lab.parameters, states, mesh, Dtype::f64));
+      lab.restart(Lab::default_seed + static_cast<uint64_t>(world.rank()));
+      Stream& s = lab.stream();
+      moe::ShadowGradients gradients(experts.parameters(), ep::HotExperts(hot, 6, ranks));
+      std::vector<Tensor> expected;
+      for (autograd::Parameter* p : experts.parameters()) {
+        const Tensor mine = gradients.to_add(*p, s), sum = lab.randn(mine.shape());
+        mine.copy_from(sum, s);
+        s.wait(world.all_reduce(sum, comm::Reduce::sum, s));
+        expected.push_back(sum);
+      }
+      const moe::ShadowGradients::Moved moved = gradients.moved(world.rank());
+      const auto own = std::ranges::count_if(hot, [&](int64_t e) { return e / 2 == world.rank(); });
+      int64_t bytes = 0;
+      for (const Tensor& sum : expected) bytes += sum.bytes() / sum.dim(0) * own;
+      EXPECT_EQ(moved.own, bytes);
+      EXPECT_LE(moved.sent, gradients.part_bytes());
+      EXPECT_LE(moved.received, moved.own);
+      gradients.sum(s, world);
+      gradients.send_to_owners(s, world);
+      gradients.add_own(s, world.rank());
+      for (size_t p = 0; p < expected.size(); ++p) {
+        const Tensor actual = experts.parameters()[p]->gradient_to_add(s);
+        for (int64_t e = 0; e < 2; ++e) {
+          const auto at = std::ranges::find(hot, 2 * world.rank() + e) - hot.begin();
+          const Tensor of_expert = copy_of(actual.slice(0, e, e + 1));
+          Tensor sum = Tensor::zeros(of_expert.shape(), of_expert.dtype(), of_expert.device());
+          if (at < std::ssize(hot)) sum = copy_of(expected[p].slice(0, at, at + 1));
+          expect_bitwise(sum, of_expert, Zeros::expected);
+        }
+      }
+    });
+}
 
 const Words skewed{"parallel.ep=4", "model.moe.routing=zipf", "model.moe.zipf_exponent=2"};
 const Words shadow{"schedule.moe.hot_experts=shadow", "schedule.moe.hot_load=2"};
@@ -179,18 +226,19 @@ TEST(HotExpertsOfALayer, HaveATaskForEveryCollective) {
       EXPECT_TRUE(follows(g, "experts[0]", "shadows.broadcast"));
     }
     const TaskGraph& backward = run.graphs[1];
-    ASSERT_GE(index_of(backward, "shadows.all_reduce"), 0) << backward.to_string();
-    EXPECT_TRUE(follows(backward, "shadows.all_reduce", "shadows.gradients[0]"));
-    EXPECT_TRUE(follows(backward, "shadows.add", "shadows.all_reduce"));
-    EXPECT_GT(index_of(backward, "shadows.all_reduce"), index_of(backward, "combine.a2a[0]"));
-    EXPECT_EQ(index_of(run.graphs[0], "shadows.all_reduce"), -1);
+    ASSERT_GE(index_of(backward, "shadows.reduce_scatter"), 0) << backward.to_string();
+    EXPECT_TRUE(follows(backward, "shadows.reduce_scatter", "shadows.gradients[0]"));
+    EXPECT_TRUE(follows(backward, "shadows.a2a", "shadows.reduce_scatter"));
+    EXPECT_TRUE(follows(backward, "shadows.add", "shadows.a2a"));
+    EXPECT_GT(index_of(backward, "shadows.reduce_scatter"), index_of(backward, "combine.a2a[0]"));
+    EXPECT_EQ(index_of(run.graphs[0], "shadows.reduce_scatter"), -1);
   }
 }
 
 TEST(HotExpertsOfALayer, ArePricedByLinksThatAProfileMeasures) {
   schedule::Rates rates = schedule::Rates::defaults();
   rates.other_links.reset();
-  for (const TaskKind kind : {TaskKind::all_to_all, TaskKind::all_gather, TaskKind::all_reduce})
+  for (const TaskKind kind : {TaskKind::all_to_all, TaskKind::all_gather, TaskKind::reduce_scatter})
     rates.links.push_back({kind, "ep", 4, false, schedule::TimeCurve::linear(0, 1e6)});
   for (const LayerRun& run : runs_under(joined(skewed, shadow))) {
     ASSERT_EQ(run.graphs.size(), 2u);

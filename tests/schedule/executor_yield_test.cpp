@@ -74,9 +74,9 @@ TEST_P(Executor, DoesNotYieldWithoutCollectives) {
 }
 
 // Returns the graph of a pass in two chunks. The second chunk waits for its rows, for the return of the first chunk,
-// and for the exchange "other". With `copies`, rows are also copied to their positions and fetched. Exchanges write
-// their names to `log` when they are issued.
-TaskGraph pass_in_chunks(bool copies, std::string& log) {
+// and for the exchange "other". With `copies`, rows are also copied to their positions and fetched. With `offloads`,
+// rows are copied away while experts compute. Exchanges write their names to `log` when they are issued.
+TaskGraph pass_in_chunks(bool copies, bool offloads, std::string& log) {
   TaskGraph g;
   const auto nothing = [](Stream&) { return Event{}; };
   const auto exchange = [&](const std::string& name, std::vector<TaskId> after) {
@@ -100,6 +100,7 @@ TaskGraph pass_in_chunks(bool copies, std::string& log) {
       after.push_back(copy(Lane::copy, "fetch", {}));
     }
     after.push_back(rows);
+    if (offloads) copy(Lane::copy, "offload", {rows});
     const TaskId experts = g.add({Lane::compute, "experts"}, std::move(after), nothing);
     returned = copy(Lane::copy, "unpack", {exchange(base::cat("C", chunk), {experts})});
   }
@@ -108,9 +109,9 @@ TaskGraph pass_in_chunks(bool copies, std::string& log) {
 
 // One rank may need copies while another rank needs none. Both must yield between the same exchanges.
 TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
-  for (const bool copies : {false, true}) {
+  for (const auto& [copies, offloads] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     std::string log;
-    const TaskGraph graph = pass_in_chunks(copies, log);
+    const TaskGraph graph = pass_in_chunks(copies, offloads, log);
     Fibers fibers;
     bool over = false;
     fibers.run([&] { execute(graph, context, nullptr, &fibers), over = true; },
@@ -120,7 +121,7 @@ TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
     // The caller yields before the experts of each chunk and before each return. With lane threads, the caller waits
     // only for the last return.
     EXPECT_EQ(log, GetParam() ? " other before D0 | C0 D1 | C1 |" : " other before D0 | C0 | D1 | C1 |")
-        << "copies: " << copies;
+        << "copies: " << copies << ", offloads: " << offloads;
   }
 }
 

@@ -10,8 +10,10 @@
 namespace hexad::moe {
 
 /// Gradients [H, ...] of the weights of this rank's shadows, one for each trainable parameter of the experts. Kernels
-/// add the contributions of this rank's rows. Then sum() sums the gradients over all ep ranks, and add_own() adds the
-/// sums of this rank's own experts to the parameters' gradients.
+/// add the contributions of this rank's rows. Then sum() gives each ep rank the sums of an equal part of all elements,
+/// send_to_owners() sends these sums to the ranks of their experts, and add_own() adds the sums of this rank's own
+/// experts to the parameters' gradients. Only the experts' ranks need the sums, so this sends about half the bytes of
+/// an all-reduce.
 class ShadowGradients {
  public:
   /// `parameters` are the parameters of the layer's experts, and must outlive this object.
@@ -19,8 +21,14 @@ class ShadowGradients {
 
   /// True if there are gradients, because at least one parameter is trainable.
   bool any() const { return !entries_.empty(); }
-  /// Returns the bytes of all gradients.
-  int64_t bytes() const;
+  /// Returns the bytes of one rank's part in sum().
+  int64_t part_bytes() const;
+  /// Bytes that a rank sends to other ranks and receives from them in send_to_owners(), and bytes of the sums that it
+  /// then has.
+  struct Moved {
+    int64_t sent = 0, received = 0, own = 0;
+  };
+  Moved moved(int rank) const;
   /// Returns the memory for the next contribution to the gradient of trainable parameter `p`, and its write mode.
   autograd::GradientTarget next_target(const autograd::Parameter& p);
   /// Returns the memory for the next contribution to the gradient of trainable parameter `p`. The memory is zeroed on
@@ -29,19 +37,27 @@ class ShadowGradients {
   Tensor to_add(const autograd::Parameter& p, Stream& stream);
 
   /// Sums the gradients over the ep group `ranks`, in the order of the ranks. Gradients without contributions are zero.
-  /// Collective. `stream` waits for the sums.
+  /// No contribution may be added later. Collective. `stream` waits for the sums.
   void sum(Stream& stream, const comm::ProcessGroup& ranks);
+  /// Sends the sums to the ranks of their experts. Collective. `stream` waits for the sums of this rank's own experts.
+  void send_to_owners(Stream& stream, const comm::ProcessGroup& ranks);
   /// Adds the sums of this rank's own experts to the gradients of the parameters. `rank` is this rank in the ep group.
-  /// Call it on the compute lane, after sum().
+  /// Call it on the compute lane, after send_to_owners().
   void add_own(Stream& stream, int rank) const;
 
  private:
   struct Entry {
     autograd::Parameter* parameter;
-    Tensor gradient{};  // allocated at first use
+    Tensor padded{};    // [P n]: the gradient and zeros, divided equally among the P ranks; allocated at first use
+    Tensor gradient{};  // [H, ...], part of `padded`
     bool written = false;
+    Tensor part{};  // [n]: sums of this rank's part of `padded`
+    Tensor own{};   // sums of the gradients of this rank's hot experts
   };
   Entry& entry_of(const autograd::Parameter& p);
+  int64_t elements_of_expert(const Entry& e) const;
+  int64_t part_size(const Entry& e) const;
+  comm::Splits splits_to_owners(const Entry& e, int rank) const;
 
   const ep::HotExperts hot_;
   std::vector<Entry> entries_;

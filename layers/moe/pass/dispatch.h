@@ -12,6 +12,7 @@ namespace hexad::moe {
 struct Arrived {
   std::vector<TaskId> after;  // tasks that deliver the rows
   Handoff<Rows> rows;
+  int takers = 1;  // number of tasks that take `rows` (Handoff::take_as_one_of)
 };
 
 /// Returns the routing plan's tokens, of which `own` [T, D] are this rank's. If ranks gather tokens before dispatch

@@ -26,8 +26,9 @@ void ExpertTasks::add(size_t chunk, Arrived arrived, std::vector<TaskId> after,
   after.insert(after.begin(), arrived.after.begin(), arrived.after.end());
   for (const TaskId task : g_.room_to_compute()) after.push_back(task);
   Computed& out = computed_[chunk];
-  auto work = [rows = std::move(arrived.rows), results = out.results, compute = std::move(compute)](Stream& s) mutable {
-    results.put(compute(s, rows.take()));
+  auto work = [rows = std::move(arrived.rows), takers = arrived.takers, results = out.results,
+               compute = std::move(compute)](Stream& s) mutable {
+    results.put(compute(s, rows.take_as_one_of(takers)));
   };
   const double share = g_.counts.merged ? 1 : share_of_chunks();
   out.by = g_.add(std::move(after), Lane::compute, TaskKind::compute, name("experts", chunk),
@@ -106,12 +107,15 @@ TaskId ShadowTasks::add_broadcast(ExpertWeights& weights) {
 
 void ShadowTasks::add_reduction(std::vector<TaskId> after) {
   if (!gradients_) return;
-  const int64_t sent = 2 * (ranks_.size() - 1) * gradients_->bytes() / ranks_.size();
-  const TaskId summed = g_.add(std::move(after), Lane::inter, TaskKind::all_reduce, "shadows.all_reduce",
-                               PassGraph::transfer_cost(ranks_, "ep", sent, sent),
+  const int64_t parts = (ranks_.size() - 1) * gradients_->part_bytes();
+  const TaskId summed = g_.add(std::move(after), Lane::inter, TaskKind::reduce_scatter, "shadows.reduce_scatter",
+                               PassGraph::transfer_cost(ranks_, "ep", parts, parts),
                                on_lane([this](Stream& s) { gradients_->sum(s, ranks_); }));
-  g_.add({summed}, Lane::compute, TaskKind::copy, "shadows.add",
-         PassGraph::copy_cost(gradients_->bytes() / ranks_.size()),
+  const ShadowGradients::Moved moved = gradients_->moved(ranks_.rank());
+  const TaskId returned = g_.add({summed}, Lane::inter, TaskKind::all_to_all, "shadows.a2a",
+                                 PassGraph::transfer_cost(ranks_, "ep", moved.sent, moved.received),
+                                 on_lane([this](Stream& s) { gradients_->send_to_owners(s, ranks_); }));
+  g_.add({returned}, Lane::compute, TaskKind::copy, "shadows.add", PassGraph::copy_cost(moved.own),
          on_lane([this](Stream& s) { gradients_->add_own(s, ranks_.rank()); }));
 }
 

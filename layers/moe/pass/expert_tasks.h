@@ -78,9 +78,10 @@ class ExpertTasks {
 };
 
 /// Adds the following tasks if the routing plan has hot experts (ep::HotExperts), and otherwise none:
-///   shadows.broadcast    every ep rank receives the weights of the hot experts from their ranks
-///   shadows.all_reduce   backward: sums the gradients of the shadows over the ep ranks
-///   shadows.add          backward: adds the sums to the gradients of the hot experts on their ranks
+///   shadows.broadcast        every ep rank receives the weights of the hot experts from their ranks
+///   shadows.reduce_scatter   backward: sums the gradients of the shadows over the ep ranks; each rank gets a part
+///   shadows.a2a              backward: sends the parts to the ranks of the hot experts
+///   shadows.add              backward: adds the sums to the gradients of the hot experts on their ranks
 /// ExpertTasks adds the task shadows.gradients, which computes the gradients of shadows.
 class ShadowTasks {
  public:
@@ -93,8 +94,8 @@ class ShadowTasks {
   TaskId add_broadcast(ExpertWeights& weights);
   /// Returns the gradients of the shadows in a backward pass; null if there are none.
   ShadowGradients* gradients() { return gradients_ ? &*gradients_ : nullptr; }
-  /// Adds shadows.all_reduce, which starts after the tasks `after`, and then shadows.add. Adds neither if there are no
-  /// gradients.
+  /// Adds shadows.reduce_scatter, which starts after the tasks `after`, then shadows.a2a and shadows.add. Adds none of
+  /// them if there are no gradients.
   void add_reduction(std::vector<TaskId> after);
 
  private:

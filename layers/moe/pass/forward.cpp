@@ -110,7 +110,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                           .activations = std::move(activations),
                           .results = rows_are_tokens ? results.values : Tensor{}};
     if (keeps.offloaded)
-      keeps.offloaded->put(c, std::move(made));
+      keeps.offloaded->put(c, std::move(made.activations));
     else if (keeps.all)
       (*keeps.all)[c] = std::move(made);
     return results;
@@ -129,13 +129,14 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    },
                .compute =
                    [&](size_t c) {
+                     Arrived arrived = dispatch.add_arrival(c);
+                     if (keeps.offloaded) arrived = keeps.offloaded->add_inputs_offload(g, c, std::move(arrived));
                      // Chunks share one buffer for T_M, as in MPMoE. Its contents are offloaded before the next chunk
                      // is computed.
-                     expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received, offloaded_before},
+                     expert_tasks.add(c, std::move(arrived), {shadows_received, offloaded_before},
                                       [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                      if (!keeps.offloaded) return;
-                     const TaskId offload = keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
-                     if (keeps.offloaded->activations()) offloaded_before = offload;
+                     offloaded_before = keeps.offloaded->add_activations_offload(g, c, expert_tasks.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
   // Computes T_O of all tokens from the rows that this rank gathered by chunk or set.

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "layers/moe/pass/pass_graph.h"
+#include "layers/moe/pass/dispatch.h"
 
 namespace hexad::moe {
 
@@ -22,8 +22,10 @@ struct ChunkActivations {
 
 /// Holds the offloaded activations of one call: T_DI with strategies S1 and S3, T_M (only gate_up) with S1 and S2. Adds
 /// these tasks:
-///   offload   moves activations of a chunk to offload memory
-///   fetch     moves activations of a chunk back to the device
+///   inputs.offload        copies T_DI of a chunk to offload memory, while experts compute
+///   activations.offload   copies T_M of a chunk there
+///   inputs.fetch          copies T_DI of a chunk back to the device
+///   activations.fetch     copies T_M of a chunk back
 class OffloadedActivations {
  public:
   OffloadedActivations(ReuseStrategy strategy, const Experts& experts, size_t chunks);
@@ -31,25 +33,32 @@ class OffloadedActivations {
   bool inputs() const { return inputs_; }
   bool activations() const { return activations_; }
 
-  // The next two functions are for forward.
-  /// Stores the activations of a computed chunk that will be offloaded, until the task `offload` moves them.
-  void put(size_t chunk, ChunkActivations made);
-  /// Adds the task `offload`, which starts after the task `computed`. Returns the task, or no_task if nothing is
+  // The next three functions are for forward.
+  /// Adds the task inputs.offload, which starts once the rows have arrived. Returns `arrived`, whose rows this task and
+  /// one other task take. If T_DI is not offloaded, adds nothing and returns `arrived` unchanged.
+  Arrived add_inputs_offload(PassGraph& g, size_t chunk, Arrived arrived);
+  /// Stores the part of a computed chunk's activations that will be offloaded, until activations.offload copies it.
+  void put(size_t chunk, ExpertActivations made);
+  /// Adds the task activations.offload, which starts after the task `computed`. Returns the task, or no_task if T_M is
+  /// not offloaded.
+  TaskId add_activations_offload(PassGraph& g, size_t chunk, TaskId computed);
+  // The next three functions are for backward.
+  /// Adds the task inputs.fetch and returns it. Returns no_task if T_DI was not offloaded.
+  TaskId add_inputs_fetch(PassGraph& g, size_t chunk);
+  /// Adds the task activations.fetch, which starts after the task `after`. Returns the task, or no_task if T_M was not
   /// offloaded.
-  TaskId add_offload(PassGraph& g, size_t chunk, TaskId computed);
-  // The next two functions are for backward.
-  /// Adds the task `fetch`, which starts after the task `after`. Returns the task, or no_task if nothing was offloaded.
-  TaskId add_fetch(PassGraph& g, size_t chunk, TaskId after);
+  TaskId add_activations_fetch(PassGraph& g, size_t chunk, TaskId after);
   /// Moves the fetched activations of a chunk to the caller.
   ChunkActivations take(size_t chunk) { return std::exchange(on_device_[chunk], {}); }
 
  private:
-  Cost moved(const PassGraph& g, size_t chunk) const;
+  static TaskId add(PassGraph& g, std::vector<TaskId> after, std::string_view name, size_t chunk, int64_t width,
+                    std::function<void(Stream&)> copy);
 
   const bool inputs_, activations_;
   const int64_t activation_width_;
-  std::vector<ChunkActivations>
-      on_device_;  // by chunk; used from `experts` to `offload`, and from `fetch` to `experts`
+  // By chunk. T_M is here from `experts` to activations.offload. Both are here from their fetches to `experts`.
+  std::vector<ChunkActivations> on_device_;
   struct Copies {
     std::shared_ptr<autograd::SavedTensor> inputs, gate_up;
   };

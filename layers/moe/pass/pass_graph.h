@@ -1,6 +1,7 @@
 // Builder of the task graph of a pass. Dispatch, experts and combine add their tasks to it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,12 +27,23 @@ constexpr TaskId no_task = -1;
 template <class T>
 class Handoff {
  public:
-  void put(T value) { *value_ = std::move(value); }
-  const T& read() const { return *value_; }
-  T take() { return std::exchange(*value_, T{}); }
+  void put(T value) { state_->value = std::move(value); }
+  const T& read() const { return state_->value; }
+  T take() { return std::exchange(state_->value, T{}); }
+  /// Like take(), for `takers` tasks of different lanes. Each of them calls this function once, possibly at the same
+  /// time as the others. The last call empties the handoff.
+  T take_as_one_of(int takers) {
+    T value = state_->value;
+    if ((state_->taken.fetch_add(1) + 1) % takers == 0) state_->value = T{};
+    return value;
+  }
 
  private:
-  std::shared_ptr<T> value_ = std::make_shared<T>();
+  struct State {
+    T value{};
+    std::atomic<int> taken = 0;  // number of calls of take_as_one_of()
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 /// Steps of a pass. Each function but `shared_experts` adds the tasks of one chunk to the graph. If chunks are computed

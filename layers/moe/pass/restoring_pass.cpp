@@ -68,7 +68,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   ExpertTasks expert_tasks(g, experts.flops_per_row(),
                            {offloaded.activations() ? 0 : products - 1, products, products});
   const std::vector<size_t> order = g.compute_order();
-  std::vector<TaskId> fetched(routes.computations(), no_task);
+  std::vector<TaskId> inputs_fetched(routes.computations(), no_task), activations_fetched = inputs_fetched;
   const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, Handoff<Rows> sent_again) {
     ChunkActivations made = offloaded.take(c);
     if (!offloaded.inputs()) made.inputs = sent_again.take().values;
@@ -86,22 +86,23 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
              if (!offloaded.inputs()) inputs.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, x, {}); });
              dispatch.add(c, room,
                           [&, c](Stream& s) { return routes.sent_rows(c, dout, row_weights.get(s, routes.plan)); });
-             if (!offloaded.activations() || c == order.front()) fetched[c] = offloaded.add_fetch(g, c, no_task);
+             // The experts read T_M first.
+             if (c == order.front()) activations_fetched[c] = offloaded.add_activations_fetch(g, c, no_task);
+             inputs_fetched[c] = offloaded.add_inputs_fetch(g, c);
            },
        .shared_experts = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
        .compute =
            [&](size_t c) {
              const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
              std::vector<TaskId> after = again.after;
-             after.push_back(fetched[c]);
-             after.push_back(shadows_received);
+             after.insert(after.end(), {activations_fetched[c], inputs_fetched[c], shadows_received});
              expert_tasks.add(c, dispatch.add_arrival(c), std::move(after),
                               [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
              // Chunks share one buffer for T_M, as in forward. Therefore, T_M of the next chunk is fetched once
              // this chunk is computed.
              const auto next = std::ranges::find(order, c) + 1;
-             if (offloaded.activations() && next != order.end())
-               fetched[*next] = offloaded.add_fetch(g, *next, expert_tasks.computed(c).by);
+             if (next != order.end())
+               activations_fetched[*next] = offloaded.add_activations_fetch(g, *next, expert_tasks.computed(c).by);
            },
        .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
   std::vector<TaskId> computed;
