@@ -111,7 +111,8 @@ void check(const Input& in, Problems& problems) {
   if (in.volume) refuse_written(problems, {"BPE"}, "has no effect if I is given");
   if (in.volume && !in.memory)
     refuse_written(problems, {"b", "s", "h", "k"}, "has no effect if I is given and memory is not");
-  if (in.chunks && in.smallest) problems.add("I_minimal", "has no effect if N, the number of chunks, is given");
+  if (in.chunks && in.smallest)
+    problems.add("I_minimal", "has no effect if N, the number of chunks, is given; remove this key");
   if (!in.chunks && !in.smallest && problems.good({"I_minimal", "N"}))
     problems.add("I_minimal", "must be given, unless N, the number of chunks, is given");
   check_sizes(problems, "r1", in.r1);
