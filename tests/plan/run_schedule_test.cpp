@@ -28,9 +28,9 @@ std::string log_of(const Scratch& folder) {
   return text.str();
 }
 
-ExitCode train_14_steps(const Scratch& folder) {
+ExitCode train_20_steps(const Scratch& folder) {
   const comm::World world;
-  const Overrides keys{"run.dir=" + folder.path(), "train.steps=14", "checkpoint.every=2", "checkpoint.keep=0",
+  const Overrides keys{"run.dir=" + folder.path(), "train.steps=20", "checkpoint.every=2", "checkpoint.keep=0",
                        "train.precision=f32"};
   return Trainer(open_recipe(keys, {"schedule.moe.trial_share=0.5"}), Registry(), world, RunSchedule::make).run();
 }
@@ -45,12 +45,12 @@ TEST(Trainer, ResumedAfterItsChoiceIsBitwiseIdentical) {
   const Scratch whole, resumed;
   const auto shard = [](const Scratch& folder) {
     std::ostringstream bytes;
-    bytes << std::ifstream(folder / "checkpoints/step-00000014/shard-00000-of-00001.safetensors").rdbuf();
+    bytes << std::ifstream(folder / "checkpoints/step-00000020/shard-00000-of-00001.safetensors").rdbuf();
     return bytes.str();
   };
-  ASSERT_EQ(train_14_steps(whole), ExitCode::done);
+  ASSERT_EQ(train_20_steps(whole), ExitCode::done);
   copy_checkpoint("step-00000010", whole, resumed);
-  ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
+  ASSERT_EQ(train_20_steps(resumed), ExitCode::done);
   EXPECT_NE(log_of(resumed).find("schedule.moe: keeps the earlier choice: "), std::string::npos) << log_of(resumed);
   ASSERT_GT(shard(whole).size(), 1000u);
   EXPECT_TRUE(shard(whole) == shard(resumed));
@@ -58,10 +58,10 @@ TEST(Trainer, ResumedAfterItsChoiceIsBitwiseIdentical) {
 
 TEST(Trainer, ResumedBeforeItsChoiceContinuesItsTrials) {
   const Scratch whole, resumed;
-  ASSERT_EQ(train_14_steps(whole), ExitCode::done);
-  copy_checkpoint("step-00000004", whole, resumed);  // 3 of 7 trials
-  ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
-  EXPECT_NE(log_of(resumed).find("schedule.moe: continues to choose, with at most 4 more trial steps"),
+  ASSERT_EQ(train_20_steps(whole), ExitCode::done);
+  copy_checkpoint("step-00000004", whole, resumed);  // 3 of 10 trial steps
+  ASSERT_EQ(train_20_steps(resumed), ExitCode::done);
+  EXPECT_NE(log_of(resumed).find("schedule.moe: continues to choose, with at most 7 more trial steps"),
             std::string::npos)
       << log_of(resumed);
   EXPECT_NE(log_of(resumed).find("schedule.moe: chosen "), std::string::npos) << log_of(resumed);
@@ -88,13 +88,13 @@ TEST(Trainer, KeepsItsChoiceAfterAResume) {
     const Overrides keys{"run.dir=" + folder.path(), cat("train.steps=", steps)};
     return Trainer(open_recipe(keys, {"schedule.moe.trial_share=0.5"}), Registry(), world, RunSchedule::make).run();
   };
-  ASSERT_EQ(train(12), ExitCode::done);
+  ASSERT_EQ(train(18), ExitCode::done);
   const std::string first = log_of(folder);
   const size_t at = first.find("schedule.moe: chosen ");
   ASSERT_NE(at, std::string::npos) << first;
   const size_t begin = at + std::string("schedule.moe: chosen ").size();
   const std::string chosen = first.substr(begin, first.find(':', begin) - begin);
-  ASSERT_EQ(train(14), ExitCode::done);
+  ASSERT_EQ(train(20), ExitCode::done);
   EXPECT_NE(log_of(folder).find("schedule.moe: keeps the earlier choice: " + chosen), std::string::npos)
       << log_of(folder);
 }

@@ -4,7 +4,7 @@
 # reference is the same recipe with its own schedule on one rank. Prints the largest relative difference between the
 # losses of a schedule and of the reference. Exits with 1 if a relative difference is above 1e-10, or if a run fails.
 #
-#   tools/bench/schedule_losses.sh [--steps 8] [--recipes 'quickstart ...'] [--output FOLDER]
+#   tools/bench/schedule_losses.sh [--steps 16] [--recipes 'quickstart ...'] [--output FOLDER]
 #
 # Needs data/quickstart (tools/quickstart.sh prepares it), but not its held-out part. Batches always have eight
 # sequences of 64 tokens. Environment: HEXAD (program; build/release/bin/hexad).
@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
-steps=8 recipes='quickstart arctic-like deepseek-like encoder long-context bench-cpu demo verify-moe' output=
+steps=16 recipes='quickstart arctic-like deepseek-like encoder long-context bench-cpu demo verify-moe' output=
 while [ $# -gt 0 ]; do
   case $1 in
   --steps) steps=${2:?} ;;

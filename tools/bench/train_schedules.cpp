@@ -329,9 +329,10 @@ int run(int argc, char** argv) {
       ->expected(1)
       ->take_all();
   app.add_option("--rounds", o.rounds, "number of counted steps of each schedule")->check(CLI::PositiveNumber);
-  app.add_option("--trials", o.trials,
-                 "maximum number of trial steps that choose the values of auto keys; with fewer than four (two if only "
-                 "chunks is auto), the prediction alone decides");
+  app.add_option(
+      "--trials", o.trials,
+      "maximum number of trial steps that choose the values of auto keys; with fewer than eight (six if only "
+      "chunks is auto), the prediction alone decides");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);

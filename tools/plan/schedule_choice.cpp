@@ -23,8 +23,11 @@ constexpr int64_t max_finalists = 4;
 constexpr int64_t max_rounds = 5;
 // Maximum number of chunk counts that Algorithm 1 tries between 2 and 16.
 constexpr int64_t max_measured_steps = 9;
-// Maximum number of trials of each schedule, if Algorithm 1 also needs trials.
-constexpr int64_t max_repeats = 3;
+// Numbers of measured steps of each schedule, if Algorithm 1 also needs trials. A single step decides nothing.
+constexpr int64_t min_repeats = 2, max_repeats = 3;
+// Trial steps of a finalist in each round: the first step after a change of schedule, whose time does not count, and a
+// measured step.
+constexpr int64_t steps_of_round = 2;
 
 Json json_of(const GranularitySearch::State& s) {
   std::map<int64_t, std::pair<int64_t, int64_t>> ranges;
@@ -91,13 +94,15 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
 
 // Picks the predicted fastest schedules of up to four families as finalists. Schedules of a family differ only in their
 // chunks. If the number of chunks is fixed, each schedule is a family. No two finalists have equal graphs. Picks none
-// if there are fewer than four trials or two families.
+// if there are fewer than eight trial steps or two families.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto equal_graphs = [&](size_t a, size_t b) { return candidates_[a].graphs == candidates_[b].graphs; };
+  constexpr int64_t least_steps = min_repeats * steps_of_round;
   const auto pick = [&](int64_t trials) {
     finalists_.clear();
-    for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(max_finalists, trials / 2); ++i)
+    for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(max_finalists, trials / least_steps);
+         ++i)
       if (std::ranges::none_of(finalists_, [&](size_t f) {
             return equal_graphs(f, i) || (open(i) && is_family(candidates_[f].schedule, candidates_[i].schedule));
           }))
@@ -105,10 +110,10 @@ void ScheduleChoice::pick_finalists() {
   };
   pick(turns_);
   int64_t trials = turns_;
-  // Reserves at most half of the trials for Algorithm 1. Finalists keep at least four trials, or all trials if there
-  // are fewer, because two finalists need four.
+  // Reserves at most half of the trial steps for Algorithm 1. Finalists keep at least eight steps, or all steps if
+  // there are fewer, because two finalists need eight.
   const bool search_follows = std::ranges::any_of(finalists_, open);
-  if (search_follows) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
+  if (search_follows) pick(trials = std::max(turns_ / 2, std::min(turns_, 2 * least_steps)));
   if (finalists_.size() < 2) return finalists_.clear();
   // If the schedule with the defaults of all open choices is a candidate, it becomes a finalist, regardless of its
   // prediction. Therefore, no schedule is chosen that is distinctly slower in the trials than the default.
@@ -118,8 +123,8 @@ void ScheduleChoice::pick_finalists() {
     const auto twin = std::ranges::find_if(finalists_, [&](size_t f) { return equal_graphs(f, at); });
     (twin == finalists_.end() ? finalists_.back() : *twin) = at;
   }
-  const auto finalists = std::ssize(finalists_);
-  family_turns_ = finalists * std::min(search_follows ? max_repeats : max_rounds, trials / finalists);
+  const int64_t round = steps_of_round * std::ssize(finalists_);
+  family_turns_ = round * std::min(search_follows ? max_repeats : max_rounds, trials / round);
 }
 
 const std::vector<int64_t>& ScheduleChoice::numbers_of(const MoeSchedule& s) {
@@ -151,6 +156,8 @@ std::string ScheduleChoice::state() const {
   Json& measured = json["measured"] = Json::object();
   for (const ScheduleCandidate& c : candidates_)
     if (!c.measured.empty()) measured[moe::to_string(c.schedule)] = c.measured;
+  // A run that continues the trials runs this schedule in its first step, which is not a trial.
+  json["warm"] = warm_ && !made_ ? moe::to_string(current().schedule) : std::string();
   for (const Switch& s : switches_) json["switches"].push_back({{"step", s.step}, {"from", s.from}, {"to", s.to}});
   if (searches_.empty()) return json.dump();
   Json& searches = json["searches"] = Json::array();
@@ -170,7 +177,9 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   const auto schedule = chosen.empty() ? std::nullopt : allowed(chosen);
   std::vector<Search> searches = searches_in(before);
   if (chosen.empty()) {
-    const bool continues = !made_ && same_times && before.value("finalists", Json()) == Json(finalist_names()) &&
+    // Earlier versions counted the first step after each change of schedule, and did not save "warm".
+    const bool continues = !made_ && same_times && before.contains("warm") &&
+                           before.value("finalists", Json()) == Json(finalist_names()) &&
                            searches.empty() != before.contains("searches") &&
                            (!searches.empty() || !finalists_.empty());
     if (!continues) return false;
@@ -194,6 +203,8 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
     if (is_family(searches_[i].start, *schedule)) preferred_ = i;
   made_ = schedule && (same_tokens || searches_.empty());
   if (made_) return true;
+  if (const std::string warm = before.value("warm", std::string()); !warm.empty())
+    if (const auto s = allowed(warm)) set(index_of(*s)), warm_ = true;
   if (same_tokens && !searches_.empty())
     searched_ = before.at("searched").get<size_t>(), search_end_ = before.at("search_end").get<int64_t>();
   if (!searches_.empty())
@@ -212,7 +223,7 @@ std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& befo
     const auto start = allowed(search.at("start").get<std::string>());
     const auto numbers = search.at("numbers").get<std::vector<int64_t>>();
     if (!start || !chunks_open(recipe_, *start) || numbers_of(*start) != numbers) return {};
-    const auto repeats = search.at("repeats").get<int64_t>();
+    const int64_t repeats = std::max(search.at("repeats").get<int64_t>(), min_repeats);  // earlier versions saved 1
     Search again{*start, numbers, repeats, GranularitySearch(numbers, repeats, search_state_of(search.at("known")))};
     all.push_back(std::move(again));
   }
@@ -220,8 +231,8 @@ std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& befo
 }
 
 // Begins Algorithm 1 for `like`. Also begins it for the fastest predicted sibling of each other strategy of
-// memory_reuse, as long as every search gets at least two trials. `repeats` is the number of trials of each schedule so
-// far; 0 if there were none.
+// memory_reuse, as long as every search has the steps to measure two numbers. `repeats` is the number of measured steps
+// of each schedule so far; 0 if there were none.
 void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   const int64_t trials = turns_ - turn_;
   std::vector<MoeSchedule> starts{like};
@@ -232,12 +243,16 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   // Removes schedules whose predicted number of chunks cannot be tried, because their order is illegal for this number.
   std::erase_if(starts, [&](const MoeSchedule& s) { return !std::ranges::binary_search(numbers_of(s), s.chunks); });
   const bool chooses = starts.size() > 1 || numbers_of(like).size() > 1;
-  if (starts.empty() || starts.front() != like || !chooses || trials < 2) {
+  // A number of chunks takes one step that is not measured, and its measured steps. `like` needs none if it is
+  // measured.
+  const int64_t of_two = 2 * (1 + std::max(repeats, min_repeats)), needed = repeats > 0 ? of_two / 2 : of_two;
+  if (starts.empty() || starts.front() != like || !chooses || trials < needed) {
     made_ = true;
     return;
   }
-  starts.resize(std::min<int64_t>(std::ssize(starts), trials / 2), like);
-  if (repeats == 0) repeats = std::clamp<int64_t>(trials / (max_measured_steps * std::ssize(starts)), 1, max_repeats);
+  starts.resize(std::clamp<int64_t>(trials / of_two, 1, std::ssize(starts)), like);
+  if (repeats == 0)
+    repeats = std::clamp(trials / (max_measured_steps * std::ssize(starts)) - 1, min_repeats, max_repeats);
   for (const MoeSchedule& start : starts) {
     GranularitySearch::State known;
     for (const ScheduleCandidate& c : candidates_)
@@ -250,20 +265,31 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   continue_search();
 }
 
-// Returns the next number of chunks to try in a search, or its result.
+// Returns the trial steps after which chunk number `n` of the search has all its measured steps.
+int64_t ScheduleChoice::steps_to_measure(const Search& search, int64_t n) const {
+  const auto& samples = search.chunks.state().samples;
+  const auto found = samples.find({rows_of_layer(recipe_), n});
+  const int64_t missing = search.repeats - (found == samples.end() ? 0 : std::ssize(found->second));
+  if (missing <= 0) return 0;
+  return missing + (warm_ && current().schedule == with_chunks(search.start, n) ? 0 : 1);
+}
+
+// Returns the next number of chunks to try in a search, or its result. A number is tried only if the search has the
+// steps for all its measurements.
 Trial ScheduleChoice::next_of(Search& search) {
   const int64_t tokens = rows_of_layer(recipe_);
   GranularitySearch& chunks = search.chunks;
+  const auto affordable = [&](int64_t n) { return turn_ + steps_to_measure(search, n) <= search_end_; };
   const bool known = chunks.state().chosen.contains(tokens), first = chunks.state().ranges.empty();
-  if (!known && turn_ >= search_end_)
-    chunks.conclude(tokens, first ? search.start.chunks : chunks.state().chosen.rbegin()->second);
-  else if (!known && first && !chunks.measured(tokens, search.start.chunks))
-    return {search.start.chunks, false};  // the predicted number comes first
-  const Trial next = chunks.propose(tokens);
+  Trial next{search.start.chunks, false};  // the predicted number comes first
+  if (known || !first || chunks.measured(tokens, next.n)) next = chunks.propose(tokens);
+  if (!next.settled && !affordable(next.n))
+    next = {chunks.conclude(tokens, first ? search.start.chunks : chunks.state().chosen.rbegin()->second), true};
   // A known range may give a number that was never tried. With several searches, that number must be tried, because the
   // searches are compared by the times of their results.
-  const bool compared = searches_.size() == 1 || turn_ >= search_end_ || chunks.measured(tokens, next.n);
-  return {next.n, next.settled && compared};
+  if (next.settled && searches_.size() > 1 && !chunks.measured(tokens, next.n) && affordable(next.n))
+    return {next.n, false};
+  return next;
 }
 
 // Sets the next schedule to try, or the result of the searches. The remaining trials are divided equally among the
@@ -296,15 +322,16 @@ void ScheduleChoice::end_searches() {
 
 // Alternates between the finalists, so that a slow minute of the machine affects all of them.
 void ScheduleChoice::begin_trial() {
-  if (tries_families()) set(finalists_[turn_ % finalists_.size()]);
+  if (tries_families()) set(finalists_[turn_ / steps_of_round % finalists_.size()]);
 }
 
 void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passes) {
+  const bool of_families = tries_families(), changed = !std::exchange(warm_, true);
+  ++turn_;
+  if (changed) return;
   ScheduleCandidate& tried = candidates_[current_];
   tried.measured.push_back(
       world_.all_reduce_value(plan::measured_seconds(passes), comm::Reduce::max, instance_.device()));
-  const bool of_families = tries_families();
-  ++turn_;
   if (of_families) {
     if (!tries_families()) end_families();
     return;
@@ -320,7 +347,7 @@ void ScheduleChoice::end_families() {
   for (const size_t f : finalists_) timed.push_back({f, summary_of(candidates_[f].measured)});
   set(fastest(timed));
   if (chunks_open(recipe_, current().schedule))
-    begin_searches(MoeSchedule(current().schedule), family_turns_ / std::ssize(finalists_));
+    begin_searches(MoeSchedule(current().schedule), family_turns_ / (steps_of_round * std::ssize(finalists_)));
   else
     made_ = true;
 }
@@ -333,6 +360,7 @@ size_t ScheduleChoice::index_of(const MoeSchedule& schedule) {
 }
 
 void ScheduleChoice::set(size_t candidate) {
+  warm_ = warm_ && candidate == current_;
   current_ = candidate;
   instance_.reschedule(candidates_[candidate].schedule);
 }

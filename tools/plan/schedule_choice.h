@@ -2,7 +2,8 @@
 // schedules. Regular steps of the run then try the cheapest schedules. MPMoE's Algorithm 1 finds the number of chunks
 // of the fastest schedule. If memory_reuse is open, Algorithm 1 finds a number for each strategy, and the fastest pair
 // of strategy and number is chosen. Trial steps are not wasted, because every schedule computes the same results up to
-// rounding.
+// rounding. The time of the first step after a change of schedule does not count, because this step allocates buffers
+// and opens connections. Every schedule that is compared has at least two measured steps.
 #pragma once
 
 #include <deque>
@@ -48,9 +49,10 @@ class ScheduleChoice {
   /// Returns the schedules that the recipe allows, and their memory needs if memory_reuse is open.
   const WithinMemory& memory() const { return memory_; }
 
-  /// Sets the next schedule to try. Must be called before a trial step.
+  /// Sets the schedule of the next trial step. Must be called before the step.
   void begin_trial();
-  /// Ends a trial with the times of the step's passes on this rank. The last trial makes the choice.
+  /// Ends a trial step with the times of the step's passes on this rank. Ignores them after a change of schedule. The
+  /// last trial step makes the choice.
   void end_trial(const std::vector<PassRecorder::Recording>& passes);
 
   /// Outcome of a re-decision.
@@ -84,7 +86,7 @@ class ScheduleChoice {
   struct Search {
     moe::MoeSchedule start;
     std::vector<int64_t> numbers;
-    int64_t repeats;  // trials for each number of chunks, equal in all searches
+    int64_t repeats;  // measured steps of each number of chunks, equal in all searches
     plan::GranularitySearch chunks;
   };
 
@@ -93,6 +95,7 @@ class ScheduleChoice {
   void end_families();
   void begin_searches(const moe::MoeSchedule& like, int64_t repeats);
   void continue_search();
+  int64_t steps_to_measure(const Search& search, int64_t n) const;
   Trial next_of(Search& search);
   void end_searches();
   size_t index_of(const moe::MoeSchedule& schedule);
@@ -115,13 +118,15 @@ class ScheduleChoice {
   std::vector<ScheduleCandidate> candidates_;
   std::vector<size_t> finalists_;  // indices of candidates, one for each family
   size_t current_ = 0;
+  bool warm_ = false;  // true if the previous trial step had the current schedule
   bool made_ = false;
-  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; most trials of finalists; most trials in total
+  // Trial steps so far, including steps that are not measured; all trial steps of finalists; most trial steps in total.
+  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;
   // One search for each strategy of memory_reuse: first the strategy of the fastest schedule, then the others in
   // predicted order.
   std::vector<Search> searches_;
   size_t searched_ = 0;           // index of the current search
-  int64_t search_end_ = 0;        // trial at which the current search must end
+  int64_t search_end_ = 0;        // trial step at which the current search must end
   std::vector<Switch> switches_;  // in the order of their steps
   size_t preferred_ = 0;          // search whose result wins unless another result was measured to be faster
 };

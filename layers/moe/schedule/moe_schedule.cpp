@@ -193,7 +193,7 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
   });
   v("trial_share", trial_share,
     "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; if it "
-    "is fewer than four steps (two if only chunks is auto), the prediction alone decides",
+    "is fewer than eight steps (six if only chunks is auto), the prediction alone decides",
     config::at_least(0), config::at_most(0.5));
   v("redecide_every", redecide_every,
     "steps between re-decisions: the schedules are predicted for the load of the experts in such a step, and one that "

@@ -4,7 +4,7 @@
 # the nodes. Prints the MoE forward and the step for the baseline, O1 to O3 and MoNTA's choice (Figs. 16 and 17). Also
 # prints the share of all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the same testbed.
 #
-#   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 6]
+#   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 12]
 #                                    [--profile-seconds 30] [--output FOLDER]
 #
 # --inter, --intra: a rank's rate between nodes and inside them. Their ratio is 1:8 as in the paper. At the defaults,
@@ -15,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-inter=200mbit intra=1600mbit rounds=3 trials=6 profile_seconds=30 output=
+inter=200mbit intra=1600mbit rounds=3 trials=12 profile_seconds=30 output=
 while [ $# -gt 0 ]; do
   case $1 in
   --inter) inter=${2:?} ;;

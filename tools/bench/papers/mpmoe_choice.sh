@@ -10,10 +10,10 @@
 #   tools/bench/papers/mpmoe_choice.sh [--rates '800mbit 100mbit'] [--tokens '512 1024'] [--rounds 3] [--trials 20]
 #                                      [--profile-seconds 30] [--output FOLDER]
 #
-# --tokens: tokens of a rank. --trials: number of steps that try the strategies; with fewer than 8, not all are tried.
+# --tokens: tokens of a rank. --trials: number of steps that try the strategies; with fewer than 16, not all are tried.
 # --output: keeps profiles and rows there. A later call with the same settings, for example after the first one was
 # killed, measures only what is missing. Takes about five minutes, or half a minute with --rates 200mbit --tokens 256
-# --rounds 1 --trials 8 --profile-seconds 10. Needs root, iproute2 and openmpi-bin (otherwise exits with 77).
+# --rounds 1 --trials 16 --profile-seconds 10. Needs root, iproute2 and openmpi-bin (otherwise exits with 77).
 # Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

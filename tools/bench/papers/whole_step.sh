@@ -10,7 +10,7 @@
 # eps-tptp with parts of experts (TP+TP). Their all-to-alls stay inside nodes. Megatron's system needs shared experts,
 # which make another model: shared-beside is only compared with shared-after, which computes them afterwards.
 #
-#   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 12]
+#   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 24]
 #                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30] [--output FOLDER]
 #
 # --trials: number of steps that try open choices. --systems: systems of the list below, including fastmoe as the first
@@ -36,7 +36,7 @@ declare -A choices=(
   [shared-after]=model.moe.shared_experts=1,shared=after [shared-beside]=model.moe.shared_experts=1,shared=beside
   [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
 )
-rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=30 free=40gbit output=
+rates='100mbit 200mbit 500mbit' rounds=2 trials=24 profile_seconds=30 free=40gbit output=
 systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe
   mpmoe-s1 mpmoe-s2 mpmoe-s3 mpmoe-s4 fastermoe 2dh eps eps-tpep eps-tptp shared-after shared-beside auto'
 while [ $# -gt 0 ]; do
