@@ -249,6 +249,7 @@ Value MoeLayer::shared_result(Tape& t, const Value& x, const ForwardContext& con
 
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& context,
                                       std::vector<Value> addends, const Dense& dense) const {
+  const auto timer = settings_.start("forward", t.stream);
   const Routed r = routed(input.data.dim(0));
   const Value x = r.held == Held::share ? take_share(t, input, settings_) : input;
   const int64_t rows = x.data.dim(0);
@@ -316,6 +317,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
     kernels_of(ids).pointwise.fill(t.stream, weights.data, 1);
   }
   PassResult result = moe_pass(t, entering, weights, ids, r.held, experts_, settings_, addends, shared);
+  if (timer) timer->stop(t.stream);
   if (statistics) ++statistics->passes, statistics->shadowed += result.hot_experts;
   return {std::move(result.out), losses};
 }

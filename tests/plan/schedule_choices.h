@@ -69,15 +69,9 @@ inline schedule::Rates machine(double latency, double bytes_per_second, double f
   return rates;
 }
 
-/// Returns recordings of a forward and a backward pass that take `seconds` each.
-inline std::vector<PassRecorder::Recording> passes_of(double seconds) {
-  std::vector<PassRecorder::Recording> passes(2);
-  for (size_t p = 0; p < 2; ++p) {
-    passes[p].name = p == 0 ? "moe forward" : "moe backward";
-    passes[p].graph.add({}, {}, [](device::Stream&) { return device::Event{}; });
-    passes[p].times = {{0, seconds}};
-  }
-  return passes;
+/// Returns the times of a layer whose forward and backward take `seconds` each.
+inline std::vector<PassRecorder::LayerTime> layers_of(double seconds) {
+  return {{"moe forward", {0, seconds}}, {"moe backward", {0, seconds}}};
 }
 
 /// Runs trials until the choice is made, at most `most` of them. Returns the schedules that were tried.
@@ -87,7 +81,7 @@ inline std::vector<MoeSchedule> try_all(ScheduleChoice& choice,
   while (!choice.made() && std::ssize(tried) < most) {
     choice.begin_trial();
     tried.push_back(choice.current().schedule);
-    choice.end_trial(passes_of(seconds(tried.back())));
+    choice.end_trial(layers_of(seconds(tried.back())));
   }
   return tried;
 }

@@ -263,6 +263,28 @@ TEST(PassRecorder, RecordsOnlyWhileItExists) {
   EXPECT_EQ(recorded_step(run).size(), 2u * 4 * 2);
 }
 
+// The layers include the exchange of counts, which precedes the passes.
+TEST(PassRecorder, TimesLayersAroundTheirPasses) {
+  constexpr double clock_error = 1e-4;  // of the times of a device, in seconds
+  for (const char* const layout : {"parallel.ep=2", "parallel.tp=2"})
+    on_ranks(2, [&](const comm::ProcessGroup& world) {
+      TrainingRun run(small_recipe({layout}), world);
+      const PassRecorder recorder(run.instance);
+      run.step(documents_of(run.recipe));
+      const Passes& passes = recorder.passes();
+      std::vector<PassRecorder::LayerTime> layers = recorder.layers();
+      ASSERT_EQ(layers.size(), passes.size()) << layout;
+      for (const PassRecorder::Recording& pass : passes) {
+        const auto layer = std::ranges::find(layers, pass.name, &PassRecorder::LayerTime::name);
+        ASSERT_NE(layer, layers.end()) << layout << ": " << pass.name;
+        const auto last = std::ranges::max_element(pass.times, {}, &schedule::TaskTime::end);
+        EXPECT_LE(layer->time.begin, pass.begin() + clock_error) << layout << ": " << pass.name;
+        EXPECT_GE(layer->time.end, last->end - clock_error) << layout << ": " << pass.name;
+        layers.erase(layer);  // the next pass of this name belongs to the next micro-batch
+      }
+    });
+}
+
 TEST(PassRecorder, KeepsNoTensorOfAPass) {
   const comm::SelfGroup self;
   TrainingRun run(small_recipe(), self);

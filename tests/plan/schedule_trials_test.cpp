@@ -75,6 +75,14 @@ TEST(ScheduleChoice, PredictsIfNoTwoSchedulesCanBeMeasuredTwice) {
   EXPECT_EQ(trials_of("0.08"), 8u) << "two schedules, each with two measured steps";
 }
 
+TEST(LayerSeconds, AddsTheMeansOfForwardAndBackward) {
+  EXPECT_DOUBLE_EQ(layer_seconds({{"layers.0.moe forward", {1, 2}},
+                                  {"layers.1.moe forward", {5, 8}},
+                                  {"layers.1.moe backward", {9, 14}},
+                                  {"layers.0.moe gradient of shares", {20, 20.5}}}),
+                   2 + 5 + 0.5);
+}
+
 Recipe cut_recipe(const Overrides& more = {}) {
   Overrides all{"parallel.ep=2", "model.context=32", "schedule.moe.chunk_by=tokens", "train.steps=100",
                 "schedule.moe.trial_share=0.3"};

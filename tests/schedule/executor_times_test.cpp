@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <stdexcept>
 #include <thread>
 
 #include "framework/base/clock.h"
 #include "framework/device/emulated/emulated_queue.h"
+#include "framework/schedule/layer_clock.h"
 #include "tests/schedule/executor_fixture.h"
 
 namespace hexad::schedule {
@@ -142,6 +144,20 @@ TEST(ExecutorOnADevice, MeasuringDoesNotWaitForTheDevice) {
   const std::vector<TaskTime> read = times();
   EXPECT_GE(read[0].end, issued);
   EXPECT_GE(read[1].begin, read[0].end);
+}
+
+TEST(StreamTimer, TimesTheWorkBetweenItsMarks) {
+  const auto lane = device::make_worker_stream("timed");
+  const double before = now();
+  StreamTimer timer(*lane);
+  EXPECT_THROW(timer.read(), std::logic_error) << "the end is unknown before stop()";
+  double inside = 0;
+  lane->run([&] { inside = now(); });
+  timer.stop(*lane);
+  const TaskTime time = timer.read();
+  EXPECT_LE(before, time.begin);
+  EXPECT_LE(time.begin, inside);
+  EXPECT_LE(inside, time.end);
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ class Contestant {
         choice.begin_trial();
         const PassRecorder recorder(instance());
         training_.step();
-        choice.end_trial(recorder.passes());
+        choice.end_trial(recorder.layers());
       }
       schedule_ = choice.current().schedule;
       predicted_ = choice.current().predicted;

@@ -130,7 +130,7 @@ void RunSchedule::remember_choice() {
 
 void RunSchedule::end_trial() {
   const bool searched = choice_->searching();
-  choice_->end_trial(recorder_->passes());
+  choice_->end_trial(recorder_->layers());
   remember_choice();
   if (choice_->made()) ask_advisers();
   if (!leader()) return;

@@ -325,13 +325,12 @@ void ScheduleChoice::begin_trial() {
   if (tries_families()) set(finalists_[turn_ / steps_of_round % finalists_.size()]);
 }
 
-void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passes) {
+void ScheduleChoice::end_trial(const std::vector<PassRecorder::LayerTime>& layers) {
   const bool of_families = tries_families(), changed = !std::exchange(warm_, true);
   ++turn_;
   if (changed) return;
   ScheduleCandidate& tried = candidates_[current_];
-  tried.measured.push_back(
-      world_.all_reduce_value(plan::measured_seconds(passes), comm::Reduce::max, instance_.device()));
+  tried.measured.push_back(world_.all_reduce_value(plan::layer_seconds(layers), comm::Reduce::max, instance_.device()));
   if (of_families) {
     if (!tries_families()) end_families();
     return;

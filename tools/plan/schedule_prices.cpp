@@ -126,18 +126,29 @@ class SchedulePrices {
   device::DeviceContext host_;  // device of the reductions with which ranks agree on a result
 };
 
-}  // namespace
-
-double measured_seconds(const std::vector<PassRecorder::Recording>& passes) {
+// Returns the mean seconds of forward, plus the mean of backward, plus the mean of the gathered gradients of shares.
+template <class Part, class Seconds>
+double sum_of_means(const std::vector<Part>& parts, const Seconds& seconds_of) {
   double sum = 0;
   for (const char* kind : {" forward", " backward", " gradient of shares"}) {
     double seconds = 0;
     int64_t count = 0;
-    for (const PassRecorder::Recording& pass : passes)
-      if (pass.name.ends_with(kind)) seconds += schedule::measured(pass.graph, pass.times).total(), ++count;
+    for (const Part& part : parts)
+      if (part.name.ends_with(kind)) seconds += seconds_of(part), ++count;
     if (count > 0) sum += seconds / static_cast<double>(count);
   }
   return sum;
+}
+
+}  // namespace
+
+double measured_seconds(const std::vector<PassRecorder::Recording>& passes) {
+  return sum_of_means(passes,
+                      [](const PassRecorder::Recording& p) { return schedule::measured(p.graph, p.times).total(); });
+}
+
+double layer_seconds(const std::vector<PassRecorder::LayerTime>& layers) {
+  return sum_of_means(layers, [](const PassRecorder::LayerTime& l) { return l.time.end - l.time.begin; });
 }
 
 double ScheduleCandidate::measured_seconds() const { return measured.empty() ? 0 : summary_of(measured).median; }

@@ -18,16 +18,19 @@ Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Valu
   const size_t first_addend = inputs.size();
   inputs.insert(inputs.end(), addends.begin(), addends.end());
   const bool shares_pass = routes->settings.schedule.shares_pass();
-  return tape.record_many("moe_pass", {out}, inputs, saved,
-                          [pullback = std::move(pullback), first_addend, count = inputs.size(), shares_pass,
-                           first = first_shared_op](Backward& b, const Tensor& dout, const Saved& kept) {
-                            for (size_t i = first_addend; i < count; ++i) b.accumulate(i, dout);
-                            if (!shares_pass) b.replay_from(first);
-                            pullback(b, dout, kept);
-                          },
-                          // There is no separate weight pullback: tasks of the pass compute the weight gradients, or
-                          // the pass defers them. This argument only lists the parameters.
-                          {experts->parameters(), {}})[0];
+  return tape.record_many(
+      "moe_pass", {out}, inputs, saved,
+      [pullback = std::move(pullback), first_addend, count = inputs.size(), shares_pass, first = first_shared_op,
+       routes = routes](Backward& b, const Tensor& dout, const Saved& kept) {
+        const auto timer = routes->settings.start("backward", b.stream);
+        for (size_t i = first_addend; i < count; ++i) b.accumulate(i, dout);
+        if (!shares_pass) b.replay_from(first);
+        pullback(b, dout, kept);
+        if (timer) timer->stop(b.stream);
+      },
+      // There is no separate weight pullback: tasks of the pass compute the weight gradients, or
+      // the pass defers them. This argument only lists the parameters.
+      {experts->parameters(), {}})[0];
 }
 
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {

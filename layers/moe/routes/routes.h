@@ -1,11 +1,14 @@
 // Routes of the tokens of one call: to their experts and back.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/schedule/graph_runner.h"
+#include "framework/schedule/layer_clock.h"
 #include "layers/moe/experts/experts.h"
 #include "layers/moe/routes/row_format.h"
 #include "layers/moe/schedule/issue_order.h"
@@ -30,6 +33,7 @@ struct PassSettings {
   std::vector<int> tensor_ep_ranks;                    // ep rank of each rank of `tensor`
   std::string name;                                    // name of the layer, part of the name of each pass
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes run directly
+  schedule::LayerClock* clock = nullptr;               // times forward and backward; null: they are not timed
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
   double capacity_factor = 0;                          // model.moe.capacity_factor; 0: experts have no capacity
   // Groups of the same ranks as `groups` and `tensor`, for tasks that are issued late. Lanes post such tasks, while the
@@ -37,6 +41,12 @@ struct PassSettings {
   // `tensor`.
   std::optional<PassGroups> lane_groups{};
   kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: not fused
+
+  /// Starts to time `part` of the layer under the name of the graph in it, such as "forward". The caller passes the
+  /// result to stop(). Null if the part is not timed.
+  std::shared_ptr<schedule::StreamTimer> start(std::string_view part, Stream& stream) const {
+    return clock ? clock->start(base::cat(name, " ", part), stream) : nullptr;
+  }
 
   /// True if the experts' first product and their activation are one kernel call wherever the products are grouped.
   bool fused() const {

@@ -122,6 +122,7 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
       weights(buckets) {
   weights.initialize(recipe.train.seed);
   run_passes_by(nullptr);
+  for (const auto& place : model.moe_layers()) place.layer->time_by(&passes);
 }
 
 std::string ModelInstance::connection_text() const {
@@ -146,6 +147,13 @@ void PassesAsFibers::run(const std::string& name, const schedule::TaskGraph& gra
   const schedule::ReadTimes times = schedule::execute_measured(graph, context, &fibers_);
   if (graph.tasks().empty()) return;
   for (PassRecorder* recorder : recorders) recorder->add({name, schedule::without_work(graph), {}}, times);
+}
+
+std::shared_ptr<schedule::StreamTimer> PassesAsFibers::start(const std::string& name, device::Stream& stream) {
+  if (recorders.empty()) return nullptr;
+  const auto timer = std::make_shared<schedule::StreamTimer>(stream);
+  for (PassRecorder* recorder : recorders) recorder->add(name, timer);
+  return timer;
 }
 
 void ModelInstance::reschedule(const moe::MoeSchedule& s) {

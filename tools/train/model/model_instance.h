@@ -8,6 +8,7 @@
 
 #include "framework/schedule/fibers.h"
 #include "framework/schedule/graph_runner.h"
+#include "framework/schedule/layer_clock.h"
 #include "layers/transformer.h"
 #include "parallel/dp/weight_buckets.h"
 #include "parallel/pp/checked_schedules.h"
@@ -31,11 +32,12 @@ class PassRecorder;
 class RepeatedLayers;
 
 /// Runs the passes of MoE layers as fibers. If micro-batches are interleaved, a pass that would wait yields to another
-/// micro-batch.
-class PassesAsFibers final : public schedule::GraphRunner {
+/// micro-batch. Also times the layers for the recorders.
+class PassesAsFibers final : public schedule::GraphRunner, public schedule::LayerClock {
  public:
   explicit PassesAsFibers(schedule::Fibers& fibers) : fibers_(fibers) {}
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+  std::shared_ptr<schedule::StreamTimer> start(const std::string& name, device::Stream& stream) override;
 
   std::vector<PassRecorder*> recorders;  // recorders that receive each pass
 

@@ -18,6 +18,16 @@ void PassRecorder::add(Recording recording, schedule::ReadTimes times) {
   unread_.push_back(std::move(times));
 }
 
+void PassRecorder::add(const std::string& name, std::shared_ptr<const schedule::StreamTimer> timer) {
+  timers_.emplace_back(name, std::move(timer));
+}
+
+std::vector<PassRecorder::LayerTime> PassRecorder::layers() const {
+  std::vector<LayerTime> all;
+  for (const auto& [name, timer] : timers_) all.push_back({name, timer->read()});
+  return all;
+}
+
 const std::vector<PassRecorder::Recording>& PassRecorder::passes() const {
   const size_t first = passes_.size() - unread_.size();
   for (size_t i = 0; i < unread_.size(); ++i) passes_[first + i].times = unread_[i]();

@@ -1,10 +1,13 @@
-// Records the start and end times of tasks in passes of MoE layers.
+// Records the start and end times of MoE layers, and of the tasks in their passes.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/schedule/executor.h"
+#include "framework/schedule/layer_clock.h"
 #include "framework/schedule/task_graph.h"
 #include "tools/train/model/model_instance.h"
 
@@ -22,6 +25,11 @@ class PassRecorder {
     /// Returns the time at which the first task began, in seconds of std::chrono::steady_clock. Requires a task.
     double begin() const;
   };
+  /// Time of a layer's forward or backward, with the exchanges and kernels before and after its pass.
+  struct LayerTime {
+    std::string name;  // name of the pass, such as "layers.0.moe forward"
+    schedule::TaskTime time;
+  };
   explicit PassRecorder(ModelInstance& instance);
   ~PassRecorder();
   PassRecorder(const PassRecorder&) = delete;
@@ -29,12 +37,17 @@ class PassRecorder {
 
   /// Adds a pass whose times are not known yet: passes() calls `times`.
   void add(Recording recording, schedule::ReadTimes times);
+  /// Adds a part of a layer. layers() reads the timer, which must have been stopped.
+  void add(const std::string& name, std::shared_ptr<const schedule::StreamTimer> timer);
+  /// Returns the times of the layers, in the order in which they began. Blocks like passes().
+  std::vector<LayerTime> layers() const;
   /// Returns the passes, in the order in which their last tasks were issued. Passes without tasks are omitted. Blocks
   /// until the passes are done. Call it after the step.
   const std::vector<Recording>& passes() const;
 
  private:
   ModelInstance& instance_;
+  std::vector<std::pair<std::string, std::shared_ptr<const schedule::StreamTimer>>> timers_;
   mutable std::vector<Recording> passes_;
   mutable std::vector<schedule::ReadTimes> unread_;  // read the times of the last elements of passes_
 };

@@ -1,0 +1,44 @@
+// Times of a layer's forward and backward, including the work before and after their graphs.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "framework/device/stream.h"
+#include "framework/schedule/executor.h"
+
+namespace hexad::schedule {
+
+/// Begin and end of work on a stream. The host does not wait for the work until read() is called. A device records
+/// timed marks.
+class StreamTimer {
+ public:
+  /// Marks the begin of the work: the end of everything that was appended to `stream` before.
+  explicit StreamTimer(device::Stream& stream);
+  /// Marks the end of the work that has been appended to `stream` so far.
+  void stop(device::Stream& stream);
+  /// Returns both times. Blocks until the work is done. Requires that stop() was called.
+  TaskTime read() const;
+
+ private:
+  struct Mark {
+    device::Event passed;
+    double time = 0;  // set by the stream; unused on a device, whose mark has the time
+    bool on_device = false;
+  };
+  static std::shared_ptr<const Mark> mark(device::Stream& stream);
+  static double time_of(const Mark& mark);
+
+  std::shared_ptr<const Mark> begin_, end_;
+};
+
+/// Interface of objects that time parts of a layer, such as its forward.
+class LayerClock {
+ public:
+  virtual ~LayerClock() = default;
+  /// Starts to time the part `name` of a layer, for example "layers.0.moe forward". Called on the rank's thread. The
+  /// caller stops the timer, unless the part fails. Returns null if nobody reads the time.
+  virtual std::shared_ptr<StreamTimer> start(const std::string& name, device::Stream& stream) = 0;
+};
+
+}  // namespace hexad::schedule
