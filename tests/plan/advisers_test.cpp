@@ -129,6 +129,15 @@ TEST(Advisers, EpsDividesExpertsOnlyWithinItsConditions) {
   EXPECT_EQ(costly.chunk_by, ChunkBy::none);
 }
 
+// The share of the latency in the all-to-all, L / (L + X), is 0.115. Four groups would gain most, but take 3 * 0.115
+// more time for communication, which is above e0. Two groups take 0.115 more.
+TEST(Advisers, EpsChoosesAmongTheGroupsThatMeetItsConditions) {
+  const double sent = 4.0 * 1024 * 512 * 2 * 4 / 2 * 3 / 4, X = sent / 1e9, L = 0.115 / (1 - 0.115) * X;
+  const MoeSchedule s = advised(layer(), rates(sampled(L, 1e9), sampled(1e-6, 1e10)), "EPS-MoE");
+  EXPECT_EQ(s.chunk_by, ChunkBy::experts);
+  EXPECT_EQ(s.chunks, 2);
+}
+
 TEST(Advisers, MpmoePipelinesIfCommunicationAndProductsAreBalanced) {
   const MoeSchedule s = advised(layer(), rates(sampled(1e-5, 1e9), sampled(1e-6, 1e10)), "MPMoE");
   EXPECT_EQ(s.chunk_by, ChunkBy::tokens);

@@ -185,12 +185,15 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
       extra.push_back({n, 2 * n * seconds(S, bytes / n) - T_comm});
     }
   const AlphaBeta line = fit_alpha_beta(extra).line;
-  const eps::Groups best =
-      eps::best_groups(eps::all_groups(T_comm, T_comp, l.local_experts, {.k = line.beta, .b = line.alpha}));
-  const auto N = static_cast<double>(best.N);
-  const eps::Extra found = eps::extra(bytes, N, S, Curve(T_comp / N), G);
+  std::vector<eps::Groups> groups = eps::all_groups(T_comm, T_comp, l.local_experts, {.k = line.beta, .b = line.alpha});
+  // The conditions hold for N = 1, which gains nothing.
+  std::erase_if(groups, [&](const eps::Groups& g) {
+    const auto N = static_cast<double>(g.N);
+    return !eps::pays(eps::extra(bytes, N, S, Curve(T_comp / N), G), eps_e0, eps_e1);
+  });
+  const int64_t best = eps::best_groups(groups).N;
   MoeSchedule s = unchunked(usual);
-  if (best.N > 1 && eps::pays(found, eps_e0, eps_e1)) s.chunk_by = moe::ChunkBy::experts, s.chunks = best.N;
+  if (best > 1) s.chunk_by = moe::ChunkBy::experts, s.chunks = best;
   return says(s);
 }
 

@@ -51,7 +51,7 @@ struct Advice {
 ///            all-to-all
 ///   Parm     Algorithm 1: duplicates (S1 or S2); S2 returns rows in phases. A capacity factor above 1 counts only if
 ///            `usual` pads rows (capacity_padding)
-///   EPS-MoE  the number of expert groups with the largest gain L(N) - R(N), if both conditions hold, else no groups.
+///   EPS-MoE  the number of expert groups with the largest gain L(N) - R(N) among those for which both conditions hold.
 ///            R(N) is a line fitted to the extra time of communication in N groups
 ///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least predicted time
 ///
