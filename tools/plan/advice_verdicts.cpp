@@ -88,6 +88,13 @@ AdvisedLayer advised_layer(const Recipe& r, const mesh::Mesh& mesh) {
           .ep_etp = group_of("experts", mesh.experts())};
 }
 
+bool as_good_as(const ScheduleCandidate& chosen, const ScheduleCandidate& advised) {
+  if (advised.graphs == chosen.graphs) return true;
+  if (chosen.measured.empty() || advised.measured.empty()) return advised.predicted <= chosen.predicted;
+  return advised.measured_seconds() <= chosen.measured_seconds() ||
+         indistinct(summary_of(advised.measured), summary_of(chosen.measured));
+}
+
 telemetry::ChoiceMetrics compare_advice(const Recipe& recipe, const ModelInstance& instance, const Predictor& predictor,
                                         const comm::ProcessGroup& world, const ScheduleChoice& choice) {
   const ScheduleCandidate chosen = choice.current();
@@ -113,8 +120,7 @@ telemetry::ChoiceMetrics compare_advice(const Recipe& recipe, const ModelInstanc
     verdict.measured = !chosen.measured.empty() && !advised.measured.empty();
     verdict.slower = verdict.measured ? advised.measured_seconds() / chosen.measured_seconds() - 1
                                       : advised.predicted / chosen.predicted - 1;
-    const bool as_fast = verdict.measured && indistinct(summary_of(advised.measured), summary_of(chosen.measured));
-    verdict.verdict = same || as_fast ? "right" : "wrong";
+    verdict.verdict = same || as_good_as(chosen, advised) ? "right" : "wrong";
   }
   return out;
 }

@@ -10,12 +10,15 @@ namespace hexad::plan {
 /// Returns the MoE layer of a recipe on this rank, with the groups of `mesh`.
 AdvisedLayer advised_layer(const train::Recipe& recipe, const mesh::Mesh& mesh);
 
+/// True if `advised` does the same work as `chosen` (equal graphs), or is not slower. Compares measured times if both
+/// were tried; indistinct times are equal. Otherwise compares predictions.
+bool as_good_as(const ScheduleCandidate& chosen, const ScheduleCandidate& advised);
+
 /// Asks all advisers and compares their schedules with the chosen schedule (choice.current()). Collective.
 ///
 /// An adviser is right if the chosen schedule has the advised values of all keys that the adviser decides. It is also
-/// right if the advised schedule was tried, and its times are indistinct from the times of the chosen schedule. There
-/// is no verdict if the adviser is silent, if the advised schedule is illegal in this layout, or if the recipe itself
-/// sets a key to another value.
+/// right if the advised schedule is as_good_as() the chosen schedule. There is no verdict if the adviser is silent, if
+/// the advised schedule is illegal in this layout, or if the recipe itself sets a key to another value.
 telemetry::ChoiceMetrics compare_advice(const train::Recipe& recipe, const train::ModelInstance& instance,
                                         const Predictor& predictor, const comm::ProcessGroup& world,
                                         const ScheduleChoice& choice);
