@@ -133,6 +133,7 @@ std::string ModelInstance::connection_text() const {
 }
 
 int place_of(const comm::ProcessGroup& world) {
+  if (world.in_one_process()) return world.rank();
   const std::vector<int>& nodes = world.node_of_rank();
   const auto end = nodes.begin() + world.rank();
   return static_cast<int>(std::count(nodes.begin(), end, *end));
