@@ -15,6 +15,7 @@
 
 #include "framework/base/dtype.h"
 #include "framework/device/cuda/whole_blocks.h"
+#include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/stream.h"
 
 namespace hexad::cuda_double {
@@ -261,6 +262,25 @@ TEST(NcclDouble, RefusesADeviceOfTwoRanks) {
     EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, r.id, r.rank, &config), ncclInvalidUsage);
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
     ASSERT_EQ(cudaSetDevice(r.rank), cudaSuccess);
+  });
+}
+
+TEST(NcclDouble, RefusesThreadsWithoutADevice) {
+  on_ranks(1, [](Rank& r) {
+    const ncclComm_t comm = r.make();
+    std::thread([&] {
+      void* handle = nullptr;
+      ncclWindow_t window = nullptr;
+      EXPECT_EQ(ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream), ncclUnhandledCudaError);
+      EXPECT_EQ(ncclSend(r.memory, 1, ncclFloat32, 0, comm, r.stream), ncclUnhandledCudaError);
+      EXPECT_EQ(ncclCommRegister(comm, r.memory, 4096, &handle), ncclUnhandledCudaError);
+      EXPECT_EQ(ncclCommDeregister(comm, r.memory), ncclUnhandledCudaError);
+      EXPECT_EQ(ncclCommWindowRegister(comm, r.memory, 4096, &window, 0), ncclUnhandledCudaError);
+      EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclUnhandledCudaError);
+      EXPECT_EQ(ncclCommFinalize(comm), ncclUnhandledCudaError);
+    }).join();
+    EXPECT_EQ(take_calls_without_device(), 7);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   });
 }
 

@@ -1,4 +1,5 @@
 // Behaviour of CUDA's runtime on which the backend relies, and which the CUDA test double must therefore have.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -153,6 +154,39 @@ TEST_F(CudaDouble, CallsOfThreadsWithoutADeviceFail) {
     EXPECT_EQ(cudaEventRecord(event, first), cudaSuccess);
   }).join();
   EXPECT_EQ(take_calls_without_device(), 3);
+}
+
+// Returns a function of the driver.
+template <class F>
+F* driver_function(const char* name) {
+  void* found = nullptr;
+  EXPECT_EQ(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, nullptr), cudaSuccess);
+  return reinterpret_cast<F*>(found);
+}
+
+TEST_F(CudaDouble, MappingsOfThreadsWithoutADeviceFail) {
+  constexpr size_t page = size_t{2} << 20;
+  std::thread([&] {
+    CUdeviceptr where = 0;
+    CUmemGenericAllocationHandle pages = 0;
+    CUmemAllocationProp memory{};
+    memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    memory.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    const CUmemAccessDesc access{.location = memory.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    const auto expect_all = [&](CUresult result) {
+      EXPECT_EQ(driver_function<decltype(cuMemAddressReserve)>("cuMemAddressReserve")(&where, page, 0, 0, 0), result);
+      EXPECT_EQ(driver_function<decltype(cuMemCreate)>("cuMemCreate")(&pages, page, &memory, 0), result);
+      EXPECT_EQ(driver_function<decltype(cuMemMap)>("cuMemMap")(where, page, 0, pages, 0), result);
+      EXPECT_EQ(driver_function<decltype(cuMemSetAccess)>("cuMemSetAccess")(where, page, &access, 1), result);
+      EXPECT_EQ(driver_function<decltype(cuMemUnmap)>("cuMemUnmap")(where, page), result);
+      EXPECT_EQ(driver_function<decltype(cuMemRelease)>("cuMemRelease")(pages), result);
+      EXPECT_EQ(driver_function<decltype(cuMemAddressFree)>("cuMemAddressFree")(where, page), result);
+    };
+    expect_all(CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(take_calls_without_device(), 7);
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    expect_all(CUDA_SUCCESS);
+  }).join();
 }
 
 // Runs `call` on a thread of device 0 while a stream is busy. Returns true if `call` waits for this stream.

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "framework/device/context.h"
+#include "framework/device/cuda/driver.h"
 #include "framework/device/cuda/pinned_memory.h"
 #include "framework/device/cuda/plain_memory.h"
 #include "framework/device/cuda/queue.h"
@@ -65,6 +66,24 @@ TEST_F(ThreadCard, RemainsTheSameWhenTheThreadUsesObjectsOfAnotherCard) {
     plain->free(plain->allocate(4096), 4096);
     EXPECT_EQ(card_of_this_thread(), 1);
   });
+}
+
+TEST_F(ThreadCard, IsTheCardOfTheFirstMappedPages) {
+  const Driver driver(3);
+  CUdeviceptr where = 0;
+  Driver::Page page{};
+  const auto expect_three = [](const auto& work) {
+    elsewhere([&] {
+      work();
+      EXPECT_EQ(card_of_this_thread(), 3);
+    });
+  };
+  expect_three([&] { where = driver.reserve(driver.page()); });
+  expect_three([&] { EXPECT_TRUE(driver.map(where, driver.page(), page)); });
+  expect_three([&] { driver.unmap(where, driver.page(), page); });
+  expect_three([&] { EXPECT_TRUE(driver.map(where, driver.page(), page)); });
+  expect_three([&] { driver.drop(where, driver.page(), page); });
+  expect_three([&] { driver.give_back_addresses(where, driver.page()); });
 }
 
 TEST_F(ThreadCard, IsTheContextsCardOnItsHostStream) {

@@ -80,17 +80,23 @@ Driver::Driver(int ordinal) {
   page_ = static_cast<int64_t>(page);
 }
 
+// The driver's functions for memory need a current card in the calling thread, which may be any thread.
+void Driver::need_card() const noexcept { ensure_card(memory_.location.id); }
+
 CUdeviceptr Driver::reserve(int64_t bytes) const {
+  need_card();
   CUdeviceptr begin = 0;
   require_success(address_reserve_(&begin, bytes, 0, 0, 0), "reserving addresses");
   return begin;
 }
 
 void Driver::give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcept {
+  need_card();
   static_cast<void>(address_free_(begin, bytes));
 }
 
 bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
+  need_card();
   const size_t size = bytes;
   if (!had_memory(create_(&page, size, &memory_, 0), "allocating pages")) return false;
   // The tables of a mapping take memory, too.
@@ -106,11 +112,13 @@ bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
 }
 
 void Driver::unmap(CUdeviceptr where, int64_t bytes, Page page) const {
+  need_card();
   require_success(unmap_(where, bytes), "unmapping pages");
   require_success(release_(page), "freeing pages");
 }
 
 void Driver::drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept {
+  need_card();
   static_cast<void>(unmap_(where, bytes));
   static_cast<void>(release_(page));
 }

@@ -11,7 +11,8 @@ namespace hexad::device::cuda {
 /// Functions of libcuda, obtained through the CUDA runtime. If the card allows it, other processes can open the mapped
 /// pages, as NCCL's registered buffers require. The constructor makes the card current in the calling thread. It throws
 /// Error(resource) if the driver lacks a function, which the message names, or if the card or its driver has no virtual
-/// memory management. Members that are not noexcept throw Error(resource) if the driver reports an error.
+/// memory management. Members that are not noexcept throw Error(resource) if the driver reports an error. Any thread
+/// may call the members: a thread without a card gets this card.
 class Driver {
  public:
   explicit Driver(int ordinal);
@@ -33,6 +34,8 @@ class Driver {
   void drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept;
 
  private:
+  void need_card() const noexcept;
+
   CUmemAllocationProp memory_{};
   CUmemAccessDesc access_{};
   int64_t page_ = 0;

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "framework/device/cuda/thread_card.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::comm::nccl {
@@ -37,6 +38,7 @@ std::unique_lock<std::mutex> Registered::use(std::span<const Tensor* const> tens
 
 void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
   const Library& nccl = card_.library();
+  device::cuda::ensure_card(card_.ordinal());
   void* handle = nullptr;
   const ncclResult_t result = nccl.comm_register(communicator_, block.begin, block.bytes, &handle);
   check(nccl, result,
@@ -79,6 +81,7 @@ void Registered::forget() {
 
 void Registered::deregister(void* handle) {
   const Library& nccl = card_.library();
+  device::cuda::ensure_card(card_.ordinal());
   check(nccl, nccl.comm_deregister(communicator_, handle), "deregistering a buffer of communicator " + name_);
 }
 

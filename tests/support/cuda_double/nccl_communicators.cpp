@@ -139,6 +139,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  if (const ncclResult_t r = nccl_has_device(__func__); r != ncclSuccess) return r;
   Lock lock(nccl_world().mutex);
   if (const ncclResult_t r = nccl_ready(comm); r != ncclSuccess) return r;
   const NcclSidePtr s = comm->side;

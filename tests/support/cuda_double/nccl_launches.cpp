@@ -101,6 +101,7 @@ bool is_registered(const NcclSide& s, const void* p, size_t bytes) {
 }
 
 ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, NcclCall call, size_t in_bytes, size_t out_bytes) {
+  if (const ncclResult_t r = nccl_has_device("an operation of NCCL"); r != ncclSuccess) return r;
   {
     Lock lock(nccl_world().mutex);
     if (const ncclResult_t r = nccl_ready(comm); r != ncclSuccess) return r;

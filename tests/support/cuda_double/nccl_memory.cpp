@@ -44,6 +44,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* begin, size_t bytes, 
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t window) {
+  if (const ncclResult_t r = nccl_has_device(__func__); r != ncclSuccess) return r;
   delete window;
   return ncclSuccess;
 }
@@ -52,6 +53,7 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t window) {
 // registration of the same address.
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* begin, size_t bytes, void** handle) {
   *handle = nullptr;
+  if (const ncclResult_t r = nccl_has_device(__func__); r != ncclSuccess) return r;
   const auto size = static_cast<int64_t>(bytes);
   if (!is_one_piece(begin, size))
     return nccl_refusal(ncclInvalidArgument, "the buffer is not one piece of mapped memory");
@@ -67,6 +69,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* begin, size_t bytes, 
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  if (const ncclResult_t r = nccl_has_device(__func__); r != ncclSuccess) return r;
   Lock lock(nccl_world().mutex);
   if (const ncclResult_t r = nccl_ready(comm); r != ncclSuccess) return r;
   if (comm->side->registered.erase(reinterpret_cast<uintptr_t>(handle)) == 0)

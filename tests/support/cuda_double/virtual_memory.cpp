@@ -103,6 +103,11 @@ CUresult get_attribute(int* value, CUdevice_attribute attribute, CUdevice) {
   }
 }
 
+// Returns CUDA_ERROR_INVALID_CONTEXT if this thread has chosen no device (require_device()).
+CUresult context_for(const char* function) {
+  return require_device(function) == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 // Returns CUDA_ERROR_NOT_SUPPORTED if the devices lack an attribute that pages with the properties `prop` need.
 CUresult possible(const CUmemAllocationProp& prop) {
   const bool exports = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
@@ -119,6 +124,7 @@ CUresult get_granularity(size_t* size, const CUmemAllocationProp* prop, CUmemAll
 }
 
 CUresult reserve(CUdeviceptr* p, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+  if (const CUresult r = context_for("cuMemAddressReserve"); r != CUDA_SUCCESS) return r;
   if (!whole(bytes)) return CUDA_ERROR_INVALID_VALUE;
   // The range is larger than needed, so that it contains a multiple of the granularity. Reserved addresses take no
   // memory.
@@ -133,6 +139,7 @@ CUresult reserve(CUdeviceptr* p, size_t bytes, size_t, CUdeviceptr, unsigned lon
 }
 
 CUresult release_addresses(CUdeviceptr p, size_t bytes) {
+  if (const CUresult r = context_for("cuMemAddressFree"); r != CUDA_SUCCESS) return r;
   if (munmap(address(p), bytes) != 0) return CUDA_ERROR_INVALID_VALUE;
   --reserved;
   return CUDA_SUCCESS;
@@ -140,6 +147,7 @@ CUresult release_addresses(CUdeviceptr p, size_t bytes) {
 
 CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop,
                 unsigned long long) {
+  if (const CUresult r = context_for("cuMemCreate"); r != CUDA_SUCCESS) return r;
   if (!whole(bytes) || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
       prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
@@ -155,6 +163,7 @@ CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
 }
 
 CUresult map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long) {
+  if (const CUresult r = context_for("cuMemMap"); r != CUDA_SUCCESS) return r;
   std::lock_guard lock(mutex());
   if (const CUresult failure = failure_of("cuMemMap"); failure != CUDA_SUCCESS) return failure;
   const auto it = all_pages().find(handle);
@@ -167,6 +176,7 @@ CUresult map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationH
 }
 
 CUresult set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, size_t count) {
+  if (const CUresult r = context_for("cuMemSetAccess"); r != CUDA_SUCCESS) return r;
   {
     std::lock_guard lock(mutex());
     if (const CUresult failure = failure_of("cuMemSetAccess"); failure != CUDA_SUCCESS) return failure;
@@ -180,6 +190,7 @@ CUresult set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, 
 
 // Unmaps without waiting, like a card's driver. Work that still uses the addresses would fault.
 CUresult unmap(CUdeviceptr p, size_t bytes) {
+  if (const CUresult r = context_for("cuMemUnmap"); r != CUDA_SUCCESS) return r;
   nccl_pages_go(address(p), static_cast<int64_t>(bytes));
   {
     std::lock_guard lock(mutex());
@@ -191,6 +202,7 @@ CUresult unmap(CUdeviceptr p, size_t bytes) {
 }
 
 CUresult release(CUmemGenericAllocationHandle handle) {
+  if (const CUresult r = context_for("cuMemRelease"); r != CUDA_SUCCESS) return r;
   std::lock_guard lock(mutex());
   const auto it = all_pages().find(handle);
   if (it == all_pages().end()) return CUDA_ERROR_INVALID_VALUE;
