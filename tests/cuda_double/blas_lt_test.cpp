@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <future>
+#include <vector>
 
 #include "tests/support/cuda_double/blas_lt.h"
 #include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/stream.h"
 
 namespace hexad::cuda_double {
 namespace {
@@ -145,6 +149,25 @@ TEST_F(BlasLt, WorkspaceInUseBreaksTheOtherStream) {
   const WorkspaceInUse another(workspace, 64);
   ASSERT_EQ(multiply(0, a, chosen.workspaceSize), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorLaunchFailure);
+}
+
+// The first product with an algorithm loads a kernel, unless kernels are loaded early (CUDA_MODULE_LOADING=EAGER).
+TEST_F(BlasLt, FirstUseOfAnAlgorithmWaitsForTheDevice) {
+  describe({});
+  ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);
+  std::promise<void> gate;
+  enqueue(stream, [f = gate.get_future().share()] { f.wait(); });
+  auto first = std::async(std::launch::async, [&] {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(multiply(0, a, room), CUBLAS_STATUS_SUCCESS);
+  });
+  EXPECT_EQ(first.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout, !settings().loads_early);
+  gate.set_value();
+  first.get();
+  std::promise<void> other_gate;
+  enqueue(stream, [f = other_gate.get_future().share()] { f.wait(); });
+  EXPECT_EQ(multiply(0, a, room), CUBLAS_STATUS_SUCCESS);  // hangs if the product waits for the device
+  other_gate.set_value();
 }
 
 TEST_F(BlasLt, HostMemoryBreaksTheStream) {

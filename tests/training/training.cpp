@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "framework/device/kernel_loading.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/text_collectives.h"
@@ -93,6 +94,7 @@ Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overri
 Recipe small_recipe(const std::vector<std::string>& overrides) { return recipe_of(small_yaml, overrides); }
 
 void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body) {
+  device::load_kernels_at_start();
   comm::with_ranks(n, [&](const comm::ProcessGroup& world) {
     kernels::cpu::set_thread_count(1);
     SCOPED_TRACE(cat("rank ", world.rank(), " of ", n));

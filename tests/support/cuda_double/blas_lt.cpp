@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/cuda_double/kernels/launch.h"
 #include "tests/support/cuda_double/launches.h"
 #include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/stream.h"
@@ -32,6 +33,7 @@ std::map<const std::byte*, size_t>& workspaces() {
 
 std::atomic<int> multiprocessors_of_last{0};
 std::atomic<int64_t> heuristics{0};
+LoadedKernels loaded;  // by Algorithm::number: each choice of the heuristic may be another kernel of the library
 std::atomic<bool> refuses_checks{false}, checks_mislead{false};
 
 /// Kinds of the library's opaque structs. A struct of zeros, which was not initialised, has the kind `none`.
@@ -449,6 +451,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   const auto scalar = [&](const void* p) {
     return wide ? *static_cast<const double*>(p) : static_cast<double>(*static_cast<const float*>(p));
   };
+  loaded.load(algorithm.number, device_of(stream));
   count_launch(__func__);
   enqueue(stream, [call = Call{.problem = problem,
                                .a = a,

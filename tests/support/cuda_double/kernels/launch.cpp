@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -44,18 +43,8 @@ size_t allowed_shared(const void* kernel) {
   return std::min(shared_memory_limit(), std::max(usual_shared, it == allowed().end() ? 0 : it->second));
 }
 
-// Loads the kernel at its first launch on the device. To load a kernel, CUDA may wait for the device. Does nothing if
-// kernels are loaded early.
-void load(const void* kernel, int device) {
-  if (settings().loads_early) return;
-  static std::mutex mutex;
-  static std::set<std::pair<int, const void*>> loaded;
-  {
-    const std::lock_guard lock(mutex);
-    if (!loaded.emplace(device, kernel).second) return;
-  }
-  static_cast<void>(synchronize_device(device));  // the launch or a later call reports a broken device
-}
+// Kernels that launch() has loaded, by address.
+LoadedKernels loaded;
 
 /// Returns a new seed for every launch, or nothing if HEXAD_CUDA_DOUBLE_JITTER is not set.
 std::optional<uint64_t> order_seed() {
@@ -67,13 +56,22 @@ std::optional<uint64_t> order_seed() {
 
 }  // namespace
 
+void LoadedKernels::load(uint64_t kernel, int device) {
+  if (settings().loads_early) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!loaded_.emplace(device, kernel).second) return;
+  }
+  static_cast<void>(synchronize_device(device));  // the launch or a later call reports a broken device
+}
+
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread) {
   if (require_device("a kernel's launch") != cudaSuccess) return;
   const auto refuse = [](cudaError_t error) { static_cast<void>(set_last_error(error)); };
   if (device_of(stream) != current_device()) return refuse(cudaErrorInvalidResourceHandle);
   if (!possible(shape.blocks, shape.threads)) return refuse(cudaErrorInvalidConfiguration);
   if (shape.shared > allowed_shared(shape.kernel)) return refuse(cudaErrorInvalidValue);
-  load(shape.kernel, current_device());
+  loaded.load(reinterpret_cast<uintptr_t>(shape.kernel), current_device());
   count_launch(kernel);
   note_blocks(kernel, int64_t{shape.blocks.x} * shape.blocks.y * shape.blocks.z);
   enqueue(stream, [grid = Grid{.kernel = std::string(kernel),

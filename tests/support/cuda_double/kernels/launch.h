@@ -3,9 +3,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <functional>
+#include <mutex>
+#include <set>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace hexad::cuda_double {
 
@@ -14,6 +18,18 @@ struct LaunchShape {
   size_t shared;
   /// Address of the kernel.
   const void* kernel;
+};
+
+/// Kernels that the devices have loaded. Thread-safe.
+class LoadedKernels {
+ public:
+  /// Loads a kernel. The first call for a kernel on a device waits for the device's earlier work, as CUDA may, unless
+  /// kernels are loaded early (Settings).
+  void load(uint64_t kernel, int device);
+
+ private:
+  std::mutex mutex_;
+  std::set<std::pair<int, uint64_t>> loaded_;
 };
 
 /// Appends a kernel to a stream, like <<<>>>. Appends nothing, and sets the last error,
