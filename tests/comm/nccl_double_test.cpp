@@ -16,6 +16,7 @@
 #include "framework/base/dtype.h"
 #include "framework/device/cuda/whole_blocks.h"
 #include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/nccl_windows.h"
 #include "tests/support/cuda_double/stream.h"
 
 namespace hexad::cuda_double {
@@ -291,6 +292,23 @@ TEST(NcclDouble, RefusesMemoryOfTheHost) {
     EXPECT_EQ(ncclAllReduce(&host, &host, 1, ncclFloat32, ncclSum, comm, r.stream), ncclInvalidArgument);
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
   });
+}
+
+TEST(NcclDouble, MapsWindowsOnlyWithinANode) {
+  for (const int cards_per_node : {1, 2}) {
+    set_nccl_cards_per_node(cards_per_node);
+    on_ranks(2, [&](Rank& r) {
+      const ncclComm_t world = r.make();
+      const ncclComm_t comm = r.split(world, "group");
+      ncclWindow_t window = nullptr;
+      EXPECT_EQ(ncclCommWindowRegister(comm, r.memory, Rank::floats * sizeof(float), &window, NCCL_WIN_COLL_SYMMETRIC),
+                ncclSuccess);
+      EXPECT_EQ(window->begins.empty(), cards_per_node == 1);
+      EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
+      for (const ncclComm_t c : {comm, world}) EXPECT_EQ(ncclCommDestroy(c), ncclSuccess);
+    });
+  }
+  set_nccl_cards_per_node(0);
 }
 
 TEST(NcclDouble, RegistersOnlyWholeBlocksOfMappedMemory) {

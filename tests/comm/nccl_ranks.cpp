@@ -33,7 +33,7 @@ std::vector<Error> Failures::all() {
 }
 
 void with_cards(int n, const std::function<void(const CardWorld&)>& body, DeviceGroupOptions options,
-                Failures* failures) {
+                Failures* failures, std::vector<int> node_of_rank) {
   device::load_kernels_at_start();
   options.collectives = DeviceCollectives::nccl;
   options.on_failure = [&](const Error& e) {
@@ -42,12 +42,13 @@ void with_cards(int n, const std::function<void(const CardWorld&)>& body, Device
     else
       ADD_FAILURE() << e.what();
   };
-  with_ranks(n, [&](const ProcessGroup& threads) {
+  const auto on_rank = [&](const ProcessGroup& threads) {
     const device::ContextOptions place{.kind = device::DeviceKind::cuda, .place = threads.rank()};
     device::DeviceContext context(place);
     const auto world = make_device_group(threads, context, options);
     body({world ? *world : threads, context, place});
-  });
+  };
+  with_ranks(n, on_rank, {.node_of_rank = std::move(node_of_rank)});
 }
 
 }  // namespace hexad::comm

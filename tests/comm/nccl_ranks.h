@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "parallel/comm/device_group.h"
 
@@ -35,7 +36,8 @@ struct CardWorld {
 };
 
 /// Runs `body` on `n` ranks, each with its own device. If `failures` is null, a failure of NCCL fails the test.
+/// `node_of_rank` has the node of each rank; empty: all ranks are on one node.
 void with_cards(int n, const std::function<void(const CardWorld&)>& body, DeviceGroupOptions options = {},
-                Failures* failures = nullptr);
+                Failures* failures = nullptr, std::vector<int> node_of_rank = {});
 
 }  // namespace hexad::comm

@@ -46,6 +46,11 @@ void let_nccl_register(bool works) {
   nccl_registry().registers = works;
 }
 
+void set_nccl_cards_per_node(int cards) {
+  Lock lock(nccl_world().mutex);
+  nccl_registry().cards_per_node = cards;
+}
+
 void let_nccl_map_windows(bool maps) {
   Lock lock(nccl_world().mutex);
   nccl_registry().maps_windows = maps;

@@ -1,6 +1,7 @@
 // Memory of a device that the double of NCCL takes for the connections of a communicator.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -9,12 +10,18 @@
 
 namespace hexad::cuda_double {
 
-/// Buffers on the device of one rank's side of a communicator. The sizes are as in NCCL 2.28 on H100s with NVSwitches,
-/// with all ranks on one node. Each side of each connection is an entry with its own allocation.
+/// Buffers on the device of one rank's side of a communicator. The sizes are as in NCCL 2.28 on H100s with NVSwitches.
+/// Each side of each connection is an entry with its own allocation. Messages to all ranks of other nodes share a
+/// buffer, and so do messages from them.
 class NcclBuffers {
  public:
   struct Place {
-    int device, rank, ranks, channels;
+    int device, rank, channels;
+    const std::vector<int>& nodes;  // node of each rank of the communicator
+
+    int ranks() const { return static_cast<int>(nodes.size()); }
+    bool is_here(int peer) const { return nodes[peer] == nodes[rank]; }
+    int ranks_here() const { return static_cast<int>(std::ranges::count(nodes, nodes[rank])); }
   };
   /// True if connect() would take memory.
   bool lack(const Place& at, const std::vector<NcclCall>& calls) const;
@@ -29,16 +36,19 @@ class NcclBuffers {
   struct Side {
     int channel, peer;
     bool receives, of_messages;  // messages and collectives have separate connections
+    bool to_node;                // true if it sends to another node
     auto operator<=>(const Side&) const = default;
   };
   struct Wanted {
     std::set<Side> sides{};
-    bool multicast = false;  // buffers of NVLink SHARP
+    std::set<bool> networks{};  // buffers of messages of other nodes; true: of messages from them
+    bool multicast = false;     // buffers of NVLink SHARP
   };
   static Wanted wanted_by(const Place& at, const NcclCall& call);
   Wanted missing(const Place& at, const std::vector<NcclCall>& calls) const;
 
   std::set<Side> sides_;
+  std::set<bool> networks_;
   bool multicast_ = false;
   int64_t bytes_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -42,8 +43,14 @@ struct NcclCall {
 class Clique {
  public:
   using Lock = std::unique_lock<std::mutex>;
-  explicit Clique(int ranks) : ranks_(ranks) {}
+  explicit Clique(int ranks) : ranks_(ranks), nodes_(ranks, 0) {}
   int ranks() const { return ranks_; }
+  void set_node(int rank, int node) { nodes_[rank] = node; }
+  /// Returns the node of each rank.
+  const std::vector<int>& nodes() const { return nodes_; }
+  bool crosses_nodes() const {
+    return std::ranges::any_of(nodes_, [&](int n) { return n != nodes_.front(); });
+  }
 
   /// Runs the host's part of a launch. For a collective, waits until every rank has launched at least one collective.
   /// For each message, waits until both ranks have launched at least one message in its direction. Therefore, only the
@@ -79,6 +86,7 @@ class Clique {
   Wire& wire_of(int rank, const NcclCall& call);
 
   const int ranks_;
+  std::vector<int> nodes_;
   std::set<int> connected_;
   std::map<int64_t, std::map<int, NcclCall>> rendezvous_;  // by number, rank
   std::set<int64_t> done_;

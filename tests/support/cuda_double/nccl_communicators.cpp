@@ -84,6 +84,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   Lock lock(nccl_world().mutex);
   NcclBirth& birth = nccl_registry().births[number];
   if (!birth.clique) birth.clique = std::make_shared<Clique>(ranks);
+  birth.clique->set_node(rank, nccl_registry().node_of(current_device()));
   const NcclSidePtr side = make_side(birth.clique, rank, current_device());
   if (const ncclResult_t r = take_config(*side, config); r != ncclSuccess) return r;
   side->state = ncclInProgress;
@@ -128,7 +129,11 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
       if (its.first == color) members.emplace_back(its.second, rank);
     std::sort(members.begin(), members.end());
     auto& clique = here.made[color];
-    if (!clique) clique = std::make_shared<Clique>(static_cast<int>(members.size()));
+    if (!clique) {
+      clique = std::make_shared<Clique>(static_cast<int>(members.size()));
+      for (size_t i = 0; i < members.size(); ++i)
+        clique->set_node(static_cast<int>(i), parent->clique->nodes()[members[i].second]);
+    }
     side->clique = clique;
     while (members[side->rank].second != parent->rank) ++side->rank;
     nccl_registry().sides.push_back(side);

@@ -68,7 +68,7 @@ ncclResult_t start(Launch launch) {
   NcclSide& s = *launch.side;
   if (s.gone) return nccl_refusal(ncclInvalidUsage, "the communicator was aborted");
   if (s.is_blocking()) {
-    const NcclBuffers::Place place{s.device, s.rank, s.clique->ranks(), s.ctas()};
+    const NcclBuffers::Place place{s.device, s.rank, s.ctas(), s.clique->nodes()};
     if (s.buffers.lack(place, launch.calls)) {  // NCCL takes memory, for which CUDA may wait for the device
       lock.unlock();
       static_cast<void>(synchronize_device(s.device));

@@ -38,7 +38,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* begin, size_t bytes, 
   nccl_wait(lock, [&] { return s->gone || begins.size() == static_cast<size_t>(s->clique->ranks()); });
   if (s->gone) return nccl_refusal(ncclInternalError, "aborted while registering a window");
   *window = new ncclWindow_vidmem;
-  if (nccl_registry().maps_windows)
+  if (nccl_registry().maps_windows && !s->clique->crosses_nodes())
     for (const auto& [rank, address] : begins) (*window)->begins.push_back(address);
   return ncclSuccess;
 }

@@ -52,6 +52,9 @@ struct NcclRegistry {
   int64_t launches = 0;
   int64_t registration_faults = 0;
   bool registers = true, maps_windows = true;
+  int cards_per_node = 0;  // 0: all devices are on one node
+
+  int node_of(int device) const { return cards_per_node ? device / cards_per_node : 0; }
 };
 NcclRegistry& nccl_registry();
 
