@@ -76,7 +76,7 @@ void expect_estimates(const CardWorld& w) {
 
 TEST_P(NcclMemory, IsWithinOnePercentOfTheEstimateAndCounted) { with_cards(GetParam(), expect_estimates); }
 
-// Groups over two nodes have network buffers, and windows that NCCL does not map.
+// Groups over two nodes also have buffers for the network.
 TEST(NcclMemoryOfNodes, IsWithinOnePercentOfTheEstimateAndCounted) {
   for (const int here : {1, 2, 4}) {
     std::vector<int> nodes(2 * here, 0);

@@ -51,7 +51,13 @@ INSTANTIATE_TEST_SUITE_P(, ConnectionEstimate,
                                          Case{"Tensors", {"parallel.tp=2"}},
                                          Case{"Sequences", {"parallel.tp=2", "parallel.sp=true"}},
                                          Case{"Ring", {"parallel.cp=2"}},
+                                         Case{"RingOfExperts", {"parallel.cp=2", "parallel.ep=2"}},
+                                         Case{"Gathered", {"parallel.cp=2", "parallel.cp_kind=all_gather"}},
+                                         Case{"Ulysses", {"parallel.cp=2", "parallel.cp_kind=ulysses"}},
+                                         Case{"Windows", {"parallel.ep=4", "schedule.moe.all_to_all=window"}},
+                                         Case{"ZeroTwo", {"parallel.zero=2", "parallel.ep=2"}},
                                          Case{"ZeroThree", {"parallel.zero=3", "parallel.ep=2"}},
+                                         Case{"ZeroThreeOfReplicas", {"parallel.zero=3"}},
                                          Case{"InRankOrder", {"train.deterministic=true", "parallel.ep=2"}}),
                          [](const auto& c) { return c.param.name; });
 
