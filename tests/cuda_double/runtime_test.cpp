@@ -117,6 +117,21 @@ TEST_F(CudaDouble, AllocationsBeyondTheCapacityFail) {
   set_capacity(before);
 }
 
+TEST_F(CudaDouble, AllocationsAreCountedByFunctionAndBytes) {
+  take_allocations();
+  void *there = nullptr, *pinned = nullptr;
+  EXPECT_EQ(cudaMalloc(&there, 600), cudaSuccess);
+  EXPECT_EQ(cudaHostAlloc(&pinned, 4096, cudaHostAllocDefault), cudaSuccess);
+  {
+    const PinnedCapacity none(0);
+    void* refused = nullptr;
+    EXPECT_EQ(cudaHostAlloc(&refused, 8192, cudaHostAllocDefault), cudaErrorMemoryAllocation);
+  }
+  EXPECT_EQ(take_allocations(), (std::map<std::string, int64_t>{{"cudaHostAlloc 4096", 1}, {"cudaMalloc 600", 1}}));
+  EXPECT_EQ(cudaFree(there), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
 TEST_F(CudaDouble, FailedWorkBreaksItsDevice) {
   enqueue(first, [] { throw std::runtime_error("planted by a test"); });
   EXPECT_EQ(cudaStreamSynchronize(first), cudaErrorLaunchFailure);

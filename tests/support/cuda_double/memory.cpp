@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/host_waits.h"
@@ -30,6 +32,7 @@ struct Ranges {
   std::map<int, int64_t> in_use;  // by device
   int64_t capacity = int64_t{80} << 30;
   int64_t pinned = 0, pinned_capacity = std::numeric_limits<int64_t>::max();
+  std::map<std::string, int64_t> allocations;  // see take_allocations()
 };
 
 Ranges& ranges() {
@@ -91,6 +94,11 @@ int64_t in_use(int device) {
   return ranges().in_use[device];
 }
 
+std::map<std::string, int64_t> take_allocations() {
+  std::lock_guard lock(ranges().mutex);
+  return std::exchange(ranges().allocations, {});
+}
+
 PinnedCapacity::PinnedCapacity(int64_t bytes) {
   std::lock_guard lock(ranges().mutex);
   ranges().pinned_capacity = ranges().pinned + bytes;
@@ -128,6 +136,11 @@ bool begins_a_range(void* p, Memory kind) {
   std::lock_guard lock(ranges().mutex);
   const auto it = ranges().by_begin.find(reinterpret_cast<uintptr_t>(p));
   return it != ranges().by_begin.end() && it->second.kind == kind;
+}
+
+void count_allocation(const char* function, size_t bytes) {
+  std::lock_guard lock(ranges().mutex);
+  ++ranges().allocations[std::string(function) + " " + std::to_string(bytes)];
 }
 
 // Adds `bytes` to the pinned memory. A negative number returns memory. If the capacity does not suffice, adds nothing
@@ -174,6 +187,7 @@ cudaError_t cudaMalloc(void** p, size_t bytes) {
   void* block = charge(current_device(), size) ? take(bytes) : nullptr;
   if (!block) return set_last_error(cudaErrorMemoryAllocation);
   add_range(block, size, Memory::device, current_device());
+  count_allocation(__func__, bytes);
   return *p = block, cudaSuccess;
 }
 
@@ -202,6 +216,7 @@ cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
     return set_last_error(cudaErrorMemoryAllocation);
   }
   add_range(*p, static_cast<int64_t>(bytes), Memory::pinned, -1);
+  count_allocation(__func__, bytes);
   return cudaSuccess;
 }
 
