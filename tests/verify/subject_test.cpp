@@ -281,6 +281,16 @@ TEST_F(SubjectTest, WindowsNeedEveryEpGroupOnOneNode) {
   EXPECT_EQ(s.illegal(layout("ep=2,window=yes", 2)), "window=yes needs every ep group on one node");
 }
 
+TEST_F(SubjectTest, WindowsOfCardsNeedNccl) {
+  const auto illegal_with = [&](const char* collectives) {
+    return subject({"device=cuda", cat("distributed.device_collectives=", collectives)})
+        .illegal(layout("ep=2,window=yes", 4));
+  };
+  EXPECT_EQ(illegal_with("host"), "window=yes needs distributed.device_collectives auto or nccl");
+  EXPECT_EQ(illegal_with("auto"), "");
+  EXPECT_EQ(illegal_with("nccl"), "");
+}
+
 TEST(CutFurther, KeepsTheDataAndAddsBoundariesAndSequencesWithoutTargets) {
   const FixedSource source = documents(10, 16, 40, 1);
   const FixedSource cut = cut_further(source, 10, 2);

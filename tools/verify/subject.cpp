@@ -213,8 +213,12 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
 
 namespace {
 
-// Returns the reason why ranks on nodes_of_threads() cannot have windows; empty if they can.
+// Returns the reason why ranks on nodes_of_threads() cannot have windows; empty if they can. Ranks may have a card
+// each, and only NCCL maps the memory of several cards.
 std::string window_problem(const Recipe& recipe, int world) {
+  if (recipe.device == device::DeviceKind::cuda &&
+      recipe.distributed.device_collectives == comm::DeviceCollectives::host)
+    return "window=yes needs distributed.device_collectives auto or nccl";
   const mesh::Layout layout(recipe.parallel.sizes(), world);
   const bool across = !group_across_nodes(layout, Axis::ep, nodes_of_threads(world)).empty();
   return across ? "window=yes needs every ep group on one node" : "";
