@@ -23,14 +23,23 @@ test_plan_is_a_valid_recipe() {
   expect_text out "16 ranks" "simulated completely: 21 layouts; tried: " " of schedule, order and offload" " ms (" \
     "52 published steps" "even " "p99 " "worst " "bound by" \
     "time saved in the step of layout 1 by 10% more of a resource: " " 1 " "10 " "tokens/s" \
-    "refused by the rules of:" "not modelled: " "from layout 1 to layout 2" "from layout 1 to the unchanged recipe, "
+    "refused by the rules of:" "not modelled: " "from layout 1 to layout 2" "from layout 1 to the unchanged recipe, " \
+    "one change after another" "  layout 1" "batch.micro: "
+  # The rows of a walk begin and end with the layouts of the table: first layout 1, last layout 2.
+  awk '/^ [12] / { time[$1] = $2 " " $3 }
+       /one change after another/ && !walks++ { inside = 1; next }
+       inside && !NF { exit }
+       inside { if (!rows++) first = $1 " " $2; last = $1 " " $2 }
+       END { if (rows < 2 || first != time[1] || last != time[2]) print rows " rows from " first " to " last }' out >wrong
+  expect_equal "$(cat wrong)" ""
   expect_text err "wrote best.yaml; train with: mpirun -np 16 " "wrote plan.svg"
   expect_text plan.svg "<svg " "model.yaml on 16 ranks of " ">node 1</text>" "<title>rank 15: node 1, " "(class dp): " \
     "</svg>"
   expect 0 "$HEXAD" validate best.yaml --world 16
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --svg plan.svg \
     --explain --json
-  expect_text out '"explain": {' '"to_second": {' '"to_recipe_as_it_is": {' '"changed_seconds": {' '"changed_settings": {'
+  expect_text out '"explain": {' '"to_second": {' '"to_recipe_as_it_is": {' '"changed_seconds": {' '"changed_settings": {' \
+    '"walk": ['
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --context 1024 \
     'model.moe={top_k: 4}' model.vocab=2048 'parallel={ep: 4}'
   expect_text best.yaml "context: 1024" "top_k: 4"

@@ -94,7 +94,22 @@ TEST_F(PlanJson, DescribesTheSearchAndItsLayouts) {
 
 TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheGivenRecipe) {
   const OwnLayout own{.layout = layout_with(4, 3e9, {"parallel.pp=2"}), .problem = {}};
-  const Json json = explanation_json(planned(Objective::time), plan(), own);
+  const Plan two = plan();
+  const WalkStep begin{.layout = {.candidate = two.best[0].candidate, .price = {.seconds = 2, .memory = 1e9}},
+                       .changed = {}};
+  const WalkStep end{.layout = {.candidate = two.best[1].candidate, .price = {.seconds = 3, .memory = 1e9}},
+                     .changed = {{"parallel.pp", "1", "2"}, {"dp", "8", "4"}}};
+  const Json json =
+      explanation_json(planned(Objective::time), two, {.own = own, .to_second = {begin, end}, .to_own = {begin}});
+  const Json& walk = json["to_second"]["walk"];
+  ASSERT_EQ(walk.size(), 2U);
+  EXPECT_EQ(walk[0]["step_seconds"], 2.0);
+  EXPECT_TRUE(walk[0]["changed"].empty());
+  EXPECT_EQ(walk[1]["step_seconds"], 3.0);
+  EXPECT_EQ(walk[1]["memory_bytes"], 1e9);
+  EXPECT_EQ(walk[1]["layout"], two.best[1].candidate.to_string(ranks));
+  EXPECT_EQ(walk[1]["changed"]["dp"], (Json{"8", "4"}));
+  EXPECT_EQ(json["to_recipe_as_it_is"]["walk"].size(), 1U);
   EXPECT_EQ(json["to_second"]["changed_seconds"]["kernels"], (Json{2.0, 3.0}));
   EXPECT_EQ(json["to_second"]["changed_settings"]["parallel.pp"], (Json{"1", "2"}));
   EXPECT_EQ(json["to_second"]["changed_settings"]["schedule.pipeline.kind"], (Json{"-", "1f1b"}));
@@ -106,7 +121,8 @@ TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheGivenRecipe) {
 }
 
 TEST_F(PlanJson, ReportsWhyTheGivenRecipeHasNoStepTime) {
-  const Json json = explanation_json(planned(Objective::time), plan(), {.layout = {}, .problem = "no legal layout"});
+  const Json json =
+      explanation_json(planned(Objective::time), plan(), {.own = {.layout = {}, .problem = "no legal layout"}});
   EXPECT_EQ(json["to_recipe_as_it_is"], (Json{{"error", "no legal layout"}}));
 }
 

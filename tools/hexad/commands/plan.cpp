@@ -25,6 +25,7 @@
 #include "tools/plan/cluster_device.h"
 #include "tools/plan/fewest_ranks.h"
 #include "tools/plan/plan_picture.h"
+#include "tools/plan/plan_refinement.h"
 #include "tools/plan/plan_search.h"
 #include "tools/plan/recipe_to_plan.h"
 #include "tools/plan/state_bound.h"
@@ -117,13 +118,13 @@ class Planner {
                           .objective = request.objective};
     if (options_.json) {
       nlohmann::ordered_json json = plan_json(planned, plan, seconds, fewer);
-      if (options_.explain) json["explain"] = explanation_json(planned, plan, own_layout(request));
+      if (options_.explain) json["explain"] = explanation_json(planned, plan, explanation(plan, request));
       fmt::print("{}\n", json.dump(2));
     } else {
       const PlanOutput output(planned);
       output.print_table(plan, seconds);
       if (request.objective == Objective::ranks) output.print_fewer(plan, fewer);
-      if (options_.explain) output.print_explanation(plan, own_layout(request));
+      if (options_.explain) output.print_explanation(plan, explanation(plan, request));
     }
     if (!options_.out.empty()) write_overlay(plan.best.front());
     if (!options_.svg.empty()) write_picture(plan);
@@ -315,6 +316,40 @@ class Planner {
     }
   }
 
+  Explanation explanation(const Plan& plan, const PlanRequest& request) const {
+    Explanation e{.own = own_layout(request)};
+    if (plan.best.size() > 1) e.to_second = walk(plan, plan.best[1], request);
+    if (e.own.layout) e.to_own = walk(plan, *e.own.layout, request);
+    return e;
+  }
+  // Returns a walk of simulated layouts from the best layout to `to`. Its layouts fit, or need at most as much memory
+  // as `to`.
+  std::vector<WalkStep> walk(const Plan& plan, const PlannedLayout& to, const PlanRequest& request) const {
+    const PlannedLayout& from = plan.best.front();
+    LayoutRules rules(document_, extensions_, ranks_, prices_.ranks_per_node());
+    const StepPrices prices(cluster_, static_cast<int>(ranks_));
+    const PlanSite site{
+        .rules = rules,
+        .extensions = extensions_,
+        .prices = prices,
+        .request = request,
+        .memory = std::max(plan.memory, to.counted_memory()),
+        .host_memory = std::max({offload_memory(cluster_), from.memory.offloaded, to.memory.offloaded})};
+    const auto priced = [](const PlannedLayout& l) {
+      return PricedLayout{.candidate = l.candidate, .price = {.seconds = l.step.seconds, .memory = l.memory.total}};
+    };
+    const auto price = [&](const Recipe& r) -> std::optional<LayoutPrice> {
+      PlannedLayout l{.candidate = {r}, .composed = {}};
+      l.memory = estimate_memory_within(site.memory, r, extensions_, ranks_, request.load);
+      if (l.counted_memory() > site.memory || l.memory.offloaded > site.host_memory || !is_simulated(l, site))
+        return {};
+      return priced(l).price;
+    };
+    return walk_layouts(
+        priced(from), priced(to),
+        {.world = ranks_, .is_legal = [&](const Recipe& r) { return !rules.broken(r); }, .price = price});
+  }
+
   // Writes a recipe that includes the planned recipe and has the settings of the layout.
   void write_overlay(const PlannedLayout& l) const {
     const std::string include = std::filesystem::absolute(options_.recipe).lexically_normal().string();
@@ -391,7 +426,7 @@ void add_plan(const Program& program) {
       .legal(whole_number(1, 1 << 20));
   add_routing(command, options->routing);
   command.add_flag("--explain", options->explain,
-                   "compare the best layout with the second best, and with the unchanged recipe");
+                   "walk from the best layout to the second best, and to the unchanged recipe, change by change");
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_option("--out", &options->out, "file for the best layout: a recipe for hexad train").path();
   command

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/plan/layout_walk.h"
 #include "tools/plan/plan_search.h"
 
 namespace hexad::app {
@@ -53,6 +54,12 @@ LayoutComparison compare(const Planned& planned, const plan::PlannedLayout& from
 struct OwnLayout {
   std::optional<plan::PlannedLayout> layout;
   std::string problem;
+};
+
+/// Comparison of the best layout with the second best and with the unchanged recipe.
+struct Explanation {
+  OwnLayout own{};
+  std::vector<plan::WalkStep> to_second{}, to_own{};  // walks that begin with the best layout; empty without the other
 };
 
 /// Returns a text about the costs that predicted steps do not include.

@@ -38,12 +38,26 @@ Json layout_json(const Planned& planned, const PlannedLayout& l) {
           {"exposed_share", exposed}};
 }
 
-Json comparison_json(const Planned& planned, const PlannedLayout& from, const PlannedLayout& to) {
+Json walk_json(const Planned& planned, const std::vector<WalkStep>& walk) {
+  Json steps = Json::array();
+  for (const WalkStep& s : walk) {
+    Json changed = Json::object();
+    for (const ChangedSetting& c : s.changed) changed[c.key] = {c.from, c.to};
+    steps.push_back({{"changed", changed},
+                     {"layout", s.layout.candidate.to_string(planned.ranks)},
+                     {"step_seconds", s.layout.price.seconds},
+                     {"memory_bytes", s.layout.price.memory}});
+  }
+  return steps;
+}
+
+Json comparison_json(const Planned& planned, const PlannedLayout& from, const PlannedLayout& to,
+                     const std::vector<WalkStep>& walk) {
   const LayoutComparison difference = compare(planned, from, to);
   Json parts = Json::object(), settings = Json::object();
   for (const LayoutComparison::Part& p : difference.parts) parts[p.name] = {p.from, p.to};
   for (const ChangedSetting& s : difference.settings) settings[s.key] = {s.from, s.to};
-  return {{"changed_seconds", parts}, {"changed_settings", settings}};
+  return {{"changed_seconds", parts}, {"changed_settings", settings}, {"walk", walk_json(planned, walk)}};
 }
 
 }  // namespace
@@ -88,17 +102,17 @@ Json plan_json(const Planned& planned, const Plan& plan, double seconds,
   return json;
 }
 
-Json explanation_json(const Planned& planned, const Plan& plan, const OwnLayout& own) {
+Json explanation_json(const Planned& planned, const Plan& plan, const Explanation& e) {
   const PlannedLayout& best = plan.best.front();
   Json json = Json::object();
-  if (plan.best.size() > 1) json["to_second"] = comparison_json(planned, best, plan.best[1]);
+  if (plan.best.size() > 1) json["to_second"] = comparison_json(planned, best, plan.best[1], e.to_second);
   Json& as_is = json["to_recipe_as_it_is"];
-  if (own.layout) {
-    as_is = layout_json(planned, *own.layout);
-    as_is["fits"] = own.layout->counted_memory() <= plan.memory;
-    as_is.update(comparison_json(planned, best, *own.layout));
+  if (e.own.layout) {
+    as_is = layout_json(planned, *e.own.layout);
+    as_is["fits"] = e.own.layout->counted_memory() <= plan.memory;
+    as_is.update(comparison_json(planned, best, *e.own.layout, e.to_own));
   } else {
-    as_is["error"] = own.problem;
+    as_is["error"] = e.own.problem;
   }
   return json;
 }

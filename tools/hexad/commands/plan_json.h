@@ -15,7 +15,8 @@ namespace hexad::app {
 nlohmann::ordered_json plan_json(const Planned& planned, const plan::Plan& plan, double seconds,
                                  const std::vector<plan::FewestRanks::Refused>& fewer);
 
-/// Returns comparisons of the best layout with the second best layout and with the recipe's own layout.
-nlohmann::ordered_json explanation_json(const Planned& planned, const plan::Plan& plan, const OwnLayout& own);
+/// Returns comparisons of the best layout with the second best layout and with the recipe's own layout, and the walks
+/// to both.
+nlohmann::ordered_json explanation_json(const Planned& planned, const plan::Plan& plan, const Explanation& explanation);
 
 }  // namespace hexad::app

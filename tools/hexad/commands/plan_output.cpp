@@ -1,6 +1,7 @@
 #include "tools/hexad/commands/plan_output.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -73,27 +74,36 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   print_limits(planned_.cluster);
 }
 
-void PlanOutput::print_difference(const std::string& title, const PlannedLayout& from, const PlannedLayout& to) const {
-  const LayoutComparison difference = compare(planned_, from, to);
+void PlanOutput::print_difference(const std::string& title, const PlannedLayout& to, const Plan& plan,
+                                  const std::vector<WalkStep>& walk) const {
+  const PlannedLayout& from = plan.best.front();
   fmt::print("\n{}\n", title);
-  for (const LayoutComparison::Part& p : difference.parts)
+  for (const LayoutComparison::Part& p : compare(planned_, from, to).parts)
     fmt::print("  {:<18} {:>10} -> {:>10}  {:+.1f}%\n", p.name, base::precise_duration(p.from),
                base::precise_duration(p.to), 100 * (p.to - p.from) / from.step.seconds);
-  for (const ChangedSetting& s : difference.settings) fmt::print("  {}: {} -> {}\n", s.key, s.from, s.to);
+  fmt::print("  {:>10} {:>11} {:>11}  one change after another\n", "step", "difference", "memory ");
+  for (size_t i = 0; i < walk.size(); ++i) {
+    const auto& [seconds, memory] = walk[i].layout.price;
+    const double more = i == 0 ? 0 : seconds - walk[i - 1].layout.price.seconds;
+    fmt::print("  {:>10} {:>11} {:>11}  {}\n", base::precise_duration(seconds),
+               i == 0 ? "" : fmt::format("{}{}", more < 0 ? "-" : "+", base::precise_duration(std::abs(more))),
+               base::human_bytes(memory) + (memory > plan.memory ? "!" : " "),
+               i == 0 ? "layout 1" : walk[i].changes_text());
+  }
 }
 
-void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const {
-  const PlannedLayout& best = plan.best.front();
-  if (plan.best.size() > 1) print_difference("from layout 1 to layout 2, seconds of a step:", best, plan.best[1]);
-  if (!own.layout) return fmt::print("\n{}\n", own.problem);
-  if (changed_settings(best.candidate, own.layout->candidate, planned_.ranks).empty())
-    return fmt::print("\nlayout 1 is the layout of the unchanged recipe\n");
+void PlanOutput::print_explanation(const Plan& plan, const Explanation& e) const {
+  if (plan.best.size() > 1)
+    print_difference("from layout 1 to layout 2, seconds of a step:", plan.best[1], plan, e.to_second);
+  if (!e.own.layout) return fmt::print("\n{}\n", e.own.problem);
+  const PlannedLayout& own = *e.own.layout;
+  if (e.to_own.size() == 1) return fmt::print("\nlayout 1 is the layout of the unchanged recipe\n");
   std::string title = fmt::format("from layout 1 to the unchanged recipe, {} per step:",
-                                  prediction_error(planned_.cluster).text(own.layout->step.seconds));
-  if (const double bytes = own.layout->counted_memory(); bytes > plan.memory)
+                                  prediction_error(planned_.cluster).text(own.step.seconds));
+  if (const double bytes = own.counted_memory(); bytes > plan.memory)
     title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
                          base::human_bytes(bytes), base::human_bytes(plan.memory));
-  print_difference(title, best, *own.layout);
+  print_difference(title, own, plan, e.to_own);
 }
 
 void PlanOutput::print_fewer(const Plan& plan, const std::vector<FewestRanks::Refused>& fewer) const {

@@ -21,13 +21,14 @@ class PlanOutput {
   /// Prints the table of layouts. `seconds` is the duration of the search.
   void print_table(const plan::Plan& plan, double seconds) const;
   /// Compares the best layout with the second best and with the recipe's own layout. Prints the differences in step
-  /// time and settings.
-  void print_explanation(const plan::Plan& plan, const OwnLayout& own) const;
+  /// time, and a walk from the best to the other layout.
+  void print_explanation(const plan::Plan& plan, const Explanation& explanation) const;
   /// Prints the fewest ranks that suffice, and why the largest insufficient numbers do not suffice.
   void print_fewer(const plan::Plan& plan, const std::vector<plan::FewestRanks::Refused>& fewer) const;
 
  private:
-  void print_difference(const std::string& title, const plan::PlannedLayout& from, const plan::PlannedLayout& to) const;
+  void print_difference(const std::string& title, const plan::PlannedLayout& to, const plan::Plan& plan,
+                        const std::vector<plan::WalkStep>& walk) const;
 
   const Planned& planned_;
 };
