@@ -24,6 +24,7 @@ test_plan_is_a_valid_recipe() {
     "52 published steps" "even " "p99 " "worst " "bound by" \
     "time saved in the step of layout 1 by 10% more of a resource: " " 1 " "10 " "tokens/s" \
     "refused by the rules of:" "not modelled: " "from layout 1 to layout 2" "from layout 1 to the unchanged recipe, " \
+    "with 25% more memory of each rank (capacity gain): no shorter step found" "with twice the ranks (32): " " efficiency " \
     "one change after another" "  layout 1" "batch.micro: "
   # The rows of a walk begin and end with the layouts of the table: first layout 1, last layout 2.
   awk '/^ [12] / { time[$1] = $2 " " $3 }
@@ -39,7 +40,7 @@ test_plan_is_a_valid_recipe() {
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --svg plan.svg \
     --explain --json
   expect_text out '"explain": {' '"to_second": {' '"to_recipe_as_it_is": {' '"changed_seconds": {' '"changed_settings": {' \
-    '"walk": ['
+    '"walk": [' '"capacity_gain": {' '"twice_ranks": {' '"efficiency": '
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --context 1024 \
     'model.moe={top_k: 4}' model.vocab=2048 'parallel={ep: 4}'
   expect_text best.yaml "context: 1024" "top_k: 4"

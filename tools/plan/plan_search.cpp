@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "layers/model_size.h"
+#include "tools/plan/capacity_gain.h"
 #include "tools/plan/composed_layouts.h"
 #include "tools/plan/plan_refinement.h"
 #include "tools/plan/state_bound.h"
@@ -78,6 +80,14 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   const double memory = plan.memory = tensor_memory(cluster, recipe);
   LayerCosts& costs = shared.of(extensions, cluster, request.world, request.load);
   const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
+  const bool gains_capacity = request.details && request.objective != Objective::memory;
+  // Layouts whose state alone exceeds the memory of a rank, but not a larger memory. They are not composed.
+  std::vector<PlanCandidate> with_larger_state;
+  if (gains_capacity)
+    std::ranges::copy_if(legal, std::back_inserter(with_larger_state), [&](const PlanCandidate& c) {
+      const double bytes = state.layout_bytes(c.recipe, request.world);
+      return bytes > memory && bytes <= memory_more * memory;
+    });
   ComposedLayouts layouts = compose_layouts(std::move(legal), state, costs, memory, request);
   plan.too_large = layouts.too_large_count, plan.least_memory = layouts.least_memory;
 
@@ -114,12 +124,23 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
     std::vector<PlannedLayout> needless = compose_all(std::move(layouts.needless), costs, request.objective);
     simulate_best(needless);
   }
+  std::vector<PlannedLayout> excluded;
+  if (gains_capacity) excluded = within_more_memory(layouts.too_large, memory);
   std::optional<PlannedLayout> own;
   if (request.orders) own = simulate_as_is(plan, recipe, own_is_candidate, site);
   plan.simulated = std::ssize(plan.best) + (own ? 1 : 0);
   refine(plan, std::move(layouts.too_large), std::move(own), site);
   if (plan.best.size() > request.wanted) plan.best.resize(request.wanted);
   if (request.details && !plan.best.empty()) add_details(plan, extensions, cluster, request);
+  if (gains_capacity && !plan.best.empty()) {
+    const PlannedLayout& best = plan.best.front();
+    std::ranges::move(
+        within_more_memory(
+            compose_all(neighbours_of(best.candidate, std::move(with_larger_state)), costs, request.objective), memory),
+        std::back_inserter(excluded));
+    plan.capacity = {.more_memory = with_more_memory(best, std::move(excluded), site),
+                     .twice_ranks = on_twice_the_ranks(best, document, extensions, cluster, request, memory, shared)};
+  }
   return plan;
 }
 

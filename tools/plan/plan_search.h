@@ -1,6 +1,7 @@
 // Search for the layout of a recipe on a cluster.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,12 @@ struct PlannedLayout {
   double counted_memory() const { return candidate.recipe.memory.limit() > 0 ? memory.blocks : memory.total; }
 };
 
+/// Layouts that more memory of a rank, or more ranks, would allow (tools/plan/capacity_gain.h).
+struct CapacityGains {
+  std::optional<PlannedLayout> more_memory;  // none: no layout was found that memory excludes and that is faster
+  std::optional<PlannedLayout> twice_ranks;  // none: the cluster has fewer ranks, or no layout was found that fits
+};
+
 struct Plan {
   std::vector<PlannedLayout> best;  // simulated, best first
   PlanCandidates candidates;        // counts of illegal combinations; `legal` is empty
@@ -50,8 +57,10 @@ struct Plan {
   double least_memory = 0;
   std::vector<ResourceGain> gains;  // gains for best[0], the largest first (PlanRequest::details)
   std::vector<GroupBytes> traffic;  // traffic of best[0] (PlanRequest::details)
-  int64_t simulated = 0;            // number of layouts simulated in the second stage
-  int64_t changes = 0;              // number of changes tried in the third stage
+  // Set by search_plan() with PlanRequest::details if the plan has layouts, except under Objective::memory.
+  std::optional<CapacityGains> capacity;
+  int64_t simulated = 0;  // number of layouts simulated in the second stage
+  int64_t changes = 0;    // number of changes tried in the third stage
 };
 
 /// Parameters of a search on `world` ranks of the cluster.

@@ -50,6 +50,12 @@ LayoutComparison compare(const Planned& planned, const PlannedLayout& from, cons
   return difference;
 }
 
+TwiceRanks figures_on_twice(const Planned& planned, const PlannedLayout& best, const PlannedLayout& on_twice) {
+  Planned twice = planned;
+  twice.ranks *= 2;
+  return {.figures = figures_of(twice, on_twice), .efficiency = best.step.seconds / (2 * on_twice.step.seconds)};
+}
+
 std::string_view unmodelled_costs() {
   return "stragglers, launches that the host delays, clocks that vary, traffic of other jobs, evaluation and "
          "checkpoints";

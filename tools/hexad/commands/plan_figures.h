@@ -62,6 +62,14 @@ struct Explanation {
   std::vector<plan::WalkStep> to_second{}, to_own{};  // walks that begin with the best layout; empty without the other
 };
 
+/// Layout on twice the ranks, compared with the best layout.
+struct TwiceRanks {
+  LayoutFigures figures;
+  double efficiency;  // share of twice the best layout's tokens per second
+};
+TwiceRanks figures_on_twice(const Planned& planned, const plan::PlannedLayout& best,
+                            const plan::PlannedLayout& on_twice);
+
 /// Returns a text about the costs that predicted steps do not include.
 std::string_view unmodelled_costs();
 

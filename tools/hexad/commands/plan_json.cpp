@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/enum_names.h"
+#include "tools/plan/capacity_gain.h"
 #include "tools/plan/prediction_error.h"
 
 namespace hexad::app {
@@ -51,6 +52,26 @@ Json walk_json(const Planned& planned, const std::vector<WalkStep>& walk) {
   return steps;
 }
 
+// Returns the layouts of CapacityGains; null for a layout that was not found.
+Json capacity_json(const Planned& planned, const Plan& plan) {
+  const auto found = [](const PlannedLayout& l, int64_t ranks) -> Json {
+    return {{"ranks", ranks},
+            {"layout", l.candidate.to_string(ranks)},
+            {"seconds", l.step.seconds},
+            {"memory_bytes", l.memory.total}};
+  };
+  const auto& [more_memory, twice_ranks] = *plan.capacity;
+  Json json{{"memory_factor", memory_more}, {"more_memory", nullptr}, {"twice_ranks", nullptr}};
+  if (more_memory) json["more_memory"] = found(*more_memory, planned.ranks);
+  if (twice_ranks) {
+    const TwiceRanks t = figures_on_twice(planned, plan.best.front(), *twice_ranks);
+    Json& twice = json["twice_ranks"] = found(*twice_ranks, 2 * planned.ranks);
+    twice["tokens_per_second"] = t.figures.rates.tokens_per_second;
+    twice["efficiency"] = t.efficiency;
+  }
+  return json;
+}
+
 Json comparison_json(const Planned& planned, const PlannedLayout& from, const PlannedLayout& to,
                      const std::vector<WalkStep>& walk) {
   const LayoutComparison difference = compare(planned, from, to);
@@ -94,6 +115,7 @@ Json plan_json(const Planned& planned, const Plan& plan, double seconds,
             {"interval", prediction_error(planned.cluster).explanation()},
             {"assumed", assumptions(planned.cluster)},
             {"not_modelled", unmodelled_costs()}};
+  if (plan.capacity) json["capacity_gain"] = capacity_json(planned, plan);
   if (planned.objective != Objective::ranks) return json;
   Json refused = Json::array();
   for (const FewestRanks::Refused& f : fewer)

@@ -10,6 +10,7 @@
 #include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/units.h"
+#include "tools/plan/capacity_gain.h"
 #include "tools/plan/prediction_error.h"
 
 namespace hexad::app {
@@ -61,17 +62,40 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              planned_.load == RoutingLoad::given ? ", file" : "",
              marked ? fmt::format("; !: more than the {} that tensors may take", base::human_bytes(plan.memory)) : "");
   fmt::print("\nbound by: the largest part of the step");
-  fmt::print("\ntime saved in the step of layout 1 by {:.0f}% more of a resource:", 100 * (unit_more - 1));
-  std::string_view separator = " ";
-  for (const ResourceGain& g : plan.gains)
-    fmt::print("{}{} {}", std::exchange(separator, ", "), base::enum_name(g.resource),
-               base::human_percent(g.seconds / plan.best.front().step.seconds));
+  print_gains(plan);
   fmt::print("\nrefused by the rules of:");
-  separator = " ";
+  std::string_view separator = " ";
   for (const auto& [key, count] : plan.candidates.refused)
     fmt::print("{}{} ({})", std::exchange(separator, ", "), key, count);
   fmt::print("\nstep: {}\n", error.explanation());
   print_limits(planned_.cluster);
+}
+
+void PlanOutput::print_gains(const Plan& plan) const {
+  const double seconds = plan.best.front().step.seconds;
+  fmt::print("\ntime saved in the step of layout 1 by {:.0f}% more of a resource:", 100 * (unit_more - 1));
+  std::string_view separator = " ";
+  for (const ResourceGain& g : plan.gains)
+    fmt::print("{}{} {}", std::exchange(separator, ", "), base::enum_name(g.resource),
+               base::human_percent(g.seconds / seconds));
+  if (!plan.capacity) return;
+  fmt::print("\nwith {:.0f}% more memory of each rank (capacity gain): ", 100 * (memory_more - 1));
+  if (const auto& more = plan.capacity->more_memory)
+    fmt::print("{} less, {} a step, {} a rank, {}", base::human_percent(1 - more->step.seconds / seconds),
+               base::precise_duration(more->step.seconds), base::human_bytes(more->counted_memory()),
+               more->candidate.to_string(planned_.ranks));
+  else
+    fmt::print("no shorter step found");
+  const int64_t twice = 2 * planned_.ranks, all = planned_.prices.nodes() * planned_.prices.ranks_per_node();
+  fmt::print("\nwith twice the ranks ({}): ", twice);
+  if (const auto& on_twice = plan.capacity->twice_ranks) {
+    const TwiceRanks t = figures_on_twice(planned_, plan.best.front(), *on_twice);
+    fmt::print("{} a step, {} tokens/s, efficiency {}, {}", base::precise_duration(on_twice->step.seconds),
+               base::human_count(t.figures.rates.tokens_per_second), base::human_percent(t.efficiency),
+               on_twice->candidate.to_string(twice));
+  } else {
+    fmt::print("{}", twice > all ? "more than the cluster has" : "no layout found");
+  }
 }
 
 void PlanOutput::print_difference(const std::string& title, const PlannedLayout& to, const Plan& plan,

@@ -27,6 +27,7 @@ class PlanOutput {
   void print_fewer(const plan::Plan& plan, const std::vector<plan::FewestRanks::Refused>& fewer) const;
 
  private:
+  void print_gains(const plan::Plan& plan) const;
   void print_difference(const std::string& title, const plan::PlannedLayout& to, const plan::Plan& plan,
                         const std::vector<plan::WalkStep>& walk) const;
 
