@@ -76,7 +76,7 @@ void check_dtype(const ProcessGroup& g, int64_t n, const Place& place) {
   }
 }
 
-// Returns the number of rows that rank `from` sends to rank `to` in an all-to-all.
+// Function that returns the number of rows that rank `from` sends to rank `to` in an all-to-all.
 using Pattern = int64_t (*)(int from, int to);
 
 void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width, const Place& place) {

@@ -131,8 +131,7 @@ TEST_F(Queue, UnansweredMessagesTakeNoRoomInAWindow) {
   EXPECT_EQ(starts(), "dp3.1 dp3.2");
 }
 
-// The peer of a round may delay its operation until the higher class ends. The round must not occupy the window until
-// then.
+// The peer may delay its side of a round until the higher class ends. Until then, the round must not occupy the window.
 TEST_F(Queue, StalledChannelsTakeNoRoomInAWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
@@ -157,7 +156,7 @@ TEST_F(Queue, SendsAndReceivesHaveSeparateWindows) {
   EXPECT_EQ(starts(), "dp3.0");
 }
 
-// Without this rule, later smaller rounds would keep the window full forever.
+// If smaller rounds could overtake a round that does not fit, they could keep the window full forever.
 TEST_F(Queue, RoundWithoutSpaceBlocksSmallerRoundsOfItsDirection) {
   queue.limit({.round_bytes = piece, .window_bytes = 3 * piece + piece / 2});
   post(TrafficClass::ep, 1, 9);

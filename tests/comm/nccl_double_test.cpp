@@ -325,7 +325,8 @@ TEST(NcclDouble, RegistersOnlyWholeBlocksOfMappedMemory) {
         << "a part of a block cannot be registered";
     EXPECT_EQ(ncclCommRegister(comm, block + (2 << 20), 2 << 20, &handle), ncclInvalidArgument)
         << "a part of a block cannot be registered";
-    EXPECT_EQ(ncclCommDeregister(comm, block), ncclInvalidUsage) << "the block is not registered";
+    EXPECT_EQ(ncclCommDeregister(comm, block), ncclInvalidUsage)
+        << "a block that is not registered cannot be deregistered";
     EXPECT_EQ(ncclCommRegister(comm, block, 4 << 20, &handle), ncclSuccess);
     EXPECT_EQ(ncclCommRegister(comm, block, 4 << 20, &handle), ncclInvalidUsage)
         << "a block cannot be registered twice";

@@ -382,8 +382,8 @@ TEST(MultiprocessorsOf, CountsAFewBlocksOutsideOfClustersTwice) {
   };
   EXPECT_EQ(messages(1), 8);    // two clusters of four blocks
   EXPECT_EQ(messages(4), 32);   // four operations with two clusters each
-  EXPECT_EQ(messages(6), 38);   // 6 x 5 blocks, of which eight count twice: 5 is no multiple of four
-  EXPECT_EQ(messages(16), 40);  // 16 x 2 blocks, of which eight count twice: 2 is no multiple of four
+  EXPECT_EQ(messages(6), 38);   // 6 x 5 blocks, of which eight count twice, because 5 is no multiple of four
+  EXPECT_EQ(messages(16), 40);  // 16 x 2 blocks, of which eight count twice, because 2 is no multiple of four
 }
 
 TEST(DeviceGroup, ReservesAtMostAQuarterOfTheCardRoundedUpToPairs) {

@@ -77,7 +77,7 @@ class FullCard : public testing::Test {
   const int64_t capacity_ = cuda_double::capacity();
 };
 
-// Card 1 has room for the first windows only. The others have more.
+// Only card 1 lacks memory for larger windows.
 TEST_F(FullCard, MakesAllRanksKeepTheirWindows) {
   constexpr int64_t mib = 1 << 20, first = 4 * mib, larger = 64 * mib, room = 128 * mib;
   with_cards(3, [](const CardWorld& w) {

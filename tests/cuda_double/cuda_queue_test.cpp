@@ -103,7 +103,7 @@ TEST(CudaQueue, TimedMarksDoNotMakeTheHostWaitUntilOneIsRead) {
   gate.set_value();
   late->wait();
   static_cast<void>(cuda_double::take_host_waits());
-  EXPECT_GE(late->passed_at() - early->passed_at(), 0.019) << "the clock's reference is passed after the early mark";
+  EXPECT_GE(late->passed_at() - early->passed_at(), 0.019) << "a mark before the clock's reference has a wrong time";
   const std::map<std::string, int64_t> once{{"unnamed cudaEventSynchronize", 1}};
   EXPECT_EQ(cuda_double::take_host_waits(), once);
 }

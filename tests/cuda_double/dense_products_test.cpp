@@ -79,7 +79,7 @@ TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {
 TEST(DenseProducts, NeedTwoMultiprocessors) {
   for (const int reserve : {131, 1000, -1}) try {
       const device::DeviceContext context({.kind = device::DeviceKind::cuda, .reserved_multiprocessors = reserve});
-      ADD_FAILURE() << reserve;
+      ADD_FAILURE() << "a reserve of " << reserve << " multiprocessors is accepted";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::usage);
       EXPECT_NE(std::string(e.what()).find(
@@ -89,7 +89,7 @@ TEST(DenseProducts, NeedTwoMultiprocessors) {
     }
 }
 
-// Rows of 1024 logits have 32 threads, so that a multiprocessor has 32 blocks.
+// A block for rows of 1024 logits has 32 threads, and a multiprocessor runs 32 such blocks at a time.
 TEST(CrossEntropy, LeavesReservedMultiprocessorsToCommunication) {
   const cuda_double::Multiprocessors few(8);
   constexpr int64_t rows = 300, vocabulary = 1024;

@@ -139,7 +139,7 @@ TEST(NcclMemory, BoundedPassInEightChunksNeedsAtMostTwoEighthsOfTheMemory) {
 }
 
 // No event owns the rows that a rank sends, and a tape may overwrite a gradient that only the tape owns. Rank 1
-// receives late, because a lane that waits for `gate` still uses the memory of its gathered rows.
+// receives late, because a lane that waits for `gate` still uses the memory into which rank 1 gathers the rows.
 TEST(NcclMemory, RowsMayBeOverwrittenOnceTheyAreGathered) {
   constexpr int64_t rows = 8, width = 64;
   std::promise<void> gate;

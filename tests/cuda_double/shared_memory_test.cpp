@@ -29,7 +29,8 @@ class SmallSharedMemory : public ::testing::Test {
   device::DeviceContext context_{{.kind = device::DeviceKind::cuda}};
 };
 
-// The fused kernel keeps rows of up to 24576 elements in shared memory.
+// On these cards, the kernel whose blocks hold whole rows supports rows of up to 24576 elements. Another kernel
+// computes longer rows.
 TEST_F(SmallSharedMemory, SufficesForCrossEntropyOfRowsOfEveryLength) {
   const std::vector<Case> cases = loss_cases();
   const auto cross_entropy = std::ranges::find(cases, "cross_entropy", &Case::name);

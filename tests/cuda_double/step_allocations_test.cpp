@@ -1,5 +1,5 @@
-// Memory that steps of training take by calls that may wait for the device. All of it must be taken before the first
-// step, because a device that waits for a peer may then wait forever.
+// Calls of cudaMalloc and cudaHostAlloc in steps of training. Such a call may wait for the device, and the device may
+// wait for a peer, so the call could wait forever. Therefore, steps must not make such calls.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -94,7 +94,7 @@ TEST(IssuePart, RepetitionWaitsForTheRepetitionOfAnEarlierPart) {
   backward(repeats, copied);
   repeats.log.end_part();
   const IssuePart* const earlier = &parts[0];
-  EXPECT_FALSE(parts[1].repeatable_after({})) << "it waits for a mark of the other part";
+  EXPECT_FALSE(parts[1].repeatable_after({})) << "the part waits for a mark of the earlier part";
   EXPECT_TRUE(parts[1].repeatable_after({&earlier, 1}));
 
   const RepeatedPart repeated = repeats.log.repeat(parts[0], {});
@@ -145,7 +145,7 @@ TEST(IssuePart, RepetitionMakesCallsOfTheProgramAgain) {
     return of_repeats.call();
   });
   repeats.log.end_part();
-  EXPECT_FALSE(part.repeatable_after({})) << "it waits for events of the program's calls";
+  EXPECT_FALSE(part.repeatable_after({})) << "the part waits for events of the program's calls";
   part.bind(events);
   ASSERT_TRUE(part.repeatable_after({}));
   for (int i = 0; i < 2; ++i) repeats.log.repeat(part, {}, [&](size_t) { return of_repeats.call(); });

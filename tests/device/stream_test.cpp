@@ -84,8 +84,8 @@ TEST(Event, KeepsNoOwnerOnceDone) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
-// Device allocators reuse memory in the order of issue. An event that kept memory would delay its reuse until the host
-// drops the event.
+// Device allocators reuse memory in the order of issue. An event that kept memory would delay this reuse until the
+// host drops the event.
 TEST(Event, KeepsNoOwnerOnADevice) {
   struct Unpassed final : DeviceMark {
     bool passed() const override { return false; }

@@ -11,8 +11,8 @@ using K = const KernelTable&;
 constexpr std::array kinds{GeluKind::exact, GeluKind::tanh};
 constexpr Layout strided = Layout::strided_rows;
 
-// Returns the number of rotated pairs of a head. Heads are narrower than rows, and the largest head here has more pairs
-// than a block of the CUDA kernel has threads.
+// Returns the number of rotated pairs of a head: the width of the trial, but at most 264. This maximum is more than the
+// number of threads of the CUDA kernel's blocks.
 int64_t pairs_of_head(const Trial& r) { return std::min<int64_t>(r.size.width, 264); }
 
 // Rotates the elements of each head except for the last `behind`.

@@ -77,7 +77,7 @@ AttentionShape windowed(const Trial& r, int64_t window) {
   s.window = window;
   return s;
 }
-// The elements of a head of values that differ from zero are about two thirds of the head.
+// Returns a causal shape in which about the last third of each head of values is zero.
 AttentionShape with_small_values(const Trial& r) {
   AttentionShape s = self(r, true);
   s.value_size = size_of_head(r) - size_of_head(r) / 3;

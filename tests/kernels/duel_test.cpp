@@ -73,7 +73,7 @@ TEST_P(DuelOn, ElementThatIsNotANumberIsFound) {
   EXPECT_FALSE(duel_.score().agrees());
 }
 
-TEST_P(DuelOn, OtherRowsAreNotCompared) {
+TEST_P(DuelOn, RowsOutsideOfTheContestAreNotCompared) {
   contest(copy(0, 1), {1, rows});
   contest(copy(5 * width, 1), {0, 5});
   EXPECT_TRUE(duel_.score().agrees()) << duel_.score().error;
@@ -82,7 +82,7 @@ TEST_P(DuelOn, OtherRowsAreNotCompared) {
 TEST_P(DuelOn, NoRowsMeanNoContest) {
   contest(copy(0, 1), {2, 2});
   EXPECT_EQ(duel_.score().contests, 0);
-  EXPECT_FALSE(duel_.score().agrees()) << "nothing was compared";
+  EXPECT_FALSE(duel_.score().agrees()) << "a candidate without a contest does not agree";
 }
 
 TEST_P(DuelOn, ThrowingCandidateRunsOnceAndThePlainResultsAreReturned) {

@@ -114,7 +114,8 @@ TEST(MetaKernels, CountTheProductsOfTheDeltaRule) {
   const Tensor states = m.empty({2, 6, 4, 5}, Dtype::f32);
   const DeltaRuleOperands operands{q, q, v, gates, gates};
   m.k.delta_rule.forward(m.stream, v, states, operands, {.sequences = 2});
-  EXPECT_EQ(m.run->product_flops, 3 * 2 * 16 * 6 * 4 * 5) << "three products with the state";
+  EXPECT_EQ(m.run->product_flops, 3 * 2 * 16 * 6 * 4 * 5)
+      << "each token counts three products with the state of each head";
   m.k.delta_rule.backward(m.stream, {q, q, v, gates, gates}, v, {}, operands, {.sequences = 2});
   EXPECT_EQ(m.run->product_flops, 9 * 2 * 16 * 6 * 4 * 5);
 }
@@ -153,7 +154,7 @@ TEST(MetaKernels, SortEqualSlotsOnce) {
   EXPECT_EQ(first[0], (std::vector<int64_t>{0, 2, 1, 2, 0, 1, 3, -1}));
   EXPECT_EQ(first[1], (std::vector<int64_t>{4, 0, 2, 5, 1, 3, -1, 6}));
   EXPECT_EQ(first[2], (std::vector<int64_t>{0, 2, 4, 7, 7}));
-  EXPECT_EQ(m.run->results().computed(), 2) << "the keys and their order";
+  EXPECT_EQ(m.run->results().computed(), 2) << "only the keys and their order are computed";
   EXPECT_EQ(sorted(ids, 1), first);
   EXPECT_EQ(m.run->results().computed(), 2);
   EXPECT_NE(sorted(ids, 2)[1], first[1]) << "the tokens of the second chunk come last";
@@ -161,7 +162,7 @@ TEST(MetaKernels, SortEqualSlotsOnce) {
   EXPECT_EQ(m.run->results().computed(), 6);
 }
 
-// Each call differs from an earlier one in a single operand.
+// Each call differs from an earlier call in a single operand.
 TEST(MetaKernels, SortOtherSlotsAnew) {
   Meta m;
   const auto of = [&](const std::vector<int32_t>& values) {

@@ -51,7 +51,7 @@ TEST_P(RouterEdge, BiasSelectsButDoesNotWeigh) {
 }
 
 TEST_P(RouterEdge, GroupsAreRankedByTheirTwoBest) {
-  // Group {0, 1} has the best expert (0), but is not the best of the groups {0, 1}, {2, 3} and {4, 5}.
+  // Group {0, 1} has the best expert (0), but group {2, 3} has the largest sum of two scores.
   const RouterRule rule{.score = RouterScore::sigmoid, .top_k = 2, .groups = 3, .top_groups = 1};
   EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{3, 2}));
 }

@@ -104,7 +104,7 @@ TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
       const double magnitude = std::abs(double{row[i]}), error = std::abs(double{back[i]} - double{row[i]});
       const double bound = std::max(e4m3::relative_error * magnitude, e4m3::absolute_error * scale) +
                            2 * unit_roundoff(Dtype::f32) * magnitude + least_float;
-      ASSERT_LE(error, bound) << row[i] << " in a row up to " << largest;
+      ASSERT_LE(error, bound) << row[i] << " in a row whose largest magnitude is " << largest;
       worst = std::max(worst, error / bound);
     }
   }

@@ -169,7 +169,7 @@ TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {
     config.name = name, config.moment_dtype = MomentDtype::bf16;
     try {
       with_averaged().make(config);
-      ADD_FAILURE() << name;
+      ADD_FAILURE() << "moments in bf16 are accepted for the optimizer " << name;
     } catch (const base::Error& e) {
       EXPECT_EQ(e.what(), cat("optim.moment_dtype (bf16) must be f32 for the optimizer ", name,
                               ", whose states are never in bf16"));

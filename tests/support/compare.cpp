@@ -23,7 +23,8 @@ std::string mistrust(const Tensor& t, const std::vector<double>& values, Zeros z
   if (zeros == Zeros::expected || !is_floating(t.dtype()) || values.size() < 4) return {};
   const auto count = std::count(values.begin(), values.end(), 0.0);
   if (2 * count <= static_cast<int64_t>(values.size())) return {};
-  return cat(t.shape(), " is mistrusted: ", count, " of ", values.size(), " elements are zero");
+  return cat(t.shape(), " is mistrusted: ", count, " of ", values.size(),
+             " elements are zero; expected at most half, or Zeros::expected");
 }
 
 }  // namespace

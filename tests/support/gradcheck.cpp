@@ -213,7 +213,9 @@ class Gradcheck {
     }
     const auto none = std::count(gradient.begin(), gradient.end(), 0.0);
     if (options_.zeros == Zeros::mistrusted && gradient.size() >= 4 && 2 * none > std::ssize(gradient))
-      report(cat(v.name, " is mistrusted: ", none, " of ", gradient.size(), " gradients are zero"), where_);
+      report(cat(v.name, " is mistrusted: ", none, " of ", gradient.size(),
+                 " gradients are zero; expected at most half, or Zeros::expected"),
+             where_);
   }
 
   Lab& lab_;

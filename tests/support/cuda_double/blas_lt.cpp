@@ -71,12 +71,13 @@ void put(Opaque* to, const T& value) {
   *to = {};
   std::memcpy(to, &value, sizeof value);
 }
-/// Throws std::logic_error if the struct was not initialised as a T.
+/// Returns the contents of an opaque struct. Throws std::logic_error if the struct was not initialised as a T.
 template <class T, class Opaque>
 T get(const Opaque* from, Kind kind) {
   T value{};
   if (from) std::memcpy(&value, from, sizeof value);
-  if (value.kind != kind) throw std::logic_error("[double of cublasLt] a descriptor was not initialised");
+  if (value.kind != kind)
+    throw std::logic_error("[double of cublasLt] a descriptor was not initialised, or is of another type");
   return value;
 }
 

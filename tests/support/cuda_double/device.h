@@ -51,7 +51,7 @@ size_t shared_memory_limit();
 /// Sets the next result of cudaGetLastError on this thread, unless `error` is cudaSuccess. Returns `error`.
 cudaError_t set_last_error(cudaError_t error);
 /// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
-/// Runtime calls that copy, allocate memory or wait for the device return cudaErrorLaunchFailure.
+/// Runtime calls that use its streams or events, allocate memory or wait for it return cudaErrorLaunchFailure.
 void break_device(int device, const std::string& why);
 /// Returns cudaSuccess if the device is not broken. Otherwise, sets this thread's last error to cudaErrorLaunchFailure
 /// and returns this error.

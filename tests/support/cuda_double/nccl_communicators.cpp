@@ -80,7 +80,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   std::memcpy(&number, id.internal, sizeof number);
   std::memcpy(&process, id.internal + sizeof number, sizeof process);
   if (process != getpid()) return nccl_refusal(ncclSystemError, "the double reaches ranks of its own process only");
-  if (rank < 0 || rank >= ranks) return nccl_refusal(ncclInvalidArgument, "there is no such rank");
+  if (rank < 0 || rank >= ranks)
+    return nccl_refusal(ncclInvalidArgument, "the rank is negative or at least the number of ranks");
   Lock lock(nccl_world().mutex);
   NcclBirth& birth = nccl_registry().births[number];
   if (!birth.clique) birth.clique = std::make_shared<Clique>(ranks);

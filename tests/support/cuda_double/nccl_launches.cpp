@@ -113,12 +113,12 @@ ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, NcclCall call, size_t 
     return nccl_refusal(ncclUnhandledCudaError, "the stream and the communicator are on different devices");
   const auto fits = [](const void* p, size_t bytes) { return bytes == 0 || reaches(p, static_cast<int64_t>(bytes)); };
   if (!fits(call.in, in_bytes) || !fits(call.out, out_bytes))
-    return nccl_refusal(ncclInvalidArgument, "a buffer is not memory of the device");
+    return nccl_refusal(ncclInvalidArgument, "a buffer is not memory that the device can access");
   const bool reduces = call.kind == NcclKind::all_reduce || call.kind == NcclKind::reduce_scatter;
   if (reduces && !can_reduce(call.type))
     return nccl_refusal(ncclInvalidArgument, "the double does not reduce elements of this type");
   if (call.peer < 0 || call.peer >= s.clique->ranks())
-    return nccl_refusal(ncclInvalidArgument, "there is no such rank");
+    return nccl_refusal(ncclInvalidArgument, "the peer or root is not a rank of the communicator");
   if (!call.is_message() && call.count == 0) return ncclSuccess;  // NCCL discards such a call
   const auto same = [&](const Launch& l) {
     return l.side == comm->side && l.stream == stream && l.calls.front().is_message();

@@ -18,8 +18,9 @@ ncclResult_t ncclMemAlloc(void** begin, size_t bytes) {
 
 ncclResult_t ncclMemFree(void* begin) {
   if (const ncclResult_t r = nccl_has_device(__func__); r != ncclSuccess) return r;
-  return cudaFree(begin) == cudaSuccess ? ncclSuccess
-                                        : nccl_refusal(ncclInvalidArgument, "the memory was not allocated");
+  return cudaFree(begin) == cudaSuccess
+             ? ncclSuccess
+             : nccl_refusal(ncclInvalidArgument, "the memory was not allocated, or its device is broken");
 }
 
 // Registers a window. Like NCCL, waits until all ranks have registered their windows.
@@ -27,7 +28,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* begin, size_t bytes, 
   if (const ncclResult_t r = nccl_has_device(__func__); r != ncclSuccess) return r;
   *window = nullptr;
   if (!reaches(begin, static_cast<int64_t>(bytes)))
-    return nccl_refusal(ncclInvalidArgument, "the window is not memory of the device");
+    return nccl_refusal(ncclInvalidArgument, "the window is not memory that the device can access");
   Lock lock(nccl_world().mutex);
   if (const ncclResult_t r = nccl_ready(comm); r != ncclSuccess) return r;
   const NcclSidePtr s = comm->side;
@@ -73,7 +74,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
   Lock lock(nccl_world().mutex);
   if (const ncclResult_t r = nccl_ready(comm); r != ncclSuccess) return r;
   if (comm->side->registered.erase(reinterpret_cast<uintptr_t>(handle)) == 0)
-    return nccl_refusal(ncclInvalidUsage, "there is no such registration");
+    return nccl_refusal(ncclInvalidUsage, "the handle is not of a registered buffer");
   return ncclSuccess;
 }
 
