@@ -124,7 +124,7 @@ TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilTheWait) {
   EXPECT_EQ(held(), 0);
 }
 
-TEST(ImaginedGroup, TakesMemoryForConnectedRoutesAndRefusesMessagesOnOthers) {
+TEST(ImaginedGroup, TakesMemoryForConnectedRoutesAndRefusesMessagesOnOtherRoutes) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cuda)});
   const std::vector<int> one_node(3, 0);

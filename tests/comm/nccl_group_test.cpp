@@ -117,7 +117,7 @@ void expect_sums_in_order() {
     }
 }
 
-TEST(NcclSums, RankOrderSumsEqualThoseOfOtherGroupsBitwise) {
+TEST(NcclSums, InRankOrderEqualTheSumsOfOtherGroupsBitwise) {
   expect_sums_in_order<float>();
   expect_sums_in_order<bf16>();
   expect_sums_in_order<double>();

@@ -121,7 +121,7 @@ TEST_P(NcclMemory, IsTheSameForSumsInRankOrderAsForExchanges) {
              {.sum_of = never});
 }
 
-TEST(NcclMemoryOfGroups, IsTakenByTheirFirstOperationsIfTheyWereNotConnected) {
+TEST(NcclMemoryOfGroups, IsTakenByFirstOperationsOfGroupsThatWereNotConnected) {
   with_cards(3, [](const CardWorld& w) {
     EXPECT_EQ(counted(w), 0);
     const nccl::CommunicatorShape shape = nccl::shape_of({.traffic = TrafficClass::tp}, 3, 3);
@@ -149,7 +149,7 @@ TEST(NcclMemoryOfGroups, DoesNotGrowAfterConnecting) {
   });
 }
 
-TEST(NcclMemoryOfGroups, IsReturnedWhenTheyEnd) {
+TEST(NcclMemoryOfGroups, IsReturnedWhenGroupsEnd) {
   with_cards(2, [](const CardWorld& w) {
     auto group = group_of(w, TrafficClass::ep, "ep");
     group->connect({Use::exchanges, Use::messages}, w.context);

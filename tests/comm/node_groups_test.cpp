@@ -27,7 +27,7 @@ TEST(NodeGrid, NumbersNodesAndPlacesInRankOrder) {
   for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(grid.rank(grid.node(rank), grid.place(rank)), rank);
 }
 
-TEST(NodeGrid, HasTwoLevelsOnlyWithSeveralNodesOfEquallyManyRanksAboveOne) {
+TEST(NodeGrid, HasTwoLevelsOnlyIfSeveralNodesHaveTheSameNumberOfRanksAboveOne) {
   for (const auto& nodes : {std::vector{0}, std::vector{3, 3, 3}, std::vector{0, 1, 2}, std::vector{0, 0, 1}})
     EXPECT_FALSE(NodeGrid(nodes).two_levels()) << testing::PrintToString(nodes);
   EXPECT_EQ(NodeGrid(std::vector{0, 0, 1}).places(), 0);

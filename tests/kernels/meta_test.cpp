@@ -163,7 +163,7 @@ TEST(MetaKernels, SortEqualSlotsOnce) {
 }
 
 // Each call differs from an earlier call in a single operand.
-TEST(MetaKernels, SortOtherSlotsAnew) {
+TEST(MetaKernels, SortAgainIfOneOperandDiffers) {
   Meta m;
   const auto of = [&](const std::vector<int32_t>& values) {
     return Tensor::from<int32_t>(values, {static_cast<int64_t>(values.size())}, m.context);
