@@ -57,12 +57,12 @@ expect_count() {
   [ "$found" -eq "$1" ] || failed "'$3' is in $found lines of $2, expected $1 lines"
 }
 expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2', expected equal texts"; }
-expect_file() { [ -f "$1" ] || failed "there is no file $1, expected one"; }
+expect_file() { [ -f "$1" ] || failed "$1 is missing, expected a file"; }
 expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists, expected nothing there"; }
 # Expects the file to contain no control code except tabs and newlines. Files and pipes must not get escape sequences or
 # carriage returns.
 expect_plain() {
-  [ -f "$1" ] || failed "there is no file $1, expected one"
+  [ -f "$1" ] || failed "$1 is missing, expected a file"
   ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1, expected none: $(cat -v "$1")"
 }
 
@@ -74,7 +74,7 @@ expect_same_losses() {
     NF != 4 || $1 != $3 { print "steps differ: " $0; exit 1 }
     { d = $2 > $4 ? $2 - $4 : $4 - $2; if (!(d <= 1e-9 * $4)) { print "step " $1 ": " $2 " and " $4; exit 1 } }
     END { if (NR == 0) { print "no steps"; exit 1 } }' >difference ||
-    failed "losses of $1 and $2 differ, expected equal ones: $(cat difference)"
+    failed "losses of $1 and $2 differ, expected equal losses: $(cat difference)"
 }
 # `expect_same_weights RUN RUN STEP`: expects the same bytes in the shards of both runs' checkpoints of the step.
 expect_same_weights() {

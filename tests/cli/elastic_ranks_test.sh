@@ -150,7 +150,7 @@ test_unreachable_hosts_are_omitted() {
   printf '%s\n' a b c >up
   expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 4 bash -c "$(fake 0)" - '{ranks}' '{nodes}' '{hosts}' \
     "$HEXAD" train tiny.yaml
-  expect_count 0 err "fails; goes on"
+  expect_count 0 err "fails; continuing on"
 }
 
 # ssh ends with 255 if it does not reach a host.

@@ -13,7 +13,7 @@ read_in() { sed -nE 's/.*"host_reads":\{([^}]*)\}.*/\1/p' "$1/metrics.jsonl" | g
 expect_listed() {
   local found name
   found=$(read_in "$1")
-  [ -n "$found" ] || failed "there are no host_reads in $1/metrics.jsonl, expected some"
+  [ -n "$found" ] || failed "$1/metrics.jsonl has no host_reads, expected at least one name"
   listed >names
   while read -r name; do grep -qxF "$name" names || failed "'$name' is not listed in docs/devices.md"; done <<<"$found"
   for name in "${@:2}"; do grep -qxF "$name" <<<"$found" || failed "'$name' was not read, expected among: $found"; done

@@ -64,9 +64,10 @@ test_predicted_step_is_shown_next_to_the_measured_step() {
   expect 0 simulate_beside --trace both.json.gz --report both.html
   expect_text out "4 of 4 micro-batches simulated" "Compared with run (median of steps 2 to 6 of 2 ranks)"
   for row in "step time" "own work" "waiting" "  in ep" "  idle" "sent in ep" "sent in dp" "memory peak"; do
-    grep -qE "^$row +[^ ]" out || failed "there is no row '$row' with a value, expected one"
+    grep -qE "^$row +[^ ]" out || failed "out has no row '$row' with a value: $(cat out)"
   done
-  grep -qE "^step time .* [0-9]+\.[0-9]{2}$" out || failed "the row of the step time has no ratio at its end, expected one"
+  grep -qE "^step time .* [0-9]+\.[0-9]{2}$" out ||
+    failed "the row of the step time has no ratio at its end: $(grep '^step time' out)"
   expect_text out "timelines: step "
 
   gzip -dc both.json.gz >both.json || failed "both.json.gz is not a gzip file"

@@ -9,7 +9,7 @@ headers=$(find framework layers optim parallel tools -name '*.h' -o -name '*.cuh
 names=$(sed 's#.*/##' <<<"$headers" | sort)
 bad=0
 for name in $(uniq -d <<<"$names"); do
-  printf 'several headers are named %s, expected one; rename all but the most central:\n' "$name"
+  printf 'several headers are named %s, expected one header of this name; rename all but the most central:\n' "$name"
   grep "/$name\$" <<<"$headers"
   bad=1
 done

@@ -12,7 +12,7 @@ grep -q 'held-out loss [0-9.]* nats per token (576 tokens)' evaluated || failed 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 losses() { sed -nE 's/.*"loss":([^,]+),.*/\1/p' "$1/metrics.jsonl"; }
 mpirun -np 2 build/my-hexad train recipe.yaml parallel.ep=2 run.dir=two
-[ "$(losses two | wc -l)" -eq 6 ] || failed "expected six steps: $(losses two)"
+[ "$(losses two | wc -l)" -eq 6 ] || failed "run two has $(losses two | wc -l) steps, expected 6"
 # The values agree up to rounding in f32.
 paste <(losses run) <(losses two) | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) exit 1 }' ||
   failed "losses of one and two ranks differ: $(losses run) and $(losses two)"

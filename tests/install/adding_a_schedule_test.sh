@@ -9,7 +9,7 @@ ctest --test-dir build --output-on-failure
 build/my-hexad train recipe.yaml
 build/my-hexad train recipe.yaml schedule.moe.order=alternating run.dir=usual
 losses() { sed -nE 's/.*"loss":([^,]+),.*/\1/p' "$1/metrics.jsonl"; }
-[ "$(losses run | wc -l)" -eq 3 ] || failed "expected three steps: $(losses run)"
+[ "$(losses run | wc -l)" -eq 3 ] || failed "the run has $(losses run | wc -l) steps, expected 3"
 [ "$(losses run)" == "$(losses usual)" ] ||
   failed "losses of the new and the usual order differ: $(losses run) and $(losses usual)"
 cmp run/checkpoints/step-00000003/*.safetensors usual/checkpoints/step-00000003/*.safetensors

@@ -6,7 +6,8 @@ follow_page embedding.md main.cpp CMakeLists.txt recipe.yaml
 build_page
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 build/my-training recipe.yaml | tee alone
-[ "$(grep -c '^step ' alone)" -eq 8 ] || failed "expected eight steps: $(cat alone)"
+[ "$(grep -c '^step ' alone)" -eq 8 ] ||
+  failed "the run printed $(grep -c '^step ' alone) steps, expected 8: $(cat alone)"
 build/my-training recipe.yaml >again
 [ ! -s again ] || failed "the complete run trained again: $(cat again)"
 # `hexad` can read the checkpoint of this program.

@@ -45,11 +45,13 @@ pyarrow.parquet.write_table(table, "null.parquet")
 END
 expect 0 "null.parquet: 2 rows are null in all of these columns and were left out: text" \
   python3 "$tool" null.parquet --output null --columns text
-[ "$(gzip -dc null/null.jsonl.gz)" == $'{"text": "one"}\n{"text": ""}' ] || failed "$(gzip -dc null/null.jsonl.gz)"
-grep -qF "null/null.jsonl.gz: 2 rows of null.parquet" out || failed "$(cat out)"
+[ "$(gzip -dc null/null.jsonl.gz)" == $'{"text": "one"}\n{"text": ""}' ] ||
+  failed "null/null.jsonl.gz does not hold exactly the two rows with a text: $(gzip -dc null/null.jsonl.gz)"
+grep -qF "null/null.jsonl.gz: 2 rows of null.parquet" out || failed "the output does not report 2 rows: $(cat out)"
 expect 0 "null.parquet: 1 rows are null in all of these columns and were left out: text, id" \
   python3 "$tool" null.parquet --output both
-[ "$(gzip -dc both/null.jsonl.gz | wc -l)" -eq 3 ] || failed "$(gzip -dc both/null.jsonl.gz)"
+[ "$(gzip -dc both/null.jsonl.gz | wc -l)" -eq 3 ] ||
+  failed "both/null.jsonl.gz does not have 3 lines: $(gzip -dc both/null.jsonl.gz)"
 head -c 100 a.parquet >cut.parquet
 expect 1 "cut.parquet: " python3 "$tool" cut.parquet --output b
 [ -z "$(ls b)" ] || failed "files were left in b: $(ls b)"
