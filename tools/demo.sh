@@ -78,7 +78,7 @@ measure eight "${eight[@]}"
 run 0 whole.log "${eight[@]}" train $recipe run.dir="$out/whole" schedule.trace=10 schedule.profile="$out/eight.yaml"
 for pass in forward backward; do
   line=$(grep -o "$pass: predicted .*, exposed communication [^:]*" "$out/whole.log") ||
-    fail "$out/whole.log has no line '$pass: predicted ...', expected one of the traced step"
+    fail "$out/whole.log has no line '$pass: predicted ...', expected this line for the traced step"
   showed "$line"
 done
 [ -s "$out/whole/trace.json.gz" ] || fail "$out/whole/trace.json.gz is missing or empty, expected the trace of step 10"

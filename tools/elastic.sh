@@ -11,7 +11,7 @@
 #
 # MIN and MAX: smallest and largest number of ranks. With fewer than MIN, the script waits. In COMMAND, {ranks} is
 # replaced by the number of ranks, {hosts} by the hosts to use, and {nodes} by the number of these hosts. COMMAND ends
-# with `PROGRAM train RECIPE [key.path=value ...]`. The script adds the keys of the layout at its end (`PROGRAM validate
+# with `PROGRAM train RECIPE [key.path=value ...]`. The script appends the layout's keys to COMMAND (`PROGRAM validate
 # RECIPE --world RANKS --nearest --at-least MIN` prints them), and checkpoint.resume=auto once the run has saved.
 #
 #   --available COMMAND   command that prints the number of ranks that can be started at the moment
@@ -39,8 +39,8 @@
 # would not save either, except after the loss of nodes.
 set -uo pipefail
 
-# On a signal, asks the run to save, and ends the command of attend(). Is set first, because a signal without a handler
-# would end the script without saving.
+# On a signal, asks the run to save, and ends the command of attend(). The trap is set first, because a signal without a
+# handler would end the script without saving.
 asked=no child='' sent=0 attended=''
 ask_to_save() { # asks again if the run may have missed the signal
   sent=$SECONDS
@@ -56,7 +56,7 @@ usage() {
   exit 2
 }
 say() { echo "elastic.sh: $*" >&2; }
-check_count() { [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || usage "$1 is '$2', expected a whole number from 1"; }
+check_count() { [[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || usage "$1 is '$2', expected a whole number from 1 to 9999999"; }
 
 probe='' hostfile='' reach='ssh -o BatchMode=yes -o ConnectTimeout=5' every=60 tries=4
 while [[ ${1-} == -* ]]; do
@@ -122,7 +122,7 @@ for part in hosts left_out run; do . "$parts/$part.sh" || exit 4; done
 end() { # CODE
   if [ "$1" -eq 75 ] && was_requeued && [ "$(time_of_checkpoint)" == "$saved_first" ]; then
     local reason="is the time limit too short for a start and a step?"
-    [ "$failures" -eq 0 ] || reason="starts without a new checkpoint: $failures; their messages are above"
+    [ "$failures" -eq 0 ] || reason="starts without a new checkpoint: $failures; their messages are above."
     say "nothing was saved since Slurm requeued the job; $reason" \
       "Exit code 1 instead of 75, so that the job is not requeued again"
     exit 1

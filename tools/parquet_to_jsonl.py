@@ -33,7 +33,7 @@ def chosen_columns(path, file, wanted):
 
 
 def write_rows(path, file, columns, out):
-    """Writes the rows of a file, except those that are null in all columns. Returns the number of rows of both kinds."""
+    """Writes the rows of a file, except those that are null in all columns. Returns the numbers of written and null rows."""
     rows = empty = 0
     for batch in file.iter_batches(batch_size=1024, columns=columns):
         for row in batch.to_pylist():

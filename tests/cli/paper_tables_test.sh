@@ -406,7 +406,7 @@ test_import_speed_prints_its_stored_rows() {
   expect 0 "$root/tools/bench/import_speed.sh" --rows "$PWD/rows"
   expect_equal "$(awk 'NR > 1 { print $1, $2, $4 }' out)" "$(printf '%s\n' 'copy 1000 1.00' 'import 800 1.00' 'export 500 0.50')"
   expect 2 "$root/tools/bench/import_speed.sh" --bytes 1e9
-  expect_text err "a number is '1e9', expected a whole number"
+  expect_text err "--bytes or --rounds is '1e9', expected a whole number above 0"
   echo 'commit: abc' >rows
   expect 1 "$root/tools/bench/import_speed.sh" --rows "$PWD/rows"
   expect_text err "no rows"

@@ -95,7 +95,7 @@ test_reference_recipe_is_legal_at_each_place() {
 
 test_wrong_options_are_refused() {
   expect 2 predict --steps 3
-  expect_text err "--steps is '3', expected 4 to 999"
+  expect_text err "--steps is '3', expected a whole number from 4 to 999"
   expect 2 predict --places 3
   expect_text err "--places has '3', expected 1, 2, 4, 8 or nodes"
   expect 2 predict --places '1 2 1'

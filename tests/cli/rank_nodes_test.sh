@@ -97,7 +97,7 @@ test_unknown_arguments_are_explained() {
   expect 2 "$nodes" --placement 0,1,1,1 true
   expect_text err "--placement is '0,1,1,1', expected the node of each rank, 0 to 1, each node 2 times, 0 first"
   expect 2 "$nodes" --ranks 0 true
-  expect_text err "--ranks is '0', expected a number from 1 to 99"
+  expect_text err "--ranks is '0', expected a whole number from 1 to 99"
   expect 2 "$nodes"
 }
 

@@ -52,7 +52,7 @@ take_steps() {
     esac
     shift 2
   done
-  [ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
+  [ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first step is not counted"
 }
 
 # machine: prints the date, the commit, the processor and the load.

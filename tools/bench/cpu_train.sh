@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 [ "$steps" -gt $warmup ] ||
-  usage "--steps is '$steps', expected at least $((warmup + 1)), because the first $warmup are not counted"
+  usage "--steps is '$steps', expected at least $((warmup + 1)), because the first $warmup steps are not counted"
 python=${PEER_PYTHON:-/usr/bin/python3}
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 need /usr/bin/time 'tools/install-dependencies.sh --bench'

@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
   shift $taken
 done
 check_options
-[[ $rounds =~ ^[1-9]$ ]] || usage "--rounds is '$rounds', expected a number from 1 to 9"
+[[ $rounds =~ ^[1-9]$ ]] || usage "--rounds is '$rounds', expected a whole number from 1 to 9"
 place=${place:-$(($(cores) < 4 ? 2 : 4))}
 is_place "$place" || usage "--place is '$place', expected 1, 2, 4, 8 or nodes"
 begin "$place"

@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-[ "$steps" -ge 3 ] || usage "--steps is '$steps', expected at least 3, because the first two are not counted"
+[ "$steps" -ge 3 ] || usage "--steps is '$steps', expected at least 3, because the first two steps are not counted"
 
 # measure ROUND ZERO VARIANT PROGRAM OVERRIDE...: prints a row for each class of each step: ZeRO level, variant, round
 # and step, class, exposed seconds, seconds of the step, loss.

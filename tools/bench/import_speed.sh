@@ -29,7 +29,7 @@ if [ -n "$rows" ]; then
   exit
 fi
 for number in "$bytes" "$rounds"; do
-  [[ $number =~ ^[1-9][0-9]*$ ]] || usage "a number is '$number', expected a whole number above 0"
+  [[ $number =~ ^[1-9][0-9]*$ ]] || usage "--bytes or --rounds is '$number', expected a whole number above 0"
 done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 work=$(mktemp -d "$folder/import_speed.XXXXXX")

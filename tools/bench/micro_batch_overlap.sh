@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-[ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
+[ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first step is not counted"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
 # measure ROUND OVERLAP OVERRIDE...: adds a row to $scratch/rows for every step except the first: overlap, seconds,

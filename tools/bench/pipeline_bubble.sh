@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-[ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
+[ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first step is not counted"
 bench=${BENCH:-build/release/bench/pipeline_bubble}
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 need "$bench" 'cmake --build --preset release --target pipeline_bubble'

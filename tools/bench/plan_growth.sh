@@ -17,7 +17,9 @@ if [ "${1:-}" = --svg ]; then
   shift 2
 fi
 [ $# -gt 0 ] || set -- 64 256 1024 4096 16384 65536
-for ranks; do [[ $ranks =~ ^[1-9][0-9]*$ ]] || usage "a number of ranks is '$ranks', expected a whole number"; done
+for ranks; do
+  [[ $ranks =~ ^[1-9][0-9]*$ ]] || usage "a number of ranks is '$ranks', expected a whole number above 0"
+done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 need /usr/bin/time 'apt-get install time'
 machine

@@ -26,11 +26,11 @@ take_option() {
 
 # check_options: checks the values of --seed, --cases, --seconds, --steps and --cluster.
 check_options() {
-  [[ $seed =~ ^[0-9]{1,5}$ ]] || usage "--seed is '$seed', expected a number from 0 to 99999"
-  [[ $cases =~ ^[1-9][0-9]{0,3}$ ]] || usage "--cases is '$cases', expected a number from 1 to 9999"
-  [[ $seconds =~ ^[1-9][0-9]{0,3}$ ]] || usage "--seconds is '$seconds', expected a number from 1 to 9999"
+  [[ $seed =~ ^[0-9]{1,5}$ ]] || usage "--seed is '$seed', expected a whole number from 0 to 99999"
+  [[ $cases =~ ^[1-9][0-9]{0,3}$ ]] || usage "--cases is '$cases', expected a whole number from 1 to 9999"
+  [[ $seconds =~ ^[1-9][0-9]{0,3}$ ]] || usage "--seconds is '$seconds', expected a whole number from 1 to 9999"
   if [[ ! $steps =~ ^[1-9][0-9]{0,2}$ ]] || [ "$steps" -le $((counted_after + 1)) ]; then
-    usage "--steps is '$steps', expected $((counted_after + 2)) to 999, because the first $counted_after are not counted"
+    usage "--steps is '$steps', expected a whole number from $((counted_after + 2)) to 999 ($counted_after are not counted)"
   fi
   [[ -z $cluster || (-f $cluster && -r $cluster) ]] ||
     usage "--cluster is '$cluster', expected a readable cluster file of hexad profile"

@@ -19,7 +19,9 @@ if [ "${1:-}" = --svg ]; then
   shift 2
 fi
 [ $# -gt 0 ] || set -- 64 256 1024 4096 16384 65536
-for ranks; do [[ $ranks =~ ^[1-9][0-9]*$ ]] || usage "a number of ranks is '$ranks', expected a whole number"; done
+for ranks; do
+  [[ $ranks =~ ^[1-9][0-9]*$ ]] || usage "a number of ranks is '$ranks', expected a power of two of at least 64"
+done
 bench=${BENCH:-build/release/bench/scale_growth}
 need "$bench" 'cmake --build --preset release --target scale_growth'
 machine

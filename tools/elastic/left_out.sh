@@ -2,7 +2,7 @@
 # hosts than have worked before (with --available: on more ranks), the added hosts are left out for a time. This time
 # doubles with each such failure.
 
-good_ranks=0 good_hosts=''               # of the last start that wrote a checkpoint, except hosts lost since
+good_ranks=0 good_hosts=''               # those of the last start that wrote a checkpoint, except hosts lost since
 left_out='' most_ranks='' left_out_for=0 # left-out hosts, or the allowed number of ranks if there are no hosts; seconds
 out_until=0
 
@@ -27,8 +27,8 @@ leave_out() {
   fi
 }
 
-# Leaves out the hosts or ranks that the last start added to the hosts or ranks that have worked before. Returns 1 if it
-# added none, or if fewer than MIN ranks would remain.
+# Leaves out the hosts or ranks that the last start added to the hosts or ranks that have worked before. Returns 1 if
+# the last start added none, or if fewer than MIN ranks would remain.
 leave_out_added() {
   local added good
   if [ -n "$used_hosts" ]; then

@@ -76,7 +76,7 @@ def make(folder):
 
 
 def answer(folder):
-    """Writes 20 random questions, their text and ids as prompts, and the most probable answers of the model, next to its folder."""
+    """Writes 20 random questions, their text and ids as prompts, and the model's most probable answers, next to FOLDER."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     draw, lines, prompts = random.Random(2), [], ""

@@ -159,7 +159,7 @@ def config(default, sizes):
         try:
             changes[name] = kinds[name](value)
         except ValueError:
-            raise SystemExit(f"make_golden.py: {size}: expected {kinds[name].__name__}") from None
+            raise SystemExit(f"make_golden.py: {size}: expected a value of type {kinds[name].__name__}") from None
     return dataclasses.replace(default, **changes)
 
 

@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-[[ $nodes =~ ^[1-9][0-9]*$ && $nodes -ge 2 ]] || usage "--nodes is '$nodes', expected at least 2"
+[[ $nodes =~ ^[1-9][0-9]*$ && $nodes -ge 2 ]] || usage "--nodes is '$nodes', expected a whole number of at least 2"
 for volume in ${bytes//,/ }; do
   [[ $volume =~ ^[1-9][0-9]*$ && $((volume % (4 * width))) -eq 0 ]] ||
     usage "--bytes has '$volume', expected multiples of $((4 * width)), the bytes of a row"

@@ -9,9 +9,9 @@
 #                              [--profile-seconds 60] [--pictures FOLDER] [--output FOLDER]
 #
 # Runs on 2 nodes of 4 ranks. --layers: number of the table's 1296 layers to measure, each at most once. All schedules
-# send padding, as in the paper (capacity_padding), and use f32. s2 returns rows in N_EP x N_ESP = 8 phases (SAA), s2aas
-# is S2 without SAA. --rounds: 2, or 1 for more than 50 layers, because the table's means are over layers. 36 layers
-# take four minutes, 200 a quarter of an hour, all layers more than two hours. --pictures: writes an SVG of each
+# send padding, as in the paper (capacity_padding), and use f32. s2 returns rows in N_EP x N_ESP = 8 phases (SAA); s2aas
+# is S2 without SAA. --rounds: default 2, or 1 for more than 50 layers, because the table's means are over layers. 36
+# layers take four minutes, 200 a quarter of an hour, all layers more than two hours. --pictures: writes an SVG of each
 # schedule and pass of the last layer. --output: keeps the profile and the rows there. A later call with the same
 # settings, for example after the first one was killed, measures only the layers that are missing. Needs root, iproute2
 # and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
