@@ -422,7 +422,7 @@ void add_plan(const Program& program) {
   command
       .add_option("--layouts", &options->layouts,
                   "number of layouts to list; twice this number is simulated, for --objective memory at least 8; "
-                  "default: 10. With the number of legal layouts, all layouts that fit are listed")
+                  "default: 10. To list all layouts that fit, give the number of legal layouts")
       .legal(whole_number(1, 1 << 20));
   add_routing(command, options->routing);
   command.add_flag("--explain", options->explain,
