@@ -25,7 +25,8 @@ double value_of(int code) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// Returns the nearest finite code, found by comparing all of them. If two codes are equally near, returns the even one.
+// Returns the nearest finite code, found by comparing all finite codes. If two codes are equally near, returns the even
+// code.
 int nearest(double v) {
   int best = 0;
   for (int code = 1; code < finite_codes; ++code) {

@@ -15,7 +15,7 @@ class NearestFolders : public testing::Test {
  protected:
   NearestFolders() {
     std::string name = (fs::temp_directory_path() / "hexad-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp cannot create the folder " + name);
     folder_ = name;
     for (const char* run : {"sixteen", "twelve", "ten", "four"}) fs::create_directories(folder_ / "runs" / run);
   }

@@ -33,7 +33,7 @@ TEST(ChatJson, RepeatedKeysHaveTheFirstPlaceAndTheLastValue) {
   EXPECT_EQ(parsed(R"([{"a": 1, "a": {"c": 3, "c": [4]}}])"), R"([{"a":{"c":[4]}}])");
 }
 
-TEST(ChatJson, ProblemsAreThoseOfTheParser) {
+TEST(ChatJson, ProblemsHaveTheTextsOfTheParser) {
   for (const std::string_view text : {"", "{", "[1,]", "{\"a\" 1}", "{} {}", "\"\xff\"", "1e999"}) {
     std::string wanted;
     try {

@@ -22,7 +22,7 @@ class ScratchFolder {
  public:
   ScratchFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "hexad-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp cannot create the folder " + name);
     path_ = name;
   }
   ~ScratchFolder() { std::filesystem::remove_all(path_); }

@@ -154,7 +154,7 @@ TEST(EncodeConversation, AnswersBetweenMarksWithoutSpecialTokensStayApart) {
   EXPECT_EQ(encoded.ids, (Ids{1, 259, 3 + 'I', 3 + ':', 259, 262, 259, 3 + '\n', 2}));
   EXPECT_EQ(encoded.loss_mask, (Mask{0, 0, 0, 0, 0, 1, 1, 1, 1}));
   EXPECT_EQ(encode_document(*t, question, false).ids, (Ids{1, 259, 3 + 'I', 3 + ':', 259, 2}))
-      << "the tokens of a question begin those of the conversation";
+      << "without its last token, the question must be the beginning of the conversation";
   EXPECT_EQ(ids_after_answer(*t, "\n"), (Ids{259, 3 + '\n'}));
 }
 

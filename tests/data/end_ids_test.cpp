@@ -31,13 +31,13 @@ TEST(EndIds, AllIdsOfBothFilesEndATextOnce) {
   EXPECT_TRUE(found.warnings.empty());
 }
 
-TEST(EndIds, EndOfDocumentsIsTheOnlyOneWithoutAModel) {
+TEST(EndIds, EndOfDocumentsIsTheOnlyIdWithoutAModel) {
   const ScratchFolder folder;
   EXPECT_EQ(end_ids(*tokenizer_of_a_model(), "").ids, Ids{258});
   EXPECT_EQ(end_ids(*tokenizer_of_a_model(), folder.path()).ids, Ids{258});
   folder.write("config.json", R"({"eos_token_id": 2})");
   const EndIds found = end_ids(*make_byte_tokenizer(), folder.path());
-  EXPECT_EQ(found.ids, Ids{256}) << "the id belongs to another tokenizer";
+  EXPECT_EQ(found.ids, Ids{256}) << "config.json has the id 2 of another tokenizer";
   EXPECT_TRUE(found.warnings.empty());
 }
 

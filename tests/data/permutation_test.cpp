@@ -78,8 +78,8 @@ TEST(Permutation, NeighboursMoveToUnrelatedPlaces) {
     adjacent += std::abs(order[i] - order[i + 1]) == 1;
   }
   EXPECT_NEAR(covariance / static_cast<double>(n) / variance, 0, 5 / std::sqrt(static_cast<double>(n)));
-  EXPECT_LE(fixed, 1 + 5) << "one fixed point is expected";
-  EXPECT_LE(adjacent, 2 + 5 * std::sqrt(2)) << "two adjacent pairs are expected";
+  EXPECT_LE(fixed, 1 + 5) << "a random order has one fixed point on average";
+  EXPECT_LE(adjacent, 2 + 5 * std::sqrt(2)) << "a random order has two adjacent pairs on average";
 }
 
 TEST(Permutation, DependsOnItsKey) {

@@ -48,7 +48,7 @@ TEST(ChatPrompt, IsTheBeginningOfAPreparedConversation) {
     EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + std::ssize(ids))) << marks.name;
     const std::vector<int32_t> joined = chat_prompt(*bytes, form, prompt, data::Packing::joined);
     ASSERT_EQ(joined.size(), ids.size() + 1);
-    EXPECT_EQ(joined.front(), bytes->end_of_document()) << "in joined documents, it precedes every text";
+    EXPECT_EQ(joined.front(), bytes->end_of_document()) << "an end token precedes every text of joined documents";
   }
 }
 

@@ -17,14 +17,15 @@ using namespace train;
 using namespace verify;
 namespace {
 
-/// A golden model, perhaps with the config of another one that has the same weights, or with a prediction block.
+/// A golden model. Its config may belong to another golden model with the same weights, or a prediction block may be
+/// added.
 struct Source {
   std::string name, golden, config = golden;
   bool predicts = false;
 };
 std::ostream& operator<<(std::ostream& out, const Source& source) { return out << source.name; }
 
-/// Adds a prediction block that is a copy of the last block, with further weights from elsewhere in the model.
+/// Adds a prediction block: a copy of the last block, and further weights copied from other parts of the model.
 void add_prediction_block(const ForeignFolder& folder) {
   int64_t layers = 0;
   folder.change_config([&](Json& config) {
@@ -99,8 +100,8 @@ TEST_P(ImportedLayouts, TrainAsOnOneRankAndAreExported) {
   }
 }
 
-// Without gpt2: its keys have a bias but no rotary positions, so that the gradient of the bias is zero except for
-// rounding, which depends on the layout.
+// Returns the tested models. They exclude gpt2, whose keys have a bias but no rotary positions. Therefore, the gradient
+// of this bias is zero except for rounding, which depends on the layout.
 std::vector<Source> sources() {
   std::vector<Source> all;
   for (const char* family : {"qwen3_moe", "qwen2_moe", "qwen3_next", "qwen3_5_moe_text", "olmoe", "ernie4_5_moe",

@@ -16,7 +16,8 @@ namespace {
 /// A larger model, with the weights of a golden model as its text model.
 struct Larger {
   std::string name, text_model, config;
-  std::string prefix;  // before the names of the text model, or, if it begins with "model.", instead of "model."
+  // Is put before all names of the text model. A prefix that begins with "model." replaces "model." in these names.
+  std::string prefix;
   std::vector<std::string> others;
 };
 std::ostream& operator<<(std::ostream& out, const Larger& larger) { return out << larger.name; }

@@ -124,7 +124,8 @@ TEST(WriteConfig, PartialRotationIsRefusedForFamiliesThatRotateWholeHeads) {
                   "a config.json of mixtral: partial_rotary_factor is 0.5, expected 1");
 }
 
-// All families are decoders, so a model whose experts choose tokens (model.moe.router: expert_choice) is refused, too.
+// All families are decoders. Models whose experts choose tokens (model.moe.router: expert_choice) are encoders, so
+// exports refuse them, too.
 TEST(WriteConfig, EncoderIsRefusedByKey) {
   for (const Family& family : families()) {
     ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));

@@ -32,7 +32,7 @@ TEST_F(Checkpoints, SavedUnderAnyLayoutLoadsBitForBit) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(Checkpoints, K1AnyLayoutLoadsCheckpointsOfAnyOther) {
+TEST_F(Checkpoints, AnyLayoutLoadsCheckpointsOfAnyOtherLayout) {
   for (int writers : {1, 2, 4}) {
     save(store, writers, writers, device);
     const Model model = model_of(writers, device);
@@ -210,7 +210,7 @@ TEST_F(Checkpoints, AbandonedCheckpointsAreNotFoundButKept) {
   save(store, 2, 1, device);
   store.clean();
   expect_holds(Checkpoint::open(store.path(3) + ".abandoned", Check::full), 3, device);
-  EXPECT_EQ(store.abandon_after(0).size(), 2u) << "a step that was abandoned before is abandoned again";
+  EXPECT_EQ(store.abandon_after(0).size(), 2u) << "expected steps 1 and 2; step 2 was abandoned before and saved again";
   EXPECT_FALSE(store.find(automatic, Check::quick));
   EXPECT_EQ(warnings, std::vector<std::string>{}) << "there is no file latest";
 }
@@ -360,7 +360,7 @@ TEST_F(Checkpoints, AreVerifiedInShares) {
   expect_error(ExitCode::data, {"shard-00001-of-00002", "damaged"}, [&] { checkpoint.verify({.index = 1, .of = 2}); });
 }
 
-TEST_F(Checkpoints, EveryPieceIsVerifiedByOneOfMoreSharesThanShards) {
+TEST_F(Checkpoints, EveryPieceIsVerifiedOnceIfSharesOutnumberShards) {
   save(store, 1, 2, device);
   const std::string damaged = shard(1, "00001-of-00002");
   const SafetensorsFile file = SafetensorsFile::open(damaged);
@@ -385,7 +385,7 @@ TEST_F(Checkpoints, EveryPieceIsVerifiedByOneOfMoreSharesThanShards) {
       EXPECT_EQ(found, 1u) << stored.name << " with " << shares << " shares";
       flip_bit(damaged, stored.end - 1);
     }
-    EXPECT_EQ(finders.size() > 1, shares > 3) << "with 3 shares, one has the whole shard";
+    EXPECT_EQ(finders.size() > 1, shares > 3) << "one of 3 shares has the whole shard; more shares divide it";
   }
 }
 
@@ -416,7 +416,7 @@ TEST_F(Checkpoints, SharesBeyondTheShardsReadOnlyTheirPages) {
   expect_error(ExitCode::data, {pages[5], "is damaged"}, [&] { again.verify({.index = 5, .of = 6}); });
 }
 
-TEST_F(Checkpoints, ShardWithPagesIsVerifiedByOneOfMoreSharesThanShards) {
+TEST_F(Checkpoints, PieceOfAPagedManifestIsVerifiedOnceIfSharesOutnumberShards) {
   options.page_pieces = 1;
   const CheckpointStore paged(folder / "paged", options);
   save(paged, 1, 2, device);

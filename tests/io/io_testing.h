@@ -35,7 +35,7 @@ class TempFolder {
     const fs::path memory = "/dev/shm";
     std::string pattern =
         ((fs::is_directory(memory) ? memory : fs::temp_directory_path()) / "hexad-io-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed");
+    if (!::mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp cannot create the folder " + pattern);
     path_ = pattern;
   }
   ~TempFolder() {
@@ -102,7 +102,8 @@ inline std::string bytes_of(const Tensor& t) {
 inline void expect_bitwise(const Tensor& actual, const Tensor& expected) {
   EXPECT_EQ(actual.dtype(), expected.dtype());
   ASSERT_EQ(actual.shape(), expected.shape());
-  EXPECT_TRUE(bytes_of(actual) == bytes_of(expected)) << actual.shape() << " differs";
+  EXPECT_TRUE(bytes_of(actual) == bytes_of(expected))
+      << "expected equal bytes in two tensors of shape " << actual.shape();
 }
 
 /// Runs `work` in a child process. Returns the exit status of the child: the result of `work`, 99 if it throws, or 128

@@ -161,7 +161,8 @@ TEST_F(RunGenerationTest, JobsSaveAStepInDifferentFolders) {
   EXPECT_FALSE(fs::exists(old.unfinished_path(100)));
 }
 
-// The newer job starts during the first of several removals. The stale job may complete that removal, but no other.
+// The newer job starts during the first of several removals. The stale job may complete this removal, but must not
+// begin another.
 TEST_F(RunGenerationTest, StaleJobIsRefusedBetweenTheRemovalsOfARetention) {
   options.keep = 0;
   for (const int64_t step : {100, 200, 300, 400}) save(store_of(stale), step, 1, device);

@@ -242,7 +242,7 @@ TEST_F(Safetensors, ShrinkingFileIsAnErrorNotASignal) {
   expect_error(ExitCode::data, {file, "ends at byte 2000"}, [&] { back.read("t", device); });
 }
 
-TEST_F(Safetensors, AFileWrittenInPiecesIsTheSameAsOneWrittenAtOnce) {
+TEST_F(Safetensors, FileWrittenInPiecesEqualsAFileWrittenAtOnce) {
   const Tensor a = random_bits({3, 5}, Dtype::f32, device, 12), b = random_bits({0, 4}, Dtype::f32, device, 13),
                c = random_bits({7}, Dtype::bf16, device, 14);
   const SafetensorsResult whole_file =
@@ -261,7 +261,7 @@ TEST_F(Safetensors, AFileWrittenInPiecesIsTheSameAsOneWrittenAtOnce) {
   EXPECT_EQ(pieces.tensors, whole_file.tensors);
 }
 
-TEST_F(Safetensors, AnIncompleteStreamIsABug) {
+TEST_F(Safetensors, IncompleteStreamIsABug) {
   SafetensorsStream stream(file, {{"a", {"F16", 2}, {3}}});
   const uint16_t values[3] = {};
   stream.append(values, 4);

@@ -28,7 +28,7 @@ Recipe on_cards(std::vector<std::string> overrides) {
 
 class Connections : public testing::TestWithParam<Case> {};
 
-// A step adds memory if one of its operations needs a connection that its group does not have.
+// A step would add memory if one of its operations needed a connection that its group did not have yet.
 TEST_P(Connections, AreMadeBeforeTheFirstStep) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = on_cards(overrides);

@@ -143,8 +143,8 @@ TEST(LayerGraphs, AreSharedByRanksOfAClass) {
   EXPECT_EQ(classes({0, 0, 0, 1}), (std::vector<size_t>{0, 0, 1, 1}));
 }
 
-// The ranks' shares of the slots are 0.1, 0.2, 0.6 and 0.1. Rank 3 has the median share, so it represents all ranks but
-// rank 2.
+// The ranks' shares of the slots are 0.1, 0.2, 0.6 and 0.1. In increasing order of shares, the ranks are 0, 3, 1 and 2.
+// Rank 3 has the lower median, so it represents all ranks but rank 2.
 TEST(LayerGraphs, SeparateTheBusiestRankOfAGivenLoad) {
   const Recipe recipe = recipe_with({"parallel.ep=4"});
   LayerGraphs all(recipe, {}, layout_of(recipe, 4), one_node(4), RoutingLoad(ExpertShares{{0.1, 0.2, 0.6, 0.1}}));

@@ -37,7 +37,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 const std::string stages = "parallel.pp=2";
 
-// Calls f(recipe, layout, rank) for the first and the last rank on CPUs, and for the last one on GPUs.
+// Calls f(recipe, layout, rank) for the first and the last rank on CPUs, and for the last rank on GPUs.
 template <class F>
 void for_each_rank(const Case& c, const F& f) {
   using device::DeviceKind;

@@ -13,8 +13,8 @@ using namespace train;
 using namespace verify;
 namespace {
 
-// Loads of four experts on two ranks. Under the even load, each expert gets 16 rows. Under the skewed load, each of the
-// first two gets 32 rows.
+// Loads of four experts on two ranks. Under the even load, each expert gets 16 rows. Under the skewed load, the first
+// two experts get 32 rows each.
 const ExpertShares even_load{{0.25, 0.25, 0.25, 0.25}}, skewed_load{{0.5, 0.5, 0, 0}};
 
 // Calls `body` with a function that makes a choice between grouped and dense products. Dense products are four times as

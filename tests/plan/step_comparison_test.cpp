@@ -34,8 +34,8 @@ train::RunStart started_after(int64_t step) {
   return start;
 }
 
-// Writes five steps of a run. The first takes 9 s and the others 1 to 4 s. A quarter of each step is a wait in class
-// ep.
+// Writes five steps of a run. The first step takes 9 s, and the others take 1 to 4 s. A quarter of each step is a wait
+// in class ep.
 void write_run(const Scratch& folder, const Recipe& recipe) {
   const std::string text = config::write(recipe);
   write_text(folder / "recipe.yaml", text);

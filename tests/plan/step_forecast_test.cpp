@@ -26,7 +26,7 @@ Recipe recipe_with(const std::string& kind) {
       {"parallel.pp=4", "schedule.pipeline.kind=" + kind}, stages);
 }
 
-// Compares the extrapolated step with that of all micro-batches, on stages that the network connects.
+// Compares the extrapolated step with the simulated step of all micro-batches. Each stage is on its own node.
 void expect_whole(const Recipe& r) {
   const train::Extensions extensions;
   const StepPrices prices(Prices(two_nodes()), {0, 1, 2, 3});
@@ -62,8 +62,8 @@ StepRecord step_of(const device::Issue& first, const device::Issue& repeated, in
   return record;
 }
 
-// The short operations take about 3 ms, and the long ones 10 ms. Two micro-batches beside a long operation therefore
-// take about as long as three.
+// A repeated operation takes about 3 ms, and the first operation about 10 ms. Therefore, steps of two and of three
+// micro-batches take about equally long, and their difference does not show the time of a further micro-batch.
 TEST(StepForecast, ExtrapolatedStepIsNotShorterThanTheWorkOfAStage) {
   const Recipe r = recipe_of("model: {vocab: 64}\ndata: {synthetic: true}", {}, 1);
   const StepPrices prices(Prices(two_nodes()), {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});

@@ -39,7 +39,7 @@ TEST(AppendFile, HalfWrittenRecordIsRemoved) {
     const FileSizeLimit full(10);
     try {
       file.append("second record\n");
-      FAIL();
+      FAIL() << "the file exceeded the size limit without an error";
     } catch (const base::Error& e) {
       EXPECT_EQ(e.what(), "cannot write to " + (folder / "log").string() + ": File too large");
     }

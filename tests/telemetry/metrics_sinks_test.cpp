@@ -40,7 +40,7 @@ TEST(JsonlSink, ResumingCutsRecordsOfRepeatedSteps) {
   }
   EXPECT_EQ(steps_after_resuming(path, 4), (std::vector<int64_t>{1, 2, 3, 4}));
   EXPECT_EQ(read_metrics(path).evals.size(), 2u)
-      << "the evaluation of step 4 must remain, and that of step 6 must be removed";
+      << "the evaluations of steps 2 and 4 must remain, and the evaluation of step 6 must be removed";
   EXPECT_EQ(steps_after_resuming(path, 9), (std::vector<int64_t>{1, 2, 3, 4}));
   EXPECT_EQ(steps_after_resuming(path, 0), std::vector<int64_t>{}) << "a new run starts an empty file";
 }
@@ -80,10 +80,11 @@ TEST(JsonlSink, UnwritableRunDirectoryFailsAtTheStart) {
   write_text(folder / "file", "");
   // The path leads through a file, so even root cannot create it.
   const auto path = folder / "file/metrics.jsonl";
-  auto sink = tolerate_failures(std::make_unique<JsonlSink>(path), [](const std::string&) { FAIL(); });
+  auto sink = tolerate_failures(std::make_unique<JsonlSink>(path),
+                                [](const std::string& warning) { FAIL() << "expected no warning: " << warning; });
   try {
     sink->on_start({});
-    FAIL();
+    FAIL() << "no error was thrown";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::resource);
     EXPECT_EQ(e.what(), "cannot open " + path.string() + " for writing: Not a directory");

@@ -227,7 +227,7 @@ TEST(MetricsJson, DamagedLinesAreListedAndSkipped) {
 TEST(MetricsJson, MissingFileIsNamed) {
   try {
     read_metrics("/nowhere/metrics.jsonl");
-    FAIL();
+    FAIL() << "no error was thrown";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::data);
     EXPECT_STREQ(e.what(), "cannot open /nowhere/metrics.jsonl: no such file; expected the metrics of a run");

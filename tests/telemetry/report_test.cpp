@@ -116,7 +116,7 @@ TEST(Report, TextCannotBecomeMarkupOrScript) {
 void expect_error(const ReportInputs& inputs, base::ExitCode code, const std::string& message) {
   try {
     write_report(inputs);
-    FAIL() << message;
+    FAIL() << "no error was thrown; expected: " << message;
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), code);
     EXPECT_EQ(e.what(), message);

@@ -14,7 +14,7 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "hexad-telemetry-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed");
+    if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp cannot create the folder " + pattern);
     path_ = pattern;
   }
   ~TemporaryFolder() {

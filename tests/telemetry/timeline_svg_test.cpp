@@ -22,7 +22,7 @@ TEST(TimelineSvg, HasAMeasuredRowAboveAPredictedRowForEachLane) {
   EXPECT_EQ(flaw(svg), "");
   EXPECT_EQ(count(svg, "<g class=\"lane\">"), 2);
   EXPECT_EQ(count(svg, ">inter</text>"), 1);
-  EXPECT_EQ(count(svg, ">compute</text>"), 2) << "one label is that of the lane, the other is in the legend";
+  EXPECT_EQ(count(svg, ">compute</text>"), 2) << "one label names the lane, and the other is in the legend";
   EXPECT_EQ(count(svg, "class=\"track\""), 4);
   EXPECT_EQ(count(svg, "<g class=\"task\">"), 6);
   EXPECT_EQ(count(svg, ">D0</text>"), 2);

@@ -134,7 +134,7 @@ TEST(Trace, MissingOrDamagedFileIsNamed) {
   for (const char* name : {"t.json.gz", "none.json.gz"}) {
     try {
       load_trace(folder / name);
-      FAIL() << name;
+      FAIL() << "no error was thrown for " << name;
     } catch (const base::Error& e) {
       EXPECT_EQ(e.code(), base::ExitCode::data);
       EXPECT_EQ(std::string(e.what()).find((folder / name).string() + ": cannot be "), 0u) << e.what();
@@ -170,7 +170,7 @@ TEST(Trace, UnwritablePathAndAFullDiskAreNamed) {
                                      std::pair("/dev/full", "No space left on device")}) {
     try {
       write_trace(path, {events, {}});
-      FAIL() << path;
+      FAIL() << "no error was thrown for " << path;
     } catch (const base::Error& e) {
       EXPECT_EQ(e.what(), base::cat("cannot write the trace ", path, ": ", reason));
     }
