@@ -179,7 +179,7 @@ nlohmann::json chat_json() {
   return json;
 }
 
-TEST(EncodeConversation, TokenOfATemplatesLineAndAnAnswersLineIsATarget) {
+TEST(EncodeConversation, LineBreakTokenAcrossAMarkAndAnAnswerIsATarget) {
   const auto t = loaded(chat_json());
   const ModelChat chat = ModelChat().mark("<|im_start|>x\n").answer("\nab").end_of_answer("<|im_end|>").mark("\n");
   const EncodedDocument encoded = encode_document(*t, chat.document(), true);

@@ -161,7 +161,7 @@ TEST(ReadConfig, NullIsRefusedForFlagsThatAreTrueIfMissing) {
   Json config = golden_config("gpt_oss");
   config["rope_parameters"]["truncate"] = nullptr;
   expect_contains(refusal(config), "rotary truncate is null, expected true or false");
-  config = golden_config("qwen3_moe");  // false if it is missing
+  config = golden_config("qwen3_moe");  // without the key, attention_bias is false
   config["attention_bias"] = nullptr;
   EXPECT_FALSE(keys_of_config(config).flag("model.qkv_bias"));
 }

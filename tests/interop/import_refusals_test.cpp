@@ -184,7 +184,7 @@ TEST(ImportRefuses, HugeTokenizers) {
   const std::string message = message_of(ExitCode::data, import);
   EXPECT_NE(message.find("/tokenizer.json: has 1073741825 bytes, expected at most 1073741824"), message.npos)
       << message;
-  EXPECT_FALSE(fs::exists(model.beside("parent"))) << "the target's parent folder is made with the target";
+  EXPECT_FALSE(fs::exists(model.beside("parent"))) << "the parent folder must be made only with the target";
 }
 
 TEST(ImportRefuses, Pickles) {

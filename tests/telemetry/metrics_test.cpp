@@ -176,8 +176,10 @@ TEST(MetricsJson, LoadsOfOlderProgramsGetTheLayersOfLaterSteps) {
   };
   const Table old{even, uneven}, interleaved{{}, uneven, {}, even};
   EXPECT_EQ(read_back({old, {}, interleaved}), (std::vector<Table>{{{}, even, {}, uneven}, {}, interleaved}));
-  EXPECT_EQ(read_back({old, {}, old}), (std::vector<Table>{old, {}, old})) << "every layer may have experts";
-  EXPECT_EQ(read_back({{even}, interleaved}), (std::vector<Table>{{even}, interleaved})) << "another number of layers";
+  EXPECT_EQ(read_back({old, {}, old}), (std::vector<Table>{old, {}, old}))
+      << "no later step shows which layers have experts";
+  EXPECT_EQ(read_back({{even}, interleaved}), (std::vector<Table>{{even}, interleaved}))
+      << "the later step has two layers with experts instead of one";
 }
 
 TEST(MetricsJson, EvaluationsHaveSeparateNames) {

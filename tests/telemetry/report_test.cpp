@@ -216,7 +216,7 @@ TEST(Report, CountsOnlyStepsWithTheRank) {
                   {.after = 4, .date = "", .layout = "4 ranks", .changes = {}, .ranks = 4}};
   expect_rows("the starts of the run tell the ranks of each step");
   inputs.parts.clear();
-  expect_rows("fewer than eight listed ranks are all of them");
+  expect_rows("if fewer than eight ranks are listed, they are all ranks");
 }
 
 TEST(Report, HasTheReasonOfAnEarlyEndAndTheTimeOfCheckpoints) {

@@ -58,7 +58,8 @@ TEST(TokenizerJson, OnlyTrustedBytesBecomeSpecialTokens) {
   const Loaded t("tokenizer.json", json.dump());
   EXPECT_EQ(t->encode_with_special("<s>b<s>", trusting(3, 7)), (Ids{'<', 's', '>', 'b', 259}));
   EXPECT_EQ(t->encode_with_special("<s>b<s>", {}), t->encode("<s>b<s>"));
-  EXPECT_EQ(t->encode_with_special("b<s>", trusting(0, 3)), (Ids{'b', '<', 's', '>'})) << "all bytes must be trusted";
+  EXPECT_EQ(t->encode_with_special("b<s>", trusting(0, 3)), (Ids{'b', '<', 's', '>'}))
+      << "all bytes of a special token must be trusted";
   EXPECT_EQ(t->encode_with_special("b\xff<s>", trusting(2, 5)), (Ids{'b', 0xff, 259}));
   EXPECT_EQ(t->encode_with_special("<s>>"), (Ids{260}));
   EXPECT_EQ(t->encode_with_special("<s>>", trusting(0, 3)), (Ids{259, '>'}))

@@ -109,7 +109,7 @@ TEST(Regex, ExplosiveMatchesEndAtTheLimit) {
 }
 
 TEST(Regex, ManySlowMatchesEndAtTheLimitOfTheText) {
-  const std::string pattern = "(?:x?){19}x{19}y|x";  // a match in a longer run takes milliseconds
+  const std::string pattern = "(?:x?){19}x{19}y|x";  // in a long run of x, each match takes milliseconds
   EXPECT_EQ(matches(pattern, std::string(16, 'x')).size(), 16u);
   expect_contains(message_of(ExitCode::data, [&] { matches(pattern, std::string(80, 'x')); }),
                   "cannot be matched: more than 16 matches in 80 bytes of text take more than 20000 steps each");
