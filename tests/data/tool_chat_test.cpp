@@ -53,7 +53,7 @@ Document written(const std::string& json, const ConversationForm& form) {
   return document;
 }
 
-// Returns the text with angle quotes around its learned parts.
+// Returns the text with angle quotes around its answers. An answer includes its calls and its end.
 std::string with_answers(const Document& document) {
   std::string text;
   size_t begin = 0;
@@ -131,7 +131,7 @@ TEST(ToolChat, NamedFormsWriteToolsAfterSystemTextAndCallsAfterText) {
             "{\"a\": [1]}}\n»");
 }
 
-// Returns the text of the tokens that are targets. Special tokens are written by their names.
+// Returns the text of the tokens that are targets. Special tokens are written as <ID>.
 std::string learned(const Tokenizer& tokenizer, const Document& document) {
   const EncodedDocument encoded = encode_document(tokenizer, document, true);
   std::string text;

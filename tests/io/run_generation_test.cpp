@@ -269,7 +269,7 @@ TEST_F(RunGenerationTest, NodesThatDoNotShareTheDirectoryAreNamed) {
     std::this_thread::sleep_for(50ms);
     write_bytes(folder / "generation", "2\n");
   });
-  EXPECT_NO_THROW(second.require_visible("b")) << "unreadable for a moment";
+  EXPECT_NO_THROW(second.require_visible("b")) << "an empty file must be read again";
   late.join();
   expect_error(ExitCode::usage, refusal, [&] { stale.require_visible("b"); });
   write_bytes(folder / "generation", "many");

@@ -97,7 +97,8 @@ TEST(RankGroups, TheFullestNodeGivesTheRanksOfANode) {
   EXPECT_EQ(max_ranks_of_node(std::vector{0}), 1);
 }
 
-// Returns the ranks of rank 0's Meeting in a layout of `ranks` ranks. Checks the Meeting of every rank.
+// Returns the ranks of rank 0's Meeting in a layout of `ranks` ranks. Checks that the group of every rank's Meeting has
+// the ranks that the Meeting lists.
 std::vector<int> meeting_of_rank_0(int ranks, const mesh::Sizes& sizes) {
   std::vector<int> found;
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {

@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(Divided, RepeatedLayers, testing::ValuesIn(divided_layo
 INSTANTIATE_TEST_SUITE_P(, MemoryOfRepeatedLayers, testing::ValuesIn(layouts()), name_of_case);
 
 // If units end at other parameters in each of the equal layers, the layers make different calls and cannot be repeated.
-// The first step detects the different calls.
+// The step that repeat_passes() runs detects the different calls.
 TEST(RepeatedLayersOfRecords, AreGivenUpWhereUnitsDivideEqualLayersDifferently) {
   const std::vector<int64_t> counts{4};
   int given_up = 0;

@@ -265,7 +265,7 @@ TEST(PassRecorder, RecordsOnlyWhileItExists) {
 
 // The layers include the exchange of counts, which precedes the passes.
 TEST(PassRecorder, TimesLayersAroundTheirPasses) {
-  constexpr double clock_error = 1e-4;  // of the times of a device, in seconds
+  constexpr double clock_error = 1e-4;  // error of a device's times, in seconds
   for (const char* const layout : {"parallel.ep=2", "parallel.tp=2"})
     on_ranks(2, [&](const comm::ProcessGroup& world) {
       TrainingRun run(small_recipe({layout}), world);
