@@ -64,7 +64,7 @@ TEST(FiguresTable, ListsFiguresOfRanksLinksGroupsClocksAndFolder) {
     EXPECT_NE(table.find(part), std::string::npos) << part << " is not in\n" << table;
 }
 
-TEST(FiguresTable, ListsFiguresOfGpusWithUnknownOnes) {
+TEST(FiguresTable, ListsKnownAndUnknownFiguresOfGpus) {
   auto ranks = healthy_cluster(2, 1);
   EXPECT_EQ(figures_table(ranks).find("of a GPU"), std::string::npos);
   ranks[0].facts.card = "a card";

@@ -28,7 +28,7 @@ std::string compared(const std::vector<Program>& programs) {
   return messages.front();
 }
 
-TEST(Programs, EqualOnesAreNoFinding) {
+TEST(Programs, EqualProgramsAreNoFinding) {
   const Program own = own_program();
   EXPECT_EQ(own.digest.size(), 32u);
   EXPECT_EQ(compared({own, own, own}), "");
@@ -49,7 +49,7 @@ TEST(Programs, LongVersionsAreShortened) {
   EXPECT_EQ(compared({{std::string(500, 'v'), "f00d"}, {std::string(500, 'v'), "f00d"}}), "");
 }
 
-TEST(Programs, OlderOnesAreRecognisedByTheirFirstCollective) {
+TEST(Programs, OlderProgramsAreRecognisedByTheirFirstCollective) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context;
     if (world.rank() == 1) {  // the collective of train::find_cores() on a rank that may use two cores

@@ -219,7 +219,7 @@ TEST(ContextAttention, FailingRankEndsItsPeers) {
         if (world.rank() == 1) fail(ExitCode::numeric, "loss is NaN");
         context_results(lab, lab.stream(), c, whole, world);
       });
-      ADD_FAILURE() << "no error was thrown for " << base::enum_name(kind);
+      ADD_FAILURE() << "no error was thrown for " << base::enum_name(kind) << "; expected the error of rank 1";
     } catch (const Error& e) {
       EXPECT_STREQ(e.what(), "loss is NaN");
     }
@@ -431,7 +431,7 @@ TEST(ContextAttentionErrors, RefuseBoundsOfTheWrongLength) {
   try {
     const Value x = {lab.randn({4, 1, 4})};
     context_attention(tape, x, x, x, c);
-    FAIL() << "no error was thrown";
+    FAIL() << "3 bounds for 4 rows were accepted; expected an error";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(),
                  "[cp] first or last is i32 [3]; expected one i32 entry, contiguous, for each of 4 local rows");

@@ -126,7 +126,7 @@ TEST(UnitOrder, ALongStepIsForgottenInPart) {
   EXPECT_EQ(wrong, 0);
   order.end_step();
   EXPECT_EQ(order.current(), UnitOrder::none);
-  EXPECT_GE(expected_uses(order, recomputed_step(2, 1)), 3) << "the forward is known";
+  EXPECT_GE(expected_uses(order, recomputed_step(2, 1)), 3) << "the order of a forward must still be known";
 }
 
 TEST(UnitOrder, AnotherNumberOfMicroBatchesDisturbsFewExpectations) {

@@ -275,7 +275,7 @@ TEST(WeightBuckets, UpdateOfHeldWeightsIsRefused) {
     const HeldWeight held = m.hold(2);
     try {
       m.weights->update(m.stream(), [] {});
-      ADD_FAILURE() << "no error was thrown";
+      ADD_FAILURE() << "an update of held weights was accepted; expected an error";
     } catch (const std::logic_error& e) {
       EXPECT_STREQ(e.what(),
                    "[buckets] layer2 or another parameter of its bucket is held while weights are updated; expected no "

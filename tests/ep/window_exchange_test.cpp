@@ -122,7 +122,7 @@ TEST(WindowExchange, IsRefusedIfRowsDoNotArrive) {
     windows.distances().upload(others.data());
     try {
       ep::check_windows(windows, lab.context, lab.stream());
-      ADD_FAILURE() << "windows that lose rows were accepted";
+      ADD_FAILURE() << "windows that lose rows were accepted; expected an error";
     } catch (const base::Error& e) {
       EXPECT_EQ(e.code(), base::ExitCode::communication);
       EXPECT_STREQ(e.what(),

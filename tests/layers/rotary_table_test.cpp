@@ -89,7 +89,7 @@ TEST(RotaryTable, TemperatureMultipliesByTheFactorOfThePosition) {
       EXPECT_DOUBLE_EQ(factors[2 * p + i], 1 + 0.5 * std::log(1.0 + static_cast<double>((p + 1) / 3))) << p;
 }
 
-// The bounds are equal in Llama 4 Scout.
+// Llama 4 Scout has equal bounds, low_freq_factor and high_freq_factor, so no frequency lies between them.
 TEST(RotaryTable, Llama3WithEqualBoundsKeepsOrDividesEachFrequency) {
   RotaryScalingConfig scaling{.kind = RotaryScaling::llama3, .factor = 16};
   scaling.low_freq_factor = scaling.high_freq_factor = 1;

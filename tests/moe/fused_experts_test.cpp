@@ -41,7 +41,7 @@ const Layout layouts[] = {
      {"parallel.ep=2", "schedule.moe.memory_reuse=s1", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"}},
     {"ByLoad", 1, {"schedule.moe.gemms=by_load", "schedule.moe.dense_rows=4"}}};
 
-TEST(FusedExperts, EqualThePlainOnesUnderSeveralLayouts) {
+TEST(FusedExperts, EqualPlainExpertsUnderSeveralLayouts) {
   for (const Layout& l : layouts) {
     SCOPED_TRACE(l.name);
     comm::with_ranks(l.ranks, [&](const comm::ProcessGroup& world) {
@@ -52,7 +52,7 @@ TEST(FusedExperts, EqualThePlainOnesUnderSeveralLayouts) {
 }
 
 // A GPU computes experts of width 128 in one launch.
-TEST(FusedExperts, EqualThePlainOnesInBf16) {
+TEST(FusedExperts, EqualPlainExpertsInBf16) {
   const Words wide{"model.moe.expert_hidden=128", "train.precision=bf16"};
   comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
     expect_alike(ScheduledLayer(world, wide, Dtype::bf16).run(),
@@ -60,7 +60,7 @@ TEST(FusedExperts, EqualThePlainOnesInBf16) {
   });
 }
 
-TEST(FusedExperts, DuelUsesThePlainResultsAndFindsEqualOnes) {
+TEST(FusedExperts, DuelUsesThePlainResultsAndFindsEqualFusedResults) {
   for (const Layout& l : layouts) {
     if (l.name == "ByLoad") continue;  // most of its products are not grouped
     SCOPED_TRACE(l.name);

@@ -71,7 +71,7 @@ TEST(IssueOrder, ErrorNamesTheIllegalOrder) {
   const IssueOrder forgetful{"forgetful", [](size_t) { return std::vector<IssueStep>{{dispatch, 0}}; }};
   try {
     checked_steps(forgetful, 1, false);
-    FAIL() << "the illegal order was accepted";
+    FAIL() << "an order without computation was accepted; expected an error that names step experts[0]";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
     EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), for 1 chunks: step experts[0] is missing");

@@ -27,7 +27,7 @@ class PassMeter final : public schedule::GraphRunner {
     context.allocator()->reset_peaks();
     schedule::execute(graph, context);
     const auto after = context.allocator()->stats();
-    int64_t sum = 0;  // without parameter gradients, which the first backward creates for all passes
+    int64_t sum = 0;  // bytes, without parameter gradients, which the first backward creates for all passes
     for (Category c : {Category::activation, Category::temporary, Category::communication})
       sum += after.peak_in(c) - before.used_in(c);
     bytes = std::max(bytes, sum);
@@ -156,6 +156,7 @@ TEST(MemoryReuse, InputsAreCopiedWhileExpertsComputeAndActivationsBetweenChunks)
 }
 
 // With pairs of micro-batches, the rank's thread posts in the usual groups while lanes post tasks that are issued late.
+// Therefore, these tasks need groups of their own.
 TEST(MemoryReuse, OnlyTasksThatAreIssuedLateCommunicateInGroupsOfLanes) {
   Lab lab;
   const comm::SelfGroup usual, lane_groups;

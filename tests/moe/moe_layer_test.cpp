@@ -148,7 +148,7 @@ TEST(MoeLayer, ExpertsWithoutTokensGetZeroGradientsFromPoisonedMemory) {
   }
 }
 
-TEST(MoeLayer, EveryTokenToOneExpertIsDroppedToCapacityAndCounted) {
+TEST(MoeLayer, TokensAboveTheCapacityOfTheOnlyChosenExpertAreDroppedAndCounted) {
   MoeLab lab({"model.moe.top_k=1", "model.moe.capacity_factor=1"});
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
   const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
@@ -170,7 +170,7 @@ TEST(MoeLayer, OneTokenAndNoTokenPassThrough) {
   }
 }
 
-TEST(MoeLayer, AuxiliaryLossesAreAttached) {
+TEST(MoeLayer, AuxiliaryLossesAddToTheGradientOfTheRouter) {
   const auto router_gradient = [](const std::vector<std::string>& overrides) {
     MoeLab lab(overrides);
     const Tensor x = lab.randn({12, lab.config.hidden});

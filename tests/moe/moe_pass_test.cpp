@@ -67,7 +67,7 @@ TEST(MoePass, SendsOneChunkAheadAndAlternatesSendsWithReturns) {
   EXPECT_EQ(t.pass.letters(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
 }
 
-TEST(MoePass, PlacesJointChunksOnTheLaneOfTheirOverlap) {
+TEST(MoePass, CopiesRowsOfJointChunksToTheirPositionsOnTheLaneOfTheOverlap) {
   EchoOnOneRank o2({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
   EXPECT_EQ(o2.pass.letters(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");

@@ -77,7 +77,7 @@ const Load loads[] = {{"Routed", {}},
                       {"Zipf", {"model.moe.routing=zipf", "model.moe.zipf_exponent=2"}}};
 INSTANTIATE_TEST_SUITE_P(, EverySchedule, testing::ValuesIn(loads), [](const auto& i) { return i.param.name; });
 
-// Experts 1 to 7 get no row. Ranks without expert 0 get none.
+// Experts 1 to 7 get no rows. Ranks without expert 0 get no rows.
 TEST(Schedules, EqualThePlainScheduleIfEveryTokenChoosesOneExpert) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0\n";

@@ -271,7 +271,8 @@ TEST(HotExpertsOfALayer, SendFewerRows) {
   EXPECT_LT(sent(runs_under(joined(skewed, shadow))), sent(runs_under(skewed)));
 }
 
-// Each of the layer's experts of width 12 has as many elements as 36 rows. Expert 0 gets at most 48 of 96 rows.
+// An expert of width 12 has as many elements as 36 rows, and an expert of width 20 as many as 60 rows. Expert 0 gets at
+// most 48 of 96 rows, so it is hot only if its width is 12.
 TEST(HotExpertsOfALayer, HaveRowsAtLeastAsLargeAsTheirWeightsByDefault) {
   const Words by_default{"schedule.moe.hot_experts=shadow"};
   EXPECT_GE(runs_under(joined(skewed, by_default))[0].statistics.shadowed, 1);

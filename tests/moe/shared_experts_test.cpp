@@ -294,7 +294,7 @@ TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
   };
   EXPECT_EQ(max_held({}), 0);
   EXPECT_EQ(max_held(in_moe({"memory_reuse=s4", "chunk_by=tokens", "chunks=3"})), 0);
-  EXPECT_EQ(max_held(beside), 2) << "beside the all-to-all, two sets of weights must be held";
+  EXPECT_EQ(max_held(beside), 2) << "both weights of the routed experts must be held during their all-to-all";
 }
 
 // Returns the cost of the task shared_experts in forward, for a block with these overrides.

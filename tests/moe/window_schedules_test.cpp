@@ -68,7 +68,7 @@ TEST(Schedules, AreRefusedWindowsAcrossNodes) {
                        ScheduledLayer(world, {"parallel.ep=4", by_window}).run();
                      },
                      {.node_of_rank = {0, 0, 1, 1}});
-    ADD_FAILURE() << "windows across nodes were accepted";
+    ADD_FAILURE() << "windows across nodes were accepted; expected an error";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
     EXPECT_STREQ(e.what(),

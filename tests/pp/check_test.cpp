@@ -117,7 +117,7 @@ TEST(PeakActivations, MatchThePapers) {
   EXPECT_EQ(peaks(PipelineKind::gpipe, 4, 12), all(12));
   EXPECT_EQ(peaks(PipelineKind::one_f_one_b, 4, 12), (std::vector{4, 3, 2, 1}));
   EXPECT_EQ(peaks(PipelineKind::interleaved, 4, 12), (std::vector{11, 9, 7, 5}));
-  EXPECT_EQ(peaks(PipelineKind::zb_h1, 4, 12), all(4)) << "ZB-H1 has the peak of 1F1B";
+  EXPECT_EQ(peaks(PipelineKind::zb_h1, 4, 12), all(4)) << "every rank of ZB-H1 has the peak of 1F1B's first rank";
   EXPECT_EQ(peaks(PipelineKind::zb_v, 4, 12), all(8)) << "eight virtual stages of half the size equal the peak of 1F1B";
   EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "DualPipe-V keeps one virtual stage more than ZB-V";
 }

@@ -188,7 +188,7 @@ TEST(RunnerErrors, TensorOfAnotherShapeIsNamedAndNotSent) {
       Wrong work(lab.context);
       run(make_schedule(config_of(PipelineKind::one_f_one_b), 2, 2), pp, work, lab.context);
     });
-    FAIL() << "no error was thrown";
+    FAIL() << "a gradient of shape [3, 2] was accepted; expected an error";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(),
                  "[pp] the output gradient of virtual stage 0, micro-batch 0, is [3, 2] f32; expected [2, 3] f32");
@@ -263,7 +263,7 @@ TEST(RunnerErrors, FailureOfOneRankEndsAllRanks) {
         Failing work(lab.context, pp.rank());
         run(make_schedule(config_of(kind), 3, 6), pp, work, lab.context);
       });
-      FAIL() << "no error was thrown for " << name_of(kind);
+      FAIL() << "no error was thrown for " << name_of(kind) << "; expected the error of rank 1";
     } catch (const Error& e) {
       EXPECT_STREQ(e.what(), "loss is NaN");
     }

@@ -167,7 +167,7 @@ TEST_F(ScaleChild, ChildrenEndWithTheObject) {
 TEST_F(ScaleChild, AMissingProgramIsNamed) {
   try {
     run_child({"no-such-program"}, output(), 1);
-    FAIL() << "the start of a missing program succeeded, expected an error";
+    FAIL() << "the start of a missing program succeeded; expected an error";
   } catch (const base::Error& e) {
     EXPECT_NE(std::string(e.what()).find("cannot start no-such-program"), std::string::npos) << e.what();
   }

@@ -120,7 +120,7 @@ TEST_F(ScaleState, OnlyOneProcessRunsAllPoints) {
   EXPECT_FALSE(open().lock_descriptor().has_value());  // tasks of an array and reports take no lock
   try {
     ExperimentFolder(experiment_, points_, true);
-    FAIL() << "a second process was allowed to run the same points, expected an error";
+    FAIL() << "a second process was allowed to run the same points; expected an error";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
     EXPECT_NE(std::string(e.what()).find("another hexad scale runs this experiment"), std::string::npos) << e.what();

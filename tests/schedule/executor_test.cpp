@@ -69,7 +69,7 @@ TEST_P(Executor, ErrorOfATaskReachesTheCaller) {
     });
     try {
       execute(g, fresh);
-      FAIL() << "no error was thrown on lane " << name_of(lane);
+      FAIL() << "no error was thrown on lane " << name_of(lane) << "; expected the error of the task";
     } catch (const base::Error& e) {
       EXPECT_STREQ(e.what(), "loss is NaN");
       EXPECT_EQ(e.code(), base::ExitCode::numeric);
@@ -152,7 +152,7 @@ TEST_P(Executor, SkippedTasksDoNotHideTheErrorOfALateTask) {
     if (uses) g.add(late(Lane::compute, "use"), {skipped}, [](Stream&) { return Event{}; });
     try {
       execute(g, fresh);
-      ADD_FAILURE() << "no error was thrown";
+      ADD_FAILURE() << "no error was thrown; expected the error of the late task";
     } catch (const std::runtime_error& e) {
       EXPECT_STREQ(e.what(), "no room");
     }

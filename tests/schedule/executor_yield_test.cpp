@@ -144,7 +144,7 @@ TEST_P(Executor, ErrorOfALateTaskEndsBothGraphs) {
     };
     try {
       fibers.run(pass('a'), pass('b'));
-      ADD_FAILURE() << "no error was thrown";
+      ADD_FAILURE() << "no error was thrown; expected the error of graph " << failing;
     } catch (const std::runtime_error& e) {
       EXPECT_STREQ(e.what(), "no room") << failing;
     }

@@ -91,8 +91,8 @@ TEST(Alpha, AddsUpDelaysOfSeparatelyMeasuredLanes) {
   EXPECT_NEAR(rates.alpha(Lane::inter, {Lane::compute, Lane::copy}), 1.0 / 3, rounding(1));
   const double all = rates.alpha(Lane::inter, {Lane::compute, Lane::copy, Lane::intra});
   EXPECT_NEAR(all, 1 / (1 + 1 + 1 + 0.25), rounding(1));
-  EXPECT_LT(all, 0.5) << "alpha must be below the smallest single one";
-  EXPECT_GT(all, 0.5 * 0.5 * 0.8) << "alpha must be above the product of the single ones";
+  EXPECT_LT(all, 0.5) << "the alpha of three lanes must be below the smallest alpha of a single lane";
+  EXPECT_GT(all, 0.5 * 0.5 * 0.8) << "the alpha of three lanes must be above the product of the single lanes' alphas";
 }
 
 TaskSpec exchange(int64_t bytes) {

@@ -276,7 +276,7 @@ TEST(Extensions, UnknownExpertIsReportedWithRouterAndRow) {
   if (!Device(run.instance.context).on_host()) GTEST_SKIP() << "the host does not check ids in device memory";
   try {
     run.step(documents_of(run.recipe));
-    ADD_FAILURE() << "no error was thrown";
+    ADD_FAILURE() << "no error was thrown; expected an error that names expert 4";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[router even] row 0 names expert 4, expected at least 0 and less than 4");
   }

@@ -97,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"optim.name=muon", "optim.lr=0.001", "model.moe.shared_experts=2", "model.moe.shared_gate=true",
               "model.moe.dense_residual=true", "model.mlp_hidden=20", "model.bias=true",
               "optim.muon_except=[layers.0.*]"}},
-        // Adam hides a wrong scale of a gradient. Clipping hides a wrong common scale of all gradients.
+        // Adam hides a wrong scale of a gradient, and clipping hides a wrong common scale of all gradients. This case
+        // uses neither.
         Case{"Sgd", {"optim.name=sgd", "optim.lr=0.5", "optim.clip=0"}},
         Case{"MicroBatchesOfOne", {"optim.name=sgd", "batch.micro=1"}},
         Case{"CapacityByProbability", {"model.moe.capacity_factor=1"}},
@@ -298,7 +299,7 @@ TEST(Layouts, RankWithoutTokensJoinsWithZeroGradients) {
     if (name.find(".experts.") != std::string::npos) expect_zeros(gradient.slice(0, 2, 4));
 }
 
-TEST(Layouts, EveryTokenToOneExpertMatchesOneRankWithAndWithoutDrops) {
+TEST(Layouts, EqualOneRankIfEveryTokenChoosesOneExpertWithAndWithoutDrops) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "3\n";
   for (const char* capacity : {"none", "1.5"}) {

@@ -110,7 +110,7 @@ TEST(RestsOfMainWeights, RunContinuesBitwiseUnderAnotherSettingOrLayout) {
   });
 }
 
-// The run that loads the checkpoint has trained further, so loading must replace its rests.
+// The run that loads the checkpoint has trained further, so loading must replace the rests of this run.
 TEST(RestsOfMainWeights, AreReplacedByACheckpoint) {
   const Scratch scratch;
   Recipe recipe = recipe_with("rest");

@@ -139,7 +139,7 @@ std::string message_of(ExitCode code, const std::function<void()>& f) {
     EXPECT_EQ(static_cast<int>(e.code()), static_cast<int>(code)) << e.what();
     return e.what();
   }
-  ADD_FAILURE() << "no Error was thrown, expected one";
+  ADD_FAILURE() << "no Error was thrown; expected an Error with exit code " << static_cast<int>(code);
   return {};
 }
 

@@ -129,9 +129,10 @@ TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
 INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
 
 TEST(Covering, NeedsFewRunsInAdditionToTheMeshes) {
-  // 10 of the 46 meshes have stages. Only these 10 meshes can cover the 80 pairs of pipeline and moe, and many other
-  // pairs. In 6 meshes, the ep group has two levels. Only these 6 meshes can cover the 20 pairs of all_to_all and moe.
-  // Every subject is paired with every value of the other options. Windows need at most 10 more runs.
+  // 10 of the 46 meshes of 4 ranks have stages. Only these 10 meshes can cover the 80 pairs of pipeline and moe, and
+  // many other pairs. In 6 meshes, the ep group has two levels. Only these 6 meshes can cover the 20 pairs of
+  // all_to_all and moe. Every subject is paired with every value of the other options. Windows need at most 10 more
+  // runs.
   EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 159u + 42u + 10u);
   EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 100u + 44u + 10u);
 }

@@ -24,7 +24,7 @@ TEST(Exactness, BoundsTheToleranceOfEachPrecision) {
   EXPECT_LE(bf16.tolerance, 0.75);
 }
 
-// If the oracle rounds in the same way, rounding makes no difference except in the last digit of a float.
+// If the oracle rounds the same rows to fp8, runs differ only in the last digit of a row's f32 scale.
 TEST(Exactness, Fp8RowsAreLimitedByTheirScales) {
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{},
                                                     {"parallel.ep=2"},

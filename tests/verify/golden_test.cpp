@@ -38,9 +38,9 @@ void PrintTo(const AuxLoss& p, std::ostream* out) { *out << p.name; }
 
 class AuxLosses : public testing::TestWithParam<AuxLoss> {};
 
-// The recipe weights the mean over MoE layers and micro-batches. The difference of two loss gradients, with and without
-// the auxiliary loss, is the gradient of the weighted auxiliary loss. Its norm must equal the slope of the weighted
-// mean of the reported losses along this gradient.
+// The coefficient multiplies the mean of the losses of MoE layers and micro-batches. The difference of two loss
+// gradients, with and without the auxiliary loss, is the gradient of the weighted auxiliary loss. Its norm must equal
+// the slope of the weighted mean of the reported losses along this gradient.
 TEST_P(AuxLosses, AreWeightedByTheirCoefficientOverLayersAndMicroBatches) {
   const AuxLoss& aux_losses = GetParam();
   constexpr double coefficient = 0.5, step = 1e-5;

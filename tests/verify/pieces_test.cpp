@@ -74,7 +74,7 @@ TEST(Gather, AcceptsEmptyPieces) {
 }
 
 TEST(Gather, NamesATensorNotOwnedExactlyOnce) {
-  for (const int64_t count : {34, 35}) {  // elements of rank 0: together, the ranks own one too few and one too many
+  for (const int64_t count : {34, 35}) {  // elements of rank 0; both ranks together own 34 and 36 of 35 elements
     SCOPED_TRACE(count);
     try {
       on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -82,7 +82,7 @@ TEST(Gather, NamesATensorNotOwnedExactlyOnce) {
         const int64_t mine = world.rank() == 0 ? count : count - 34;
         gather({piece_of_35("layers.0.w", {{0, 0}, {5, 7}}, 0, mine, true, context)}, world, context);
       });
-      ADD_FAILURE() << "no error was thrown";
+      ADD_FAILURE() << "no error was thrown; expected an error that names layers.0.w";
     } catch (const std::logic_error& e) {
       EXPECT_STREQ(e.what(),
                    count == 34

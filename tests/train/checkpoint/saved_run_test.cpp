@@ -128,7 +128,7 @@ TEST_P(WrongRun, IsRefusedWithThePlaceAndTheValue) {
   const io::Checkpoint checkpoint = checkpoint_of(folder, run);
   try {
     GetParam().read(checkpoint);
-    FAIL() << "expected: " << GetParam().message;
+    FAIL() << "no Error was thrown; expected: " << GetParam().message;
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::data);
     EXPECT_EQ(std::string(e.what()), cat(folder.path(), "/manifest.json: ", GetParam().message));

@@ -190,7 +190,7 @@ TEST(LogLikelihoods, RequestsWithTooManyPredictedIdsAreRefused) {
   const std::vector<LikelihoodRequest> all{{.ids = {1, 2, 3}, .predicted = 3}};
   try {
     log_likelihoods(instance, recipe, all);
-    FAIL();
+    FAIL() << "3 predicted ids of 3 were accepted; expected an error";
   } catch (const std::logic_error& e) {
     EXPECT_EQ(e.what(),
               cat("[log_likelihoods] 3 of 3 ids are predicted; expected from 1 to 2 predicted ids, and from 2 to ",

@@ -186,9 +186,11 @@ TEST(TrainStep, PredictionBlocksHaveTheTargetsOfFurtherTokens) {
     TrainingRun run(recipe, self);
     return *run.step(FixedSource(batch)).prediction_loss;
   };
-  EXPECT_EQ(loss("1", 0), 0) << "no token is before the first one";
+  EXPECT_EQ(loss("1", 0), 0)
+      << "no position precedes position 0, so no position predicts its target as a further token";
   EXPECT_GT(loss("1", 1), 0);
-  EXPECT_NEAR(loss("2", 1), loss("1", 1) / 2, rounding) << "the second block has no target";
+  EXPECT_NEAR(loss("2", 1), loss("1", 1) / 2, rounding)
+      << "the second block has no target, so the mean over two blocks is half of the first block's loss";
   EXPECT_GT(loss("2", 2), 0);
 }
 
