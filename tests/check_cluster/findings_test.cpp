@@ -9,7 +9,8 @@ namespace {
 
 using base::ExitCode;
 
-// Expects one finding with this code and kind, whose message contains the parts. Its code must be the exit code.
+// Expects one finding with this code and kind, whose message contains the parts. Also expects this code as the exit
+// code of the findings.
 void expect_finding(const std::vector<RankReport>& ranks, ExitCode code, const std::string& kind,
                     const std::vector<std::string>& parts, const Expectations& expected = {}) {
   const std::vector<Finding> findings = judge(ranks, expected);

@@ -25,7 +25,7 @@ TEST(FolderFile, TornContentsAreRecognised) {
   for (const size_t at : {size_t{0}, text.size() / 2, text.size() - 1}) {
     std::string changed = text;
     changed[at] = '\0';
-    EXPECT_FALSE(is_contents_of(changed, 3, 2)) << at;
+    EXPECT_FALSE(is_contents_of(changed, 3, 2)) << "byte " << at;
   }
 }
 

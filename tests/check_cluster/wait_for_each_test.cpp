@@ -22,8 +22,8 @@ TEST(WaitForEach, ConditionThatNeverHoldsTakesNoTimeFromOthers) {
   EXPECT_EQ(seconds[0], std::nullopt);
   EXPECT_EQ(looks, (std::vector<int>{2, 2, 2}));
   for (const size_t i : {1, 2}) {
-    ASSERT_TRUE(seconds[i].has_value()) << i;
-    EXPECT_GT(*seconds[i], 0) << i;
+    ASSERT_TRUE(seconds[i].has_value()) << "condition " << i;
+    EXPECT_GT(*seconds[i], 0) << "condition " << i;
   }
 }
 

@@ -22,7 +22,7 @@ Parameter& add(ParameterSet& set, const std::string& name, const Shape& shape, c
   return set.add({.name = name, .global_shape = shape, .placement = placement, .dtype = dtype, .init = {}});
 }
 
-TEST(BucketPlan, SharesOfAParameterTileItOverTheRanksOfItsGroup) {
+TEST(BucketPlan, SharesOfTheRanksOfAGroupTileEachParameter) {
   for (const int ranks : {1, 2, 3, 4}) {
     std::mutex mutex;
     std::map<std::string, std::multiset<int64_t>> assigned;
@@ -117,7 +117,8 @@ TEST(BucketPlan, RanksWithUnevenExpertsAgreeOnDenseBuckets) {
 
 TEST(BucketPlan, SuitableUnitsGrowWithTheRanksOnGpus) {
   constexpr int64_t mebibyte = 1 << 20;
-  for (const int ranks : {1, 2, 64, 4096}) EXPECT_EQ(dp::suitable_unit_bytes(ranks, false), 4 * mebibyte) << ranks;
+  for (const int ranks : {1, 2, 64, 4096})
+    EXPECT_EQ(dp::suitable_unit_bytes(ranks, false), 4 * mebibyte) << ranks << " ranks";
   EXPECT_EQ(dp::suitable_unit_bytes(1, true), 32 * mebibyte);
   EXPECT_EQ(dp::suitable_unit_bytes(8, true), 32 * mebibyte);
   EXPECT_EQ(dp::suitable_unit_bytes(32, true), 128 * mebibyte);

@@ -88,7 +88,7 @@ TEST(WeightBuckets, UpdateOfOwnedWeightsReachesEveryRank) {
       for (int64_t l = 0; l < layers; ++l) {
         const std::vector<double> values = values_of(m.use(l));
         // 64 elements are cut into pieces of 32 (two cache lines each). The third rank has only padding.
-        for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], i < 32 ? 1 : 2) << i;
+        for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], i < 32 ? 1 : 2) << "element " << i;
       }
     });
 }
@@ -119,7 +119,8 @@ TEST(WeightBuckets, UpdateReturnsBeforeWeightsArriveAtTheirUse) {
                        }
                        for (int64_t l = 0; l < layers; ++l) {
                          const std::vector<double> values = values_of(m.use(l));
-                         for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], i < 32 ? 1 : 2) << i;
+                         for (size_t i = 0; i < values.size(); ++i)
+                           EXPECT_EQ(values[i], i < 32 ? 1 : 2) << "element " << i;
                        }
                      },
                      {.watchdog_seconds = 20});
@@ -254,7 +255,8 @@ TEST(WeightBuckets, HeldWeightsRemainDuringOtherUsesAndAreFreedAtTheNextUse) {
   });
 }
 
-// Rank 0 does not read the weights that it holds. Rank 1 reads them more often in each pass.
+// Rank 0 never reads the weights that it holds. Rank 1 reads its held weights once more in each pass than in the pass
+// before.
 TEST(WeightBuckets, RanksMayReadHeldWeightsDifferentlyOften) {
   comm::with_ranks(2,
                    [&](const comm::ProcessGroup& world) {

@@ -120,7 +120,7 @@ TEST(HotExperts, KeepTheirRowsOnTheRanksOfTheTokens) {
     List send(4, 0);
     send[rank] += 3, send[(rank + 1) / 2] += 1;
     EXPECT_EQ(chunk.splits.send, send);
-    const List others_send{1, 2, 1, 0};  // by rank: number of rows for its own experts, except hot ones
+    const List others_send{1, 2, 1, 0};  // by rank: number of rows for its own experts, without hot experts
     EXPECT_EQ(chunk.rows_computed(), 3 + others_send[rank]);
     EXPECT_EQ(chunk.own_offsets().size(), 3u);
     EXPECT_EQ(chunk.own_offsets().back(), others_send[rank]);

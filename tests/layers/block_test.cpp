@@ -99,7 +99,7 @@ TEST_P(BlockSums, EqualTheFormula) {
     };
   });
   for (const Recompute recompute : {Recompute::none, Recompute::norms, Recompute::attention, Recompute::block}) {
-    SCOPED_TRACE(static_cast<int>(recompute));
+    SCOPED_TRACE(testing::Message() << "recompute " << static_cast<int>(recompute));
     const auto make = [&](const Builder& b) -> Layer {
       const auto block = std::make_shared<Block>(Block::Spec{c, nullptr, 0, registry(), schedule}, b);
       return [block, recompute](Tape& t, const Value& x, const ForwardContext& context) {

@@ -72,8 +72,8 @@ TEST(RotaryTable, LongRopeDividesEachFrequencyByTheFactorOfItsContext) {
     const RotaryTable t = table(scaling);
     for (int64_t i = 0; i < half; ++i) {
       const double plain = std::pow(theta, -static_cast<double>(i) / half);
-      EXPECT_NEAR(entry(t, i).frequency, plain / (*factors)[i], 1e-13) << i;
-      EXPECT_NEAR(entry(t, i).magnitude, magnitude, 1e-13) << i;
+      EXPECT_NEAR(entry(t, i).frequency, plain / (*factors)[i], 1e-13) << "pair " << i;
+      EXPECT_NEAR(entry(t, i).magnitude, magnitude, 1e-13) << "pair " << i;
     }
   }
 }
@@ -86,7 +86,8 @@ TEST(RotaryTable, TemperatureMultipliesByTheFactorOfThePosition) {
   ASSERT_EQ(factors.size(), 16u);
   for (size_t p = 0; p < 8; ++p)
     for (size_t i = 0; i < 2; ++i)
-      EXPECT_DOUBLE_EQ(factors[2 * p + i], 1 + 0.5 * std::log(1.0 + static_cast<double>((p + 1) / 3))) << p;
+      EXPECT_DOUBLE_EQ(factors[2 * p + i], 1 + 0.5 * std::log(1.0 + static_cast<double>((p + 1) / 3)))
+          << "position " << p;
 }
 
 // Llama 4 Scout has equal bounds, low_freq_factor and high_freq_factor, so no frequency lies between them.
@@ -98,7 +99,7 @@ TEST(RotaryTable, Llama3WithEqualBoundsKeepsOrDividesEachFrequency) {
   for (int64_t i = 0; i < half; ++i) {
     const double plain = std::pow(theta, -static_cast<double>(i) / half);
     const bool fast = 64 * plain / (2 * std::numbers::pi) >= 1;
-    EXPECT_NEAR(entry(t, i).frequency, fast ? plain : plain / 16, 1e-13) << i;
+    EXPECT_NEAR(entry(t, i).frequency, fast ? plain : plain / 16, 1e-13) << "pair " << i;
   }
 }
 
@@ -189,7 +190,7 @@ TEST(RotaryTable, Llama3ScalingKeepsFastPairsAndDividesSlowOnes) {
 
 TEST(RotaryTable, RefusesOddSizeAndZero) {
   for (const int64_t size : {7, 0})
-    EXPECT_THROW(table(RotaryFrequencies{.size = size, .theta = theta}), std::logic_error) << size;
+    EXPECT_THROW(table(RotaryFrequencies{.size = size, .theta = theta}), std::logic_error) << "size " << size;
 }
 
 }  // namespace

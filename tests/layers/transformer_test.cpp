@@ -125,7 +125,7 @@ TEST(Positions, RotaryPositionsAreRelative) {
     for (int32_t& p : batch.positions) p += 5;
     expect_close(before, logits(instance, batch), tolerance(Dtype::f64, 1000));
     batch.positions[3] += 2;
-    EXPECT_FALSE(difference(before, logits(instance, batch), 1e-3).empty()) << share;
+    EXPECT_FALSE(difference(before, logits(instance, batch), 1e-3).empty()) << "rotary_share " << share;
   }
 }
 

@@ -41,7 +41,7 @@ TEST(MoeLayer, PaddingChangesNoStatisticAndNoValidToken) {
 // If a recomputation reported statistics, they would be counted twice.
 TEST(MoeLayer, OnlyTheFirstPassCounts) {
   for (const char* scope : {"micro_batch", "global_batch"}) {
-    SCOPED_TRACE(scope);
+    SCOPED_TRACE(testing::Message() << "scope " << scope);
     MoeLab lab({"model.moe.z_loss=0.1", cat("model.moe.aux_loss.scope=", scope)});
     const MicroBatch batch = lab.batch(3, 4);
     const Tensor x = lab.randn({12, lab.config.hidden});

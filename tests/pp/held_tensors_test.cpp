@@ -57,7 +57,7 @@ TEST(HeldTensors, CoveredRanksHaveNoLargerPeakOfActivations) {
 TEST(HeldTensors, FirstInnerRankCoversTheOthersUnder1F1B) {
   for (const int micro_batches : {1, 3, 8, 17}) {
     const CheckedSchedule program = program_of(PipelineKind::one_f_one_b, 8, micro_batches);
-    EXPECT_EQ(uncovered(program), std::vector<int>{1}) << micro_batches;
+    EXPECT_EQ(uncovered(program), std::vector<int>{1}) << micro_batches << " micro-batches";
   }
   const CheckedSchedule program = program_of(PipelineKind::one_f_one_b, 8, 17);
   EXPECT_FALSE(HeldTensors(program, 2).cover(HeldTensors(program, 1)));

@@ -43,7 +43,8 @@ TEST(Bubble, SimulatedBubbleEqualsTheFormula) {
             ++compared[{config.kind, merge}];
           });
   for (const PipelineKind kind : all_kinds())
-    for (const bool merge : {false, true}) EXPECT_GT((compared[{kind, merge}]), 40) << name_of(kind) << merge;
+    for (const bool merge : {false, true})
+      EXPECT_GT((compared[{kind, merge}]), 40) << name_of(kind) << ", merge " << merge;
 }
 
 TEST(Bubble, HasNoFormulaIfNoneHolds) {

@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // other ranks report only failures
   testing::InitGoogleTest(&argc, argv);
   const int failed = RUN_ALL_TESTS();
-  // If this rank failed, its peers may be waiting for it or have failed, too.
+  // Peers of a failed rank may wait for it forever, so the job is aborted.
   if (failed) world.abort_job(hexad::base::ExitCode::communication);
   return 0;
 }

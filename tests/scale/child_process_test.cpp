@@ -130,7 +130,7 @@ TEST_F(ScaleChild, ASignalEndsAllChildrenFirst) {
   ::kill(parent, SIGTERM);
   int status = 0;
   ASSERT_EQ(::waitpid(parent, &status, 0), parent);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << "wait status " << status;
   for (const char* name : {".first", ".second"})
     EXPECT_TRUE(io::FileLock::take(lock() + name, io::FileLock::Mode::exclusive, true).has_value()) << name;
 }

@@ -140,7 +140,7 @@ TEST_F(ScalePoints, EqualNamesOfFoldersAreRefused) {
             std::string::npos);
 }
 
-TEST_F(ScalePoints, ProblemsOfLegalPointsAreListedWithTheOthers) {
+TEST_F(ScalePoints, ProblemsOfLegalPointsAreListedWithIllegalPoints) {
   Experiment e = experiment("ranks: [1]\nvary: [{name: ep, key: parallel.ep, values: [1, 3]}]\n");
   try {
     load_points(e, points_of(e), train::Extensions(), [&](const std::vector<LoadedPoint>& legal) {

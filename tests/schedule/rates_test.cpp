@@ -33,7 +33,7 @@ TEST(TimeCurve, ContinuesAlongItsLastSegment) {
 TEST(TimeCurve, IsExactOverManySizesForLatencyAndRate) {
   const TimeCurve curve = TimeCurve::linear(20e-6, 1e11);
   for (double size : {2.0, 1e3, 1e6, 1e9, 1e12, 1e15})
-    EXPECT_NEAR(curve.seconds(size), 20e-6 + size / 1e11, rounding(20e-6 + size / 1e11)) << size;
+    EXPECT_NEAR(curve.seconds(size), 20e-6 + size / 1e11, rounding(20e-6 + size / 1e11)) << "size " << size;
 }
 
 TEST(Alpha, IsOneAloneAndWithoutAMeasurement) {

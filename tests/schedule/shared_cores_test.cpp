@@ -115,7 +115,7 @@ TEST(SharedCores, RanksOfOtherNodesDoNotCompete) {
     EXPECT_NEAR(t.total(), 2, rounding(2));
 }
 
-TEST(SharedCores, MissingRanksDoTheSameAsTheOthers) {
+TEST(SharedCores, MissingRanksWorkLikeThePresentRanks) {
   const SharedCores cores{.ranks = 4, .measured_ranks = 4, .by = MeasuredBy::one_rank};
   EXPECT_NEAR(simulate(one_computation(2), on(cores)).total(), 8, rounding(8));
   expect_ends(ends({2, 2}, cores), {8, 8});
@@ -309,7 +309,7 @@ TEST(SharedCores, EqualRanksKeepTheirMeasuredTimes) {
   const Rates shared = on({.cores = 2, .ranks = 4, .measured_ranks = 4, .threads = 2, .waiting = 0.25});
   const Timeline alone = simulate(g, unit_rates());
   for (const Timeline& t : simulate_all({g, g, g, g}, shared, {{"ep", {0, 0, 1, 1}}, {node_group, {0, 0, 0, 0}}}))
-    for (size_t i = 0; i < alone.spans.size(); ++i) EXPECT_EQ(t.spans[i].end, alone.spans[i].end) << i;
+    for (size_t i = 0; i < alone.spans.size(); ++i) EXPECT_EQ(t.spans[i].end, alone.spans[i].end) << "task " << i;
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ TEST(Simulate, PaysLatencyForEveryChunk) {
   // is always busy and pays 2 * n latencies.
   for (int n : {1, 2, 4, 8}) {
     const double expected = n == 1 ? 2 * 8.5 + 8 : 2 * (8 + 0.5 * n);
-    EXPECT_NEAR(simulate(pipeline(n, 8 / n, 8 / n), rates).total(), expected, rounding(expected)) << n;
+    EXPECT_NEAR(simulate(pipeline(n, 8 / n, 8 / n), rates).total(), expected, rounding(expected)) << n << " chunks";
   }
 }
 
@@ -290,7 +290,7 @@ TEST(SimulateChains, AreFasterWithFasterLinks) {
     Rates rates = unit_rates();
     rates.other_links = {TimeCurve::linear(0, faster), TimeCurve::linear(0, faster)};
     const double total = simulate(g, rates).total();
-    EXPECT_LT(total, before) << faster;
+    EXPECT_LT(total, before) << "links that are faster by " << faster;
     before = total;
   }
 }

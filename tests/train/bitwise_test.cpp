@@ -38,7 +38,7 @@ TEST_P(Bitwise, RecomputedEqualsKept) {
   const FixedSource source = documents_of(recipe);
   const Trajectory kept = one_rank_trajectory(recipe, source, 3);
   for (const char* recompute : {"norms", "attention", "block"}) {
-    SCOPED_TRACE(recompute);
+    SCOPED_TRACE(testing::Message() << "recompute " << recompute);
     Recipe r = small_recipe(with(GetParam().overrides, {std::string("recompute=") + recompute}));
     expect_bitwise(kept, one_rank_trajectory(r, source, 3));
     on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -57,7 +57,7 @@ TEST_P(Bitwise, OffloadedEqualsKept) {
   const FixedSource source = documents_of(recipe);
   const Trajectory kept = one_rank_trajectory(recipe, source, 3);
   for (const char* recompute : {"none", "norms", "block"}) {
-    SCOPED_TRACE(recompute);
+    SCOPED_TRACE(testing::Message() << "recompute " << recompute);
     const Recipe r = small_recipe(with(GetParam().overrides, {"offload.activations=true", "offload.min_bytes=0",
                                                               std::string("recompute=") + recompute}));
     expect_bitwise(kept, one_rank_trajectory(r, source, 3));

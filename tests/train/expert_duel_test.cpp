@@ -106,7 +106,7 @@ TEST(ExpertDuel, TrialEndsBeforeTheWatchdogOfOtherRanks) {
     const Scratch folder;
     Trial trial;
     ASSERT_EQ(train_in(folder, trial.prove(), {base::cat("distributed.watchdog_seconds=", watchdog)}), ExitCode::done);
-    EXPECT_EQ(trial.limit, limit) << watchdog;
+    EXPECT_EQ(trial.limit, limit) << "distributed.watchdog_seconds " << watchdog;
   }
 }
 

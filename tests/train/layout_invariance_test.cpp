@@ -303,7 +303,7 @@ TEST(Layouts, EqualOneRankIfEveryTokenChoosesOneExpertWithAndWithoutDrops) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "3\n";
   for (const char* capacity : {"none", "1.5"}) {
-    SCOPED_TRACE(capacity);
+    SCOPED_TRACE(testing::Message() << "capacity_factor " << capacity);
     const Recipe recipe = small_recipe({"model.moe.routing=trace", "model.moe.trace=" + scratch / "trace",
                                         "model.moe.top_k=1", std::string("model.moe.capacity_factor=") + capacity});
     const FixedSource source = documents_of(recipe);

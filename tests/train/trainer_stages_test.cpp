@@ -82,7 +82,7 @@ TEST(TrainerStages, InterruptedRunEndsWithTheSameTensors) {
   const Scratch whole;
   ASSERT_EQ(train_in(whole), ExitCode::done);
   for (const int64_t step : {2, 3, 5, 6, 7}) {  // 3 and 6 are ends of stages
-    SCOPED_TRACE(step);
+    SCOPED_TRACE(testing::Message() << "interrupted after step " << step);
     const Scratch resumed;
     fs::create_directories(resumed / "checkpoints");
     fs::copy(checkpoint(whole, step), checkpoint(resumed, step), fs::copy_options::recursive);
@@ -146,7 +146,8 @@ TEST(TrainerStages, ReportHasTheTimelinesOfAllStages) {
 
 TEST(TrainerStages, FailureBeforeTheFirstStepOfALaterStageIsReported) {
   for (const Failures& failures : {Failures{.failing_step = 4}, Failures{.failing_context = 16}}) {
-    SCOPED_TRACE(failures.failing_step);
+    SCOPED_TRACE(testing::Message() << "failing step " << failures.failing_step << ", failing context "
+                                    << failures.failing_context);
     const Scratch run;
     message_of(ExitCode::resource, [&] { train_in(run, advised(failures)); });
     const RunEnding ending = ending_of(read_history(run.path()));

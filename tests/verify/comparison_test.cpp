@@ -61,7 +61,7 @@ TEST_F(Comparing, SmallElementsAreMeasuredByTheTensorsMean) {
   EXPECT_TRUE(merged(c).mismatches.empty());
 }
 
-TEST_F(Comparing, TensorOfRoundingErrorsIsScaledByTheOthers) {
+TEST_F(Comparing, TensorOfRoundingErrorsIsScaledByOtherTensors) {
   Comparer c(allowed);
   const WholeMap want = whole_tensors({{"big", tensor({1, 1}, {2})}, {"noise", tensor({1e-17, -1e-17}, {2})}});
   c.tensors(1, "gradient", want, {whole("big", {1, 1}, {2}), whole("noise", {-1e-17, 1e-17}, {2})});
@@ -207,7 +207,7 @@ TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
 }
 
 // The root mean square of the elements 1 and 0.01 is 0.71.
-TEST_F(Comparing, SmallRoundedTensorIsMeasuredByAShareOfTheOthers) {
+TEST_F(Comparing, SmallRoundedTensorIsMeasuredByAShareOfOtherTensors) {
   const WholeMap want = whole_tensors({{"big", tensor({1}, {1})}, {"small", tensor({0.01}, {1})}});
   const auto off = [&](double least_unit) {
     Comparer c(0.2, Measure::root_mean_square, least_unit);

@@ -66,7 +66,7 @@ TEST(Meshes, AreTestedInTwoStepsOnlyIfTheyHaveTwoLevels) {
           EXPECT_TRUE(!option->matters(m) || comm::NodeGrid(of_group).two_levels());
         }
     }
-    EXPECT_EQ(tried > 0, world == 4 || world == 8) << world;
+    EXPECT_EQ(tried > 0, world == 4 || world == 8) << world << " ranks";
   }
 }
 

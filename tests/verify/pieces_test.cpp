@@ -75,7 +75,7 @@ TEST(Gather, AcceptsEmptyPieces) {
 
 TEST(Gather, NamesATensorNotOwnedExactlyOnce) {
   for (const int64_t count : {34, 35}) {  // elements of rank 0; both ranks together own 34 and 36 of 35 elements
-    SCOPED_TRACE(count);
+    SCOPED_TRACE(testing::Message() << count << " elements of rank 0");
     try {
       on_ranks(2, [&](const comm::ProcessGroup& world) {
         device::DeviceContext context;

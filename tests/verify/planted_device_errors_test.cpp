@@ -1,5 +1,5 @@
-// Errors that would cause wrong results or crashes on a card, planted one by one. The emulated device finds each of
-// them. Most have no effect on the CPU, where work is done when its launch returns.
+// Errors that would cause wrong results or crashes on a card, planted one by one. The emulated device finds each
+// error. Most errors have no effect on the CPU, where work is done when its launch returns.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -69,7 +69,7 @@ TEST_P(PlantedMessages, AreFoundForThreeSeeds) {
   const Oracle oracle = compute_oracle(subject);
   const Variant layout = parse_layouts(bug.layout + ",transport=engine", 4)[0];
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    SCOPED_TRACE(seed);
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
     const ThreadRuns how{.jitter = seed, .seconds = 60};
     const Outcome right = run_in_threads(subject, oracle, layout, how);
     EXPECT_TRUE(right.agrees()) << explanation(right);

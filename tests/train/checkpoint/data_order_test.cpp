@@ -48,7 +48,7 @@ class Runs {
     const comm::World world;
     ASSERT_EQ(Trainer(recipe(run, keys), Registry(), world).run(), ExitCode::done);
   }
-  /// Copies the checkpoint of step 3 of the run `from` to the run `to`, and changes its manifest.
+  /// Copies the checkpoint of step 3 of the run `from` to the run `to`, and changes the copy's manifest.
   void copy_checkpoint(const std::string& from, const std::string& to,
                        const std::function<void(io::RunState&)>& change) const {
     const std::string step = "/checkpoints/step-00000003";

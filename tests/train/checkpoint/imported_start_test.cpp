@@ -77,7 +77,7 @@ TEST(ImportedStart, LoadsTheWeightsOfTheFolder) {
     for (size_t i = 0; i < norm.size(); ++i) {
       float value = 0;
       std::memcpy(&value, stored.bytes.data() + 4 * i, sizeof value);
-      EXPECT_EQ(norm[i], static_cast<double>(value)) << i;
+      EXPECT_EQ(norm[i], static_cast<double>(value)) << "element " << i;
     }
   });
 }

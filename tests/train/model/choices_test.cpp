@@ -181,7 +181,8 @@ TEST(LogLikelihoods, AreSumsOfLogProbabilities) {
   const auto all = requests();
   const std::vector<double> sums = log_likelihoods(instance, recipe, all);
   ASSERT_EQ(sums.size(), all.size());
-  for (size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(sums[i], expected_sum(instance, all[i]), rounding) << i;
+  for (size_t i = 0; i < all.size(); ++i)
+    EXPECT_NEAR(sums[i], expected_sum(instance, all[i]), rounding) << "request " << i;
 }
 
 TEST(LogLikelihoods, RequestsWithTooManyPredictedIdsAreRefused) {

@@ -1,4 +1,4 @@
-// Micro-batches without values, compared with those made from sequences.
+// Micro-batches without values, compared with micro-batches made from sequences.
 #include "tools/train/model/equal_micro_batches.h"
 
 #include <gtest/gtest.h>

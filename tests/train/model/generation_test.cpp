@@ -50,7 +50,7 @@ TEST(Sample, TiesGoToTheLowerId) {
 TEST(Sample, FollowsTheProbabilities) {
   const std::pair<double, int32_t> cases[] = {
       {0, 1}, {0.399, 1}, {0.401, 3}, {0.699, 3}, {0.701, 2}, {0.901, 0}, {std::nextafter(1.0, 0.0), 0}};
-  for (const auto& [u, id] : cases) EXPECT_EQ(sample(logits, options(1), u), id) << u;
+  for (const auto& [u, id] : cases) EXPECT_EQ(sample(logits, options(1), u), id) << "u " << u;
 }
 
 TEST(Sample, TopKKeepsTheMostProbable) {
@@ -168,8 +168,8 @@ INSTANTIATE_TEST_SUITE_P(
                                  "model.moe.normalize_floor=0.7", "model.rotary_scaling.kind=ntk",
                                  "model.rotary_scaling.factor=4"}));
 
-// Returns `count` tokens that continue `ids`. Each token is the most probable one according to a forward pass over all
-// earlier tokens, without a cache.
+// Returns `count` tokens that continue `ids`. Each token is the most probable token according to a forward pass over
+// all earlier tokens, without a cache.
 std::vector<int32_t> greedy(ModelInstance& instance, std::vector<int32_t> ids, int64_t count) {
   const auto policy = keep_policy();
   std::vector<int32_t> out;

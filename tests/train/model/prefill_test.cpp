@@ -30,7 +30,7 @@ std::vector<int32_t> expected(int64_t count, const std::vector<std::string>& mod
   return firsts(alone, {.prompts = count, .length = length});
 }
 
-TEST(Prefill, PromptsDoNotDependOnTheOthers) {
+TEST(Prefill, PromptsDoNotDependOnOtherPrompts) {
   ModelInstance instance(small_recipe(), Registry(), self);
   const std::vector<int32_t> all = firsts(instance, {.prompts = prompts, .length = length});
   ASSERT_EQ(std::ssize(all), prompts);

@@ -34,7 +34,7 @@ TEST_P(MicroBatchSize, DoesNotAffectTheAuxiliaryLossOfThisScope) {
   std::optional<TensorMap> gradients;
   double expected = 0;
   for (const char* micro : {"1", "2", "4", "8"}) {
-    SCOPED_TRACE(micro);
+    SCOPED_TRACE(testing::Message() << "batch.micro " << micro);
     // Without clipping, the second step of SGD also depends on the scale of the first step's gradients.
     TrainingRun run(small_recipe({"model.moe.aux_loss.scope=" + GetParam(), std::string("batch.micro=") + micro,
                                   "optim.name=sgd", "optim.clip=0", "model.moe.aux_loss.coefficient=1"}),
@@ -62,7 +62,7 @@ TEST(TrainStep, MicroBatchSizeDoesNotAffectExpertsThatChooseInSequences) {
   };
   const Trajectory one = trained("1", "sequence");
   for (const char* micro : {"2", "8"}) {
-    SCOPED_TRACE(micro);
+    SCOPED_TRACE(testing::Message() << "batch.micro " << micro);
     expect_close(one, trained(micro, "sequence"), rounding * 100);
   }
   const Trajectory together = trained("8", "micro_batch");
@@ -204,7 +204,7 @@ TEST(TrainStep, PredictionWeightScalesTheGradients) {
     return values_of(run.gradients().at("prediction.0.projection.weight"));
   };
   const auto once = gradients("0.25"), twice = gradients("0.5");
-  for (size_t i = 0; i < once.size(); ++i) ASSERT_EQ(2 * once[i], twice[i]) << i;
+  for (size_t i = 0; i < once.size(); ++i) ASSERT_EQ(2 * once[i], twice[i]) << "element " << i;
 }
 
 TEST(TrainStep, LossIsTheMeanOverValidTokensOfAllMicroBatches) {

@@ -151,7 +151,8 @@ TEST(TrainingStages, LearningRateFollowsOneScheduleOverAllSteps) {
     const int64_t stage = stage_at(r, step);
     const Recipe now = with_stage(r, stage);
     const double whole = optim::learning_rate(plain.optim, step, plain.train.steps);
-    EXPECT_DOUBLE_EQ(optim::learning_rate(now.optim, step, now.train.steps), stage == 1 ? 0.2 * whole : whole) << step;
+    EXPECT_DOUBLE_EQ(optim::learning_rate(now.optim, step, now.train.steps), stage == 1 ? 0.2 * whole : whole)
+        << "step " << step;
   }
 }
 

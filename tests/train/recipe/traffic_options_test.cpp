@@ -71,7 +71,7 @@ TEST(TrafficBesideProducts, HasTheMessagesOfPipelines) {
 TEST(TrafficBesideProducts, HasSumsOfGradientsIfTheyOverlapWithManyProducts) {
   const std::vector sums{TrafficBeside{.traffic = TrafficClass::dp}};
   EXPECT_EQ(beside({"batch.global=8"}, 2), sums);       // 4 micro-batches
-  EXPECT_TRUE(beside({"batch.global=16"}, 2).empty());  // 8 micro-batches; sums overlap only with the last one
+  EXPECT_TRUE(beside({"batch.global=16"}, 2).empty());  // 8 micro-batches; sums overlap only with the last micro-batch
   EXPECT_EQ(beside({"batch.global=16", "parallel.zero=2"}, 2), sums);
   EXPECT_EQ(beside({"batch.global=4", "parallel.cp=2", "model.context=64"}, 2), sums);
 }
