@@ -46,7 +46,7 @@ std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of
       Lab lab;
       const comm::SelfGroup self;
       const auto wrong = wrong_group(world, wrong_number(kind, dtype, at, value));
-      // Rank 0 has experts 0 and 1. The tokens of every rank choose 0 and 1, 2 and 3, 0 and 2.
+      // Rank 0 has experts 0 and 1. The three tokens of every rank choose experts 0 and 1, 2 and 3, 0 and 2.
       const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3, 0, 2}, {3, 2}, lab.context);
       plan_for_ids(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of}, lab.stream());
     });

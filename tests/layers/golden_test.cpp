@@ -200,8 +200,7 @@ TEST(GoldenDecoder, TenStepsMatchPyTorch) {
   }
 }
 
-// Every layer rounds weights, activations and sums of `hidden` terms. Therefore, the allowed difference is proportional
-// to the number of layers.
+// Every layer rounds weights, activations and sums, so the allowed difference is proportional to the number of layers.
 TEST(GoldenDecoder, FirstStepMatchesPyTorchUpToF32Rounding) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {"train.precision=f32"}));

@@ -62,7 +62,7 @@ class ExpertBlocks : public testing::TestWithParam<std::tuple<ExpertKind, bool>>
 
 TEST_P(ExpertBlocks, WeightedBackwardInBlocksEqualsBackwardOfAllRows) {
   const int64_t block = BlockSizes{}.expert_rows;
-  // The experts have three blocks, none, and exactly two.
+  // The experts have two blocks and 7 rows, no rows, and exactly two blocks.
   const std::vector<int64_t> offsets{0, 2 * block + 7, 2 * block + 7, 4 * block + 7};
   const int64_t rows = offsets.back();
   const RowGroups groups{.rows = GroupOffsets::on_host(offsets), .dense = std::get<1>(GetParam())};

@@ -44,7 +44,7 @@ Passes simulated(const Words& overrides, const Rates& rates) {
     schedule::GraphCollector collector;
     lab.layer.run_passes_by(&collector);
     lab.run(1, static_cast<int64_t>(tokens));
-    ASSERT_GE(collector.graphs.size(), 2u);  // more if Parm's S1 gathers gradients after its gate's backward
+    ASSERT_GE(collector.graphs.size(), 2u);  // more graphs if Parm's S1 gathers gradients after the gate's backward
     for (size_t p = 0; p < 2; ++p) {
       const auto all = plan::graphs_of_all(collector.graphs[p], world, lab.context);
       if (world.rank() != 0) continue;

@@ -245,7 +245,7 @@ TEST(SharedExperts, OverlappedExpertsHaveATaskInBothPasses) {
       Witness witness(layer.parameters.find("moe.shared.down.weight"));
       layer.layer.run_passes_by(&witness);
       layer.run();
-      ASSERT_GE(witness.seen.size(), 2u);  // more if Parm's S1 gathers gradients
+      ASSERT_GE(witness.seen.size(), 2u);  // more passes if Parm's S1 gathers gradients
       const auto &forward = witness.seen[0], &backward = witness.seen[1];
       ASSERT_TRUE(forward.cost && backward.cost);
       EXPECT_FALSE(backward.had_gradient) << "the gradient was computed before the pass";

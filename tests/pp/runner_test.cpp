@@ -158,7 +158,7 @@ TEST(RunnerMemory, OneForwardOneBackwardKeepsFewerActivationsThanGPipe) {
     return first.load();
   };
   EXPECT_EQ(peak(PipelineKind::gpipe), 4 * peak(PipelineKind::one_f_one_b))
-      << "GPipe keeps eight micro-batches, 1F1B two";
+      << "GPipe keeps eight micro-batches, and 1F1B keeps two";
 }
 
 // Stages that return zeros without computing. Tests override the functions that they need.

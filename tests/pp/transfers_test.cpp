@@ -71,7 +71,8 @@ TEST(Transfers, NoTensorIsKeptIfNoRankCanWaitForItself) {
   for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b, PipelineKind::zb_h1})
     for (int ranks = 1; ranks <= 6; ++ranks)
       for (int micro_batches = 1; micro_batches <= 14; ++micro_batches)
-        EXPECT_TRUE(transfers(schedule_of(kind, ranks, micro_batches), false).at_once) << name_of(kind);
+        EXPECT_TRUE(transfers(schedule_of(kind, ranks, micro_batches), false).at_once)
+            << name_of(kind) << ", " << ranks << " ranks, " << micro_batches << " micro-batches";
 }
 
 TEST(Transfers, MemoryDeadlockIsNamed) {

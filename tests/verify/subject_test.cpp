@@ -236,8 +236,8 @@ std::vector<std::set<int>> experts_of_halves(const Subject& s) {
   return halves;
 }
 
-// In the first batch, one replica of some experts has rows, and another replica of the same experts has none. In the
-// second batch, some experts have no rows on any rank.
+// In the first batch, one replica of some experts has rows, and another replica of the same experts has no rows. In
+// the second batch, some experts have no rows on any rank.
 TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
   using Halves = std::vector<std::set<int>>;
   EXPECT_EQ(experts_of_halves(subject({"model.moe.experts=8", "batch.global=4"})),
