@@ -96,9 +96,9 @@ test_the_columns_of_the_table_are_aligned() {
 test_requested_number_of_layouts_is_listed() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --json
-  expect_text out '"legal": 12,' '"too_large": 0,'
+  expect_text out '"legal": 16,' '"too_large": 0,'
   expect_count 10 out '"settings": {'
-  for layouts in 3 12; do
+  for layouts in 3 16; do
     expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --json --layouts $layouts
     expect_count $layouts out '"settings": {'
   done

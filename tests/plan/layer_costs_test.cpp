@@ -99,6 +99,25 @@ TEST(LayerCosts, ComposeStepsOfUnequalStages) {
   }
 }
 
+TEST(LayerCosts, KnowTheTrafficOfZero2AndTheWorkOfRecomputedNorms) {
+  const train::Extensions extensions;
+  const Cluster cluster = two_nodes();
+  LayerCosts costs(extensions, cluster, ranks);
+  const StepPrices prices(cluster, ranks);
+  const auto candidate = [&](const std::string& zero, const std::string& recompute) {
+    return PlanCandidate{recipe_of(yaml, {"parallel.ep=8", "parallel.zero=" + zero, "recompute=" + recompute}, ranks)};
+  };
+  const PlanCandidate layout = candidate("1", "none");
+  const ComposedStep before = costs.step(layout);
+  for (const PlanCandidate& c : {candidate("2", "none"), candidate("1", "norms")}) {
+    const ComposedStep after = costs.step(c);
+    EXPECT_GT(after.seconds, before.seconds) << c.to_string(ranks);
+    EXPECT_LT(after.memory, before.memory) << c.to_string(ranks);
+    EXPECT_NEAR(after.seconds / simulated_seconds(c, prices), before.seconds / simulated_seconds(layout, prices), 0.4)
+        << c.to_string(ranks);
+  }
+}
+
 TEST(LayerCosts, HaveTheMemoryOfTheStepBeforeItsTimeIsKnown) {
   const train::Extensions extensions;
   const Cluster cluster = two_nodes();

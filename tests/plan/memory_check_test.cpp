@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/training/training.h"
+#include "tools/plan/memory_savings.h"
 
 namespace hexad::tests {
 
@@ -137,6 +140,22 @@ TEST_F(MemoryCheck, NamesBothFiguresHelpfulKeysAndTheOverride) {
        {"the rank on host0 is estimated to need ", "iB, and ", " of the machine's memory is available", "weights ",
         "activations ", "offload.optimizer: file (", "memory.limit_bytes: none"})
     EXPECT_NE(half.text.find(text), std::string::npos) << text << " is not in: " << half.text;
+}
+
+TEST(MemorySavings, IncludeRecomputedNorms) {
+  const auto texts = [](const std::vector<std::string>& overrides) {
+    std::vector<std::string> all;
+    for (const MemorySaving& saving : memory_savings(small_recipe(overrides), 2)) all.push_back(saving.text);
+    return all;
+  };
+  const std::vector<std::string> all = texts({});
+  ASSERT_GE(all.size(), 5U);
+  EXPECT_EQ(std::vector(all.begin(), all.begin() + 5),
+            (std::vector<std::string>{"parallel.zero: 1", "parallel.zero: 2", "parallel.zero: 3", "recompute: norms",
+                                      "recompute: attention"}));
+  const std::vector<std::string> with_norms = texts({"recompute=norms"});
+  EXPECT_EQ(std::ranges::count(with_norms, "recompute: norms"), 0);
+  EXPECT_EQ(std::ranges::count(with_norms, "recompute: attention"), 1);
 }
 
 TEST_F(MemoryCheck, ReportsMachinesWithUnknownMemory) {

@@ -18,6 +18,15 @@ using namespace plan;
 
 namespace {
 
+// Returns the legal layouts of the recipe `text` and their variants.
+std::vector<PlanCandidate> all_layouts(const config::Document& document, const std::string& text, int64_t world) {
+  std::vector<PlanCandidate> all =
+      plan_candidates(document, recipe_of(text), {}, {.world = world, .ranks_per_domain = 8}).legal;
+  for (size_t i = 0, layouts = all.size(); i < layouts; ++i)
+    for (PlanCandidate& v : variants(all[i])) all.push_back(std::move(v));
+  return all;
+}
+
 TEST(GroupBytes, AddUpToTheBytesOfAStep) {
   const Recipe r = recipe_of(yaml, {"parallel.tp=8", "parallel.sp=true", "parallel.pp=2"}, ranks);
   const StepPrices prices(two_nodes(), ranks);
@@ -79,8 +88,7 @@ TEST(Plan, HasAFirstLayoutNearTheBestOfAll) {
   ASSERT_LT(plan.simulated, plan.legal / 3) << "the search must simulate fewer than a third of the legal layouts";
   const StepPrices prices(two_nodes(), world);
   double best = std::numeric_limits<double>::infinity();
-  for (const PlanCandidate& c :
-       plan_candidates(document, recipe_of(dense), {}, {.world = world, .ranks_per_domain = 8}).legal)
+  for (const PlanCandidate& c : all_layouts(document, dense, world))
     best = std::min(best, forecast_step(c.recipe, {}, mesh::Layout(c.recipe.parallel.sizes(), world), prices).seconds);
   EXPECT_LE(plan.best.front().step.seconds, 1.02 * best);
 }
@@ -199,11 +207,18 @@ TEST(Plan, LeavesOutNeedlessRecomputation) {
   const auto recomputes = [](const PlannedLayout& l) {
     return l.candidate.recipe.recompute != layers::Recompute::none;
   };
+  const auto has_zero_2 = [](const PlannedLayout& l) { return l.candidate.recipe.parallel.zero == 2; };
   const Plan few = planned(3), all = planned(1000);
-  EXPECT_EQ(few.needless, 2 * few.legal / 3) << "all layouts fit without recomputation";
+  const PlanCandidates layouts =
+      plan_candidates(config::parse(yaml, "plan.yaml", overrides), recipe_of(yaml, overrides, 4), {},
+                      {.world = 4, .ranks_per_domain = 8});
+  EXPECT_EQ(few.needless, 2 * std::ssize(layouts.legal) / 3 + layouts.variants)
+      << "all layouts fit without recomputation and with zero 1";
   EXPECT_TRUE(std::ranges::none_of(few.best, recomputes));
+  EXPECT_TRUE(std::ranges::none_of(few.best, has_zero_2));
   EXPECT_EQ(all.needless, 0) << "fewer others than requested";
   EXPECT_EQ(all.simulated, all.legal);
+  EXPECT_TRUE(std::ranges::any_of(all.best, has_zero_2));
   EXPECT_FALSE(recomputes(all.best.front()));
   EXPECT_LE(all.best.front().step.seconds, few.best.front().step.seconds);
 }
@@ -227,6 +242,29 @@ TEST(Plan, RecomputesActivationsThatDoNotFit) {
     EXPECT_GT(estimate_memory(l.candidate.recipe, {}, ranks).total, plan.memory / 1.5) << l.candidate.to_string(ranks);
   }
   EXPECT_GT(recomputing, 0);
+}
+
+TEST(Plan, HasVariantsOfLayoutsThatDoNotFit) {
+  Cluster small = two_nodes();
+  small.machine->host_memory.reset();  // without known host memory, offloading is impossible
+  const auto of_all_ranks = [](const std::vector<std::string>& variant) {
+    std::vector<std::string> overrides{"batch.global=4"};
+    overrides.insert(overrides.end(), variant.begin(), variant.end());
+    return recipe_of(yaml, overrides, 4);
+  };
+  const double with_zero_2 = estimate_memory(of_all_ranks({"parallel.zero=2"}), {}, 4).total;
+  small.machine->memory = config::ByteSize(static_cast<int64_t>(1.1 * with_zero_2 / 0.94));
+  const std::vector<std::string> overrides{"batch.global=4"};
+  const Plan plan = search_plan(config::parse(yaml, "plan.yaml", overrides), recipe_of(yaml, overrides, 4), {}, small,
+                                {.world = 4, .wanted = 1000});
+  ASSERT_GT(estimate_memory(of_all_ranks({"parallel.zero=1"}), {}, 4).total, plan.memory);
+  const auto is_listed = [&](const std::string& text) {
+    return std::ranges::any_of(plan.best,
+                               [&](const PlannedLayout& l) { return l.candidate.to_string(4).starts_with(text); });
+  };
+  EXPECT_TRUE(is_listed("dp 4, zero 2, micro 1"));
+  EXPECT_TRUE(is_listed("dp 4, zero 3, micro 1"));
+  EXPECT_FALSE(is_listed("dp 4, zero 1, micro 1"));
 }
 
 // The number of ranks that share weights is no multiple of the number of ranks on a node.
@@ -290,8 +328,7 @@ TEST(Plan, MemoryObjectiveBeginsNearTheMinimumOfAllLayouts) {
                                 {.world = world, .objective = Objective::memory, .wanted = 1});
   ASSERT_FALSE(plan.best.empty());
   double least = std::numeric_limits<double>::infinity();
-  for (const PlanCandidate& c :
-       plan_candidates(document, recipe_of(dense), {}, {.world = world, .ranks_per_domain = 8}).legal)
+  for (const PlanCandidate& c : all_layouts(document, dense, world))
     least = std::min(least, estimate_memory(c.recipe, {}, world).total);
   EXPECT_LE(plan.best.front().memory.total, 1.05 * least);
 }

@@ -19,7 +19,11 @@ TEST(PlanCandidates, AreTrainableRecipes) {
   const PlanCandidates all = candidates();
   ASSERT_GT(all.legal.size(), 100U);
   std::set<std::string> texts;
-  for (const PlanCandidate& c : all.legal) {
+  std::vector<PlanCandidate> with_variants = all.legal;
+  for (const PlanCandidate& c : all.legal)
+    for (PlanCandidate& v : variants(c)) with_variants.push_back(std::move(v));
+  EXPECT_EQ(std::ssize(with_variants), std::ssize(all.legal) + all.variants);
+  for (const PlanCandidate& c : with_variants) {
     std::vector<std::string> overrides;
     for (const auto& [key, value] : c.settings()) overrides.push_back(key + "=" + value);
     const Recipe read = recipe_of(yaml, overrides, ranks);
@@ -36,7 +40,25 @@ TEST(PlanCandidates, CountEveryRefusalByItsKey) {
     refused += count;
   }
   EXPECT_GT(refused, 0);
-  EXPECT_EQ(all.tried, refused + std::ssize(all.legal));
+  EXPECT_EQ(all.tried, refused + std::ssize(all.legal) + all.variants);
+}
+
+TEST(PlanCandidates, HaveVariantsWithZero2AndRecomputedNorms) {
+  const auto texts = [](const std::vector<std::string>& overrides) {
+    const PlanCandidate layout{recipe_of(yaml, overrides, ranks)};
+    std::vector<std::string> all;
+    for (const PlanCandidate& v : variants(layout)) {
+      all.push_back(v.to_string(ranks));
+      EXPECT_EQ(without_variant(v).to_string(ranks), layout.to_string(ranks));
+    }
+    return all;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(texts({"parallel.zero=1"}), (Texts{"dp 16, zero 1, micro 1, recompute norms", "dp 16, zero 2, micro 1",
+                                               "dp 16, zero 2, micro 1, recompute norms"}));
+  EXPECT_EQ(texts({"parallel.zero=1", "recompute=block"}), Texts{"dp 16, zero 2, micro 1, recompute block"});
+  EXPECT_EQ(texts({"parallel.zero=3"}), Texts{"dp 16, zero 3, micro 1, recompute norms"});
+  EXPECT_EQ(texts({"parallel.zero=3", "recompute=attention"}), Texts{});
 }
 
 TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {

@@ -98,17 +98,14 @@ class Composition {
         by_memory_(request.objective == Objective::memory),
         wanted_(request),
         composed_(legal_.size()) {
-    std::map<Settings, size_t> known;
-    for (size_t i = 0; i < legal_.size(); ++i) {
-      const auto [at, is_new] = known.try_emplace(settings_beside_recomputation(legal_[i].recipe), groups_.size());
-      if (is_new) groups_.push_back({.state = state_.layout_bytes(legal_[i].recipe, request.world)});
-      groups_[at->second].layouts.push_back(i);
-      group_of_.push_back(at->second);
-    }
+    for (size_t i = 0; i < legal_.size(); ++i) add_to_group(i);
   }
 
   ComposedLayouts run() {
-    for (const size_t i : by_memory_ ? most_recomputation_first() : same_settings_together()) compose(i);
+    compose_from(0);
+    const size_t variants_begin = legal_.size();
+    add_variants();
+    compose_from(variants_begin);
     for (size_t i = 0; i < legal_.size(); ++i) {
       if (is_needless(i))
         layouts_.needless.push_back(std::move(legal_[i]));
@@ -128,38 +125,130 @@ class Composition {
     // enough: the least recomputation with which the layout certainly fits. too_little: the most recomputation with
     // which the layout is far too large.
     std::optional<Recompute> enough{}, too_little{};
-    bool unwanted = false;  // far above wanted_.limit(), even with the most recomputation
+    std::optional<size_t> with_zero_1{};  // of a group of variants with zero 2: the same layouts with zero 1
+    bool is_slow = false;                 // not faster than enough others
+    bool unwanted = false;                // far above wanted_.limit(), even with the most recomputation
   };
 
   Recompute recompute(size_t i) const { return legal_[i].recipe.recompute; }
   bool is_needless(size_t i) const {
-    const std::optional<Recompute>& enough = groups_[group_of_[i]].enough;
-    return enough && recompute(i) > *enough;
+    const Group& group = groups_[group_of_[i]];
+    if (group.with_zero_1) {
+      const std::optional<Recompute>& with_zero_1 = groups_[*group.with_zero_1].enough;
+      if (with_zero_1 && recompute(i) >= *with_zero_1) return true;
+    }
+    return group.enough && recompute(i) > *group.enough;
+  }
+
+  void add_to_group(size_t i) {
+    const train::Recipe& r = legal_[i].recipe;
+    const auto [at, is_new] = known_groups_.try_emplace(settings_beside_recomputation(r), groups_.size());
+    if (is_new) groups_.push_back({.state = state_.layout_bytes(r, request_.world)});
+    groups_[at->second].layouts.push_back(i);
+    group_of_.push_back(at->second);
   }
 
   // False in two cases: activations are offloaded, so less recomputation offloads more and may take longer; or the
   // objective is memory, so time does not matter.
   bool recomputation_is_slower(size_t i) const { return !by_memory_ && !legal_[i].recipe.offload.activations; }
 
-  std::vector<size_t> most_recomputation_first() const {
-    std::vector<size_t> order(legal_.size());
-    std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> most_recomputation_first(size_t begin) const {
+    std::vector<size_t> order(legal_.size() - begin);
+    std::iota(order.begin(), order.end(), begin);
     std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return recompute(i); });
     return order;
   }
 
-  // Returns the layouts group by group. If the layout with the least recomputation of a group seems to fit, it comes
-  // first. Otherwise, the layout with the most recomputation comes first. In both cases, the first layout often makes
-  // it unnecessary to compose the others.
-  std::vector<size_t> same_settings_together() const {
+  // Returns the layouts from `begin` on, group by group. If the layout with the least recomputation of a group seems to
+  // fit, it comes first. Otherwise, the layout with the most recomputation comes first. In both cases, the first layout
+  // often makes it unnecessary to compose the others.
+  std::vector<size_t> same_settings_together(size_t begin) const {
     std::vector<size_t> order;
     for (const Group& group : groups_) {
       std::vector<size_t> layouts = group.layouts;
+      std::erase_if(layouts, [&](size_t i) { return i < begin; });
+      if (layouts.empty()) continue;
       std::ranges::stable_sort(layouts, {}, [&](size_t i) { return recompute(i); });
       if (group.state + rough_activations(legal_[layouts.front()].recipe) > memory_) std::ranges::reverse(layouts);
       order.insert(order.end(), layouts.begin(), layouts.end());
     }
     return order;
+  }
+
+  // Composes the layouts from `begin` on.
+  void compose_from(size_t begin) {
+    for (const size_t i : by_memory_ ? most_recomputation_first(begin) : same_settings_together(begin)) compose(i);
+  }
+
+  // Returns the time that a layout must undercut to be one of the layouts that are simulated; none if there are too few
+  // layouts so far, or if the time does not decide.
+  std::optional<double> seconds_to_undercut() const {
+    const size_t wanted = simulated_per_wanted * request_.wanted;
+    std::vector<double> seconds;
+    for (size_t i = 0; i < composed_.size() && !by_memory_; ++i)
+      if (composed_[i] && !is_needless(i) && composed_[i]->memory <= composed_error * memory_)
+        seconds.push_back(composed_[i]->seconds);
+    if (wanted == 0 || seconds.size() < wanted) return {};
+    std::ranges::sort(seconds);
+    return seconds[wanted - 1];
+  }
+
+  // Adds the variants of the layouts. Some are only counted:
+  // - variants that are certainly too large
+  // - needless variants, if there are enough other layouts: the layout itself certainly fits, or is too slow. No step
+  // of
+  //   a variant is shorter than the step of its layout, unless activations are offloaded
+  // Under Objective::memory, variants that certainly need more memory than enough other layouts are omitted.
+  void add_variants() {
+    const std::optional<double> longest = seconds_to_undercut();
+    const size_t layouts = legal_.size();
+    for (size_t i = 0; i < layouts; ++i) {
+      std::optional<bool> is_slow;  // empty until it is needed
+      for (PlanCandidate& variant : variants(legal_[i])) {
+        if (const std::optional<double> state = state_if_too_large(i, variant.recipe)) {
+          count_too_large(*state);
+          continue;
+        }
+        if (by_memory_ && is_unwanted(i, variant.recipe)) continue;
+        if (longest && recomputation_is_slower(i)) {
+          if (!is_slow) {
+            // More recomputation, which follows in legal_, is slower.
+            bool& group_is_slow = groups_[group_of_[i]].is_slow;
+            group_is_slow = group_is_slow || is_needless(i) || seconds_of(i) >= *longest;
+            is_slow = group_is_slow;
+          }
+          const std::optional<Recompute> enough = groups_[group_of_[i]].enough;
+          if (*is_slow || (enough && variant.recipe.recompute >= *enough)) {
+            ++layouts_.needless_variants;
+            continue;
+          }
+        }
+        const bool has_zero_2 = !has_zero_of(i, variant.recipe);
+        legal_.push_back(std::move(variant)), composed_.emplace_back();
+        add_to_group(legal_.size() - 1);
+        if (has_zero_2) groups_[group_of_.back()].with_zero_1 = group_of_[i];
+      }
+    }
+  }
+
+  bool has_zero_of(size_t i, const train::Recipe& variant) const {
+    return variant.parallel.zero == legal_[i].recipe.parallel.zero;
+  }
+  double seconds_of(size_t i) { return composed_[i] ? composed_[i]->seconds : costs_.seconds(legal_[i]); }
+
+  // Returns a lower bound of the bytes of a variant of layout `i`, if the variant is certainly too large.
+  std::optional<double> state_if_too_large(size_t i, const train::Recipe& variant) const {
+    const double state = state_.layout_bytes(variant, request_.world);
+    const Group& group = groups_[group_of_[i]];
+    if (state > memory_ || (has_zero_of(i, variant) && group.too_little && variant.recompute < *group.too_little))
+      return state;
+    return {};
+  }
+
+  // Under Objective::memory, true if a variant of layout `i` certainly needs more memory than enough other layouts.
+  bool is_unwanted(size_t i, const train::Recipe& variant) const {
+    return (has_zero_of(i, variant) && groups_[group_of_[i]].unwanted) ||
+           state_.layout_bytes(variant, request_.world) > composed_error * wanted_.limit();
   }
 
   void count_too_large(double bytes) {
@@ -192,6 +281,7 @@ class Composition {
   const bool by_memory_;
   WantedMemory wanted_;
   std::vector<Group> groups_;
+  std::map<Settings, size_t> known_groups_;            // groups_ by settings
   std::vector<size_t> group_of_;                       // group of each layout
   std::vector<std::optional<ComposedStep>> composed_;  // by layout; set if it fits, or may fit with offload
   ComposedLayouts layouts_;

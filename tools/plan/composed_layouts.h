@@ -16,18 +16,21 @@ constexpr size_t simulated_per_wanted = 2;
 struct ComposedLayouts {
   std::vector<PlannedLayout> promising;  // layouts that seem to fit, best first
   std::vector<PlannedLayout> too_large;  // layouts that seem too large, but may fit with offload
-  std::vector<PlanCandidate> needless;   // layouts that recompute although they need not
+  std::vector<PlanCandidate> needless;   // layouts that save memory although they need not
+  int64_t needless_variants = 0;         // number of needless variants that are not in `needless`
   int64_t too_large_count = 0;           // including layouts whose state alone is too large
   // Least bytes among the layouts that are too large; infinite without such layouts.
   double least_memory = std::numeric_limits<double>::infinity();
 };
 
-/// Composes the steps of the layouts `legal` on request.world ranks. Layouts whose state alone is too large (`state`),
-/// and layouts that are far too large even with more recomputation, are only counted. `memory` is the limit of a rank's
-/// tensors in bytes.
+/// Composes the steps of the layouts `legal` and of their variants() on request.world ranks. Layouts whose state alone
+/// is too large (`state`), and layouts that are far too large even with more recomputation, are only counted. `memory`
+/// is the limit of a rank's tensors in bytes.
 ///
 /// A layout that recomputes is needless if the same layout with less recomputation certainly fits, because
-/// recomputation makes the step longer. This rule does not apply under Objective::memory, or if activations are
+/// recomputation makes the step longer. A layout with zero 2 is needless if the same layout with zero 1, and no more
+/// recomputation, certainly fits. If there are enough other layouts, a variant is also needless if the layout of which
+/// it is a variant is not faster than these. These rules do not apply under Objective::memory, or if activations are
 /// offloaded. Under Objective::memory, a layout is omitted if enough layouts need less memory, as shown by bounds of
 /// the state, or by the memory of the same layout with more recomputation.
 ComposedLayouts compose_layouts(std::vector<PlanCandidate> legal, const StateBound& state, LayerCosts& costs,

@@ -21,6 +21,8 @@ std::vector<MemorySaving> memory_savings(const Recipe& r, int64_t world) {
   const bool replicas = mesh::Layout(r.parallel.sizes(), static_cast<int>(world)).size(base::Axis::dp) > 1;
   for (int64_t zero = std::max<int64_t>(r.parallel.zero, 0) + 1; zero <= 3 && replicas; ++zero)
     add(base::cat("parallel.zero: ", zero), [zero](Recipe& c) { c.parallel.zero = zero; });
+  if (r.recompute < layers::Recompute::norms)
+    add("recompute: norms", [](Recipe& c) { c.recompute = layers::Recompute::norms; });
   if (r.recompute < layers::Recompute::attention)
     add("recompute: attention", [](Recipe& c) { c.recompute = layers::Recompute::attention; });
   if (r.model.moe.experts > 0 && r.schedule.moe.memory_reuse == moe::ReuseStrategy::none &&

@@ -73,9 +73,10 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   const PlanSpace space{.world = request.world, .ranks_per_domain = domain, .ranks_per_node = ranks_per_node};
   plan.candidates = plan_candidates(document, recipe, extensions, space);
   std::vector<PlanCandidate> legal = std::exchange(plan.candidates.legal, {});
-  plan.legal = std::ssize(legal);
+  plan.legal = std::ssize(legal) + plan.candidates.variants;
+  const Recipe own_or_its_layout = without_variant({recipe}).recipe;
   const bool own_is_candidate = std::ranges::any_of(
-      legal, [&](const PlanCandidate& c) { return have_same_layout(c.recipe, recipe, request.world); });
+      legal, [&](const PlanCandidate& c) { return have_same_layout(c.recipe, own_or_its_layout, request.world); });
 
   const double memory = plan.memory = tensor_memory(cluster, recipe);
   LayerCosts& costs = shared.of(extensions, cluster, request.world, request.load);
@@ -118,8 +119,9 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
     }
   };
   simulate_best(layouts.promising);
+  plan.needless = layouts.needless_variants;
   if (enough()) {
-    plan.needless = std::ssize(layouts.needless);
+    plan.needless += std::ssize(layouts.needless);
   } else {
     std::vector<PlannedLayout> needless = compose_all(std::move(layouts.needless), costs, request.objective);
     simulate_best(needless);

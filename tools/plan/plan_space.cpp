@@ -62,21 +62,30 @@ std::vector<Pipeline> pipelines(const Recipe& r, int64_t pp) {
   return all;
 }
 
+// Returns the number of variants() of a layout with these settings.
+int64_t number_of_variants(int64_t zero, layers::Recompute recompute) {
+  return (zero == 1 ? 2 : 1) * (recompute == layers::Recompute::none ? 2 : 1) - 1;
+}
+
 // Collects the combinations that the rules of recipes accept.
 class Collector {
  public:
   explicit Collector(LayoutRules& rules) : rules_(rules) {}
 
-  // Adds the recipe with each of `recomputes`, or counts these combinations as refused. The rules accept either all of
-  // these values or none.
+  // Adds the recipe with each of `recomputes`, and counts their variants, or counts all these combinations as refused.
+  // The rules accept either all of these values or none.
   void add(Recipe r, std::span<const layers::Recompute> recomputes) {
-    const auto count = std::ssize(recomputes);
+    int64_t variant_count = 0;
+    for (const layers::Recompute recompute : recomputes)
+      variant_count += number_of_variants(r.parallel.zero, recompute);
+    const int64_t count = std::ssize(recomputes) + variant_count;
     found_.tried += count;
     r.recompute = recomputes.front();
     if (const auto key = rules_.broken(r)) {
       found_.refused[*key] += count;
       return;
     }
+    found_.variants += variant_count;
     for (const layers::Recompute recompute : recomputes) {
       r.recompute = recompute;
       found_.legal.push_back({r});
@@ -186,6 +195,27 @@ std::optional<std::string> LayoutRules::broken(const Recipe& r) {
   }
   const config::Problems::Problem& first = read_.list()[read_problem_count_];
   return first.rule.empty() ? first.path : first.rule;
+}
+
+std::vector<PlanCandidate> variants(const PlanCandidate& layout) {
+  using layers::Recompute;
+  const Recipe& r = layout.recipe;
+  std::vector<PlanCandidate> all;
+  for (const bool zero_2 : {false, true})
+    for (const bool norms : {false, true}) {
+      if (!(zero_2 || norms) || (zero_2 && r.parallel.zero != 1) || (norms && r.recompute != Recompute::none)) continue;
+      Recipe& v = all.emplace_back(layout).recipe;
+      if (zero_2) v.parallel.zero = 2;
+      if (norms) v.recompute = Recompute::norms;
+    }
+  return all;
+}
+
+PlanCandidate without_variant(PlanCandidate layout) {
+  Recipe& r = layout.recipe;
+  if (r.parallel.zero == 2) r.parallel.zero = 1;
+  if (r.recompute == layers::Recompute::norms) r.recompute = layers::Recompute::none;
+  return layout;
 }
 
 PlanCandidates plan_candidates(const config::Document& document, const Recipe& recipe,

@@ -65,10 +65,17 @@ struct PlanSpace {
 
 /// Legal layouts, and counts of illegal ones.
 struct PlanCandidates {
-  std::vector<PlanCandidate> legal;
+  std::vector<PlanCandidate> legal;        // without their variants()
+  int64_t variants = 0;                    // number of variants() of all `legal`, which are legal, too
   std::map<std::string, int64_t> refused;  // number of illegal combinations, by the key of the first broken rule
-  int64_t tried = 0;
+  int64_t tried = 0;                       // number of combinations, including variants
 };
+
+/// Returns the variants of a layout that need less memory and never have a shorter step: zero 2 instead of 1, because
+/// gradients are reduced in every micro-batch; recompute norms instead of none; or both.
+std::vector<PlanCandidate> variants(const PlanCandidate& layout);
+/// Returns the layout of which `layout` is one of the variants(); otherwise `layout`.
+PlanCandidate without_variant(PlanCandidate layout);
 
 /// Returns the legal layouts of the recipe on the given ranks: all combinations of
 /// - tp: powers of two inside a domain, with sequence parallelism
@@ -76,13 +83,14 @@ struct PlanCandidates {
 ///   number of key heads, otherwise ring
 /// - pp: powers of two; 1f1b, interleaved with 2 and 4 virtual stages, zb_h1
 /// - ep: divisors of the number of experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
-/// - zero: 1 and 3; only 0 if dp and cp are 1
-/// - recompute: none, attention, block
+/// - zero: 1, 2 and 3; only 0 if dp and cp are 1
+/// - recompute: none, norms, attention, block
 /// - batch.micro: 1; also powers of two up to 8 and the recipe's own size, if such a micro-batch has at most
 ///   max_micro_batch_tokens tokens
 ///
 /// parallel.order and cp_expansion are auto, schedule.pipeline.split is empty, and all other keys are as in the recipe.
-/// LayoutRules decides which layouts are legal.
+/// LayoutRules decides which layouts are legal. Zero 2 and recompute norms are variants(): they are counted, and made
+/// when they are needed, because they would double the memory of the list.
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
 
