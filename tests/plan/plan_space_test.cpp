@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/plan/planned_recipe.h"
@@ -69,6 +70,22 @@ TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {
   int64_t most = 0;
   for (const PlanCandidate& c : all.legal) most = std::max(most, c.recipe.batch.micro);
   EXPECT_EQ(most << 20, max_micro_batch_tokens);
+}
+
+TEST(PlanCandidates, HaveContextParallelismFrom2048TokensOfARankOn) {
+  const auto max_cp = [](const std::string& context) {
+    const std::vector<std::string> overrides{"model.context=" + context};
+    int64_t most = 0;
+    for (const PlanCandidate& c :
+         plan_candidates(config::parse(yaml, "plan.yaml", overrides), recipe_of(yaml, overrides), {},
+                         {.world = ranks, .ranks_per_domain = 8})
+             .legal)
+      most = std::max(most, c.recipe.parallel.cp);
+    return most;
+  };
+  EXPECT_EQ(max_cp("2048"), 1);
+  EXPECT_EQ(max_cp("4096"), 2);
+  EXPECT_EQ(max_cp("16384"), 8);
 }
 
 TEST(PlanCandidates, IncludeTheMicroBatchOfTheRecipe) {

@@ -55,6 +55,37 @@ std::vector<Recipe> other_micro_batch_overlap(const Recipe& r, const PlanSite&) 
   return {c};
 }
 
+std::vector<Recipe> other_pipelines(const Recipe& r, const PlanSite&) {
+  if (r.parallel.pp == 1) return {};
+  using pp::PipelineKind;
+  struct Pipeline {
+    PipelineKind kind;
+    int64_t virtual_stages = 2;
+  };
+  static constexpr std::array<Pipeline, 6> all_pipelines{{{PipelineKind::zb_v},
+                                                          {PipelineKind::dualpipe_v},
+                                                          {PipelineKind::interleaved, 4},
+                                                          {PipelineKind::interleaved},
+                                                          {PipelineKind::zb_h1},
+                                                          {PipelineKind::one_f_one_b}}};
+  std::vector<Recipe> all;
+  for (const auto& [kind, virtual_stages] : all_pipelines) {
+    const pp::PipelineConfig& now = r.schedule.pipeline;
+    if (kind == now.kind && (kind != PipelineKind::interleaved || virtual_stages == now.virtual_stages)) continue;
+    pp::PipelineConfig& changed = all.emplace_back(r).schedule.pipeline;
+    changed.kind = kind, changed.virtual_stages = virtual_stages;
+  }
+  return all;
+}
+
+std::vector<Recipe> other_context_kinds(const Recipe& r, const PlanSite&) {
+  if (r.parallel.cp == 1) return {};
+  std::vector<Recipe> all;
+  for (const auto& [kind, name] : enum_names(cp::ContextKind{}))
+    if (kind != r.parallel.cp_kind) all.emplace_back(r).parallel.cp_kind = kind;
+  return all;
+}
+
 std::vector<Recipe> other_chunk_by(const Recipe& r, const PlanSite& site) {
   return other_schedules(r, site, [](auto& c) { c.chunk_by.reset(), c.chunks.reset(); });
 }
@@ -183,9 +214,11 @@ std::vector<Recipe> other_axis_orders(const Recipe& r, const PlanSite& site) {
 }  // namespace
 
 std::span<const ChangesOfKey> changes_by_key() {
-  static constexpr std::array<ChangesOfKey, 12> all{{{other_offload},
+  static constexpr std::array<ChangesOfKey, 14> all{{{other_offload},
                                                      {other_memory_reuse, true},
                                                      {other_micro_batch_overlap},
+                                                     {other_pipelines},
+                                                     {other_context_kinds, true},
                                                      {other_chunk_by, true},
                                                      {other_chunks, true},
                                                      {other_axis_orders},

@@ -27,8 +27,7 @@ using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, cons
 /// Changes of one key.
 struct ChangesOfKey {
   Changes changed_recipes;
-  bool in_layers =
-      false;  // true: the key is one of schedule.moe, which changes nothing outside the layers with experts
+  bool in_layers = false;  // true: the key changes nothing outside the layers
 };
 
 /// Returns the changes of these keys, in the order of the search:
@@ -36,6 +35,8 @@ struct ChangesOfKey {
 ///   do not
 /// - schedule.moe.memory_reuse: all other values under Objective::memory, otherwise only the value none
 /// - schedule.pipeline.overlap
+/// - schedule.pipeline.kind and virtual_stages: zb_v, dualpipe_v, interleaved with 4 and 2 virtual stages, zb_h1, 1f1b
+/// - parallel.cp_kind: all other values
 /// - schedule.moe.chunk_by: none, or another kind with two chunks
 /// - schedule.moe.chunks: twice and half as many, or the next divisors of a rank's experts
 /// - parallel.order: orders that spread at least one kind of group less widely (PlanRequest::orders). An order is

@@ -12,7 +12,7 @@ using train::Recipe;
 namespace {
 
 constexpr size_t max_refined = 3;
-constexpr int64_t max_changes_of_layout = 11;
+constexpr int64_t max_changes_of_layout = 13;
 // Largest number of layouts that are tried with offload because their steps seem shorter than the step of the best
 // layout. Each layout takes up to three changes.
 constexpr size_t max_offloaded = 2;
@@ -88,7 +88,8 @@ bool PlanRefinement::may_be_faster(const PlannedLayout& best, const Recipe& chan
 
 PlannedLayout PlanRefinement::refined(PlannedLayout best, int64_t most) {
   const int64_t last = changes_ + most;
-  std::set<std::vector<std::pair<std::string, std::string>>> tried{best.candidate.settings()};
+  std::set<Settings> tried = known_;
+  tried.insert(best.candidate.settings());
   const auto improve = [&](const ChangesOfKey& key) {
     bool gained = false;
     for (const Recipe& r : key.changed_recipes(best.candidate.recipe, site_))
@@ -107,6 +108,7 @@ PlannedLayout PlanRefinement::refined(PlannedLayout best, int64_t most) {
 }
 
 void PlanRefinement::refine_first(std::vector<PlannedLayout>& layouts, size_t count) {
+  for (const PlannedLayout& l : layouts) known_.insert(l.candidate.settings());
   count = std::min({layouts.size(), count, max_refined});
   const int64_t last = changes_ + max_changes_of_layout * static_cast<int64_t>(count);
   for (size_t i = 0; i < count; ++i)

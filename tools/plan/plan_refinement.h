@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ class PlanRefinement {
   /// whole step is not simulated. `layout` must have its memory and, except under Objective::memory, its step. The
   /// result is never worse, and it fits if `layout` fits.
   PlannedLayout refined(PlannedLayout layout, int64_t most);
-  /// Refines the first `count` layouts, but at most three.
+  /// Refines the first `count` layouts, but at most three. Does not try the other layouts, whose results are known.
   void refine_first(std::vector<PlannedLayout>& layouts, size_t count);
 
   /// Tries the changes of with_more_offloaded(). Returns the first changed layout that fits and can be simulated; none
@@ -48,6 +49,7 @@ class PlanRefinement {
   double least_memory() const { return least_memory_; }
 
  private:
+  using Settings = std::vector<std::pair<std::string, std::string>>;
   bool improves(PlannedLayout& best, const train::Recipe& changed);
   bool may_be_faster(const PlannedLayout& best, const train::Recipe& changed);
   std::optional<double> micro_batch(const train::Recipe& recipe);
@@ -61,11 +63,12 @@ class PlanRefinement {
   const PlanSite& site_;
   int64_t changes_ = 0;
   // Seconds of a micro-batch of few layers, by settings of the layout.
-  std::map<std::vector<std::pair<std::string, std::string>>, std::optional<double>> micro_batches_;
+  std::map<Settings, std::optional<double>> micro_batches_;
+  std::set<Settings> known_;  // layouts of refine_first()
   double least_memory_ = std::numeric_limits<double>::infinity();
 };
 
-/// Refines and sorts the plan's best layouts, and counts the changes. Tries at most 39 changes, or 66 if the plan
+/// Refines and sorts the plan's best layouts, and counts the changes. Tries at most 45 changes, or 78 if the plan
 /// begins without a layout.
 /// - If the plan has no layout, first adds the smallest layouts of `too_large` that fit with changes that save memory.
 /// - Otherwise, unless the objective is memory, adds layouts of `too_large` that fit with offload and whose steps seem

@@ -28,7 +28,7 @@ namespace {
 using pp::PipelineKind;
 
 // Smallest number of tokens of a sequence that each rank has under context parallelism.
-constexpr int64_t least_tokens = 4096;
+constexpr int64_t least_tokens = 2048;
 // Largest power of two that is tried as the size of a micro-batch.
 constexpr int64_t max_micro_batch = 8;
 // Maximum number of world sizes that are tried on each side of an illegal world size.

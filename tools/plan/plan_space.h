@@ -79,7 +79,7 @@ PlanCandidate without_variant(PlanCandidate layout);
 
 /// Returns the legal layouts of the recipe on the given ranks: all combinations of
 /// - tp: powers of two inside a domain, with sequence parallelism
-/// - cp: powers of two for which each rank has at least 4096 tokens of a sequence; ulysses if tp x cp divides the
+/// - cp: powers of two for which each rank has at least 2048 tokens of a sequence; ulysses if tp x cp divides the
 ///   number of key heads, otherwise ring
 /// - pp: powers of two; 1f1b, interleaved with 2 and 4 virtual stages, zb_h1
 /// - ep: divisors of the number of experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
