@@ -20,10 +20,11 @@ test_plan_is_a_valid_recipe() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain \
     --svg plan.svg
-  expect_text out "16 ranks" "simulated completely: 21 layouts; tried: " " of schedule, order and offload" " ms (" \
-    "52 published steps" "even " "p99 " "worst " "bound by" \
+  expect_text out "16 ranks" "simulated completely: 21 layouts; tried: " " of schedule, cp_kind, order and offload; " \
+    " left out" " ms (" "52 published steps" "even " "p99 " "worst " "bound by" \
     "time saved in the step of layout 1 by 10% more of a resource: " " 1 " "10 " "tokens/s" \
-    "refused by the rules of:" "not modelled: " "from layout 1 to layout 2" "from layout 1 to the unchanged recipe, " \
+    "refused by the rules of:" "combinations left out by limits of the search: batch.micro (" "not modelled: " \
+    "from layout 1 to layout 2" "from layout 1 to the unchanged recipe, " \
     "with 25% more memory of each rank (capacity gain): no shorter step found" "with twice the ranks (32): " " efficiency " \
     "one change after another" "  layout 1" "batch.micro: "
   # The rows of a walk begin and end with the layouts of the table: first layout 1, last layout 2.
@@ -174,7 +175,8 @@ test_plan_names_its_assumptions() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
   expect_text out '"layouts": [' '"step_seconds": ' '"step_seconds_interval": [' '"memory_bytes": ' '"memory_bytes_by_routing": {' \
-    '"bound_by": "' '"gain_seconds": {' '"gain_factor": 1.1' '"routing": "even"' '"refused": {' '"assumed": [' "as measured on one H100"
+    '"bound_by": "' '"gain_seconds": {' '"gain_factor": 1.1' '"routing": "even"' '"refused": {' \
+    '"left_out": {' '"changes_left_out": ' '"assumed": [' "as measured on one H100"
 }
 
 test_illegal_number_of_ranks_is_refused_with_the_nearest_legal_ones() {

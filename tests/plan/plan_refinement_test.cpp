@@ -67,6 +67,7 @@ class Refined {
 
   const PlanSite& site() const { return site_; }
   int64_t changes() const { return refinement_.changes(); }
+  int64_t untried_changes() const { return refinement_.untried_changes(); }
   const Recipe& recipe() const { return after.candidate.recipe; }
 
   void expect_trains() const {
@@ -265,7 +266,11 @@ TEST(PlanRefinement, TriesAtMostTheAllowedChanges) {
   for (const int64_t most : {0, 3}) {
     const Refined r(small, {"parallel.ep=8"}, two_nodes(), {.world = ranks}, most);
     EXPECT_EQ(r.changes(), most);
+    EXPECT_GT(r.untried_changes(), 0);
   }
+  const Refined r(dense, {"parallel.pp=2"}, two_nodes(), {.world = 8});
+  EXPECT_LT(r.changes(), 100);
+  EXPECT_EQ(r.untried_changes(), 0) << "the limit of 100 changes is not reached";
 }
 
 TEST(PlanRefinement, NeverMakesALayoutWorse) {

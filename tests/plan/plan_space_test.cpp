@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "tests/plan/planned_recipe.h"
@@ -60,6 +61,23 @@ TEST(PlanCandidates, HaveVariantsWithZero2AndRecomputedNorms) {
   EXPECT_EQ(texts({"parallel.zero=1", "recompute=block"}), Texts{"dp 16, zero 2, micro 1, recompute block"});
   EXPECT_EQ(texts({"parallel.zero=3"}), Texts{"dp 16, zero 3, micro 1, recompute norms"});
   EXPECT_EQ(texts({"parallel.zero=3", "recompute=attention"}), Texts{});
+}
+
+TEST(PlanCandidates, CountCombinationsThatAreLeftOut) {
+  std::map<std::string, int64_t> left_out = candidates().left_out;
+  EXPECT_EQ(left_out.count("parallel.tp"), 0U) << "all sizes up to 8, the number of heads, are tried";
+  EXPECT_EQ(left_out.count("parallel.pp"), 0U) << "all sizes up to 8, the number of layers, are tried";
+  EXPECT_EQ(left_out["parallel.cp"], 4 + 3 + 2 + 1) << "divisors of 16 / tp beside 1, with tp 1, 2, 4 and 8";
+  EXPECT_EQ(left_out["schedule.pipeline.kind"], 4 * 3 + 3 * 3 + 2 * 1)
+      << "gpipe, zb_v and dualpipe_v of 2 and 4 stages, gpipe of 8 stages, with each tp that leaves enough ranks";
+  EXPECT_EQ(left_out["schedule.pipeline.virtual_stages"], 4) << "3 virtual stages of 2 stages, with 4 values of tp";
+  EXPECT_GT(left_out["parallel.etp"], 0);
+  EXPECT_GT(left_out["parallel.zero"], 0);
+  EXPECT_GT(left_out["batch.micro"], 0) << "16 sequences and more";
+  EXPECT_EQ(
+      plan_candidates(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, {.world = ranks, .ranks_per_domain = 4})
+          .left_out["parallel.tp"],
+      1);
 }
 
 TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {

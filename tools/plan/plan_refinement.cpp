@@ -92,11 +92,15 @@ PlannedLayout PlanRefinement::refined(PlannedLayout best, int64_t most) {
   tried.insert(best.candidate.settings());
   const auto improve = [&](const ChangesOfKey& key) {
     bool gained = false;
-    for (const Recipe& r : key.changed_recipes(best.candidate.recipe, site_))
-      if (changes_ < last && !site_.rules.broken(r) && tried.insert(PlanCandidate{r}.settings()).second) {
-        ++changes_;
-        if (!key.in_layers || may_be_faster(best, r)) gained = improves(best, r) || gained;
+    for (const Recipe& r : key.changed_recipes(best.candidate.recipe, site_)) {
+      if (site_.rules.broken(r) || !tried.insert(PlanCandidate{r}.settings()).second) continue;
+      if (changes_ == last) {
+        ++untried_changes_;
+        continue;
       }
+      ++changes_;
+      if (!key.in_layers || may_be_faster(best, r)) gained = improves(best, r) || gained;
+    }
     return gained;
   };
   for (bool gained = true; gained;) {
@@ -155,7 +159,7 @@ void add_smallest(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSi
   PlanRefinement refinement(by_memory);
   plan.best = refinement.smallest_that_fit(std::move(too_large));
   plan.least_memory = std::min(plan.least_memory, refinement.least_memory());
-  plan.changes = refinement.changes();
+  plan.changes = refinement.changes(), plan.untried_changes = refinement.untried_changes();
 }
 
 // Removes layouts that have the settings of an earlier one, because refinement can make two layouts equal.
@@ -191,7 +195,7 @@ void refine(Plan& plan, std::vector<PlannedLayout> too_large, std::optional<Plan
   if (own) plan.best.push_back(std::move(*own));
   sort();
   if (!none_fits || !by_memory) refinement.refine_first(plan.best, site.request.wanted), sort();
-  plan.changes += refinement.changes();
+  plan.changes += refinement.changes(), plan.untried_changes += refinement.untried_changes();
   remove_duplicates(plan.best, site.request.world);
 }
 

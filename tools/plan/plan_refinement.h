@@ -45,6 +45,8 @@ class PlanRefinement {
 
   /// Returns the number of changes tried.
   int64_t changes() const { return changes_; }
+  /// Returns the number of legal changes of refined layouts that were not tried because of a limit.
+  int64_t untried_changes() const { return untried_changes_; }
   /// Returns the least memory of all layouts that smallest_that_fit() estimated, in bytes.
   double least_memory() const { return least_memory_; }
 
@@ -61,7 +63,7 @@ class PlanRefinement {
   }
 
   const PlanSite& site_;
-  int64_t changes_ = 0;
+  int64_t changes_ = 0, untried_changes_ = 0;
   // Seconds of a micro-batch of few layers, by settings of the layout.
   std::map<Settings, std::optional<double>> micro_batches_;
   std::set<Settings> known_;  // layouts of refine_first()

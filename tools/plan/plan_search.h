@@ -59,8 +59,9 @@ struct Plan {
   std::vector<GroupBytes> traffic;  // traffic of best[0] (PlanRequest::details)
   // Set by search_plan() with PlanRequest::details if the plan has layouts, except under Objective::memory.
   std::optional<CapacityGains> capacity;
-  int64_t simulated = 0;  // number of layouts simulated in the second stage
-  int64_t changes = 0;    // number of changes tried in the third stage
+  int64_t simulated = 0;        // number of layouts simulated in the second stage
+  int64_t changes = 0;          // number of changes tried in the third stage
+  int64_t untried_changes = 0;  // number of legal changes that were not tried because of the limit of changes
 };
 
 /// Parameters of a search on `world` ranks of the cluster.

@@ -40,6 +40,17 @@ std::vector<int64_t> powers_of_two(int64_t most) {
   return powers;
 }
 
+// Returns the number of `values` that are not in `tried`.
+int64_t count_untried(const std::vector<int64_t>& values, const std::vector<int64_t>& tried) {
+  return std::ranges::count_if(values, [&](int64_t v) { return std::ranges::find(tried, v) == tried.end(); });
+}
+
+// Returns those of `values` that divide n.
+std::vector<int64_t> dividing(std::vector<int64_t> values, int64_t n) {
+  std::erase_if(values, [&](int64_t v) { return n % v != 0; });
+  return values;
+}
+
 // Returns the sizes of a micro-batch to try: powers of two, and the size in the recipe.
 std::vector<int64_t> micro_batch_sizes(const Recipe& r) {
   const int64_t most = std::max<int64_t>(1, max_micro_batch_tokens / r.model.context);
@@ -95,6 +106,11 @@ class Collector {
   // Counts one combination that breaks the rule of `key` for all values of the keys that are not set yet.
   void refuse(const std::string& key) { ++found_.tried, ++found_.refused[key]; }
 
+  // Counts combinations with untried values of `key`. They have all values of the keys that are not set yet.
+  void leave_out(const std::string& key, int64_t count) {
+    if (count > 0) found_.left_out[key] += count;
+  }
+
   PlanCandidates take() { return std::move(found_); }
 
  private:
@@ -106,33 +122,75 @@ class Collector {
 class Enumeration {
  public:
   Enumeration(const Recipe& recipe, const PlanSpace& space, Collector& collector)
-      : recipe_(recipe), space_(space), collector_(collector), micro_batches_(micro_batch_sizes(recipe)) {}
+      : recipe_(recipe),
+        space_(space),
+        collector_(collector),
+        micro_batches_(micro_batch_sizes(recipe)),
+        ranks_(base::divisors(space.world)),
+        batches_(base::divisors(recipe.batch.global)) {}
 
   void run() const {
     Recipe r = recipe_;
     r.parallel.order.reset();
     r.parallel.cp_expansion = mesh::Expansion::automatic;
     r.schedule.pipeline.split.clear();
-    for (const int64_t tp : powers_of_two(std::min({space_.world, space_.ranks_per_domain, recipe_.model.heads})))
-      for (const int64_t cp :
-           powers_of_two(std::clamp<int64_t>(recipe_.model.context / least_tokens, 1, space_.world / tp)))
-        for (const int64_t pp : powers_of_two(std::min(space_.world / (tp * cp), recipe_.model.layers)))
-          with_axes(r, tp, cp, pp);
+    const std::vector<int64_t> sizes =
+        powers_of_two(std::min({space_.world, space_.ranks_per_domain, recipe_.model.heads}));
+    leave_out_sizes("parallel.tp", sizes, recipe_.model.heads, space_.world);
+    for (const int64_t tp : sizes) with_tp(r, tp);
   }
 
  private:
+  void with_tp(Recipe& r, int64_t tp) const {
+    const std::vector<int64_t> sizes =
+        powers_of_two(std::clamp<int64_t>(recipe_.model.context / least_tokens, 1, space_.world / tp));
+    if (space_.world % tp == 0) leave_out_sizes("parallel.cp", sizes, recipe_.model.context, space_.world / tp);
+    for (const int64_t cp : sizes) {
+      const std::vector<int64_t> stages = powers_of_two(std::min(space_.world / (tp * cp), recipe_.model.layers));
+      if (space_.world % (tp * cp) == 0)
+        leave_out_sizes("parallel.pp", stages, recipe_.model.layers, space_.world / (tp * cp));
+      for (const int64_t pp : stages) with_axes(r, tp, cp, pp);
+    }
+  }
+
+  // Counts the divisors of `ranks` up to `most` that are not among the tried sizes of an axis.
+  void leave_out_sizes(const std::string& axis, const std::vector<int64_t>& tried, int64_t most, int64_t ranks) const {
+    std::vector<int64_t> sizes = dividing(ranks_, ranks);
+    std::erase_if(sizes, [&](int64_t size) { return size > most; });
+    collector_.leave_out(axis, count_untried(sizes, tried));
+  }
+
   void with_axes(Recipe& r, int64_t tp, int64_t cp, int64_t pp) const {
     if (space_.world % (tp * cp * pp) != 0) return collector_.refuse("parallel");
     r.parallel.tp = tp, r.parallel.sp = tp > 1;
     r.parallel.cp = cp, r.parallel.pp = pp;
     r.parallel.cp_kind =
         recipe_.model.key_value_heads() % (tp * cp) == 0 ? cp::ContextKind::ulysses : cp::ContextKind::ring;
-    const int64_t experts = std::max<int64_t>(1, recipe_.model.moe.experts);
-    for (const Pipeline& pipeline : pipelines(recipe_, pp)) {
+    if (cp > 1) collector_.leave_out("parallel.cp_kind", std::ssize(enum_names(cp::ContextKind{})) - 1);
+    const std::vector<Pipeline> tried = pipelines(recipe_, pp);
+    if (pp > 1) leave_out_pipelines(pp, std::ssize(tried));
+    for (const Pipeline& pipeline : tried) {
       r.schedule.pipeline.kind = pipeline.kind, r.schedule.pipeline.virtual_stages = pipeline.virtual_stages;
-      for (const int64_t ep : base::divisors(experts))
-        for (const int64_t etp : tp > 1 && experts > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1})
-          with_experts(r, ep, etp);
+      with_pipeline(r);
+    }
+  }
+
+  // Counts gpipe, zb_v, dualpipe_v, and other numbers of virtual stages. Every virtual stage has at least one layer.
+  void leave_out_pipelines(int64_t pp, int64_t tried) const {
+    constexpr int64_t one_stage = 2;  // 1f1b and zb_h1, the tried kinds with one stage for each rank
+    const int64_t most = recipe_.model.layers / pp;
+    collector_.leave_out("schedule.pipeline.kind", most >= 2 ? 3 : 1);
+    collector_.leave_out("schedule.pipeline.virtual_stages", most - 1 - (tried - one_stage));
+  }
+
+  void with_pipeline(Recipe& r) const {
+    const bool has_experts = recipe_.model.moe.experts > 1;
+    const int64_t tp = r.parallel.tp, ranks = space_.world / r.parallel.pp;
+    const std::vector<int64_t> sizes = tp > 1 && has_experts ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1};
+    for (const int64_t ep : base::divisors(std::max<int64_t>(1, recipe_.model.moe.experts))) {
+      if (has_experts && ranks % ep == 0)
+        leave_out_sizes("parallel.etp", sizes, recipe_.model.moe.expert_hidden, ranks / ep);
+      for (const int64_t etp : sizes) with_experts(r, ep, etp);
     }
   }
 
@@ -141,8 +199,13 @@ class Enumeration {
     r.parallel.ep = ep, r.parallel.etp = etp;
     const int64_t dp = space_.world / (r.parallel.tp * r.parallel.cp * r.parallel.pp);
     const bool divides_state = dp * r.parallel.cp > 1;
+    if (divides_state) collector_.leave_out("parallel.zero", 1);
+    const int64_t untried_micro = recipe_.batch.global % dp == 0
+                                      ? count_untried(dividing(batches_, recipe_.batch.global / dp), micro_batches_)
+                                      : 0;
     for (const int64_t zero : divides_state ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0}) {
       r.parallel.zero = zero;
+      collector_.leave_out("batch.micro", untried_micro);
       for (const int64_t micro : micro_batches_) with_batch(r, micro, dp);
     }
   }
@@ -160,7 +223,8 @@ class Enumeration {
   const Recipe& recipe_;
   const PlanSpace& space_;
   Collector& collector_;
-  const std::vector<int64_t> micro_batches_;  // sizes
+  const std::vector<int64_t> micro_batches_;    // sizes
+  const std::vector<int64_t> ranks_, batches_;  // divisors of the number of ranks, and of batch.global
 };
 
 // True if the recipe's layers exchange rows through windows (ep::AllToAll::window), but an ep group is on several

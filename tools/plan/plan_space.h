@@ -69,6 +69,9 @@ struct PlanCandidates {
   int64_t variants = 0;                    // number of variants() of all `legal`, which are legal, too
   std::map<std::string, int64_t> refused;  // number of illegal combinations, by the key of the first broken rule
   int64_t tried = 0;                       // number of combinations, including variants
+  // Number of combinations that were not tried because the search tries only some values, by the key. Combinations that
+  // differ only in keys that follow in the list below count once. The rules may refuse some of them.
+  std::map<std::string, int64_t> left_out;
 };
 
 /// Returns the variants of a layout that need less memory and never have a shorter step: zero 2 instead of 1, because
@@ -91,6 +94,10 @@ PlanCandidate without_variant(PlanCandidate layout);
 /// parallel.order and cp_expansion are auto, schedule.pipeline.split is empty, and all other keys are as in the recipe.
 /// LayoutRules decides which layouts are legal. Zero 2 and recompute norms are variants(): they are counted, and made
 /// when they are needed, because they would double the memory of the list.
+///
+/// Left out are other divisors of the ranks for tp (up to the number of heads), cp, pp (up to the number of layers) and
+/// etp, other divisors of batch.global / dp for batch.micro, other values of cp_kind, other pipelines, and zero 0 if
+/// zero 1 has an effect.
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
 

@@ -29,8 +29,8 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              planned_.cluster_path, planned_.recipe.model.context, planned_.routing);
   fmt::print("{} combinations, {} legal, {} too large for a rank, {} with needless recomputation or zero 2; {}\n",
              plan.candidates.tried, plan.legal, plan.too_large, plan.needless, base::human_duration(seconds));
-  fmt::print("simulated completely: {}; tried: {} of schedule, order and offload\n\n",
-             base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"));
+  fmt::print("simulated completely: {}; tried: {} of schedule, cp_kind, order and offload; {} left out\n\n",
+             base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"), plan.untried_changes);
   // Returns the bytes as text, with "!" if they exceed the memory of a rank.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
   // Returns `text` as a table column if the load was read from a file; otherwise an empty text.
@@ -63,10 +63,14 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              marked ? fmt::format("; !: more than the {} that tensors may take", base::human_bytes(plan.memory)) : "");
   fmt::print("\nbound by: the largest part of the step");
   print_gains(plan);
-  fmt::print("\nrefused by the rules of:");
-  std::string_view separator = " ";
-  for (const auto& [key, count] : plan.candidates.refused)
-    fmt::print("{}{} ({})", std::exchange(separator, ", "), key, count);
+  for (const auto& [title, counts] :
+       {std::pair("refused by the rules of", &plan.candidates.refused),
+        std::pair("combinations left out by limits of the search", &plan.candidates.left_out)}) {
+    fmt::print("\n{}:", title);
+    std::string_view separator = " ";
+    for (const auto& [key, count] : *counts) fmt::print("{}{} ({})", std::exchange(separator, ", "), key, count);
+    if (counts->empty()) fmt::print(" none");
+  }
   fmt::print("\nstep: {}\n", error.explanation());
   print_limits(planned_.cluster);
 }
