@@ -220,7 +220,7 @@ void Optimizer::State::load(const std::function<void(const Tensor& target)>& rea
 
 void Optimizer::main_changed(Stream& stream) {
   for (Owned& o : owned_)
-    if (!o.rests && o.main.storage() != o.weights.storage())  // State::load has set the weights of rests
+    if (!o.rests && o.main.storage() != o.weights.storage())  // rests: State::load() wrote the weights
       kernels::kernels(o.main.device()).pointwise.copy(stream, o.weights, o.main);
 }
 

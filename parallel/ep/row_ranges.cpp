@@ -37,8 +37,9 @@ int64_t RowRanges::rows() const {
 }
 
 Tensor RowRanges::part_of(const Tensor& all) const {
-  base::require(adjacent(), "[ep] ", list_.size(),
-                " ranges of rows are not adjacent; expected ranges that form one part of the tensor");
+  base::require(
+      adjacent(), "[ep] ", list_.size(),
+      " separate ranges of rows; expected at most one range, because several do not form one part of the tensor");
   return list_.empty() ? all.slice(0, 0, 0) : all.slice(0, list_.front().begin, list_.front().end);
 }
 

@@ -10,7 +10,8 @@
 namespace hexad::interop {
 
 struct ExportOptions {
-  // Folder of the config.json to keep or adapt, and of the tokenizer files to copy. Empty: the checkpoint's import.
+  // Folder of the config.json to keep or adapt, and of the tokenizer files to copy. Empty: the imported
+  // model from which the checkpoint's run started.
   std::string like{};
   // model_type of the result. Empty: the model_type of the origin. If the origin is of another family, or if there is
   // no origin, config.json is new.

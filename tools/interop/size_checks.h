@@ -13,8 +13,8 @@ namespace hexad::interop {
 /// Error(data). The message begins with `where`.
 void require_sizes(const ModelKeys& keys, const Family& family, const std::string& where);
 
-/// Returns the names of the config key that gives a recipe key in this family, such as "num_experts_per_tok or moe_k";
-/// empty if there is none.
+/// Returns the config key of this family that gives the recipe key `recipe`. Alternative names are joined by " or ",
+/// such as "num_experts_per_tok or moe_k". Returns an empty text if there is no such key.
 std::string config_keys_of(const Family& family, std::string_view recipe);
 
 }  // namespace hexad::interop

@@ -16,8 +16,6 @@ namespace {
 
 // Largest number of layouts whose memory is estimated.
 constexpr size_t max_estimated = 3;
-// Composed estimates may be larger than estimates by this factor.
-constexpr double composed_error = 1.15;
 
 bool is_shorter(const PlannedLayout& a, const PlannedLayout& b) { return a.composed.seconds < b.composed.seconds; }
 

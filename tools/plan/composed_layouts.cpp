@@ -19,8 +19,6 @@ namespace {
 
 using layers::Recompute;
 
-// A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are approximate.
-constexpr double composed_error = 1.15;
 // If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is also
 // excluded. It keeps more tensors, and saves only the memory of the part that is recomputed at a time. This part is
 // small compared with the margin.

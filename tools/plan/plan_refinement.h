@@ -13,8 +13,8 @@
 
 namespace hexad::plan {
 
-/// Predicts the step of the layout and stores it in `layout`, without its records. Throws Error(usage) if the cluster
-/// lacks a rate.
+/// Predicts the step of the layout and stores the forecast in `layout`, without StepForecast::records and
+/// StepForecast::simulated, which are large. Throws Error(usage) if the cluster lacks a rate.
 void simulate(PlannedLayout& layout, const PlanSite& site);
 /// Simulates the step like simulate(). Returns false if the step cannot be predicted, for example because the cluster
 /// lacks the rate of offloading.

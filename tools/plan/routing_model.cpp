@@ -17,8 +17,8 @@ namespace {
 
 using Choice = device::MetaRun::Choice;
 
-// Returns the largest number of experts of one token on a rank with `local` experts. The token may choose at most
-// c.top_groups groups.
+// Returns an upper bound of the number of experts that one token may have on a rank with `local` experts if the token
+// chooses at most c.top_groups groups. Does not consider c.top_k, which the callers apply.
 int64_t max_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
 
 // Returns P(Beta(n, m) <= x) for integers: the probability that at least n of n + m - 1 draws are below x.

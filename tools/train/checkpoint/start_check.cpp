@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "framework/base/counted.h"
 #include "framework/base/name_pattern.h"
 #include "framework/base/path_problem.h"
 #include "framework/config/nearest_path.h"
@@ -162,8 +163,9 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
   if (before.size() != now.size())
-    fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, but the recipe names ",
-         now.size(), "; use another run.dir, or set train.init_from to start from these weights");
+    fail(ExitCode::data, checkpoint.folder(), ": was trained on ", base::counted(before.size(), "dataset"),
+         ", but the recipe names ", now.size(),
+         "; use another run.dir, or set train.init_from to start from these weights");
   for (size_t i = 0; i < now.size(); ++i) {
     if (before[i] == now[i]) continue;
     const bool single = !config.dataset.empty();

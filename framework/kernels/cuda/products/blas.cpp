@@ -90,7 +90,7 @@ Problem chosen_for(Problem p) {
   return p;
 }
 
-/// A problem as descriptors of cuBLASLt.
+/// cuBLASLt descriptors of a Problem, one matrix product.
 struct Description {
   cublasLtMatmulDescOpaque_t product{};
   cublasLtMatrixLayoutOpaque_t a{}, b{}, out{};
