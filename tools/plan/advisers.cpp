@@ -186,10 +186,10 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
     }
   const AlphaBeta line = fit_alpha_beta(extra).line;
   std::vector<eps::Groups> groups = eps::all_groups(T_comm, T_comp, l.local_experts, {.k = line.beta, .b = line.alpha});
-  // The conditions hold for N = 1, which gains nothing.
+  // A single group is always possible, and gains nothing. Its extra time is undefined if a curve is zero.
   std::erase_if(groups, [&](const eps::Groups& g) {
     const auto N = static_cast<double>(g.N);
-    return !eps::pays(eps::extra(bytes, N, S, Curve(T_comp / N), G), eps_e0, eps_e1);
+    return g.N > 1 && !eps::pays(eps::extra(bytes, N, S, Curve(T_comp / N), G), eps_e0, eps_e1);
   });
   const int64_t best = eps::best_groups(groups).N;
   MoeSchedule s = unchunked(usual);
