@@ -99,6 +99,14 @@ TEST(TwiceTheRanks, HaveASimulatedLayoutThatFits) {
       << "no layout fits 1 MB";
 }
 
+TEST(TwiceTheRanks, HaveALayoutIfTheNumberOfStagesIsNoPowerOfTwo) {
+  const train::Extensions extensions;
+  const std::vector<std::string> six_stages{"device=cuda", "model.layers=12", "batch.global=4", "parallel.pp=6"};
+  SharedCosts costs;
+  EXPECT_TRUE(on_twice_the_ranks(simulated(six_stages, 6), config::parse(yaml, "plan.yaml", six_stages), extensions,
+                                 two_nodes(), {.world = 6}, 80e9, costs));
+}
+
 TEST(TwiceTheRanks, HaveNoLayoutIfTheClusterHasFewer) {
   SharedCosts costs;
   EXPECT_FALSE(

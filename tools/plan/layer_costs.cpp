@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -62,12 +63,12 @@ LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& clust
 
 // Returns the number of stages for the recorded model. With this number, one stage's groups are placed on nodes as in
 // the recipe. Once the other axes fill a node, more stages change only the number of ranks that share state. The result
-// is a power of two and divides the candidate's number of stages, which is also a power of two.
+// is a power of two and divides the recipe's number of stages, so the recorded layout is legal if that of the recipe is.
 int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   const train::ParallelConfig& p = r.parallel;
   const int64_t inner = std::max<int64_t>(1, p.ep * p.etp.value_or(p.tp) / p.tp);
   const auto fill = static_cast<uint64_t>(std::max<int64_t>(1, prices_.ranks_per_node() / (p.tp * inner * p.cp)));
-  return std::min(p.pp, static_cast<int64_t>(std::bit_floor(fill)));
+  return std::gcd(p.pp, static_cast<int64_t>(std::bit_floor(fill)));
 }
 
 // Returns the prices of a stage. Layouts that differ only in recomputation or ZeRO share them, because the nodes of the
