@@ -63,7 +63,7 @@ LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& clust
 
 // Returns the number of stages for the recorded model. With this number, one stage's groups are placed on nodes as in
 // the recipe. Once the other axes fill a node, more stages change only the number of ranks that share state. The result
-// is a power of two and divides the recipe's number of stages, so the recorded layout is legal if that of the recipe is.
+// is a power of two and divides the recipe's number of stages, so the recorded layout is legal if the recipe's is.
 int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   const train::ParallelConfig& p = r.parallel;
   const int64_t inner = std::max<int64_t>(1, p.ep * p.etp.value_or(p.tp) / p.tp);
