@@ -98,14 +98,14 @@ TEST_F(PlanJson, HasTheGainsOfMoreMemoryAndOfTwiceTheRanks) {
   two.capacity = {.more_memory = layout_with(1.5, 2.2e9), .twice_ranks = {}};
   Json gain = plan_json(planned(Objective::time), two, 0.5, {})["capacity_gain"];
   EXPECT_EQ(gain["memory_factor"], 1.25);
-  EXPECT_EQ(gain["more_memory"]["seconds"], 1.5);
+  EXPECT_EQ(gain["more_memory"]["step_seconds"], 1.5);
   EXPECT_EQ(gain["more_memory"]["memory_bytes"], 2.2e9);
   EXPECT_TRUE(gain["twice_ranks"].is_null());
   two.capacity = {.more_memory = {}, .twice_ranks = layout_with(1.25, 1e9)};
   gain = plan_json(planned(Objective::time), two, 0.5, {})["capacity_gain"];
   EXPECT_TRUE(gain["more_memory"].is_null());
   EXPECT_EQ(gain["twice_ranks"]["ranks"], 2 * ranks);
-  EXPECT_EQ(gain["twice_ranks"]["seconds"], 1.25);
+  EXPECT_EQ(gain["twice_ranks"]["step_seconds"], 1.25);
   EXPECT_EQ(gain["twice_ranks"]["efficiency"], 0.8);  // 2 s with the ranks, 1.25 s with twice the ranks
   EXPECT_EQ(gain["twice_ranks"]["tokens_per_second"], 16 * 512 / 1.25);
 }

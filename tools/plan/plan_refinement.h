@@ -1,4 +1,5 @@
-// Third stage of a plan's search. It varies schedules, orders of axes, overlap and offload of the best layouts.
+// Third stage of a plan's search. It varies schedules, kinds of context parallelism, orders of axes, buckets, overlap
+// and offload of the best layouts.
 #pragma once
 
 #include <limits>

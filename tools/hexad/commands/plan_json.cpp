@@ -57,7 +57,7 @@ Json capacity_json(const Planned& planned, const Plan& plan) {
   const auto found = [](const PlannedLayout& l, int64_t ranks) -> Json {
     return {{"ranks", ranks},
             {"layout", l.candidate.to_string(ranks)},
-            {"seconds", l.step.seconds},
+            {"step_seconds", l.step.seconds},
             {"memory_bytes", l.memory.total}};
   };
   const auto& [more_memory, twice_ranks] = *plan.capacity;
