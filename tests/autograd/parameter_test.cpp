@@ -249,8 +249,8 @@ TEST(Parameter, ThrowsIfTheStorageBindsNoGradient) {
   Forgetful storage;
   p->store_gradient_in(&storage);
   EXPECT_EQ(message_of([&] { p->next_gradient_target(); }),
-            "[parameter] w: its gradient has no memory after GradientStorage::allocate_gradient(); expected "
-            "bind_gradient()");
+            "[parameter] w: its gradient has no memory after GradientStorage::allocate_gradient(); expected this "
+            "function to call bind_gradient()");
 }
 
 TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesDuplicateNames) {

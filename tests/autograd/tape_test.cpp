@@ -44,7 +44,7 @@ TEST_F(TapeTest, OpWithoutAPullbackThrowsWhenReached) {
   const Value x = tape.leaf(lab.randn({4}));
   const Value y = tape.record("rounding", copy_of(x.data), {x}, {}, {});
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] a gradient reaches the op rounding, which has no pullback; expected one");
+            "[tape] a gradient reaches the op rounding, which has no pullback; expected an op with a pullback");
 }
 
 TEST_F(TapeTest, OpWithoutAPullbackMayBeOffThePath) {

@@ -281,7 +281,7 @@ TEST(WeightBuckets, UpdateOfHeldWeightsIsRefused) {
     } catch (const std::logic_error& e) {
       EXPECT_STREQ(e.what(),
                    "[buckets] layer2 or another parameter of its bucket is held while weights are updated; expected no "
-                   "HeldWeight of them");
+                   "HeldWeight of the bucket");
     }
   });
 }
