@@ -4,6 +4,7 @@
 #include <array>
 #include <exception>
 #include <latch>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -165,12 +166,12 @@ void read_marks(Stopwatch& watch) {
   }
 }
 
-// Computes the times of the tasks from the measured times of their parts; see TaskTime.
-std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& watch) {
+// Computes the times of the tasks from the measured times of their parts; see TaskTime. All tasks ended before `ended`.
+std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& watch, double ended) {
   std::vector<TaskTime> times = watch.on_lane;
-  for (size_t i = 0; i < tasks.size(); ++i) times[i].end = std::max(times[i].end, watch.arrived[i]);
+  for (size_t i = 0; i < tasks.size(); ++i) times[i].end = std::min(std::max(times[i].end, watch.arrived[i]), ended);
   // If threads share a core, the completing thread may record the end time long after waiters have resumed. A task
-  // therefore ends at the latest when a successor begins.
+  // therefore ends at the latest when a successor begins, or when the host has waited for all tasks.
   for (size_t i = 0; i < tasks.size(); ++i)
     for (TaskId id : tasks[i].after) {
       double& end = times[id].end;
@@ -283,10 +284,12 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
 ReadTimes execute_measured(const TaskGraph& graph, device::DeviceContext& context, Fibers* fibers) {
   const auto watch = std::make_shared<Stopwatch>(graph.tasks().size());
   run(graph, context, watch, fibers);
-  return [watch, bare = without_work(graph)] {
+  // The tasks of a device may end later, because the host does not wait for them.
+  const double ended = context.on_host() ? now() : std::numeric_limits<double>::infinity();
+  return [watch, ended, bare = without_work(graph)] {
     watch->running.wait();
     read_marks(*watch);
-    return times_of(bare.tasks(), *watch);
+    return times_of(bare.tasks(), *watch, ended);
   };
 }
 

@@ -83,7 +83,7 @@ TEST(AdviceVerdicts, AreRightIfTheAdviceIsAsGoodAsTheChoice) {
   EXPECT_TRUE(as_good_as(chosen, candidate(1, "b"))) << "without trials of the advice, predictions count";
   EXPECT_FALSE(as_good_as(chosen, candidate(2.5, "b")));
   EXPECT_TRUE(as_good_as(chosen, candidate(9, "b", {2, 2}))) << "with trials of both, predictions do not count";
-  EXPECT_TRUE(as_good_as(chosen, candidate(9, "b", {3.5, 3.9}))) << "the times are indistinct";
+  EXPECT_TRUE(as_good_as(chosen, candidate(9, "b", {3.2, 3.6}))) << "the times are indistinct";
   EXPECT_FALSE(as_good_as(chosen, candidate(1, "b", {5, 5})));
 }
 

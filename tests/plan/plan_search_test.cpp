@@ -125,8 +125,9 @@ TEST(Plan, ComparesTheRecipesOwnLayoutEvenIfTheSearchDoesNotTryIt) {
   ASSERT_EQ(plan.best.size(), 1U);
   EXPECT_EQ(plan.best.front().candidate.recipe.parallel.pp, 3);
   EXPECT_EQ(plan.legal, 1);
-  EXPECT_EQ(plan.best.front().step.seconds,
-            layout_as_is(config::parse(model + own, "plan.yaml"), {}, two_nodes(), {.world = 3}).step.seconds);
+  EXPECT_LE(plan.best.front().step.seconds,
+            layout_as_is(config::parse(model + own, "plan.yaml"), {}, two_nodes(), {.world = 3}).step.seconds)
+      << "a layout that the search changes must become faster";
   EXPECT_TRUE(plan_of(model, two_nodes()).best.empty()) << "the recipe's own layout is illegal on 3 ranks";
   Cluster small = two_nodes();
   small.machine->memory = 1 << 20;

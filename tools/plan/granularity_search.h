@@ -23,8 +23,8 @@ struct Trial {
 /// Among equal values, the smallest n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
-/// Median of samples, and the median absolute deviation from this median. If there are two middle values, the larger
-/// value counts. A few slow steps of a shared machine do not affect these numbers.
+/// Median of samples, and the median absolute deviation from this median (base::median()). A few slow steps of a shared
+/// machine do not affect these numbers.
 struct SampleSummary {
   double median = 0, deviation = 0;
 };
