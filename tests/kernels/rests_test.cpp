@@ -88,7 +88,7 @@ class Rests : public EdgeTest {
       different +=
           std::bit_cast<uint32_t>(joined) != std::bit_cast<uint32_t>(main[i]) || std::fabs(signed_v[i]) != v[i];
     }
-    EXPECT_EQ(different, 0) << "so many of " << main.size() << " main weights or second moments differ";
+    EXPECT_EQ(different, 0) << "main weights or second moments differ; number compared: " << main.size();
     return marks;
   }
 };

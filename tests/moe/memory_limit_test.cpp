@@ -156,7 +156,7 @@ TEST(MemoryReuse, InputsAreCopiedWhileExpertsComputeAndActivationsBetweenChunks)
 }
 
 // With pairs of micro-batches, the rank's thread posts in the usual groups while lanes post tasks that are issued late.
-// Therefore, these tasks need groups of their own.
+// Therefore, these tasks need separate groups.
 TEST(MemoryReuse, OnlyTasksThatAreIssuedLateCommunicateInGroupsOfLanes) {
   Lab lab;
   const comm::SelfGroup usual, lane_groups;
