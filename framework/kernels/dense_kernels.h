@@ -17,7 +17,7 @@ namespace hexad::kernels {
 /// `replace`, the weight gradient is then zero.
 struct MatmulKernels {
   /// Computes out[T, N] = x[T, D] w[N, D]^T. x and out may have strided rows. If x and w are bf16, out may be acc. If w
-  /// is acc (a router's weight), out is acc, and the elements of x count as acc.
+  /// is acc (a router's weight), out is acc, and the kernel converts the elements of x to acc.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, Write write)> forward;
   /// Computes dx[T, D] = dy[T, N] w[N, D]. dx and dy may have strided rows. If dy and w are bf16, dx may be acc. If w
   /// is acc and dx is bf16, dy is acc.
@@ -86,8 +86,8 @@ struct RmsNormKernels {
   Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
       backward;
-  /// Returns P, the number of partial sums that this backend prefers for `rows` rows, at least one.
-  /// BiasKernels::backward adds the partial sums.
+  /// Returns P, the number of partial sums that this backend prefers for `rows` rows, at least one. Callers add the
+  /// partial sums with BiasKernels::backward.
   Kernel<int64_t(int64_t rows)> partials;
 
   static constexpr auto entries() {

@@ -22,7 +22,7 @@ constexpr int64_t piece = 128;              // maximum elements of a row that ar
 constexpr int64_t fewest = 32;              // minimum elements of a piece; shorter pieces may have tiny norms
 constexpr int64_t block = 4 * 1024 * 1024;  // elements that are compared at a time, to bound the memory
 
-// Returns the seconds of one computation.
+// Returns the mean time of one computation, in seconds.
 double seconds_of(Stream& s, const Way& way) {
   s.synchronize();
   const double start = base::now();
@@ -31,7 +31,7 @@ double seconds_of(Stream& s, const Way& way) {
   return (base::now() - start) / times;
 }
 
-// Returns the squared norms of the rows of `x`, in its accumulator dtype, on the host.
+// Returns the squared norm of each row of `x` [N, W]. The norms are computed in the accumulator dtype of `x`.
 std::vector<double> squared_norms(Stream& s, const Tensor& x) {
   const Dtype acc = base::accumulator_dtype(x.dtype());
   const Tensor dots = Tensor::empty({x.dim(0)}, acc, x.device());

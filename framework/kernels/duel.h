@@ -45,7 +45,7 @@ class Duel {
   /// contest runs if `rows` is empty, after `most` contests, or after a contest that threw an exception.
   std::vector<Tensor> contest(Stream& s, const Way& plain, const Way& candidate, ContestRows rows, int64_t terms);
 
-  static constexpr int64_t most = 64;  // contests
+  static constexpr int64_t most = 64;  // maximum number of contests
 
   const DuelScore& score() const { return score_; }
   /// Sets the winner. Callers should then use the winner's implementation, without contests.

@@ -5,7 +5,7 @@
 
 namespace hexad::kernels {
 
-/// The rows [T, F] of gate and of up. They may be strided rows.
+/// Rows of gate [T, F] and of up [T, F]. The rows may be strided.
 struct GateAndUp {
   tensor::Tensor gate, up;
 };

@@ -68,8 +68,8 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
   return flops_of(p) / median(std::move(times));
 }
 
-// Returns the mean rate of all products within `seconds`. The rate of the fastest product would be too high, because
-// this product may have run while no other process used the core.
+// Returns the mean rate of all products within `seconds`, in FLOP/s. The rate of the fastest product would be too high,
+// because this product may have run while no other process used the core.
 double mean_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply) {
   const auto [x, w, out] = matrices_of(p, device, dtype);
   multiply(out, x, w);  // the first product is not measured, because it also allocates memory

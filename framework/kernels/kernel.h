@@ -32,7 +32,7 @@ template <class Argument>
 using Operand = typename OperandOf<Argument>::Type;
 
 /// True if a kernel with these arguments has an effect: it returns a value to the host, or it has an output. A kernel
-/// with one mark may still lack another mark. The parity tests find such a mark, because they compare the changed
+/// with one mark may still lack another mark. The parity tests find missing marks, because they compare the changed
 /// tensors with the marks.
 template <class Answer, class... Arguments>
 inline constexpr bool has_effect = !std::is_void_v<Answer> || (is_out<Arguments> || ...);

@@ -99,11 +99,11 @@ inline int64_t tokens_of_expert(int64_t tokens, int64_t slots, int64_t experts, 
 /// most K of the experts that choose it. Its other slots are empty.
 struct ExpertChoiceKernels {
   /// Computes ids [T, K] (i32; -1: empty slot) from scores [T, E] (acc). A scope consists of `scope_tokens` consecutive
-  /// tokens; the last scope may be shorter. Of the n tokens of a scope, every expert chooses the tokens_of_expert(n, K,
-  /// E, factor) tokens with the highest scores (NaN counts as -infinity; the earlier token wins a tie). A token keeps
-  /// the experts with its highest scores, in descending order (the lower index wins a tie). Token t is in row rows[t]
-  /// (i64 [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] = -1 is padding, which is
-  /// not among the n tokens. Rows without a token have only empty slots.
+  /// tokens; the last scope may be shorter. In a scope of n tokens, every expert chooses tokens_of_expert(n, K, E,
+  /// factor) tokens. It chooses the tokens with the highest scores (NaN counts as -infinity; the earlier token wins a
+  /// tie). A token keeps the experts with its highest scores, in descending order (the lower index wins a tie). Token t
+  /// is in row rows[t] (i64 [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] = -1 is
+  /// padding, which is not among the n tokens. Rows without a token have only empty slots.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens, double factor)>
       choose;
   /// Computes weights[t, k] = scores[t, ids[t, k]], or 0 for an empty slot.

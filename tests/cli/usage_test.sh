@@ -102,7 +102,7 @@ test_unknown_instruction_set_is_refused() {
   HEXAD_MAX_ISA=v5 expect 2 "$HEXAD" env
   expect_text err "environment: HEXAD_MAX_ISA is 'v5'; expected v3, v4, dot or amx"
   HEXAD_MAX_ISA=v3 expect 0 "$HEXAD" env
-  expect_text out "own kernels (x86-64-v3); bf16: the same after widening to f32"
+  expect_text out "own kernels (x86-64-v3); bf16: the same kernels after widening to f32"
 }
 
 test_feature_missing_from_the_build_is_an_error_of_the_recipe() {

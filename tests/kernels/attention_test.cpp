@@ -165,7 +165,7 @@ void expect_near(const char* name, const Tensor& t, const Array& want, int64_t t
 TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
   const auto& [c, dtype] = GetParam();
   const int64_t tokens = c.sequences * c.queries, key_tokens = c.sequences * c.keys;
-  // With as many queries as keys, q, k and v are parts of one tensor, like results of a fused projection.
+  // If there are as many queries as keys, q, k and v are parts of one tensor, like results of a fused projection.
   const bool fused = c.queries == c.keys;
   const Tensor together = random({std::max(tokens, key_tokens), c.heads + 2 * c.key_heads, c.size}, dtype);
   const Tensor q = fused ? together.slice(1, 0, c.heads) : random({tokens, c.heads, c.size}, dtype);
@@ -296,10 +296,9 @@ TEST(AttentionErrors, NameTheTensorAndTheExpectation) {
             "[attention] log_sum_exp is f32 [6, 2] with strides [2, 1]; expected contiguous f32 [6, 4]");
   EXPECT_EQ(message(q, zeros({6, 5}).slice(1, 0, 4), k, {}),
             "[attention] log_sum_exp is f32 [6, 4] with strides [5, 1]; expected contiguous f32 [6, 4]");
-  EXPECT_EQ(
-      message(q, zeros({6, 4}), zeros({6, 3, 8}), {}),
-      "[attention] 4 query heads for 3 key heads; expected at least one key head, and query heads divisible by the key "
-      "heads");
+  EXPECT_EQ(message(q, zeros({6, 4}), zeros({6, 3, 8}), {}),
+            "[attention] 4 query heads for 3 key heads; expected at least one key head, and a number of query heads "
+            "divisible by the number of key heads");
   EXPECT_EQ(message(q, zeros({6, 4}), k, zeros({5}, Dtype::i32)),
             "[attention] first is i32 [5] with strides [1]; expected contiguous i32 [2, 3]");
 }

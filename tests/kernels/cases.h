@@ -33,7 +33,7 @@ size_t entry(Family KernelTable::*family, Entry Family::*member) {
          sizeof(void (*)());
 }
 
-/// Returns one line for each entry of the table that has no function; empty if all have one.
+/// Returns one line for each entry of the table that has no function; empty if every entry has a function.
 std::string holes_of(const KernelTable& table);
 
 std::vector<Case> product_cases();
@@ -53,7 +53,7 @@ std::vector<Case> all_cases();
 /// Returns each case with each of its dtypes.
 std::vector<std::tuple<Case, Dtype>> in_their_dtypes(const std::vector<Case>& cases);
 
-/// Returns `rows` indices: 2 `rows` - 1, 2 `rows` - 3, ..., 1. They are rows of a tensor with 2 `rows` + 1 rows.
+/// Returns `rows` indices: 2 `rows` - 1, 2 `rows` - 3, ..., 1. These are rows of a tensor with 2 `rows` + 1 rows.
 std::vector<int64_t> every_second_row_backwards(int64_t rows);
 
 /// Returns the sizes of trials that compare two tables. They include one token, no token and one feature.

@@ -50,7 +50,7 @@ TEST_P(CpuErrors, NameTheEmptyOperandsOfTheDeltaRule) {
   };
   const std::string expected =
       "; expected q and k [T, G, C], v [T, H, U], H a multiple of G, G > 0, at least one sequence, and T a "
-      "multiple of the sequences";
+      "multiple of the number of sequences";
   EXPECT_EQ(message(0, 2), cat("[delta_rule] q is [4, 0, 2], k [4, 0, 2], v [4, 2, 3], with 2 sequences", expected));
   EXPECT_EQ(message(1, 0), cat("[delta_rule] q is [4, 1, 2], k [4, 1, 2], v [4, 2, 3], with 0 sequences", expected));
 }
@@ -62,7 +62,7 @@ TEST_P(CpuErrors, NameAConvolutionOfNoSequences) {
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(),
                  "[causal_conv] x is [4, 2], weight [2, 3], with 0 sequences; expected [T, N] and [N, W], at least one "
-                 "sequence, and T a multiple of the sequences");
+                 "sequence, and T a multiple of the number of sequences");
   }
 }
 
@@ -76,7 +76,8 @@ TEST_P(CpuErrors, NameAConvolutionOfRowsWithoutColumns) {
     return "no error";
   };
   const std::string expected =
-      ", with 1 sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the sequences";
+      ", with 1 sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the number of "
+      "sequences";
   EXPECT_EQ(message({4}, {2, 3}), cat("[causal_conv] x is [4], weight [2, 3]", expected));
   EXPECT_EQ(message({4, 2}, {2}), cat("[causal_conv] x is [4, 2], weight [2]", expected));
 }

@@ -61,7 +61,8 @@ TEST_P(Edge, CombineBackwardZeroesRowsAndWeightsOfDroppedSlots) {
   }
 }
 
-// In f32, the order of the sum 1e8 + 1 - 1e8 decides if the 1 is lost. The reference sums in f64 and never loses it.
+// In f32, the order of the sum 1e8 + 1 - 1e8 determines whether the 1 is lost. The reference sums in f64 and never
+// loses it.
 TEST_P(Edge, CombineSumsInSlotOrderForAnyOrderOfRows) {
   const Tensor out = filled({1, 1}, nan), moved = filled({1, 1}, nan);
   k.permute.combine(stream, out, tensor<float>({1e8F, 1, -1e8F}, {3, 1}), tensor<int64_t>({0, 1, 2}, {1, 3}), {}, {});

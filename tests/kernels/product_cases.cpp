@@ -124,7 +124,8 @@ std::vector<Case> grouped_cases() {
   };
 }
 
-// A card uses two launches for experts with 33 features, and one launch for experts with 128 features.
+// A Hopper card uses separate launches for experts with 33 features. It can use one launch for experts with 128
+// features.
 std::vector<Case> grouped_swiglu_cases() {
   return {
       {"grouped_swiglu_forward", entry(&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward),

@@ -39,7 +39,8 @@ class Values {
   std::vector<double> values_;
 };
 
-/// Returns an element of a factor: plain(t)(i, j) is element (i, j) of t, transposed(t)(i, j) is element (j, i).
+/// Function that returns an element of a factor. plain(t)(i, j) is element (i, j) of t, and transposed(t)(i, j) is
+/// element (j, i) of t.
 using Factor = std::function<double(int64_t, int64_t)>;
 inline Factor plain(const Tensor& t) { return Values(t); }
 inline Factor transposed(const Tensor& t) {
@@ -87,8 +88,8 @@ class ProductTest : public testing::TestWithParam<Dtype> {
           magnitude += std::abs(a(i, k) * b(k, j));
         }
         const double limit = tolerance(c.dtype(), depth + 1) * magnitude;
-        ASSERT_LE(std::abs(got(i, j) - sum), limit) << "element (" << i << ", " << j << ") of " << c.shape() << ": "
-                                                    << got(i, j) << ", expected " << sum << "; depth " << depth;
+        ASSERT_LE(std::abs(got(i, j) - sum), limit) << "element (" << i << ", " << j << ") of " << c.shape() << " is "
+                                                    << got(i, j) << "; expected " << sum << "; depth " << depth;
       }
     }
   }

@@ -89,8 +89,8 @@ class PairUnits : public ProductTest {
 INSTANTIATE_TEST_SUITE_P(Dtypes, PairUnits, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
 
 TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
-  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together. If the left operand is packed,
-  // too, a unit processes twice as many columns. The last strips of rows have many heights from 1 to 32, because
+  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together. If the left operand is also
+  // packed, a unit processes twice as many columns. The last strips of rows have many heights from 1 to 32, because
   // AVX-512 BF16 computes 3, 6, 10 or 11 rows together.
   std::vector<Sizes> all(std::begin(sizes), std::end(sizes));
   for (const Sizes& s :

@@ -73,7 +73,7 @@ class Rests : public EdgeTest {
     for (const bf16 x : t.to_vector<bf16>()) out.push_back(static_cast<float>(x));
     return out;
   }
-  // Expects both slices to have bitwise the same main weights, weights and moments. Returns the number of second
+  // Expects both slices to have bitwise identical main weights, weights and moments. Returns the number of second
   // moments whose sign is a mark (framework/base/main_weight.h).
   int64_t expect_same(const AdamwSlice& plain, const AdamwSlice& rests) {
     const Floats main = values(plain.main), v = values(plain.v), signed_v = values(rests.v);

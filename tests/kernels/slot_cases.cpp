@@ -91,7 +91,7 @@ Tensor places_for(Trial& r, int64_t n, bool some_missing) {
 
 void shift_parts(K k, Trial& r) {
   const int64_t n = r.size.rows;
-  // The first table has several parts, at least one of them empty. The second has a single part.
+  // The first table has several parts, and at least one part is empty. The second table has a single part.
   const std::vector<std::vector<int64_t>> ways{{n / 3, n / 3, n / 2, n, 10, 20, -30, 40}, {n, 5}};
   for (const auto& parts : ways) {
     const Tensor x = places_for(r, n, true), in_place = r.output({n}, Dtype::i64);
@@ -104,8 +104,8 @@ void shift_parts(K k, Trial& r) {
 
 void iota_parts(K k, Trial& r) {
   const int64_t n = r.size.rows * std::min<int64_t>(r.size.width, 65);
-  // The first table has empty parts at the start, between others and at the end. The second has a single part. The
-  // third has more parts than small sizes have elements.
+  // The first table has empty parts at the start, in the middle and at the end. The second table has a single part. The
+  // third table has more parts than small sizes have elements.
   std::vector<std::vector<int64_t>> ways{{0, n / 3, n / 3, n / 2, n, n, 9, 10, 20, -30, 40, 50}, {n, 5}, {}};
   constexpr int64_t many = 300;
   for (int64_t p = 0; p < many; ++p) ways.back().push_back(n * (p + 1) / many);

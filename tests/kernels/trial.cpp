@@ -31,8 +31,8 @@ std::string coordinate(const Shape& shape, int64_t i) {
   return c.to_string();
 }
 
-// Sets every float to NaN and every byte of an integer to 0x7f. No kernel computes such an i32 or i64, but many compute
-// -1.
+// Sets every float to NaN and every byte of an integer to 0x7f. No kernel computes an i32 or i64 of these bytes, but
+// many kernels compute -1.
 void poison(const Tensor& t) { t.fill_bytes(is_floating(t.dtype()) ? 0xff : 0x7f, t.device().context().compute()); }
 
 // Copies the elements of `t` from one copy of the bytes of `whole` to another copy.
@@ -143,7 +143,7 @@ std::string Trial::written_outside() const {
     copy_members(now.data(), output.before.data(), output.tensor, output.whole);
     const auto outside = std::ranges::mismatch(now, output.before).in1;
     if (outside != now.end())
-      return cat("output ", o, ": wrote outside of the output, at element ",
+      return cat("output ", o, ": the kernel wrote outside the output, at element ",
                  (outside - now.begin()) / size_of(output.tensor.dtype()), " of the guarded buffer ",
                  output.whole.shape());
   }

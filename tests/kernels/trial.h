@@ -22,7 +22,7 @@ struct Size {
   int64_t rows, width;
 };
 
-/// Layout of rows. `aligned_rows` are strided rows that begin on multiples of 16 bytes if their width is a multiple of
+/// Layout of rows. `aligned_rows` are strided rows that begin at multiples of 16 bytes if their width is a multiple of
 /// 8 elements.
 enum class Layout : uint8_t { contiguous, strided_rows, aligned_rows };
 
@@ -34,8 +34,8 @@ enum class Layout : uint8_t { contiguous, strided_rows, aligned_rows };
 enum class Yardstick : uint8_t { tensor, row };
 
 /// Inputs and outputs of the kernel calls in a test body. Two trials with the same seed, size and dtype give equal
-/// inputs if their functions are called in the same order. Therefore, a test body can run on two tables, on one device
-/// or on two.
+/// inputs if their functions are called in the same order. Therefore, a test body can run with two tables, on one
+/// device or on two devices.
 class Trial {
  public:
   /// Makes a trial on the host.

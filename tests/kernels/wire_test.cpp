@@ -1,5 +1,5 @@
 // Rows in wire formats: layout, error bounds, and rows with NaN or infinity, which must remain recognisable. Tests of
-// error messages call only the CPU's table. All other tests of kernels also call the reference.
+// error messages call only the CPU's table. All other tests of kernels in this file also call the reference.
 #include <gtest/gtest.h>
 
 #include <cmath>

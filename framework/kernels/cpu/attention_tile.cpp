@@ -196,7 +196,7 @@ struct Attention {
     }
   }
 
-  /// Scratch memory of forward: packs of one key head, and blocks that each strip of queries uses again.
+  /// Scratch memory of forward: packs of one key head, and blocks that every strip of queries reuses.
   struct Forward {
     int64_t origin, count;  // first key of the packs, and number of keys
     T* keys;                // transposed panels

@@ -2,8 +2,8 @@
 // each instruction set.
 //
 // Keys are processed in blocks of 256, counted from the start of the sequence. Backward also processes queries in
-// blocks of 42. A query's output and gradient depend only on the keys that the query sees. Both instruction sets give
-// bitwise identical results.
+// blocks of 42. A query's output and gradient depend only on the keys that the query sees. The instruction sets v3 and
+// v4 give bitwise identical results.
 #pragma once
 
 #include <cstdint>

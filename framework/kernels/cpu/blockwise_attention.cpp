@@ -34,11 +34,12 @@ const int32_t* bounds(std::string_view name, const Tensor& t, const AttentionSha
 AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
                             const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& s) {
   require(q.rank() == 3 && k.rank() == 3 && is_floating(q.dtype()), "[attention] q is ", q.dtype(), " ", q.shape(),
-          " and k ", k.shape(), "; expected floating [tokens, heads, size]");
+          " and k ", k.shape(), "; expected a floating dtype and shapes [tokens, heads, size]");
   const int64_t heads = q.dim(1), key_heads = k.dim(1), size = q.dim(2);
   const int64_t tokens = s.sequences * s.queries, key_tokens = s.sequences * s.keys;
-  require(key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
-          " key heads; expected at least one key head, and query heads divisible by the key heads");
+  require(
+      key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
+      " key heads; expected at least one key head, and a number of query heads divisible by the number of key heads");
   require(log_sum_exp.dtype() == accumulator_dtype(q.dtype()) && log_sum_exp.numel() == tokens * heads &&
               log_sum_exp.contiguous(),
           "[attention] log_sum_exp is ", log_sum_exp.dtype(), " ", log_sum_exp.shape(), " with strides ",

@@ -45,8 +45,8 @@ void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& 
 }
 
 void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity) {
-  require(capacity.scope_tokens > 0 && capacity.factor >= 0, "[drop] scopes of ", capacity.scope_tokens,
-          " tokens, factor ", capacity.factor, "; expected at least 1 token and a factor of at least 0");
+  require(capacity.scope_tokens > 0 && capacity.factor >= 0, "[drop] scopes have ", capacity.scope_tokens,
+          " tokens, and the factor is ", capacity.factor, "; expected at least 1 token and a factor of at least 0");
   stream.run([=] {
     const int64_t tokens = ids.dim(0);
     require_flat("drop", "ids", ids, tokens * ids.dim(1));

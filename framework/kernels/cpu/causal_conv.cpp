@@ -13,7 +13,7 @@ void check(const Tensor& out, const CausalConvOperands& o, const SequenceRows& r
   require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == o.x.dim(1) && rows.sequences > 0 &&
               o.x.dim(0) % rows.sequences == 0,
           "[causal_conv] x is ", o.x.shape(), ", weight ", o.weight.shape(), ", with ", rows.sequences,
-          " sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the sequences");
+          " sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the number of sequences");
   const int64_t tokens = o.x.dim(0), width = o.x.dim(1), taps = o.weight.dim(1);
   require_flat("causal_conv", "x", o.x, tokens * width);
   require_flat("causal_conv", "out", out, tokens * width);

@@ -16,7 +16,7 @@ void check(const DeltaRuleOperands& o, const SequenceRows& rows) {
               o.q.dim(1) > 0 && o.v.dim(1) % o.q.dim(1) == 0 && rows.sequences > 0 && o.q.dim(0) % rows.sequences == 0,
           "[delta_rule] q is ", o.q.shape(), ", k ", o.k.shape(), ", v ", o.v.shape(), ", with ", rows.sequences,
           " sequences; expected q and k [T, G, C], v [T, H, U], H a multiple of G, G > 0, at least one sequence, "
-          "and T a multiple of the sequences");
+          "and T a multiple of the number of sequences");
   for (const auto& [name, t] : {std::pair{"q", o.q}, {"k", o.k}, {"v", o.v}})
     require_flat("delta_rule", name, t, t.numel());
   for (const auto& [name, t] : {std::pair{"log_decay", o.log_decay}, {"strength", o.strength}})
@@ -24,7 +24,7 @@ void check(const DeltaRuleOperands& o, const SequenceRows& rows) {
   if (o.first.defined()) require_flat("delta_rule", "first", o.first, o.v.dim(0));
 }
 
-// Operands of one call, with functions that read a task's part of them.
+// Operands of one call, with functions that read the part for one task.
 template <class T>
 struct Problem {
   using A = accumulator_t<T>;

@@ -55,8 +55,8 @@ void keep_for(int64_t row, int32_t* ids, int64_t slots, const Scores<A>& scores,
 
 void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
                    double factor) {
-  require(scope_tokens > 0 && factor >= 0, "[expert_choice] scopes of ", scope_tokens, " tokens, factor ", factor,
-          "; expected at least 1 token and a factor of at least 0");
+  require(scope_tokens > 0 && factor >= 0, "[expert_choice] scopes have ", scope_tokens, " tokens, and the factor is ",
+          factor, "; expected at least 1 token and a factor of at least 0");
   stream.run([=] {
     const int64_t tokens = scores.dim(0), experts = scores.dim(1), slots = ids.dim(1);
     require_flat("expert_choice", "scores", scores, tokens * experts);

@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(threads) drop_kernel(const A* scores, const in
 
 void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity) {
   const int64_t tokens = ids.dim(0), experts = scores.dim(1);
-  require(capacity.scope_tokens > 0 && capacity.factor >= 0, "[drop] scopes of ", capacity.scope_tokens,
-          " tokens, factor ", capacity.factor, "; expected at least 1 token and a factor of at least 0");
+  require(capacity.scope_tokens > 0 && capacity.factor >= 0, "[drop] scopes have ", capacity.scope_tokens,
+          " tokens, and the factor is ", capacity.factor, "; expected at least 1 token and a factor of at least 0");
   require_flat("drop", "ids", ids, tokens * ids.dim(1));
   require_flat("drop", "scores", scores, tokens * experts);
   if (rows.defined()) require_flat("drop", "rows", rows, tokens);

@@ -45,7 +45,7 @@ __device__ sum_t<D> sum_of(const Filter<D>& f, int64_t b, int64_t i, int64_t n) 
   return sum;
 }
 
-// Returns the gradient of the sum of row i, column n.
+// Returns the gradient of sum_of(f, b, i, n), the value before SiLU.
 template <class D>
 __device__ sum_t<D> gradient_of_sum(const Filter<D>& f, const D* dout, int64_t b, int64_t i, int64_t n) {
   using A = sum_t<D>;
@@ -104,7 +104,7 @@ void check(const Tensor& out, const CausalConvOperands& o, const SequenceRows& r
   require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == o.x.dim(1) && rows.sequences > 0 &&
               o.x.dim(0) % rows.sequences == 0,
           "[causal_conv] x is ", o.x.shape(), ", weight ", o.weight.shape(), ", with ", rows.sequences,
-          " sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the sequences");
+          " sequences; expected [T, N] and [N, W], at least one sequence, and T a multiple of the number of sequences");
   const int64_t tokens = o.x.dim(0), width = o.x.dim(1), taps = o.weight.dim(1);
   require_flat("causal_conv", "x", o.x, tokens * width);
   require_flat("causal_conv", "weight", o.weight, width * taps);

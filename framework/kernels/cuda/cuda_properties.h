@@ -17,8 +17,8 @@ inline int64_t block_rows(int64_t rows, int64_t vocabulary) {
 
 /// Returns RmsNormKernels::partials, the number of partial sums of the gain's gradient.
 inline int64_t partials(int64_t rows) {
-  // Minimum number of rows per partial sum, if there are several, and maximum number of partial sums: two for each
-  // multiprocessor of an H100.
+  // Minimum number of rows per partial sum if there are several partial sums, and maximum number of partial sums: two
+  // for each multiprocessor of an H100.
   constexpr int64_t fewest_rows = 16, most = 264;
   return std::clamp<int64_t>(rows / fewest_rows, 1, most);
 }

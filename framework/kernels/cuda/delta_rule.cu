@@ -10,7 +10,7 @@ using namespace base;
 namespace {
 
 constexpr int threads = 128;
-constexpr int64_t kept_tokens = 64;  // number of tokens whose states backward has in memory at a time
+constexpr int64_t kept_tokens = 64;  // number of tokens whose states backward keeps in memory at a time
 
 template <class D>
 struct Rule {
@@ -230,7 +230,7 @@ Rule<device_t<T>> rule_of(const DeltaRuleOperands& o, const SequenceRows& rows) 
               o.q.dim(1) > 0 && o.v.dim(1) % o.q.dim(1) == 0 && rows.sequences > 0 && o.q.dim(0) % rows.sequences == 0,
           "[delta_rule] q is ", o.q.shape(), ", k ", o.k.shape(), ", v ", o.v.shape(), ", with ", rows.sequences,
           " sequences; expected q and k [T, G, C], v [T, H, U], H a multiple of G, G > 0, at least one sequence, "
-          "and T a multiple of the sequences");
+          "and T a multiple of the number of sequences");
   const int64_t gates = o.v.dim(0) * o.v.dim(1);
   for (const auto& [name, t] : {std::pair{"q", o.q}, {"k", o.k}, {"v", o.v}})
     require_flat("delta_rule", name, t, t.numel());

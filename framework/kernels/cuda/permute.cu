@@ -19,8 +19,8 @@ constexpr int max_addends = 4;  // maximum number of addends of a combine
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
-/// N elements of an access in flight. 16 bytes are loaded as raw bits; as bf16 elements, they would use twice as many
-/// registers.
+/// N elements that one access loads or stores. 16 bytes are loaded as raw bits, because bf16 elements would use twice
+/// as many registers.
 template <class D, int N>
 using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint4), uint4, Vector<D, N>>;
 

@@ -10,7 +10,7 @@ namespace hexad::kernels::cuda {
 /// Places of rows in windows.
 struct WindowPlaces {
   std::byte* window;         // this rank's window
-  const int64_t* distances;  // distances to the windows of all ranks
+  const int64_t* distances;  // distances to the windows of all ranks, in bytes
   const int64_t* runs;       // ends, ranks and shifts of the runs
   int64_t count;             // number of runs
   int64_t row_bytes;

@@ -65,9 +65,9 @@ double pairs_before(double begin, double end, double keys) {
   return (last * last - first * first) / 2 + std::max(0.0, end - std::max(keys, begin)) * keys;
 }
 
-// Returns the FLOPs of the scores and of the product with the values. With a causal mask, a query sees only the keys
-// before it. With a window, it sees only keys from the window's begin on. Documents are ignored, as if a sequence were
-// one document.
+// Returns the FLOPs of the scores and of the product with the values. With a causal mask, a query sees only the keys up
+// to its position. With a window, a query sees only keys from the begin of the window on. Documents are ignored, as if
+// a sequence were one document.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
   const auto begin = static_cast<double>(shape.query_offset), window = static_cast<double>(shape.window);
@@ -127,8 +127,8 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Counts the product, and the activation as if it were a separate kernel, because most devices have no fused kernel,
-// and the time that a fused kernel saves has not been measured.
+// Counts the product, and the activation as if it were a separate kernel. Most devices have no fused kernel, and the
+// time that a fused kernel saves has not been measured.
 const GroupedSwigluKernels grouped_swiglu{
     .forward =
         [](Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,

@@ -6,7 +6,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// Return the argument inner(x) of the approximation x/2 (1 + tanh(inner(x))), and its derivative.
+// Argument inner(x) of the approximation x/2 (1 + tanh(inner(x))), and its derivative.
 double inner(double x) { return std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x); }
 double inner_slope(double x) { return std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x); }
 

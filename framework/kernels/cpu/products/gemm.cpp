@@ -27,7 +27,7 @@ Loops loops_of(Unit unit) {
   return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
 }
 
-// Minimum average number of tiles per thread, if there are several threads and tiles can be made that small. Threads
+// Minimum average number of tiles per thread if there are several threads, unless the tiles would be too small. Threads
 // that finish early then take more tiles.
 constexpr int64_t tiles_per_thread = 4;
 

@@ -185,8 +185,8 @@ struct Product {
     if (narrowed) {
       const Sums from{block.first ? nullptr : sums.data, sums.stride};
       if (!block.last) return multiply(sums, from, factors, {});
-      // `corner` still contains the previous sums. The steps of this multiplication round them before its own sums are
-      // stored.
+      // `corner` still contains the previous sums. The steps of this multiplication round the previous sums before the
+      // new sums are stored.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
       interleaved.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
       return;

@@ -128,7 +128,7 @@ std::string products_description() {
     case Unit::vector:
       break;
   }
-  return cat("f32, f64: ", own, "; bf16: the same after widening to f32");
+  return cat("f32, f64: ", own, "; bf16: the same kernels after widening to f32");
 }
 
 void matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& weight, Write write) {

@@ -25,7 +25,7 @@ struct ActivationLoops {
   /// Computes the gradients of one row with weight w. Returns the gradient of w, <dout, gate * sigmoid(gate) * up>.
   /// `out` receives the weighted product unless it is null.
   A (*weighted_swiglu_backward)(T* dgate, T* dup, T* out, const T* dout, const T* gate, const T* up, A w, int64_t n);
-  /// Compute the same as the weighted loops, for ClampedSwigluKernels.
+  /// Loops of ClampedSwigluKernels, with operands and results as in the weighted loops.
   void (*clamped_swiglu_forward)(T* out, const T* gate, const T* up, A weight, A slope, A limit, int64_t n);
   A (*clamped_swiglu_backward)(ClampedSwigluRow<T> row, int64_t n);
   void (*gelu_exact_forward)(T* out, const T* x, int64_t n);
@@ -34,7 +34,7 @@ struct ActivationLoops {
   void (*gelu_tanh_backward)(T* dx, const T* dout, const T* x, int64_t n);
   /// Rotates the first 2 `half` elements of one head; sign -1 gives the adjoint. `out` may be `x`.
   void (*rotate)(T* out, const T* x, const A* cosine, const A* sine, A sign, int64_t half);
-  /// Compute p[i] = e^p[i] and p[i] = sigmoid(p[i]).
+  /// Computes p[i] = e^p[i] (`exp`), or p[i] = sigmoid(p[i]) (`sigmoid`), for n elements.
   void (*exp)(A* p, int64_t n);
   void (*sigmoid)(A* p, int64_t n);
   /// Returns the loss of one row of logits x with target `target`. Writes d = scale * (softmax - onehot) unless d is

@@ -23,10 +23,11 @@ template <class Call>
 void check_call(const Call& c) {
   const AttentionShape& s = c.shape;
   require(c.q.rank() == 3 && c.k.rank() == 3 && is_floating(c.q.dtype()), "[attention] q is ", c.q.dtype(), " ",
-          c.q.shape(), " and k ", c.k.shape(), "; expected floating [tokens, heads, size]");
+          c.q.shape(), " and k ", c.k.shape(), "; expected a floating dtype and shapes [tokens, heads, size]");
   const int64_t heads = c.q.dim(1), key_heads = c.k.dim(1), size = c.q.dim(2);
-  require(key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
-          " key heads; expected at least one key head, and query heads divisible by the key heads");
+  require(
+      key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
+      " key heads; expected at least one key head, and a number of query heads divisible by the number of key heads");
   constexpr int64_t most = INT32_MAX / 2;  // an int must also hold positions beyond the end, in the last tile
   require(size > 0 && size <= most && heads <= most && s.queries <= most && s.keys <= most, "[attention] ", heads,
           " heads of size ", size, ", ", s.queries, " queries and ", s.keys,

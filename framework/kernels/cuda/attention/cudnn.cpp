@@ -43,10 +43,10 @@ struct Cudnn {
 /// of which are empty.
 constexpr int64_t max_documents = 1024;
 
-/// True if the call may suit cuDNN. It must be bf16, with more than one query per sequence and as many keys as queries.
-/// The only masks allowed are counted documents, at most max_documents of them, and a causal mask aligned at the top
-/// left. Rows must begin at multiples of 16 bytes, the size of a head must be a multiple of 8, and the scale must be
-/// finite. cuDNN checks the remaining conditions.
+/// True if the call may suit cuDNN. The call must be bf16, with more than one query per sequence and as many keys as
+/// queries. The only masks allowed are counted documents, at most max_documents of them, and a causal mask aligned at
+/// the top left. Rows must begin at multiples of 16 bytes, the size of a head must be a multiple of 8, and the scale
+/// must be finite. cuDNN checks the remaining conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {

@@ -37,9 +37,9 @@ struct AttentionProblem {
 /// Operands that a plan reads and writes. The statistics (f32) are max + ln(sum) of the scaled scores. Their shape is
 /// [tokens, heads], as in AttentionKernels, or [sequences, heads, positions] in a backward pass without documents.
 enum class AttentionOperand : int64_t { q = 1, k, v, out, stats, dout, dq, dk, dv, query_lengths, key_lengths };
-/// Return the ids of an operand and of its offsets. With documents, each of the operands q to dv has
-/// offsets[documents + 1] (i64). The offsets are the indices of the elements at which the documents begin, and of the
-/// end of the last document. The lengths of documents are i32 [documents].
+/// Ids of an operand and of its offsets. With documents, each of the operands q to dv has offsets[documents + 1] (i64).
+/// The offsets are the indices of the elements at which the documents begin, and of the end of the last document. The
+/// lengths of documents are i32 [documents].
 constexpr int64_t id_of(AttentionOperand operand) { return static_cast<int64_t>(operand); }
 constexpr int64_t id_of_offsets(AttentionOperand operand) { return 100 + id_of(operand); }
 /// Addresses of the operands, by id.

@@ -1,4 +1,4 @@
-// Merges the attention to two disjoint sets of keys. One warp computes one head of one row.
+// Merges the attention over two disjoint sets of keys. One warp computes one head of one row.
 #include <limits>
 
 #include "framework/kernels/cuda/attention/attention_calls.h"

@@ -28,7 +28,7 @@ struct alignas(16) SharedTile {
 
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / warp_size; }
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) % warp_size; }
-/// Return the row (0 to 7), and the first of the two columns, of this lane in a fragment of sums.
+/// Row (0 to 7), and first of the two columns, of this lane in a fragment of sums.
 __device__ __forceinline__ int lane_row() { return lane_index() / 4; }
 __device__ __forceinline__ int lane_column() { return lane_index() % 4 * 2; }
 
@@ -113,8 +113,8 @@ __device__ __forceinline__ void weigh_rows(Sums<Width / 8> (&sums)[M], const Sum
   }
 }
 
-/// Writes the first `count` of a warp's 16 rows of results. They are staged in rows [row, row + 16) of `tile`, which no
-/// other warp may use.
+/// Writes the first `count` of a warp's 16 rows of results. The results are staged in rows [row, row + 16) of `tile`,
+/// which no other warp may use.
 template <int Width, int Height>
 __device__ __forceinline__ void store_rows(const HeadRows<__nv_bfloat16>& to, int64_t token, int count, int64_t head,
                                            int size, const Sums<Width / 8>& sums, SharedTile<Width, Height>& tile,

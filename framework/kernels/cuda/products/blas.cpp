@@ -25,7 +25,7 @@ constexpr uint32_t best_alignment = 256;
 
 void check(cublasStatus_t status, std::string_view what) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    fail(ExitCode::resource, "[cublasLt] ", what, ": ", cublasLtGetStatusString(status));
+    fail(ExitCode::resource, "[cublasLt] ", what, " failed: ", cublasLtGetStatusString(status));
 }
 
 cudaDataType_t data_type(Dtype dtype) {
@@ -90,7 +90,7 @@ Problem chosen_for(Problem p) {
   return p;
 }
 
-/// cuBLASLt descriptors of a Problem, one matrix product.
+/// cuBLASLt descriptors of a Problem.
 struct Description {
   cublasLtMatmulDescOpaque_t product{};
   cublasLtMatrixLayoutOpaque_t a{}, b{}, out{};
@@ -115,21 +115,21 @@ Description describe(const Problem& p) {
   // CUBLAS_COMPUTE_32F does not round f32 operands. CUBLAS_COMPUTE_32F_FAST_TF32 would round them to TF32.
   check(cublasLtMatmulDescInit(&d.product, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                wide ? CUDA_R_64F : CUDA_R_32F),
-        "product");
+        "describing the product");
   const auto side = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
     const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublasLtMatmulDescSetAttribute(&d.product, attribute, &value, sizeof value), "product");
+    check(cublasLtMatmulDescSetAttribute(&d.product, attribute, &value, sizeof value), "describing the product");
   };
   side(CUBLASLT_MATMUL_DESC_TRANSA, p.a_transposed);
   side(CUBLASLT_MATMUL_DESC_TRANSB, p.b_transposed);
   const int32_t multiprocessors = p.multiprocessors;
   check(cublasLtMatmulDescSetAttribute(&d.product, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &multiprocessors,
                                        sizeof multiprocessors),
-        "product");
+        "describing the product");
   const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, Dtype dtype, int64_t rows, int64_t columns, int64_t stride) {
     check(cublasLtMatrixLayoutInit(&to, data_type(dtype), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
                                    stride),
-          "layout");
+          "describing a matrix");
   };
   layout(d.a, p.in, p.a_transposed ? p.k : p.m, p.a_transposed ? p.m : p.k, p.a_stride);
   layout(d.b, p.in, p.b_transposed ? p.n : p.k, p.b_transposed ? p.k : p.n, p.b_stride);
@@ -139,13 +139,13 @@ Description describe(const Problem& p) {
 
 template <class T>
 void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "preference");
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "setting a preference");
 }
 
 /// cuBLASLt on one card, and a cache of products.
 class Library {
  public:
-  Library() { check(cublasLtCreate(&handle_), "create"); }
+  Library() { check(cublasLtCreate(&handle_), "creating the handle"); }
   ~Library() { cublasLtDestroy(handle_); }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -172,8 +172,8 @@ class Library {
   ProblemCache<Problem, Matmul> matmuls_{max_problems};
 };
 
-// Uses the kernel that was chosen for the rounded number of rows if the kernel also supports this problem, because the
-// choice of a kernel takes the host 20 to 60 microseconds, but a check only a few microseconds.
+// Uses the kernel that was chosen for the rounded number of rows if the kernel also supports this problem. The choice
+// of a kernel takes the host 20 to 60 microseconds, but a check takes only a few microseconds.
 Matmul Library::make_matmul(const Problem& p) {
   Matmul matmul{.problem = describe(p), .kernel = {}};
   const Problem similar = chosen_for(p);
@@ -198,7 +198,7 @@ Choice Library::checked(Description& d, const cublasLtMatmulAlgo_t& algorithm) c
 Choice Library::choose(const Problem& p) const {
   Description d = describe(p);
   cublasLtMatmulPreferenceOpaque_t preference{};
-  check(cublasLtMatmulPreferenceInit(&preference), "preference");
+  check(cublasLtMatmulPreferenceInit(&preference), "setting a preference");
   prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{max_workspace});
   // Stores the partial sums of a split product in the workspace, in f32, because a bf16 result would round them.
   prefer(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -242,7 +242,8 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   void* result = device_raw(out.tensor);
   Description& p = matmul.problem;
   const auto launch = [&] {
-    // Each product gets a separate workspace, because streams must not share one. The allocator caches the memory.
+    // Each product gets a separate workspace, because streams must not share a workspace. The allocator caches the
+    // memory.
     Tensor workspace;
     const size_t bytes = matmul.kernel.workspace;
     if (bytes > 0) workspace = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, out.tensor.device());
@@ -258,7 +259,7 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
     if (!matmul.kernel.possible) return false;
     status = launch();
   }
-  check(status, "product");
+  check(status, "the product");
   return true;
 }
 

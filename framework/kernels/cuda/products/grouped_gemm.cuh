@@ -26,9 +26,9 @@ using base::ExitCode;
 using base::fail;
 using tensor::device_raw;
 
-/// The kernel of a pass with results of type Out. These tiles and clusters were the fastest in all passes. The measured
-/// kernels were cooperative with tiles of 128 x 256 and 256 x 128, and ping-pong with tiles of 128 x 128, for 8K to
-/// 256K rows and 8 to 128 experts.
+/// The kernel of a pass with results of type Out. These tiles and clusters were the fastest in all passes, for 8K to
+/// 256K rows and 8 to 128 experts. They were compared with cooperative kernels with tiles of 256 x 128, and with
+/// ping-pong kernels with tiles of 128 x 128.
 template <GroupedPass pass, class Out>
 struct GroupedGemm {
   using Element = cutlass::bfloat16_t;
@@ -171,7 +171,7 @@ void run_groups(std::string_view op, Stream& stream, const GroupedOperands& oper
   const auto queue = cuda_stream(stream).handle();
   const cutlass::Status status = gemm.run(arguments, workspace, queue.get());
   if (status != cutlass::Status::kSuccess)
-    fail(ExitCode::resource, "[", op, "] CUTLASS: ", cutlass::cutlassGetStatusString(status));
+    fail(ExitCode::resource, "[", op, "] the CUTLASS kernel failed: ", cutlass::cutlassGetStatusString(status));
 }
 
 /// Computes d = a b, or d += a b, for each group, with weights [E, features, width].
