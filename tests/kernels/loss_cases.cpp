@@ -31,7 +31,7 @@ void cross_entropy(K k, Trial& r, double scale) {
   k.cross_entropy.forward(r.stream, losses(), in_place, in_place, targets, scale);
 }
 
-// Columns of rank 1 of three ranks that split a vocabulary. Targets are in the columns of all three ranks, or -1.
+// Columns that rank 1 holds if three ranks split a vocabulary. Targets are in the columns of all three ranks, or -1.
 struct SplitVocabulary {
   static constexpr int64_t ranks = 3, rank = 1, count = SplitSoftmaxKernels::statistics_count;
   int64_t rows, columns, first;

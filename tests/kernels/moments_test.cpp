@@ -67,8 +67,8 @@ void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, con
   }
 }
 
-// Tests runs of a cut parameter that end inside vectors, and slices that begin at an odd element. One size exceeds the
-// 16384 elements that a block processes on a card.
+// Tests runs of a partitioned parameter that end inside vectors, and slices that begin at an odd element. One size
+// exceeds the 16384 elements that a block processes on a card.
 TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
   const GlobalIndex whole{}, later{.begin = 5}, cut{.begin = 5, .first = 11, .run = 13, .stride = 40},
       far{.first = (int64_t{1} << 32) - 100};

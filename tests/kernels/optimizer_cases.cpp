@@ -35,7 +35,8 @@ std::vector<AdamwSlice> slices(Trial& r) {
           slice(shape, true, Dtype::bf16, 0.2), slice(single, false, Dtype::bf16, 0.1)};
 }
 
-// Returns slices with moments in bf16, of whole and of cut parameters. Some slices begin at an odd element.
+// Returns slices with bf16 moments, of whole parameters and of partitioned parameters. Some slices begin at an odd
+// element.
 std::vector<AdamwSlice> slices_with_bf16_moments(Trial& r) {
   const int64_t n = r.size.rows * r.size.width;
   const base::GlobalIndex whole{}, cut{.begin = 3, .first = 1000, .run = 21, .stride = 100};

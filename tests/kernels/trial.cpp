@@ -57,8 +57,8 @@ double root_mean_square(std::span<const double> values) {
   return count > 0 ? std::sqrt(squares / count) : 0;
 }
 
-// Returns the magnitude of `yardstick` for every row. In tensors of fewer than 16 elements, the magnitude is at least
-// one. Inputs are standard normal, so all of these few elements may be small by chance.
+// Returns the least magnitude that `yardstick` defines for every row. In tensors of fewer than 16 elements, the
+// magnitude is at least one. Inputs are standard normal, so all of these few elements may be small by chance.
 std::vector<double> magnitudes(const Array& a, Yardstick yardstick) {
   constexpr int64_t handful = 16;
   const double typical = root_mean_square(a.values);

@@ -97,7 +97,7 @@ class Trial {
   }
   Tensor guarded(Shape shape, Dtype type, Layout layout, Tensor* whole);
   Tensor watch(const Tensor& t, const Tensor& whole, int64_t terms, Yardstick yardstick = Yardstick::tensor);
-  /// Draws normal values for a tensor of the shape of `t`.
+  /// Returns normal values for a tensor with the shape of `t`.
   kernels::reference::Array drawn(const Tensor& t);
 
   std::unique_ptr<device::DeviceContext> own_;  // null on a shared device

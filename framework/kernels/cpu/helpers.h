@@ -1,4 +1,4 @@
-// Helper threads of one thread's kernels.
+// Helper threads for the kernels of one thread.
 #pragma once
 
 #include <semaphore.h>

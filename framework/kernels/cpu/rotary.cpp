@@ -14,7 +14,7 @@ void rotate(const Tensor& out, const Tensor& x, const Tensor& positions, const T
     using A = accumulator_t<T>;
     const int64_t context = cosine.dim(0), half = cosine.dim(1);
     require(x.rank() == 3 && 2 * half <= x.dim(2), "[rotary] x has shape ", x.shape(),
-            "; expected [T, H, C], C at least ", 2 * half);
+            "; expected [T, H, C] with C at least ", 2 * half);
     const int64_t heads = x.dim(1), size = x.dim(2);
     require_shape("rotary", "out", out, x.shape());
     require_shape("rotary", "cosine", cosine, {context, half});

@@ -102,7 +102,7 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
             " for ", ids.numel(), " ids of a table ", dtable.shape(),
             "; expected a row of the table's width for each id");
     require_flat("embedding", "ids", ids, ids.numel());
-    require(rows.count < (1 << 30), "[embedding] ", rows.count, " tokens; expected fewer than 2^30");
+    require(rows.count < (1 << 30), "[embedding] there are ", rows.count, " tokens; expected fewer than 2^30");
     if (rows.count == 0 || rows.width == 0) return;
     const SortedIds sorted = sort_ids("embedding", stream, ids, target.count);
     const auto start = [&]<int N>(std::integral_constant<int, N>) {

@@ -13,7 +13,7 @@ namespace hexad::kernels::cuda {
 using namespace tensor;
 namespace {
 
-/// Source of the random bits for the stochastic rounding of moments of type M; empty if moments are not rounded.
+/// Parameters that select the random bits for rounding moments of type M; empty if moments are not rounded.
 template <class M>
 struct Rounding {};
 template <>

@@ -71,7 +71,7 @@ struct QueuedEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// Wrapper of an entry of the CPU's table for the emulated device.
+/// Wraps an entry of the CPU's table for the emulated device.
 template <auto Family, auto Entry>
 struct Queued : QueuedEntry<Family, Entry, decltype(Entry)> {};
 
