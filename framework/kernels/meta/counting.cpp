@@ -17,7 +17,7 @@ struct ProductSizes {
   int64_t rows, inputs, outputs, groups = 1, largest = 0;
 };
 
-// Counts a product.
+// Counts and logs a product, and invalidates the known contents of its result.
 template <auto Family, auto Entry>
 void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass pass, const ProductSizes& sizes,
              Write write) {
@@ -50,7 +50,7 @@ int64_t groups_of(const GroupOffsets& offsets) {
   return groups;
 }
 
-// Returns the rows of the largest group; 0 if the host does not have the offsets.
+// Returns the number of rows of the largest group; 0 if the host does not have the offsets.
 int64_t largest_of(const GroupOffsets& offsets) {
   int64_t largest = 0;
   for (size_t e = 0; e + 1 < offsets.host.size(); ++e)

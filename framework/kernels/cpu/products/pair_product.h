@@ -136,7 +136,8 @@ struct Product {
     const int64_t steps = (depth + terms - 1) / terms, strip_bytes = steps * step_bytes;
     const int64_t padded = round_up(columns, strip), strips = (rows + strip - 1) / strip;
     interleaved.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
-    // If the last strip has fewer than 32 rows, its rows are packed, because all 32 rows of a strip are read.
+    // Strips of 32 rows with whole steps of terms are read in place. All other strips are packed, because the unit
+    // reads 32 rows and whole steps.
     const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
     const int64_t group = blocks.left / (steps * terms) / strip * strip;  // maximum rows packed at a time
     const bool kept =
