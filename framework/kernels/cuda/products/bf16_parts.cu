@@ -26,8 +26,8 @@ struct Order {
 };
 constexpr Order all{{0, 1, 2}}, of_left{{0, 0, 1}}, of_right{{0, 1, 0}};
 
-/// A matrix with four elements of a row per thread, and its parts. In the first part, element (r, c) is at r * row + c.
-/// Each part begins `part` elements after the previous part.
+/// Division of a matrix among threads, with four elements of a row per thread, and layout of the parts of the matrix.
+/// In the first part, element (r, c) is at r * row + c. Each part begins `part` elements after the previous part.
 struct Grid {
   int64_t items, items_per_row, row, part;
 
