@@ -5,7 +5,7 @@
 
 namespace hexad::config {
 
-/// Type of byte counts in recipe structs. Recipes may write it with a unit, unlike an int64_t.
+/// Type of byte counts in recipe structs. Recipes may write a ByteSize with a unit, but an int64_t only without a unit.
 struct ByteSize {
   int64_t bytes = 0;
 

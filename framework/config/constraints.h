@@ -75,9 +75,9 @@ constexpr Constraint non_empty() { return {Constraint::Kind::size_at_least, 1}; 
 /// Requires `n` elements of a list, or `n` bytes of a string.
 constexpr Constraint size_exactly(size_t n) { return {Constraint::Kind::size_exactly, static_cast<long double>(n)}; }
 
-/// Marks an optional for which the program chooses a value if it is not set. An unset value is read and written as
-/// `auto` with this mark, and as `none` without it. With or without the mark, an empty value and `null` are also read
-/// as unset.
+/// Marks an optional for which the program chooses a value if the optional is not set. An unset value is read and
+/// written as `auto` with this mark, and as `none` without it. With or without the mark, an empty value and `null` are
+/// also read as unset.
 struct Automatic {};
 inline constexpr Automatic automatic;
 

@@ -1,4 +1,4 @@
-// A dependence of one quantity on another, which a recipe writes as a number or as a list of [x, y] points.
+// A quantity y that depends on a quantity x. A recipe writes the dependence as a number or as a list of [x, y] points.
 #pragma once
 
 #include <utility>
@@ -17,7 +17,7 @@ struct Curve {
   std::vector<Point> points;  // at least one; a single point is a constant, whose x is ignored
 
   Curve(double constant = 0) : points{{0, constant}} {}
-  /// Makes a curve of `list`, which must contain at least two points, in ascending order of x.
+  /// Makes a curve from `list`, which must contain at least two points, in ascending order of x.
   Curve(std::vector<Point> list) : points(std::move(list)) {}
 
   bool is_constant() const { return points.size() == 1; }

@@ -142,8 +142,9 @@ class Search {
     return below || above ? fmt::format("{}", below ? *below : *above) : "";
   }
 
-  // Considers the values that satisfy all rules that are broken now, but break other rules. Returns the value that
-  // breaks the fewest rules; of several such values, the nearest, for example "2, with another batch.global".
+  // Considers the values that satisfy all rules that are broken now, but break other rules. Returns a text like "2,
+  // with another batch.global" with the value that breaks the fewest rules. If several values break equally few rules,
+  // returns the nearest of these values.
   std::string value_that_breaks_least(const std::string& key, const std::string& rule, const std::string& text) {
     std::string best;
     size_t fewest = SIZE_MAX;

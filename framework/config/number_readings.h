@@ -1,4 +1,4 @@
-// Digits, and meanings of numbers that recipes do not accept, for suggestions.
+// Suggestions for numbers that recipes do not accept: the decimal numbers that a text may mean.
 #pragma once
 
 #include <string>

@@ -51,12 +51,12 @@ void check_options(const OptionsOwner& owner, const OptionNames& declared, const
 /// Values that a recipe gives to the declared options.
 class Options {
  public:
-  /// Throw Error(usage) with the first problem that check_options() would report.
+  /// Checks the names of the options. Throws Error(usage) with the first problem that check_options() would report.
   Options(OptionsOwner owner, OptionNames declared, const std::vector<NumberOption>& given);
   Options(OptionsOwner owner, OptionNames declared, const std::vector<TextOption>& given);
 
-  /// Return the value in the recipe, or `fallback` if there is none. Throw std::logic_error if the owner has not
-  /// declared the name. number() throws Error(usage) if the value in the recipe is not a finite number.
+  /// Returns the value in the recipe, or `fallback` if there is none. Throws std::logic_error if the owner has not
+  /// declared the name. number() also throws Error(usage) if the value in the recipe is not a finite number.
   double number(const std::string& name, double fallback) const;
   std::string text(const std::string& name, const std::string& fallback) const;
 

@@ -45,7 +45,7 @@ bool Problems::on_command_line(std::string_view path) const {
 }
 
 void Problems::replace_lines(std::vector<std::string> lines) {
-  base::require(lines.size() == list_.size(), "[Problems] ", lines.size(), " lines replace those of ", list_.size(),
+  base::require(lines.size() == list_.size(), "[Problems] ", lines.size(), " lines were given for ", list_.size(),
                 " problems; expected one for each problem");
   for (size_t i = 0; i < lines.size(); ++i) list_[i].line = std::move(lines[i]);
 }

@@ -24,8 +24,8 @@ struct Context {
   std::vector<Unknown> unknown{};
 };
 
-/// A value's node and path. If the value is not written, the node is nullptr, and errors are reported at the position
-/// of its section.
+/// A value's node and path. If the recipe does not contain the value, the node is nullptr, and errors are reported at
+/// the position of the section that declares the value.
 struct Place {
   const Node* node;
   std::string path;

@@ -21,16 +21,16 @@ namespace hexad::data {
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(std::vector<Merge> merges);
 
 /// Learns merges from text. The result is deterministic and does not depend on the order of the documents or on the
-/// number of threads. Of equally frequent pairs, the pair with the smallest left id (then the smallest right id) is
-/// merged first.
+/// number of threads. If several pairs are equally frequent, the pair with the smallest left id (then the smallest
+/// right id) is merged first.
 class BpeTrainer {
  public:
   /// Counts the pieces of a document. Thread-safe.
   void add(std::string_view document);
-  /// Returns a tokenizer of at most `vocab_size` ids, including the bytes and the two special ids. If no pair of
-  /// adjacent tokens occurs more than once, it has fewer ids. Pairs that occur in many pieces are merged on all threads
-  /// of `workers`. Throws Error(usage) if vocab_size < 258 or > 1,000,000. Must not be called while another thread adds
-  /// documents.
+  /// Returns a tokenizer of at most `vocab_size` ids, including the bytes and the two special ids. The tokenizer
+  /// has fewer ids if no pair of adjacent tokens occurs more than once. Pairs that occur in many pieces are merged on
+  /// all threads of `workers`. Throws Error(usage) if vocab_size < 258 or > 1,000,000. Must not be called while another
+  /// thread adds documents.
   std::unique_ptr<Tokenizer> train(int32_t vocab_size, Workers& workers) const;
 
  private:

@@ -42,8 +42,8 @@ class PairIndex {
     for (const auto& [key, pair] : pairs_) heap_.push({pair.count, key});
   }
 
-  // Finds the most frequent pair. Of equally frequent pairs, chooses the pair with the smallest left id, then the
-  // smallest right id. Returns false if no pair occurs more than once.
+  // Finds the most frequent pair. If several pairs are equally frequent, chooses the pair with the smallest left id,
+  // then the smallest right id. Returns false if no pair occurs more than once.
   bool most_frequent(Merge& merge) {
     while (!heap_.empty()) {
       const Candidate top = heap_.top();

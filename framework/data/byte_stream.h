@@ -34,7 +34,7 @@ std::unique_ptr<ByteStream> open_stream(const std::string& path);
 /// Returns `path` without a final .gz or .zst, in upper or lower case.
 std::string_view without_compression(std::string_view path);
 
-/// Returns the first `bytes` bytes of the contents, or all of them if they are fewer.
+/// Returns the first `bytes` bytes of the contents, or the whole contents if they are shorter.
 std::string head_of(ByteStream& stream, size_t bytes);
 
 /// Calls f with the contents in blocks of 1 MiB, the last of which may be shorter or empty. Stops early if `f` returns

@@ -32,8 +32,9 @@ int64_t batch_bytes(const PrepareOptions& o) {
   return o.chat_form == model_form_name ? 1 : std::min(int64_t{256} << 10, o.shard_bytes);
 }
 
-// Returns the rule for the documents of `files` files, which have these hashes. `hashes` must not be empty. Throws
-// Error(data) if all hashes are equal and a held-out part is requested.
+// Returns the rule that selects the held-out documents. `hashes`, which must not be empty, contains the hash of each
+// document. `files` is the number of files, for the message. Throws Error(data) if all hashes are equal and a held-out
+// part is requested.
 HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, int64_t files, const PrepareOptions& options) {
   if (options.heldout == 0) return {};
   const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());

@@ -42,7 +42,7 @@ void read_part(const InputFile& file, const ReadRules& rules, FilePart&& part, c
     const std::string& text = document.text;
     bytes += std::ssize(text);
     if (bytes > rules.max_part_bytes)
-      return bad(cat(place_of(file.form, file.path, number), ": the objects up to this one become more than ",
+      return bad(cat(place_of(file.form, file.path, number), ": the documents up to this object have more than ",
                      rules.max_part_bytes, " bytes of text, the maximum; expected JSON lines (.jsonl)"));
     if (!rules.binary && text.find('\0') != text.npos)
       return bad(cat(place_of(file.form, file.path, number), ": ",

@@ -39,7 +39,7 @@ class PartReader {
   /// Calls `take` with each part of `file`, including empty documents. The form of `file` must be set.
   PartReader(const InputFile& file, const DocumentSplit& split, const TakePart& take);
 
-  /// Both functions throw Error(data) if a part is longer than largest_document.
+  /// add() and finish() throw Error(data) if a part is longer than largest_document.
   void add(std::string_view block);
   void finish();
 
@@ -52,9 +52,9 @@ class PartReader {
 void read_part(const InputFile& file, const ReadRules& rules, FilePart&& part, const TakeDocument& take,
                const TakeProblem& bad);
 
-/// Reads all parts of a file. After each block, calls `progress` with the position in the file. Throws Error(data) that
-/// names the file if it is damaged. Returns the digest of the contents. A byte order mark is skipped unless
-/// rules.binary is true.
+/// Reads a file and calls `take` with each part. After each block, calls `progress` with the position in the file.
+/// Throws Error(data) that names the file if it is damaged. Returns the digest of the contents. A byte order mark is
+/// skipped unless rules.binary is true.
 Digest read_parts(const InputFile& file, const ReadRules& rules, const TakePart& take,
                   const std::function<void(int64_t position)>& progress);
 

@@ -88,7 +88,7 @@ std::vector<std::string> keys_with_strings(const Json& object) {
   return keys;
 }
 
-// Names the string-valued keys, for messages about the key `wanted`.
+// Returns a text that lists the string-valued keys, for messages about the key `wanted`.
 std::string keys_of(const Json& object, std::string_view wanted) {
   std::vector<std::string> keys = keys_with_strings(object);
   if (keys.empty()) return "no key has a string";
@@ -106,7 +106,7 @@ std::string parse_text(std::string_view text, Json& json) {
 }
 std::string parse_text(std::string_view text, ChatJson& json) { return parse_chat_json(text, json); }
 
-// Passes the documents of one file's objects to `take`, and their problems to `bad`.
+// Passes the documents of one file's objects to `take`, and the problems of the objects to `bad`.
 struct Objects {
   TextForm form;
   const std::string& path;

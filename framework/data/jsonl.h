@@ -31,10 +31,10 @@ struct RecordRules {
 /// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in upper or lower
 /// case, possibly followed by .gz or .zst). If the name ends in .json, `contents` decides:
 /// - If the first line is a JSON object, the form is JSON lines if more lines follow, if `rules` make a document from
-///   the object, or if rules.text_key_given.
+///   the object, or if rules.text_key_given is true.
 /// - If all of `contents` is an object or a list, the form is JSON if `rules` make a document from the object or the
-///   first element. For a list of objects, any element is enough. If rules.text_key_given, all objects and lists of
-///   objects are JSON.
+///   first element. For a list of objects, any element is enough. If rules.text_key_given is true, all objects and
+///   lists of objects are JSON.
 /// - In all other cases, the form is text.
 TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules);
 

@@ -75,7 +75,7 @@ std::vector<int64_t> MixtureDivision::drawn(int64_t sequences) const {
 std::vector<int64_t> MixtureStart::drawn_until(int64_t sequences, const MixtureDivision& division) const {
   require(sequences >= sequence, "[mixture] ", sequences, " sequences are counted; expected at least ", sequence,
           ", from which the weights apply");
-  require(drawn.empty() || drawn.size() == division.parts(), "[mixture] the counts are of ", drawn.size(),
+  require(drawn.empty() || drawn.size() == division.parts(), "[mixture] there are counts for ", drawn.size(),
           " parts; expected ", division.parts());
   std::vector<int64_t> counts = division.drawn(sequences - sequence);
   for (size_t p = 0; p < drawn.size(); ++p) counts[p] += drawn[p];

@@ -21,7 +21,7 @@ MixtureSource::MixtureSource(std::vector<Part> parts, MixtureStart start)
     require(source.size() == endless && source.context() == context(), "[mixture] part ", p, " has ", source.size(),
             " sequences of ", source.context(), " tokens; expected endless sequences of ", context());
   }
-  require(start_.drawn.empty() || start_.drawn.size() == parts_.size(), "[mixture] the start counts ",
+  require(start_.drawn.empty() || start_.drawn.size() == parts_.size(), "[mixture] the start has counts for ",
           start_.drawn.size(), " parts; expected ", parts_.size());
 }
 

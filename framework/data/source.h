@@ -19,7 +19,7 @@ struct Row {
   std::span<int32_t> ids;      // input token ids
   std::span<int32_t> targets;  // token to predict at t; `ignored` if there is none
   std::span<int32_t> first;    // index in this sequence of the first token of t's document
-  std::span<int32_t> last;     // one more than the index in this sequence of the last token of t's document
+  std::span<int32_t> last;     // 1 + the index in this sequence of the last token of t's document
 };
 
 /// Sequences [begin, begin + count) as arrays [count, context] in row-major order: token t of sequence s is at s *
@@ -37,7 +37,7 @@ struct Batch {
   /// Returns the number of documents in all sequences; 0 if `first` and `last` do not divide the sequences into
   /// documents.
   int64_t document_count() const;
-  /// For each token, the id and the target of a later token of the same document, in the order of `ids`.
+  /// Ids and targets of later tokens: one entry for each token of the batch, in the order of `ids`.
   struct Further {
     std::vector<int32_t> ids;      // id of the document's last token if the document ends before the later token
     std::vector<int32_t> targets;  // `ignored` if the document ends before the later token

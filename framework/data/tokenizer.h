@@ -34,8 +34,8 @@ class Tokenizer {
   std::vector<int32_t> encode_with_special(std::string_view text) const {
     return encode_with_special(text, ByteRanges::everything());
   }
-  /// Returns what encode() leaves out of texts, for warnings, such as "has no token for 2 bytes (0x00 0x1f)"; an empty
-  /// string if it leaves out nothing.
+  /// Returns a description of the text that encode() leaves out, for warnings, such as "has no token for 2 bytes (0x00
+  /// 0x1f)"; an empty string if encode() leaves out nothing.
   virtual std::string left_out() const { return {}; }
   virtual int32_t vocab_size() const = 0;
   /// Returns the bytes of token `id`. Throws Error(data) if `id` is not in the vocabulary.
@@ -70,7 +70,7 @@ class Tokenizer {
   void save(const std::string& path) const { write_tokenizer_file(path, contents()); }
 
  protected:
-  /// Removes from a decoded text what encode() inserts at the beginning of a text, such as a space.
+  /// Removes from a decoded text the prefix that encode() inserts before a text, such as a space.
   virtual void remove_prefix(std::string&) const {}
   /// Throws Error(data) if `id` is not in the vocabulary.
   void check_id(int32_t id) const;

@@ -27,7 +27,7 @@ struct Share {
 };
 
 /// An open checkpoint. On a file system with locks, retention by processes of this machine does not remove the
-/// checkpoint while this object exists. Not thread-safe: constant functions keep the pages that they read.
+/// checkpoint while this object exists. Not thread-safe: const functions also store the pages that they read.
 class Checkpoint {
  public:
   /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is being deleted, does not pass `check`,

@@ -177,7 +177,8 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
   content["pages"].each([&](const JsonNode& node) {
     ManifestPage page{shard_from(node), node["name"].text(), static_cast<Kind>(choice(node["kind"], kind_names))};
     const auto key = [](const ManifestPage& p) { return std::pair(p.name, p.kind); };
-    node.check(manifest.pages.empty() || key(manifest.pages.back()) < key(page), "a page of later tensors");
+    node.check(manifest.pages.empty() || key(manifest.pages.back()) < key(page),
+               "a page that begins after the previous page");
     manifest.pages.push_back(std::move(page));
   });
   return manifest;

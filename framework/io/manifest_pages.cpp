@@ -16,7 +16,7 @@ using namespace base;
 
 namespace {
 
-// Returns how many tensors, from the first on, fit into a page.
+// Returns the number of tensors, counted from the first, that fit into one page.
 size_t fitting(std::span<const TensorRecord> tensors, int64_t page_pieces) {
   int64_t pieces = 0;
   size_t count = 0;

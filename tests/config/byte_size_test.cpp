@@ -17,8 +17,8 @@ struct Memory {
 
   template <class V>
   void fields(V& v) {
-    v("limit", limit, "of a rank", at_least(0));
-    v("buffers", buffers, "of a pass", at_least(1));
+    v("limit", limit, "memory limit of a rank", at_least(0));
+    v("buffers", buffers, "buffers of a pass", at_least(1));
   }
 };
 

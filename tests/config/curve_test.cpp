@@ -18,8 +18,8 @@ struct Link {
 
   template <class V>
   void fields(V& v) {
-    v("efficiency", efficiency, "share of the bandwidth over bytes", positive(), at_most(1));
-    v("contended", contended, "the same beside copies", positive(), at_most(1));
+    v("efficiency", efficiency, "share of the bandwidth, by message size in bytes", positive(), at_most(1));
+    v("contended", contended, "share of the bandwidth during copies", positive(), at_most(1));
     v("delay", delay, "seconds", at_least(0));
   }
 };

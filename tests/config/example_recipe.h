@@ -30,8 +30,9 @@ struct Moe {
   template <class V>
   void fields(V& v) {
     v("experts", experts, "routed experts of a layer", at_least(0));
-    v("score", score, "how logits become weights");
-    v("capacity_factor", capacity_factor, "tokens an expert takes, over the mean | none: all", positive());
+    v("score", score, "function that converts logits to weights");
+    v("capacity_factor", capacity_factor, "maximum tokens per expert, relative to the mean | none: no limit",
+      positive());
   }
 };
 
@@ -88,7 +89,7 @@ struct Recipe {
 
   template <class V>
   void fields(V& v) {
-    v("name", name, "of the run", non_empty());
+    v("name", name, "name of the run", non_empty());
     v("model", model, "the network");
     v("etp", etp, "expert tensor parallelism; auto: tp", automatic, at_least(1));
     v("note", note, "free text");

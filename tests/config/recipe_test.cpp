@@ -211,13 +211,13 @@ TEST(Reference, ListsKeyTypeDefaultLegalValuesAndMeaning) {
   const std::string text = reference<Recipe>();
   const auto has = [&](std::string_view part) { return text.find(part) != std::string::npos; };
   EXPECT_TRUE(has("| key | type | default | legal | meaning |\n| --- |")) << text;
-  EXPECT_TRUE(has("| `name` | text | `run` | not empty | of the run |\n")) << text;
+  EXPECT_TRUE(has("| `name` | text | `run` | not empty | name of the run |\n")) << text;
   EXPECT_TRUE(has("## model\n\nthe network\n\n")) << text;
   EXPECT_TRUE(has("| `model.hidden` | integer | required | >= 1, multiple of 8 | width |\n")) << text;
   EXPECT_TRUE(has("| `etp` | integer or `auto` | `auto` | >= 1 |")) << text;
   EXPECT_TRUE(has("| `betas` | list of number | `[0.9, 0.95]` | size 2, >= 0, < 1 |")) << text;
   EXPECT_TRUE(has("| `model.moe.score` | word | `softmax` | `softmax`, `sigmoid` |")) << text;
-  EXPECT_TRUE(has("over the mean \\| none: all |\n")) << text;
+  EXPECT_TRUE(has("relative to the mean \\| none: no limit |\n")) << text;
   EXPECT_TRUE(has("| `sources` | list of section | `[]` |  | mixture |\n")) << text;
   EXPECT_TRUE(has("| `sources.0.path` | text | required | not empty | dataset |\n")) << text;
 }

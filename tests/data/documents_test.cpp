@@ -96,7 +96,7 @@ TEST(PartReader, DocumentsOfAPartAreBounded) {
       [&](Document&& document) { documents.push_back(std::move(document.text)); },
       [&](const std::string& problem) { problems.push_back(problem); });
   EXPECT_EQ(documents, (Texts{"abc", "de"}));
-  EXPECT_EQ(problems, Texts{"a.json: object 3: the objects up to this one become more than 5 bytes of text, the "
+  EXPECT_EQ(problems, Texts{"a.json: object 3: the documents up to this object have more than 5 bytes of text, the "
                             "maximum; expected JSON lines (.jsonl)"});
 }
 

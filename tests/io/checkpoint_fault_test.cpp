@@ -135,7 +135,7 @@ TEST_F(CheckpointFaults, TruncatedEmptyMissingAndForeignShardsFallBack) {
   expect_warned({shard(200), "is damaged: digest"});
 }
 
-TEST_F(CheckpointFaults, BadCheckpointOlderThanTheSelectedOneIsNotCalledReplaced) {
+TEST_F(CheckpointFaults, WarnsOfTheSelectionOnlyIfANewerCheckpointIsBad) {
   for (int64_t step : {100, 200, 300}) save(store, step, 1, device);
   fs::remove(store.path(100) + "/manifest.json");
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 300);

@@ -17,7 +17,7 @@ Value member(const Value& object, const std::string& name, const Site& site);
 Value element(const Value& object, const Value& key, const Site& site);
 /// Returns object[begin:end:step] of a list, or of the characters of a text. A missing bound is none.
 Value slice(const Value& object, const Value& begin, const Value& end, const Value& step, const Site& site);
-/// Compares by "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
+/// Returns the result of "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool compare(std::string_view name, const Value& left, const Value& right, const Site& site);
 /// Returns the result of "+", "-", "*", "//" or "%" of whole numbers. "+" also joins two texts or two lists. "~" joins
 /// the results of printed() for two values.

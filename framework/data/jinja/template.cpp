@@ -239,7 +239,7 @@ class Renderer {
   Value call_macro(const Statement& macro, const Arguments& given, const Site& here) {
     require_parameters(macro, given, here);
     if (++calls_ > max_nested_calls)
-      here.refuse("macro calls are nested more than ", max_nested_calls, " deep, the maximum");
+      here.refuse("macro calls are nested more than ", max_nested_calls, " levels deep, the maximum");
     here.spend(scopes_.variables());
     Scopes outer_scopes = std::exchange(scopes_, scopes_.macro_scopes());
     Text outer_text = std::exchange(out_, Text());

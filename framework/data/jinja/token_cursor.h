@@ -65,7 +65,7 @@ class TokenCursor {
               expected);
   }
   [[noreturn]] void refuse_depth(int line) const {
-    refuse_at(path_, line, "blocks or expressions are nested more than ", max_nested, " deep, the maximum");
+    refuse_at(path_, line, "blocks or expressions are nested more than ", max_nested, " levels deep, the maximum");
   }
 
  private:

@@ -152,7 +152,7 @@ TEST(ChatTemplateRefusal, MistakesInMacrosAreNamed) {
       {"{% macro a(b) %}{% endmacro %}{{ a(c=2) }}", "the macro 'a' has no parameter 'c'"},
       {"\n{% for m in messages %}{% macro a() %}{% endmacro %}{% endfor %}",
        "t.jinja:2: the macro 'a' is in a loop, a macro or {% generation %}, expected a macro outside of these"},
-      {"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "macro calls are nested more than 8 deep"},
+      {"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "macro calls are nested more than 8 levels deep"},
   });
 }
 
@@ -160,13 +160,17 @@ TEST(ChatTemplateLimit, BoundsSourceDepthStepsAndTexts) {
   expect_refusals({
       {std::string(largest_template + 1, 'a'), "t.jinja: has 262145 bytes, expected a chat template of at most 262144"},
       {cat("{{ ", repeated("(", 200), "1", repeated(")", 200), " }}"),
-       "blocks or expressions are nested more than 100 deep, the maximum"},
-      {cat("{{ ", repeated("not ", 200), "1 }}"), "blocks or expressions are nested more than 100 deep, the maximum"},
-      {cat("{{ ", repeated("-", 200), "1 }}"), "blocks or expressions are nested more than 100 deep, the maximum"},
-      {cat("{{ 1", repeated(" + 1", 200), " }}"), "blocks or expressions are nested more than 100 deep, the maximum"},
-      {cat("{{ a", repeated(".a", 200), " }}"), "blocks or expressions are nested more than 100 deep, the maximum"},
+       "blocks or expressions are nested more than 100 levels deep, the maximum"},
+      {cat("{{ ", repeated("not ", 200), "1 }}"),
+       "blocks or expressions are nested more than 100 levels deep, the maximum"},
+      {cat("{{ ", repeated("-", 200), "1 }}"),
+       "blocks or expressions are nested more than 100 levels deep, the maximum"},
+      {cat("{{ 1", repeated(" + 1", 200), " }}"),
+       "blocks or expressions are nested more than 100 levels deep, the maximum"},
+      {cat("{{ a", repeated(".a", 200), " }}"),
+       "blocks or expressions are nested more than 100 levels deep, the maximum"},
       {cat(repeated("{% if a %}", 200), repeated("{% endif %}", 200)),
-       "blocks or expressions are nested more than 100 deep, the maximum"},
+       "blocks or expressions are nested more than 100 levels deep, the maximum"},
       {"{% set n = namespace(t='aaaaaaaa') %}{% for a in messages %}{% for b in messages %}{% for c in messages %}"
        "{% set n.t = n.t ~ n.t %}{% endfor %}{% endfor %}{% endfor %}",
        "makes a text of 33554432 bytes, expected at most 16777216"},
