@@ -27,9 +27,9 @@ class BpeTrainer {
  public:
   /// Counts the pieces of a document. Thread-safe.
   void add(std::string_view document);
-  /// Returns a tokenizer of at most `vocab_size` ids, including the bytes and the two special ids. The tokenizer
-  /// has fewer ids if no pair of adjacent tokens occurs more than once. Pairs that occur in many pieces are merged on
-  /// all threads of `workers`. Throws Error(usage) if vocab_size < 258 or > 1,000,000. Must not be called while another
+  /// Returns a tokenizer of at most `vocab_size` ids, including the bytes and the two special ids. The tokenizer has
+  /// fewer ids if no pair of adjacent tokens occurs more than once. Pairs that occur in many pieces are merged on all
+  /// threads of `workers`. Throws Error(usage) if vocab_size < 258 or > 1,000,000. Must not be called while another
   /// thread adds documents.
   std::unique_ptr<Tokenizer> train(int32_t vocab_size, Workers& workers) const;
 

@@ -53,7 +53,7 @@ std::string keys_of_untaken_json(TextForm form, std::string_view path, std::stri
                                  const RecordRules& rules);
 
 /// Returns the location of an object, for example "a.jsonl:3" or "a.json: object 3". `number`, counted from 1, is the
-/// number of its line (JSON lines) or of the object (JSON).
+/// number of the line (JSON lines) or of the object (JSON).
 std::string place_of(TextForm form, const std::string& path, int64_t number);
 
 using TakeRecord = std::function<void(Document&& document, int64_t number)>;

@@ -14,9 +14,9 @@ namespace hexad::data {
 class StagedFiles {
  public:
   /// Prepares to replace files of `folder`, which must exist. No other process may replace files of `folder` during the
-  /// life of this object; the lock of an UnfinishedDataset ensures this. Removes leftovers of killed processes
-  /// from `folder`: new files that they did not commit, and old files that they had replaced. Throws Error(resource) if
-  /// the folder cannot be listed, or if the subfolder for the new files cannot be created. Throws Error(usage) if an
+  /// life of this object; the lock of an UnfinishedDataset ensures this. Removes leftovers of killed processes from
+  /// `folder`: new files that they did not commit, and old files that they had replaced. Throws Error(resource) if the
+  /// folder cannot be listed, or if the subfolder for the new files cannot be created. Throws Error(usage) if an
   /// earlier commit() was killed, or could not restore the old files, before all new files were in place.
   explicit StagedFiles(std::string folder);
   ~StagedFiles();

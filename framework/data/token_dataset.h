@@ -44,8 +44,9 @@ class TokenDatasetWriter {
 
 /// Checks that are made in addition to the checks of the header, the exact file size and the offsets.
 enum class DatasetCheck : uint8_t {
-  everything,  // reads the whole file once to check the range of all ids and, unless the dataset is from Megatron-LM,
-               // the digest of its contents (about 1 s per 4 GB)
+  /// Reads the whole file once (about 1 s per 4 GB). Checks the range of all ids and, unless the dataset is from
+  /// Megatron-LM, the digest of the contents.
+  everything,
   structure,  // no further check; each id is checked when it is read
 };
 

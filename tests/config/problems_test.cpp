@@ -220,7 +220,7 @@ TEST(Problems, ErrorContainsTheProblemsAsData) {
   problems.add("etp", "must divide 3");
   try {
     problems.throw_if_any();
-    FAIL() << "no error was thrown";
+    FAIL() << "no error was thrown; expected RecipeError";
   } catch (const RecipeError& e) {
     ASSERT_EQ(e.problems().size(), 4u) << e.what();
     const auto has = [&](size_t i, std::string_view source, int line, std::string_view key, std::string_view begin) {

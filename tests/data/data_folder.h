@@ -31,7 +31,7 @@ class ScratchFolder {
 
   std::string operator/(std::string_view name) const { return (path_ / name).string(); }
   std::string path() const { return path_.string(); }
-  /// Writes `contents` to the file `name`, creates its parent folders, and returns its path.
+  /// Creates the parent folders of the file `name`, and writes `contents` to the file. Returns the path of the file.
   std::string write(std::string_view name, std::string_view contents) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
@@ -51,7 +51,7 @@ inline std::map<std::string, std::string> contents_of(const std::string& folder)
   return contents;
 }
 
-/// Runs f, which must throw Error with `code`. Returns its message.
+/// Runs f, which must throw Error with `code`. Returns the message of the error.
 template <class F>
 std::string message_of(ExitCode code, F&& f) {
   try {
@@ -60,7 +60,7 @@ std::string message_of(ExitCode code, F&& f) {
     EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
     return error.what();
   }
-  ADD_FAILURE() << "no Error was thrown";
+  ADD_FAILURE() << "no Error was thrown; expected exit code " << static_cast<int>(code);
   return {};
 }
 

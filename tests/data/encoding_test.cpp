@@ -76,7 +76,7 @@ class RefusingTokenizer final : public Tokenizer {
 TEST(EncodeDocument, ErrorsOfTheTokenizerNameFileAndLine) {
   try {
     encode_document(RefusingTokenizer(), {.text = "a", .place = "b.jsonl:7"}, false);
-    ADD_FAILURE() << "no Error was thrown";
+    ADD_FAILURE() << "no Error was thrown; expected the error of the tokenizer";
   } catch (const base::Error& error) {
     EXPECT_EQ(std::string(error.what()), "b.jsonl:7: the text cannot be encoded");
     EXPECT_EQ(error.code(), base::ExitCode::resource);

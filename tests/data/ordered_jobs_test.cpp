@@ -71,7 +71,7 @@ TEST(OrderedJobs, PassesErrorsOfThreadsOn) {
     jobs.finish();
   };
   EXPECT_THROW(run(), base::Error);
-  EXPECT_EQ(taken, 50) << "all items before the failing one arrive";
+  EXPECT_EQ(taken, 50) << "all items before the failing item arrive";
 }
 
 TEST(OrderedJobs, SeveralQueuesShareTheThreads) {
@@ -107,7 +107,7 @@ TEST(Workers, RunCallsEveryIndexOnceAndRethrowsTheFirstError) {
   };
   try {
     workers.run(calls.size(), fails);
-    ADD_FAILURE() << "no Error was thrown";
+    ADD_FAILURE() << "no Error was thrown; expected the error of index 7";
   } catch (const base::Error& error) {
     EXPECT_EQ(std::string(error.what()), "index 7");
   }
@@ -140,7 +140,7 @@ TEST(Workers, ThreadsThatCannotBeStartedAreAnError) {
   const StackSize beyond_the_address_space(size_t{1} << 47);
   try {
     const Workers workers(3);
-    ADD_FAILURE() << "no Error was thrown";
+    ADD_FAILURE() << "no Error was thrown; expected an error about threads";
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::ExitCode::resource);
     EXPECT_NE(std::string(error.what()).find("only 0 of 3 threads could be started"), std::string::npos);

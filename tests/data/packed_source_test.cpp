@@ -42,7 +42,7 @@ Source source_of(const std::vector<int>& lengths, int64_t context, uint64_t seed
   return {dataset_of(lengths), context, packing, seed};
 }
 
-// Tests that hold for both orders of data.
+// Tests of properties that ShuffledSequences and ShuffledDocuments have in common.
 template <class T>
 class Shuffled : public testing::Test {};
 using Sources = testing::Types<ShuffledSequences, ShuffledDocuments>;

@@ -170,7 +170,7 @@ TEST(Prepare, ShareOfZeroLeavesNoHeldOutFile) {
   EXPECT_TRUE(prepare(f.options).skipped);
 }
 
-TEST(Prepare, UsesTheByteTokenizerOrAnExistingOne) {
+TEST(Prepare, UsesTheByteTokenizerOrAnExistingTokenizer) {
   TextCorpus f;
   f.options.tokenizer = "bytes";
   const PrepareSummary bytes = prepare(f.options);

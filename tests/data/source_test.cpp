@@ -74,7 +74,7 @@ TEST(Batch, CountsDocumentsOnlyIfTheyDivideTheSequences) {
   };
   EXPECT_EQ(changed(&Batch::first, 4, 1), 0);  // the first token of sequence 1 belongs to no document
   EXPECT_EQ(changed(&Batch::last, 1, 2), 0);   // rows of one document have different bounds
-  EXPECT_EQ(changed(&Batch::first, 2, 2), 0);  // one document begins before the previous one ends
+  EXPECT_EQ(changed(&Batch::first, 2, 2), 0);  // one document begins before the previous document ends
   EXPECT_EQ(changed(&Batch::last, 3, 5), 0);   // the document ends after its sequence
   EXPECT_EQ(changed(&Batch::first, 3, 0), 0);  // the document starts at a token of another document
   EXPECT_EQ(SequentialSource(dataset_of({3, 0, 3}), 4, Packing::joined).batch(0, 1).document_count(), 1);

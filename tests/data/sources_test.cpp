@@ -10,7 +10,8 @@ namespace {
 
 using namespace data;
 
-// Source whose sequence i has the ids first + i, first + i + 1, ... Then `spoil` changes them.
+// Source whose sequence i has the ids first + i, first + i + 1, ... If `spoil` is given, it then changes the
+// sequence.
 class Counting final : public Source {
  public:
   using Spoil = std::function<void(int64_t index, const Row& row)>;
@@ -59,7 +60,7 @@ std::string error_of(base::ExitCode code, F f) {
     EXPECT_EQ(e.code(), code) << e.what();
     return e.what();
   }
-  ADD_FAILURE() << "no error was thrown";
+  ADD_FAILURE() << "no Error was thrown; expected exit code " << static_cast<int>(code);
   return {};
 }
 

@@ -193,7 +193,8 @@ std::string problem_of(std::string_view json, std::shared_ptr<const Conversation
   std::string found;
   const RecordRules rules{.text_key = "text", .chat = std::move(form)};
   read_records(
-      TextForm::json_lines, "a.jsonl", rules, json, 2, [](Document&&, int64_t) { ADD_FAILURE() << "no problem"; },
+      TextForm::json_lines, "a.jsonl", rules, json, 2,
+      [](Document&&, int64_t) { ADD_FAILURE() << "no problem was found; expected one"; },
       [&](const std::string& problem) { found = problem; });
   return found;
 }

@@ -1,4 +1,4 @@
-// Data that a recipe's section `data` opens: datasets, mixtures, synthetic tokens.
+// Opening of the data that a recipe's section `data` names: datasets, mixtures and synthetic tokens.
 #include "framework/data/training_data.h"
 
 #include <gtest/gtest.h>

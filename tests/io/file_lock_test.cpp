@@ -56,8 +56,8 @@ struct FileLocks : CheckpointTest {
   static std::optional<FileLock> take(const std::string& path, FileLock::Mode mode) {
     return FileLock::take(path, mode);
   }
-  /// Runs `work` in a child process without root's permissions. All files of the test folder then belong to the
-  /// user of the child.
+  /// Runs `work` in a child process without root's permissions. All files of the test folder then belong to the user of
+  /// the child.
   int in_child_without_root(const std::function<int()>& work) const {
     return in_child([&] {
       if (::getuid() == 0) {

@@ -12,8 +12,8 @@ namespace hexad::data {
 /// SentencePiece file.
 bool words_are_independent(std::string_view model);
 
-/// Calls f for each word. One space before a word is omitted, because the model inserts it. Additional spaces before a
-/// word belong to the word. A space at the end of the text belongs to the last word.
+/// Calls f for each word. One space between two words is omitted, because the model inserts a space before each word.
+/// Any other space belongs to the word that follows it or, at the end of the text, to the last word.
 template <class F>
 void for_each_word(std::string_view text, F&& f) {
   constexpr std::string_view written_space = "\xe2\x96\x81";  // U+2581; a token may contain it and the next space
