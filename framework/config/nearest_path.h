@@ -7,16 +7,16 @@
 
 namespace hexad::config {
 
-/// Returns a text like "; did you mean 'runs/sixteen'?" if the last existing folder of `path` contains a folder whose
-/// name is similar to the next part of `path`. Otherwise returns the names of up to three folders in the existing
-/// folder, most similar first, for example "; in 'runs' there are: four, ten, twelve and 1 more". Hidden folders are
-/// ignored. Returns an empty text if `path` exists or there are no folders. In the working directory and in the root,
-/// only similar folders are suggested.
+/// Compares the next part of `path` with the folders in the last existing folder of `path`. If a folder has a similar
+/// name, returns a text like "; did you mean 'runs/sixteen'?". Otherwise returns the names of up to three folders, most
+/// similar first, for example "; in 'runs' there are: four, ten, twelve and 1 more". Hidden folders are ignored.
+/// Returns an empty text if `path` exists or there are no folders. In the working directory and in the root, only
+/// similar folders are suggested.
 std::string nearest_folders(const std::string& path);
 
-/// Returns a text like "; below it: 'runs/four', 'runs/ten' and 1 more" with up to five files and folders directly in
-/// `folder` that `accepted` accepts, sorted by path. Returns an empty text if there are none or `folder` cannot be
-/// listed.
+/// Returns a text like "; below it: 'runs/four', 'runs/ten' and 1 more". The text contains up to five files and folders
+/// directly in `folder` that `accepted` accepts, sorted by path. Returns an empty text if there are none or `folder`
+/// cannot be listed.
 std::string accepted_below(const std::string& folder,
                            const std::function<bool(const std::filesystem::path&)>& accepted);
 

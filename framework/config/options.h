@@ -56,7 +56,7 @@ class Options {
   Options(OptionsOwner owner, OptionNames declared, const std::vector<TextOption>& given);
 
   /// Returns the value in the recipe, or `fallback` if there is none. Throws std::logic_error if the owner has not
-  /// declared the name. number() also throws Error(usage) if the value in the recipe is not a finite number.
+  /// declared the name. In addition, number() throws Error(usage) if the value in the recipe is not a finite number.
   double number(const std::string& name, double fallback) const;
   std::string text(const std::string& name, const std::string& fallback) const;
 

@@ -38,8 +38,8 @@ class Source {
   SourceKind kind_;
 };
 
-/// Rejects invalid UTF-8 and control characters other than tabs and line ends. yaml-cpp would accept invalid UTF-8,
-/// guess UTF-16 from zero bytes, and end a file at the byte 0x04.
+/// Rejects invalid UTF-8 and control characters other than tabs and line ends. The library yaml-cpp would accept
+/// invalid UTF-8, guess UTF-16 from zero bytes, and end a file at the byte 0x04.
 void check_text(std::string_view text, const Source& source) {
   int line = 1;
   for (size_t i = 0; i < text.size();) {
@@ -174,8 +174,9 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Frame> frames_;
 };
 
-// Returns a hint at the cause of a syntax error in line `line` (from 0) of a file: a tab in the indentation, or a wrong
-// indentation. The messages of yaml-cpp do not mention these causes. Returns an empty text for any other cause.
+// Returns a hint at the cause of a syntax error in line `line` of a file, counted from 0. The cause is a tab in the
+// indentation, or a wrong indentation. The messages of yaml-cpp do not mention these causes. Returns an empty text for
+// any other cause.
 std::string hint_at_indentation(std::string_view text, int line, std::string_view problem) {
   for (int i = 0; i < line && !text.empty(); ++i) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
   const std::string_view blanks = text.substr(0, std::min(text.find_first_not_of(" \t"), text.size()));

@@ -234,8 +234,8 @@ void read_value(Context& context, const Place& place, const Field& field, void* 
   }
 }
 
-/// Returns a text like "; did you mean hidden?" with the key that was probably meant: a similar key of this section, or
-/// the same key in another section. Returns an empty text if there is no such key.
+/// Returns a text like "; did you mean hidden?" with a similar key of this section, or the same key of another section.
+/// Returns an empty text if there is no such key.
 std::string suggestion(const Unknown& unknown, const Problems& problems) {
   const std::vector<std::string_view> legal(unknown.legal.begin(), unknown.legal.end());
   if (const std::string_view near = closest(unknown.node->key, legal); !near.empty())

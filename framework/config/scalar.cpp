@@ -48,8 +48,8 @@ bool parse(std::string_view text, T& value) {
   return !text.empty() && error == std::errc{} && end == text.data() + text.size();
 }
 
-/// Returns a hint such as "; write 1000 or 1.000" with the numbers that `text` may mean, followed by `unit`; an empty
-/// text if `text` is not a number.
+/// Returns a hint such as "; write 1000 or 1.000" with the numbers that `text` may mean, each followed by `unit`.
+/// Returns an empty text if `text` is not a number.
 std::string number_hint(std::string_view text, std::string_view unit = "") {
   std::vector<std::string> readings = number_readings(text);
   for (std::string& reading : readings) reading += unit;
@@ -92,8 +92,8 @@ std::optional<WithUnit> number_with_unit(std::string_view text) {
   return parts;
 }
 
-/// Returns a hint such as "; write 65536 for 64 x 1024, or 64000" for an integer with a unit such as "64K"; an empty
-/// text for other texts.
+/// Returns a hint such as "; write 65536 for 64 x 1024, or 64000" for an integer with a unit, such as "64K". Returns an
+/// empty text for other texts.
 std::string integer_unit_hint(std::string_view text) {
   const std::optional<WithUnit> parts = number_with_unit(text);
   if (!parts) return "";

@@ -22,8 +22,8 @@ std::string scalar_text(const void* value, const Type& type);
 /// first y of a curve. Returns 0 for other kinds.
 long double magnitude(const void* value, const Type& type);
 
-/// Returns the value that is written in the recipe, for messages: its text in the form of shown(), or "nothing", "a
-/// list" or "a section".
+/// Returns a text for messages that describes the value in the recipe. The text is shown() of a scalar, or "nothing",
+/// "a list" or "a section".
 std::string written_text(const Node& node);
 
 }  // namespace hexad::config

@@ -1,5 +1,5 @@
-// Run-time descriptions of the C++ types in recipes. With them, the functions that read, write, document and compare
-// recipes need little code for each recipe struct: its description and one instantiation of its fields().
+// Run-time descriptions of the C++ types in recipes. The functions that read, write, document and compare recipes use
+// these descriptions. Each recipe struct therefore needs only a description and one instantiation of its fields().
 #pragma once
 
 #include <array>

@@ -18,9 +18,9 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  /// Fills `out` with the next bytes of the contents and returns their number, which is less than `bytes` only at the
-  /// end of the contents. Throws Error(data) that names the file and the problem if the file is unreadable, damaged or
-  /// truncated, or if its decompression needs more than 128 MiB of memory.
+  /// Fills `out` with the next bytes of the contents, and returns their number. The number is less than `bytes` only at
+  /// the end of the contents. Throws Error(data) if the file is unreadable, damaged or truncated, or if its
+  /// decompression needs more than 128 MiB of memory. The error names the file and the problem.
   virtual size_t read(char* out, size_t bytes) = 0;
   /// Returns the number of bytes of the file that have been consumed so far; compressed bytes if the file is
   /// compressed.

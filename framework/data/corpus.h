@@ -15,8 +15,8 @@
 namespace hexad::data {
 
 /// Rule that selects held-out documents: a document is held out if its hash is below `threshold`. The threshold is the
-/// requested fraction of the range of hashes. If this fraction is not 0 but one of the two parts would be empty, as in
-/// a small corpus, the threshold is changed by as little as necessary.
+/// requested fraction of the range of hashes. In a small corpus, one of the two parts could be empty although the
+/// fraction is not 0. To prevent this, the threshold is changed by as little as necessary.
 struct HeldOutRule {
   uint64_t threshold = 0;
 

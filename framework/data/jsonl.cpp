@@ -126,8 +126,8 @@ struct Objects {
   template <class AnyJson>
   void pass_line(std::string_view line, int64_t number) const {
     AnyJson object;
-    // Cuts off the end of a problem such as "[json.exception.parse_error.101] parse error at line 1, column 7: ...",
-    // because it contains the last token, which may be very long.
+    // Cuts off the end of a problem such as "[json.exception.parse_error.101] parse error at line 1, column 7: ...".
+    // The end contains the last token, which may be very long.
     const std::string problem = parse_text(line, object).substr(0, 300);
     const size_t column = problem.find("column ");
     if (!problem.empty())

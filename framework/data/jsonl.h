@@ -47,8 +47,8 @@ bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules
 /// True if a file of form `text` is named .json, begins with a bracket and has the key of the text, but is not JSON.
 bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules);
 
-/// Returns a string that names the string-valued keys of the first object if a file of form `text` is named .json and
-/// is a list of objects. Returns an empty string for another file, or if there is no such key.
+/// Returns a string that names the string-valued keys of the first object in a list of objects. The file must be of
+/// form `text` and be named .json. Returns an empty string for other files, or if there is no such key.
 std::string keys_of_untaken_json(TextForm form, std::string_view path, std::string_view contents,
                                  const RecordRules& rules);
 

@@ -22,8 +22,8 @@ class MixtureSource final : public Source {
   using Place = MixtureDivision::Place;  // `index` is the index in the part
 
   /// Combines `parts`, whose weights apply to the sequences from start.sequence on. Throws Error(usage) like
-  /// MixtureDivision. Throws std::logic_error if there are no parts, if a part is finite, if the contexts of the parts
-  /// differ, or if start.drawn is not empty and does not have one number for each part.
+  /// MixtureDivision. Throws std::logic_error if there are no parts, if a part is finite, or if the contexts of the
+  /// parts differ. Also throws std::logic_error if start.drawn is not empty and does not have one number for each part.
   explicit MixtureSource(std::vector<Part> parts, MixtureStart start = {});
 
   /// Throws std::logic_error if `index` is below start().sequence.

@@ -8,9 +8,9 @@
 namespace hexad::data {
 
 /// A keyed permutation that needs O(1) memory and, on average, O(1) time. It is a Feistel network with Philox as its
-/// round function. Its halves are numbers below a and below b: a is the square root of n, rounded up, and b is n / a,
-/// rounded up. A result outside [0, n) is permuted again until it is inside. Source: Black, Rogaway, "Ciphers with
-/// arbitrary finite domains", CT-RSA 2002 (generalized Feistel cipher and cycle walking).
+/// round function. The halves of the network are numbers below a and below b. Here, a is the square root of n, rounded
+/// up, and b is n / a, rounded up. A result outside [0, n) is permuted again until it is inside. Source: Black,
+/// Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002 (generalized Feistel cipher and cycle walking).
 class Permutation {
  public:
   /// Permutes 0 ... count - 1. The order depends only on `random` and `count`. `count` must not be negative.

@@ -1,5 +1,5 @@
-// Summary of a prepared folder: its inputs and options. prepare() uses the summary to skip a dataset that already
-// exists, and to overwrite a different dataset only with --force.
+// Summary of a prepared folder: its inputs and options. With the summary, prepare() skips a dataset that already
+// exists, and overwrites a different dataset only with --force.
 #pragma once
 
 #include <array>

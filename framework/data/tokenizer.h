@@ -35,7 +35,7 @@ class Tokenizer {
     return encode_with_special(text, ByteRanges::everything());
   }
   /// Returns a description of the text that encode() leaves out, for warnings, such as "has no token for 2 bytes (0x00
-  /// 0x1f)"; an empty string if encode() leaves out nothing.
+  /// 0x1f)". Returns an empty string if encode() leaves out nothing.
   virtual std::string left_out() const { return {}; }
   virtual int32_t vocab_size() const = 0;
   /// Returns the bytes of token `id`. Throws Error(data) if `id` is not in the vocabulary.

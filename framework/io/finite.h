@@ -9,11 +9,12 @@
 namespace hexad::io {
 
 using tensor::Tensor;
-/// Returns the row-major index of the first element that is NaN or infinite; nullopt if all elements are finite, or if
-/// the dtype is an integer type.
+/// Returns the row-major index of the first element that is NaN or infinite. Returns nullopt if all elements are
+/// finite, or if the dtype is an integer type.
 std::optional<int64_t> first_non_finite(const Tensor& tensor);
 
-/// Throws Error(numeric) that contains `where`, `name`, the value and its index unless all elements are finite.
+/// Throws Error(numeric) unless all elements are finite. The message contains `where`, `name`, the value and the
+/// row-major index of the value.
 void require_finite(const Tensor& tensor, std::string_view where, std::string_view name);
 
 }  // namespace hexad::io

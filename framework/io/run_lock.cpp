@@ -64,8 +64,8 @@ Owner read_owner(const std::string& path) {
   return owner;
 }
 
-/// Writes the owner. All texts of one owner have the same length, and the file is not emptied first, because other jobs
-/// may read it at any time.
+/// Writes the owner. Other jobs may read the file at any time. Therefore all texts of one owner have the same length,
+/// and the file is not emptied first.
 void write_owner(int fd, const std::string& path, const Owner& owner) {
   const std::string text =
       fmt::format("{} {} {} {} {:020}\n", owner.host, owner.pid, owner.boot, owner.token, owner.beat);

@@ -165,8 +165,8 @@ TEST(EncodeConversation, EndOfAnAnswerHasTheIdsThatFollowAnAnswer) {
   EXPECT_EQ(ids_after_answer(*t, ""), Ids{});
 }
 
-// Returns the JSON of a tokenizer with the tokens 259 ("\n\n"), 260 (x and the first UTF-8 byte of e with acute
-// accent), 261 (<|im_start|>) and 262 (<|im_end|>).
+// Returns the JSON of a tokenizer. Token 259 is "\n\n", token 261 is <|im_start|>, and token 262 is <|im_end|>. Token
+// 260 is x with the first UTF-8 byte of e with acute accent.
 nlohmann::json chat_json() {
   nlohmann::json json = byte_level_json();
   json["pre_tokenizer"]["use_regex"] = false;

@@ -1,5 +1,5 @@
-// Conversations with tools: their shapes in JSON, their text in named forms and in templates like the templates of
-// model families, the parts that are learned, and refusals.
+// Conversations with tools: their shapes in JSON, their texts, the parts that are learned, and refusals. The texts are
+// written in named forms, and in templates like the templates of model families.
 #include <gtest/gtest.h>
 
 #include <initializer_list>

@@ -106,8 +106,8 @@ inline void expect_bitwise(const Tensor& actual, const Tensor& expected) {
       << "expected equal bytes in two tensors of shape " << actual.shape();
 }
 
-/// Runs `work` in a child process. Returns the exit status of the child: the result of `work`, 99 if it throws, or 128
-/// + the number of the signal that killed the child.
+/// Runs `work` in a child process. Returns the exit status of the child. The status is the result of `work`, or 99 if
+/// `work` throws. If a signal killed the child, the status is 128 + the number of the signal.
 inline int in_child(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -97,8 +97,8 @@ Value length_of(const Value& value, const Site& site) {
   site.refuse("'length' is given ", kind_of(value), ", expected a text or a list");
 }
 
-// Returns the messages of a list in which the member named by the first argument is true or, with three arguments,
-// equals the third argument. If `wanted` is false, returns the remaining messages.
+// Selects messages of a list by the member that the first argument names. The member must be true or, with three
+// arguments, equal the third argument. If `wanted` is false, returns the remaining messages.
 Value select(std::string_view name, const Value& value, const Arguments& arguments, bool wanted, const Site& site) {
   require_count(name, arguments, 1, 3, site);
   const std::string& key = text_argument(name, arguments.values.front(), site).bytes();

@@ -9,8 +9,8 @@
 namespace hexad::data::jinja {
 
 /// Returns object.name: the member of a message, data, a namespace or a loop; undefined if there is none. Throws
-/// Error(data) if `object` is undefined, if `name` is an unsupported member of a loop, or if `object` is a message or
-/// data and `name` is a method of Python's dictionaries.
+/// Error(data) if `object` is undefined, or if `name` is an unsupported member of a loop. Also throws Error(data) if
+/// `object` is a message or data, and `name` is a method of Python's dictionaries.
 Value member(const Value& object, const std::string& name, const Site& site);
 /// Returns object[key]: the member of an object, the item of a list, or the character of a text. Undefined if there is
 /// none.

@@ -22,8 +22,8 @@ class Template {
 
   const std::string& path() const { return path_; }
   /// Returns the text of the template with these variables. Throws Error(data) with path and line if the template
-  /// raises an exception, uses a filter, test, function or method that is not supported, uses a value of a wrong kind,
-  /// or exceeds a limit. Thread-safe.
+  /// raises an exception, uses a value of a wrong kind, or exceeds a limit. Also throws Error(data) if a filter, test,
+  /// function or method is not supported. Thread-safe.
   Text render(const Variables& variables) const;
 
  private:

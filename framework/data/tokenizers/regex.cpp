@@ -42,9 +42,9 @@ std::string reason_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-// Returns the largest number of second attempts in a text. A match of a known pattern takes about a step for each byte
-// of a run of white space, so few matches take more than quick_steps. If many matches took more, a text could take
-// hours.
+// Returns the largest number of second attempts in a text. With known patterns, a match takes about one step for each
+// byte of a run of white space. Few matches therefore take more than quick_steps. If many matches took more steps, a
+// text could take hours.
 size_t second_attempts(size_t text_bytes) { return free_attempts + text_bytes / bytes_per_attempt; }
 
 MatchContext limited_context(uint32_t steps) {

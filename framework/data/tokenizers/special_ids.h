@@ -27,10 +27,9 @@ using IdByName = std::function<std::optional<int32_t>(std::string_view)>;
 /// - `hints.end`;
 /// - a token with a usual name such as <|endoftext|>.
 /// If tokenizer_config.json contains add_bos_token, the beginning of a document is bos_token (true) or nothing (false).
-/// Otherwise, the beginning of a document is `hints.beginning`.
-/// Throws Error(usage) if the token that the user has named does not exist. Throws Error(data) if no token ends
-/// documents, if an id is not below `vocab_size`, or if a configuration file is damaged or names a token that does not
-/// exist.
+/// Otherwise, the beginning of a document is `hints.beginning`. Throws Error(usage) if the token that the user has
+/// named does not exist. Throws Error(data) if no token ends documents, or if an id is not below `vocab_size`. Also
+/// throws Error(data) if a configuration file is damaged or names a token that does not exist.
 void choose_special_ids(TokenizerRequest& request, const SpecialHints& hints, const IdByName& id_of,
                         int64_t vocab_size);
 
