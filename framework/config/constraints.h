@@ -87,7 +87,7 @@ struct FilePath {};
 inline constexpr FilePath file_path;
 
 /// Returns the multiples of `of` on both sides of `value`, for messages: nearest_multiples(63, 8) is "56, 64".
-/// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". If `value` is such a multiple, the result is
+/// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". If `value` is itself a multiple, the result is
 /// `value` alone. A multiple that exceeds int64_t is omitted. `of` must be at least 1.
 std::string nearest_multiples(int64_t value, int64_t of);
 

@@ -61,7 +61,7 @@ struct Budget {
 /// and other values replace the values of earlier files. The including file comes last. An empty section does not
 /// replace a section. A relative path is relative to the including file. It must lead into the folder of `recipe`, or
 /// into the folder of a file that was included by an absolute path. An absolute path may lead anywhere. A leading ~ or
-/// ~user is replaced by the home folder, so such a path is absolute.
+/// ~user is replaced by the home folder, so the path is then absolute.
 ///
 /// Overrides are merged in the same way. The value of an override is a list or map in brackets, a quoted text, or a
 /// plain text; an empty text and `null` are null. In the key path, an element of a list is named by its index.

@@ -79,7 +79,7 @@ std::string write(T value) {
   return write(&value, type_of<T>);
 }
 
-/// Returns a hash of the text of write(), which is the same in every process.
+/// Returns a hash of the text of write(). The hash is the same in every process.
 template <class T>
 uint64_t fingerprint(T value) {
   return base::stable_hash(write(&value, type_of<T>));

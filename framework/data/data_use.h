@@ -19,7 +19,7 @@ struct DatasetUse {
 
 /// Returns the use of each dataset in the first `sequences` training sequences, in the order of the recipe; empty for a
 /// registered source. Sequences that were drawn with earlier weights are included. `sequences` must be at least the
-/// number of such sequences.
+/// number of sequences that were drawn with earlier weights.
 std::vector<DatasetUse> dataset_uses(const TrainingData& data, int64_t sequences);
 
 /// Returns a line for each dataset, such as

@@ -30,7 +30,7 @@ struct DocumentSplit {
   /// Maximum bytes of a document; 0: no limit. A longer document is divided into pieces, each of which becomes a
   /// document. Without this limit, a few long books would not give a representative held-out part. A piece ends in the
   /// second half of the longest possible piece: after the last empty line there, otherwise after the last line end,
-  /// otherwise after the last space. If there is none of these, the piece is as long as possible and ends between two
+  /// otherwise after the last space. If none of these exists, the piece is as long as possible and ends between two
   /// characters. Together, the pieces contain every byte.
   int64_t longest_bytes = 65536;
 };

@@ -86,7 +86,8 @@ struct InputFiles {
 /// - Error(data): a file or folder cannot be read, an input is known to be binary, or no file remains.
 InputFiles find_inputs(const InputRules& rules);
 
-/// Returns a string like "a.txt, b.txt". If there are more than six names, it contains the first three names and "...".
+/// Returns a string like "a.txt, b.txt". If there are more than six names, the string contains only the first three
+/// names and "...".
 std::string some_of(const std::vector<std::string>& names);
 /// Returns one line for each reason and each kind of binary file, for example "2 hidden: texts/.a, texts/.git/" or
 /// "1 PNG image: texts/a.png". The last line lists taken files that contain no text, if there are any: "1 file without

@@ -75,9 +75,9 @@ struct PrepareProgress {
 };
 
 /// Prepares a dataset. Existing files in `output` do not change until all new files are on disk; then the new files
-/// replace them together. Files are read in blocks; memory must suffice for a few documents per worker, and for
-/// 256 MiB of JSON that is being parsed. After an interruption, documents that are already encoded are taken from
-/// `output`/unfinished, and the result is the same.
+/// replace them together. Files are read in blocks; memory must suffice for a few documents per worker, and for 256 MiB
+/// of JSON that is being parsed. After an interruption, documents that are already encoded are taken from
+/// `output`/unfinished. The result equals the result of an uninterrupted run.
 ///
 /// Throws Error(usage) in these cases:
 /// - Options are wrong, or inputs are missing.

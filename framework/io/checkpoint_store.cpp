@@ -247,8 +247,8 @@ std::vector<CheckpointStore::Saved> CheckpointStore::intact_steps() const {
     try {
       const Checkpoint checkpoint = open(step, Check::quick);
       good.push_back({checkpoint.sequence(), step});
-      // Does not remember a manifest written within the last two seconds, because a further change could leave the time
-      // of the file the same.
+      // Does not remember a manifest written within the last two seconds, because the time of the file might not show a
+      // further change.
       if (std::time(nullptr) - version->seconds > 2)
         known_.insert_or_assign(step, Known{*version, checkpoint.sequence(), checkpoint.files()});
     } catch (const Error& error) {

@@ -76,7 +76,7 @@ HeaderEntries parse_entries(std::string_view text, int64_t file_bytes, std::span
       header.tensors.push_back(read_tensor(name, node, data_begin, data_bytes, dtypes));
     }
   });
-  // A tensor without elements has the same offset as the next tensor and must come before it.
+  // A tensor without elements has the same offset as the next tensor, and must precede the next tensor.
   std::ranges::sort(header.tensors, {}, [](const HeaderEntry& t) { return std::pair(t.begin, t.end); });
   int64_t expected = data_begin;
   for (const HeaderEntry& t : header.tensors) {

@@ -1,5 +1,5 @@
 // Messages about wrong keys and values (RecipeProblems). They contain the place (file:line or the override), the key,
-// the value if the key is legal, and what was expected. Some also suggest the likely key or the nearest legal values.
+// the value if the key is legal, and the expected value. Some also suggest the likely key or the nearest legal values.
 #include "framework/config/problems.h"
 
 #include <gtest/gtest.h>

@@ -111,8 +111,8 @@ TEST(Bpe, PairWithTheSmallestIdsIsMergedAmongEqualCounts) {
   Workers workers(1);
   trainer.add("xy xy ab ab");
   const auto merges = trainer.train(258 + 1, workers)->contents().merges;
-  // The pairs (space, a), (a, b) and (x, y) occur twice, and (space, x) once. Of the first three, (space, a) has the
-  // smallest ids.
+  // The pairs (space, a), (a, b) and (x, y) occur twice, and (space, x) once. Among the first three pairs, (space, a)
+  // has the smallest ids.
   ASSERT_EQ(merges.size(), 1u);
   EXPECT_EQ(merges[0], (Merge{' ', 'a'}));
 }
@@ -163,7 +163,7 @@ TEST(Bpe, OrderOfDocumentsDoesNotMatter) {
   EXPECT_EQ(forward.train(300, workers)->fingerprint(), backward.train(300, workers)->fingerprint());
 }
 
-// Returns a text of distinct words. Pairs of letters occur in so many words that several threads merge them.
+// Returns a text of distinct words. Many words contain the same pairs of letters, so several threads merge these pairs.
 std::string many_words() {
   std::string text;
   for (int i = 0; i < 20000; ++i) {

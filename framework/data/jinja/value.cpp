@@ -83,7 +83,7 @@ class JsonText {
     mark("\"");
     check();
   }
-  // Writes what precedes item `index` of a list or object.
+  // Writes the separator and the line break before item `index` of a list or object.
   void separate(size_t index) {
     if (index > 0) mark(style_.item_separator);
     new_line(depth_);

@@ -49,9 +49,9 @@ struct CharacterBpeParts {
   BpeParts bpe;
   std::unordered_map<uint32_t, int32_t> characters = {};  // ids of the characters that are tokens
   bool fuse_unknown = false;                              // true: adjacent unknown characters become one id
-  /// Pairs of characters that some merge joins: the last character of the merge's left part and the first character
-  /// of its right part. Between two characters that are not such a pair, a text can be divided before it is encoded.
-  /// Empty: texts are never divided.
+  /// Pairs of characters that some merge joins: the last character of the merge's left part and the first character of
+  /// its right part. A text can be divided between two adjacent characters before it is encoded, unless they are such a
+  /// pair. Empty: texts are never divided.
   PairTable joints;
 };
 

@@ -13,7 +13,7 @@
 namespace hexad::data {
 
 /// The pairs of neighbouring characters inside the tokens of a model. BPE only merges characters into tokens. Therefore
-/// any two neighbours in a token of a text are such a pair.
+/// this class contains a pair for any two neighbours in a token of a text.
 class CharacterPairs {
  public:
   /// Reads the pairs from the contents of a SentencePiece file for which words_are_independent() is true. Returns
