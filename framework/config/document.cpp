@@ -68,7 +68,7 @@ class Loader {
 
  private:
   /// Loads one file. `mentioned` begins the messages about a file that cannot be read or is empty, and about too many
-  /// files. It is the position and text of the include that names the file, or the path of the recipe.
+  /// files. `mentioned` is the position and text of the include that names the file, or the path of the recipe.
   Node load(const fs::path& path, const std::string& mentioned) {
     if (budget_.files == 0)
       fail(ExitCode::usage, mentioned, ": too many files; a recipe and its includes may be at most ", Budget{}.files,

@@ -81,7 +81,7 @@ class Search {
            std::ranges::all_of(left, [&](const std::string& r) { return problems_.known().contains(r); });
   }
 
-  // True if `rule` is broken now, and its problem is about `key` or mentions it.
+  // True if `rule` is broken now, and the problem is about `key` or mentions `key`.
   bool blames(const std::string& rule, const std::string& key) const {
     return std::ranges::any_of(problems_.list(), [&](const Problems::Problem& p) {
       if (p.rule != rule) return false;

@@ -13,8 +13,9 @@ namespace hexad::config {
 /// a line.
 enum class SourceKind : uint8_t { file, command_line };
 
-/// Parses one document of any kind (map, list or scalar; null if `text` has no value). Subtracts its bytes and nodes
-/// from `budget`. Throws Error(usage) with the position if the text has one of the errors that load() lists.
+/// Parses one document of any kind (map, list or scalar; null if `text` has no value). Subtracts the bytes and nodes of
+/// the document from `budget`. Throws Error(usage) with the position if the text has one of the errors that load()
+/// lists.
 Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& source, SourceKind kind,
                 Budget& budget);
 

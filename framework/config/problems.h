@@ -14,11 +14,12 @@ namespace hexad::config {
 
 class Problems {
  public:
-  /// Adds a broken rule about a key or section that has been read, for example a rule between keys. `path` is its path,
-  /// for example "model.moe.experts". The message is the position, path and value of the key, followed by `what`:
-  /// `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: 56, 64`. Does nothing if
-  /// report() has listed a problem with this key or with a section that contains it. Throws std::logic_error if no such
-  /// key has been read.
+  /// Adds a broken rule about a key or section that has been read, for example a rule between keys. `path` is the path
+  /// of the key or section, for example "model.moe.experts". The message is the position, path and value of the key,
+  /// followed by `what`:
+  /// `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: 56, 64`.
+  /// Does nothing if report() has listed a problem with this key or with a section that contains it. Throws
+  /// std::logic_error if no such key has been read.
   void add(std::string_view path, std::string_view what);
 
   /// Like add(), for a key that must be set but is not. No nearest value is suggested.
@@ -56,15 +57,15 @@ class Problems {
   void replace_lines(std::vector<std::string> lines);
 
   struct Known {
-    Position at;         // position of the key or, if it is missing, of its section
+    Position at;         // position of the key, or of its section if the key is missing
     std::string value;   // YAML text; empty for a section or a list of sections
     bool written;        // false if the value is the default
     bool whole = false;  // true if the type is an integer or a number of bytes
   };
   void add_known(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
   const std::map<std::string, Known, std::less<>>& known() const { return known_; }
-  /// Adds a problem. `line` is the complete message without the position. `path` is the key whose value is wrong. It is
-  /// empty if there is no such key, for example if the recipe writes a key that its section does not declare.
+  /// Adds a problem. `line` is the complete message without the position. `path` is the key whose value is wrong.
+  /// `path` is empty if there is no such key, for example if the recipe writes a key that its section does not declare.
   void report(const Position& at, std::string path, std::string line);
 
  private:

@@ -21,8 +21,8 @@ class ByteRanges {
   /// Returns one range that contains every byte of any text.
   static ByteRanges everything();
 
-  /// Adds bytes [begin, end), or nothing if `end` is at most `begin`. Joins them with the last range if they begin at
-  /// or before its end. `begin` must be at least the beginning of the last range.
+  /// Adds bytes [begin, end), or nothing if `end` is at most `begin`. Joins these bytes with the last range if `begin`
+  /// is at most the end of the last range. `begin` must be at least the beginning of the last range.
   void add(size_t begin, size_t end);
   bool empty() const { return ranges_.empty(); }
   std::span<const ByteRange> ranges() const { return ranges_; }

@@ -90,8 +90,8 @@ EncodedPart encode_one_by_one(const Tokenizer& tokenizer, std::string_view docum
   return encoded;
 }
 
-// Returns the bytes of the learned answers, relative to the start of the first part. They include the mark after an
-// answer, up to the end of the mark's first special token.
+// Returns the bytes of the learned answers, relative to the start of the first part. The bytes include the mark after
+// an answer, up to the end of the mark's first special token.
 ByteRanges answers_of(const Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids,
                       std::span<const ByteRange> spans, std::span<const ChatPart> parts) {
   ByteRanges answers;

@@ -44,8 +44,8 @@ class OrderedJobs {
   OrderedJobs(const OrderedJobs&) = delete;
   OrderedJobs& operator=(const OrderedJobs&) = delete;
 
-  /// Adds an item. `bytes` is the size of its data outside of the object. Waits while too many items are pending.
-  /// Rethrows exceptions of `convert` and `take`.
+  /// Adds an item. `bytes` is the size of the item's data outside of the item object. Waits while too many items are
+  /// pending. Rethrows exceptions of `convert` and `take`.
   void add(In&& item, int64_t bytes) {
     if (!filling_) filling_ = std::make_unique<Batch>();
     filling_->items.push_back(std::move(item));
@@ -67,7 +67,7 @@ class OrderedJobs {
     bool done = false;
   };
 
-  // Maximum bytes of all batches in flight, to limit the memory of large items. A single batch may exceed it.
+  // Maximum bytes of all batches in flight, to limit the memory of large items. A single batch may exceed this maximum.
   static constexpr int64_t max_bytes_in_flight = int64_t{256} << 20;
 
   bool is_full() const {

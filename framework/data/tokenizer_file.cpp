@@ -23,7 +23,7 @@ constexpr std::string_view format_name = "hexad-tokenizer";
 constexpr int64_t format_version = 1;
 constexpr std::array<std::string_view, 4> source_kinds{"huggingface", "sentencepiece", "tekken", "tiktoken"};
 
-// Returns the JSON of a source. `contents`, the value of `key`, represents its bytes: base64 or a digest.
+// Returns the JSON of a source. `contents`, the value of `key`, represents the bytes of the source: base64 or a digest.
 Json source_json(const TokenizerSource& source, const char* key, const std::string& contents) {
   return {{key, contents},
           {"pattern", source.pattern},

@@ -21,7 +21,7 @@ inline constexpr std::string_view unfinished_folder_name = "unfinished";
 /// Shards of a dataset, each with the tokens of consecutive documents, and a journal of the complete shards.
 class UnfinishedDataset {
  public:
-  /// Creates `options.output` if it does not exist. Uses the shards in its folder `unfinished` if they belong to
+  /// Creates `options.output` if it does not exist. Uses the shards in the subfolder `unfinished` if they belong to
   /// `request`, the request_digest() of the options. Verifies the shards. A damaged shard and all later shards will be
   /// made again (see damage()). Throws:
   /// - Error(usage) if another process is preparing a dataset in the folder, or if the name of the folder is invalid.

@@ -33,9 +33,9 @@ void add_corners(const Region& region, int sign, std::map<Corner, int64_t>& corn
 }
 
 // True if the regions make up the whole shape, without gaps and overlaps. The signed corners are the mixed differences
-// of a function: the number of regions that contain a position. The signed corners determine this function. If they
-// equal the corners of the shape, the function is 1 inside the shape and 0 outside. The time is n log(n) in the number
-// of regions.
+// of a function: the number of regions that contain a position. The signed corners determine this function. If the
+// signed corners equal the corners of the shape, the function is 1 inside the shape and 0 outside. The time is n log(n)
+// in the number of regions.
 bool make_up(const std::vector<Region>& regions, const Shape& shape) {
   std::map<Corner, int64_t> corners;
   for (const Region& region : regions) add_corners(region, 1, corners);

@@ -18,7 +18,8 @@ using Region = Placement::Region;
 
 /// Returns the region that contains the whole tensor.
 Region whole(const Shape& shape);
-/// Returns the overlap of two regions of the same tensor. Its size is 0 in each dimension in which they do not overlap.
+/// Returns the overlap of two regions of the same tensor. Its size is 0 in each dimension in which the regions do not
+/// overlap.
 Region intersection(const Region& a, const Region& b);
 /// True if `region` has the rank of `shape` and is inside it.
 bool inside(const Region& region, const Shape& shape);

@@ -13,7 +13,7 @@ namespace hexad::io {
 /// A RunLock admits one job at a time. However, while a job is suspended or cut off from the file system, a second job
 /// may take the lock over. When the first job continues, it must not write, even if the second job has ended and
 /// released the lock. Therefore the file `generation` in the run directory contains the number of the newest start. The
-/// number only grows. A job compares it with its own number before it writes checkpoints or metrics.
+/// number only grows. A job compares this number with its own number before it writes checkpoints or metrics.
 ///
 /// Commits also hold the flock of the file `generation.lock`, as take() does. If flocks of the file system work across
 /// machines, no job can start between the comparison and the rename of a checkpoint. Otherwise a job can start in this
@@ -31,9 +31,9 @@ class RunGeneration {
 
   int64_t number() const { return number_; }
   /// Waits up to `patience` until the file has the number that rank 0 has taken, because a network file system may show
-  /// it late. Throws Error(resource), which names `node`, if the number does not appear: the nodes then do not share
-  /// the directory. Cannot detect a directory that only this node has and that contains the same number. Throws like
-  /// require_current() if a newer job has started, or if the file remains damaged or unreadable.
+  /// the number late. Throws Error(resource), which names `node`, if the number does not appear: the nodes then do not
+  /// share the directory. Cannot detect a directory that only this node has and that contains the same number. Throws
+  /// like require_current() if a newer job has started, or if the file remains damaged or unreadable.
   void require_visible(const std::string& node, std::chrono::milliseconds patience = std::chrono::seconds(60)) const;
   /// Throws Error(usage) if a newer job has started in the directory, or if the file is gone. Throws Error(data) if the
   /// file does not contain a number, and Error(resource) if it cannot be read.

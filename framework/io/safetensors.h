@@ -32,8 +32,8 @@ struct TensorInfo {
 /// kept open, because a checkpoint may have more shards than a process may have open files.
 class SafetensorsFile {
  public:
-  /// Opens a file. Throws Error(data) that names the file, the problem and, if it concerns a tensor, the tensor.
-  /// Progress of this and later reads is reported to `work`.
+  /// Opens a file. Throws Error(data) that names the file, the problem and, if the problem concerns a tensor, the
+  /// tensor. Progress of this and later reads is reported to `work`.
   static SafetensorsFile open(const std::string& path, FileWork work = {});
 
   const std::string& path() const { return path_; }

@@ -12,7 +12,7 @@ constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 constexpr bool continues_name(char c) { return begins_name(c) || is_digit(c); }
 
-// Appends a code point as UTF-8. It must be below 0x10000.
+// Appends a code point as UTF-8. The code point must be below 0x10000.
 void append_code_point(std::string& text, uint32_t code) {
   const auto byte = [&](uint32_t value) { text += static_cast<char>(static_cast<unsigned char>(value)); };
   if (code < 0x80) return byte(code);

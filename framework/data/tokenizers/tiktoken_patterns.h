@@ -1,4 +1,4 @@
-// Patterns and special tokens of known tiktoken vocabularies. The .tiktoken files do not contain them.
+// Patterns and special tokens of known tiktoken vocabularies. The .tiktoken files contain neither.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A tokenizer file of another program. The tokenizer file of a dataset contains an exact copy of it.
+// A tokenizer file of another program. The tokenizer file of a dataset contains an exact copy of this file.
 #pragma once
 
 #include <cstdint>
