@@ -16,7 +16,7 @@ namespace hexad::layers {
 
 /// Block that maps x to h + mlp(norm(h)), where h = x + mixer(norm(x)) and the mixer is attention or a delta net. The
 /// MLP is dense, a mixture of experts, or the sum of both (dense_residual). With model.moe.input: before_attention, the
-/// experts get norm(x) instead of norm(h), from a norm of their own.
+/// experts get norm(x) instead of norm(h), from a separate norm.
 class Block {
  public:
   /// Arguments of the constructor. The tables must outlive the block.
@@ -49,7 +49,7 @@ class Block {
   // mixer_name_ covers all norms, the mixer, and the sum after it. mlp_name_ covers the MLP and the sum after it.
   const std::string name_, mixer_name_, mlp_name_;
   Norm attention_norm_;
-  std::optional<Norm> mlp_norm_;  // none if all of the block's MLP reads the block's input
+  std::optional<Norm> mlp_norm_;  // norm of the sum after the mixer; none if no MLP reads this sum
   std::optional<Norm> moe_norm_;  // norm of the experts' input; none if the experts share mlp_norm_
   std::unique_ptr<TokenMixer> mixer_;
   std::unique_ptr<FeedForward> mlp_;

@@ -69,8 +69,8 @@ class UpdateRule {
   virtual bool only_launches_kernels() const { return false; }
 };
 
-/// Rule that updates some parameters as whole matrices, and all others by update(). Optimizer recognises it by its
-/// type.
+/// Rule that updates some parameters as whole matrices, and all other parameters by update(). Optimizer recognises it
+/// by its type.
 class MatrixRule : public UpdateRule {
  public:
   /// True if the rule updates the parameter by update_matrices() instead of update(). Must be false for parameters with

@@ -20,8 +20,8 @@ using base::Placement;
 using base::Shape;
 using device::Device;
 
-/// Rule for the initial values of a parameter. Before it is rounded to the dtype, each value depends only on the rule,
-/// the seed, the parameter's name and the element's global index. It does not depend on the parallel layout. For
+/// Rule for the initial values of a parameter. Each value, before it is rounded to the dtype, depends only on the rule,
+/// the seed, the parameter's name and the element's global index. The value does not depend on the parallel layout. For
 /// stacked tensors, the name of the single tensor and the index in this tensor are used.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
@@ -83,7 +83,7 @@ class Parameter {
   Dtype dtype() const { return spec_.dtype; }
   Device device() const { return device_; }
   /// True if training changes the weights. Ops need not compute the gradient of a frozen parameter. If a kernel
-  /// computes this gradient together with others, nothing reads the result.
+  /// computes this gradient together with other gradients, nothing reads the result.
   bool trainable() const { return !spec_.frozen; }
 
   /// Returns the local weights and keeps them in memory while the result exists. Call hold() if the weights are read

@@ -35,8 +35,8 @@ struct GradientTarget {
 class WeightStorage {
  public:
   virtual ~WeightStorage() = default;
-  /// Binds the weights of `p` (Parameter::bind_weights) unless they are already bound, and starts to gather them in the
-  /// order of `stream` unless they are in memory. Called by every Parameter::hold(). Collective unless
+  /// Binds the weights of `p` (Parameter::bind_weights) unless they are already bound. Starts to gather the weights in
+  /// the order of `stream` unless they are in memory. Called by every Parameter::hold(). Collective unless
   /// weights_are_resident().
   virtual GatheredWeights gather_weights(Parameter& p, Stream& stream) = 0;
   /// True if the weights of `p` are always in memory. In this case, gather_weights() is not collective and gathers

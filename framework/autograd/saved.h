@@ -52,8 +52,8 @@ class SavePolicy {
 /// `communication`) get the memory category `activation`.
 std::unique_ptr<SavePolicy> keep_policy();
 /// Returns a policy that copies intermediate results of at least `min_bytes` bytes to the device's offload memory when
-/// they are saved, and copies them back when backward reads them. A tensor that several ops save is offloaded once.
-/// Other tensors are kept as by keep_policy().
+/// they are saved. The policy copies them back when backward reads them. A tensor that several ops save is offloaded
+/// once. Other tensors are kept as by keep_policy().
 std::unique_ptr<SavePolicy> offload_policy(int64_t min_bytes);
 
 /// The saved tensors of an op, as they are passed to its pullback.

@@ -67,10 +67,10 @@ class Backward {
   /// Runs `work`, which computes weight gradients of this op. If weight-gradient work is delayed, appends `work` to the
   /// queue of Replay::step_weights() instead.
   void defer(std::function<void()> work);
-  /// Runs the pullbacks of the nodes from `first` up to this op, without this op itself, now instead of after this op's
-  /// pullback. `first` is the value of Tape::size() before these nodes were recorded. Before the call, this op must
-  /// accumulate the gradients of the nodes' results. After the call, this op must accumulate its other gradients. The
-  /// order of addends then does not depend on the time of the call.
+  /// Runs the pullbacks of the nodes from `first` to the last node before this op. These pullbacks run now instead of
+  /// after this op's pullback. `first` is the value of Tape::size() before these nodes were recorded. Before the call,
+  /// this op must accumulate the gradients of the nodes' results. After the call, this op must accumulate its other
+  /// gradients. The order of addends then does not depend on the time of the call.
   void replay_from(size_t first);
 
  private:
@@ -123,10 +123,10 @@ class Tape {
   /// Adds an input for which a gradient is computed, unless the mode is Mode::forget.
   Value leaf(const Tensor& data);
 
-  /// Appends an op and returns its output. The tensors `saved` are kept until the op's pullbacks have run, as the
-  /// tape's policy decides. Appends no op in Mode::forget, or if the op has no parameter and no input needs a gradient;
-  /// the returned value then needs no gradient. An op with neither pullback is not differentiable: backward throws
-  /// std::logic_error if a gradient reaches the op.
+  /// Appends an op and returns its output. The tensors `saved` are kept until the op's pullbacks have run. The tape's
+  /// policy decides where they are kept. Appends no op in Mode::forget, or if the op has no parameter and no input
+  /// needs a gradient; the returned value then needs no gradient. An op with neither pullback is not differentiable:
+  /// backward throws std::logic_error if a gradient reaches the op.
   Value record(std::string_view name, const Tensor& out, std::initializer_list<Value> inputs,
                const std::vector<Tensor>& saved, Pullback pullback, WeightPullback weight_pullback = {});
   /// Like record(), for several outputs and a number of inputs known only at run time.

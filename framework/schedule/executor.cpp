@@ -69,7 +69,7 @@ struct Stopwatch {
   std::vector<TaskTime> on_lane;
   std::vector<double> arrived;              // end of each asynchronous part; 0 if it was done when the task was issued
   std::latch running;                       // number of asynchronous parts that are not done
-  std::vector<std::array<Event, 2>> marks;  // begin and end of each task on a device's lanes
+  std::vector<std::array<Event, 2>> marks;  // start and end of each task on a device's lanes
   // Ends of the asynchronous parts that a device does without a host thread; null for other parts.
   std::vector<std::shared_ptr<const device::DeviceMark>> parts;
 };
@@ -109,7 +109,7 @@ Event issue(const Task& task, Stream& lane) {
   std::optional<device::NamedRange> range;
   if (lane.on_device()) range.emplace(task.spec.name);
   // issued_late is ignored for the queue of a device. The device reuses memory in the order of issue, so early issue
-  // costs no memory there.
+  // costs no memory on a device.
   if (!task.spec.issued_late || !lane.starts_late()) return task.work(lane);
   const auto part = std::make_shared<LatePart>();
   const Event asynchronous = part->event();
@@ -134,7 +134,8 @@ void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream&
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
-  // Queried before the end mark is recorded: if true, the mark is not before the end of the asynchronous part.
+  // Reads done() before the end mark is recorded. If `over` is true, the end mark is not earlier than the end of the
+  // asynchronous part.
   const bool over = asynchronous.done();
   if (stream.on_device())
     watch->marks.back()[1] = stream.record_timed();
@@ -157,7 +158,7 @@ double passed_at(const device::DeviceMark& mark) {
   return mark.passed_at();
 }
 
-// Copies the times of the marks to `on_lane` and `arrived`. Waits until the device has passed them.
+// Copies the times of the marks to `on_lane` and `arrived`. Waits until the device has passed the marks.
 void read_marks(Stopwatch& watch) {
   for (size_t i = 0; i < watch.marks.size(); ++i) {
     watch.on_lane[i] = {passed_at(*watch.marks[i][0].launched()), passed_at(*watch.marks[i][1].launched())};
@@ -226,9 +227,9 @@ class Yields {
   }
 
   // Returns the task for whose communication the calling thread yields before `task`. This is `task` itself, with one
-  // exception: if `task` is a copy, and the next task that is not a copy waits for this copy or for all tasks for which
-  // the copy waits, returns the next task. The next task may wait for more communication than the copy. The thread then
-  // yields at the same point as on ranks whose graphs lack the copy.
+  // exception for copies. If `task` is a copy, consider the next task that is not a copy. Returns the next task if it
+  // waits for the copy, or for all tasks for which the copy waits. The next task may wait for more communication than
+  // the copy. The thread then yields at the same point as on ranks whose graphs lack the copy.
   size_t task_of_yield(size_t task) const {
     size_t next = task;
     while (next < tasks_.size() && tasks_[next].spec.kind == TaskKind::copy) ++next;

@@ -10,7 +10,7 @@
 
 namespace hexad::schedule {
 
-/// Begin and end of a task, in seconds of std::chrono::steady_clock. A task ends when its asynchronous part is also
+/// Start and end of a task, in seconds of std::chrono::steady_clock. A task ends when its asynchronous part is also
 /// done. The times of the tasks of a lane do not overlap: a collective that is posted earlier counts from the end of
 /// the lane's previous task.
 struct TaskTime {
@@ -30,10 +30,10 @@ struct TaskTime {
 ///   - before it waits for the predecessors of a task, if the task depends on new communication, directly or through
 ///     other tasks;
 ///   - at the end of the graph, if there is new communication.
-/// The first rule has an exception for copies. If the next task that is not a copy directly depends on a copy, or on
-/// all tasks on which the copy directly depends, the thread yields only once, before the copy. This yield is for all
-/// communication on which the task after the copy depends. Graphs that differ only in such copies therefore yield at
-/// the same points on all ranks.
+/// The first rule has an exception for copies. Consider a copy and the next task that is not a copy. If the next task
+/// directly depends on the copy, or on all direct predecessors of the copy, the thread yields only once, before the
+/// copy. This yield is for all communication on which the next task depends. Graphs that differ only in such copies
+/// therefore yield at the same points on all ranks.
 ///
 /// With `fibers`, lanes with threads issue the issued_late tasks of both graphs at times that differ between ranks.
 /// Such tasks may post collectives only in groups in which no other thread posts any. A lane issues its tasks in the

@@ -3,7 +3,7 @@
 
 namespace hexad::schedule {
 
-/// Begin and end of an interval, in seconds.
+/// Start and end of an interval, in seconds.
 struct Interval {
   double begin = 0, end = 0;
   double length() const { return end - begin; }

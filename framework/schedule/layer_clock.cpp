@@ -11,7 +11,8 @@ StreamTimer::StreamTimer(device::Stream& stream) : begin_(mark(stream)) {}
 void StreamTimer::stop(device::Stream& stream) { end_ = mark(stream); }
 
 TaskTime StreamTimer::read() const {
-  base::require(end_ != nullptr, "[stream_timer] the timer runs, expected a call of stop() before read()");
+  base::require(end_ != nullptr,
+                "[stream_timer] read() was called while the timer runs; expected a call of stop() first");
   return {time_of(*begin_), time_of(*end_)};
 }
 

@@ -1,4 +1,4 @@
-// Times of a layer's forward and backward, including the work before and after their graphs.
+// Times of a layer's forward and backward passes, including the work before and after the graphs of the passes.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace hexad::schedule {
 
-/// Begin and end of work on a stream. The host does not wait for the work until read() is called. A device records
+/// Start and end of work on a stream. The host does not wait for the work until read() is called. A device records
 /// timed marks.
 class StreamTimer {
  public:
-  /// Marks the begin of the work: the end of everything that was appended to `stream` before.
+  /// Marks the start of the work, which is the end of all work that was appended to `stream` before.
   explicit StreamTimer(device::Stream& stream);
   /// Marks the end of the work that has been appended to `stream` so far.
   void stop(device::Stream& stream);
@@ -32,12 +32,12 @@ class StreamTimer {
   std::shared_ptr<const Mark> begin_, end_;
 };
 
-/// Interface of objects that time parts of a layer, such as its forward.
+/// Interface of objects that time parts of a layer, such as its forward pass.
 class LayerClock {
  public:
   virtual ~LayerClock() = default;
   /// Starts to time the part `name` of a layer, for example "layers.0.moe forward". Called on the rank's thread. The
-  /// caller stops the timer, unless the part fails. Returns null if nobody reads the time.
+  /// caller stops the timer, unless the part fails. Returns null if the time will not be read.
   virtual std::shared_ptr<StreamTimer> start(const std::string& name, device::Stream& stream) = 0;
 };
 

@@ -42,9 +42,9 @@ struct CoreSharing {
 };
 
 /// Queues in sets, such as the lanes of each rank. A set consists of `beside` adjacent queues, at most 64: [0, beside),
-/// [beside, 2 * beside) and so on. A queue is active while its current job has work left. While the queues in the bit
-/// set `others` of the same set are active, queue `lane` of the set runs at the speed speed(lane, others), where 1 is
-/// full speed. If `speed` is null, all speeds are 1. `sharing` multiplies these speeds by another factor.
+/// [beside, 2 * beside) and so on. A queue is active while its current job has work left. speed(lane, others) is the
+/// speed of queue `lane` of a set while the queues in the bit set `others` of this set are active. 1 is full speed. If
+/// `speed` is null, all speeds are 1. `sharing` multiplies these speeds by another factor.
 struct QueueSets {
   int sets;
   int beside = 1;

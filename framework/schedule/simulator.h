@@ -18,7 +18,7 @@ enum class Drive : uint8_t {
             // communication runs concurrently
 };
 
-/// Returns how the lanes of `context` are driven now.
+/// Returns the current Drive of the lanes of `context`.
 inline Drive drive_of(const device::DeviceContext& context) {
   return context.lanes_have_threads() || context.runs_ahead() ? Drive::threads : Drive::caller;
 }

@@ -1,4 +1,4 @@
-// Begin and end times of the tasks of a graph. Predicted and measured times have the same type, so they can be
+// Start and end times of the tasks of a graph. Predicted and measured times have the same type, so they can be
 // compared.
 #pragma once
 
@@ -45,7 +45,7 @@ struct Timeline {
 };
 
 /// Returns the timeline of the times that execute() measured. Its time 0 is `origin` on the clock of `times`; the
-/// default is the earliest begin of a task. If ranks on one machine use the same origin, their timelines have a common
+/// default is the earliest start of a task. If ranks on one machine use the same origin, their timelines have a common
 /// clock. Throws std::logic_error if `times` does not have one entry for each task.
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin = {});
 

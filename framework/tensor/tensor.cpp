@@ -9,7 +9,7 @@ namespace {
 int64_t bytes_of(const Shape& shape, Dtype dtype) {
   int64_t bytes = 0;
   require(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "[tensor] more than 2^63 - 1 bytes in ",
-          shape, " ", dtype);
+          shape, " ", dtype, "; expected a smaller shape");
   return bytes;
 }
 

@@ -62,7 +62,8 @@ class Tensor {
   /// (DeviceContext::host_buffer). Copies between this tensor and `device` are asynchronous.
   static Tensor pinned(Shape shape, Dtype dtype, Device device);
   /// Returns a tensor with the shape, strides and offset of this tensor, in the memory that begins at `storage_begin`.
-  /// This memory must outlive the result. The result counts as being on `device`: like(result) allocates there.
+  /// This memory must outlive the result. The result counts as being on `device`: like(result) allocates memory on
+  /// `device`.
   Tensor borrowed_at(std::byte* storage_begin, Device device) const;
   /// Returns a tensor that contains `values` in row-major order. The number of values must be shape.numel(). The copy
   /// is in the order of the device's compute stream.

@@ -51,7 +51,7 @@ constexpr auto enum_names(Weighing) {
 
 /// Input of a block's MoE layer. In both cases, the block adds the layer's output to its residual stream.
 ///   - after_attention: the normalised sum of the block's input and attention
-///   - before_attention: the block's input, normalised by a norm of its own (Arctic). Routing and dispatch then do not
+///   - before_attention: the block's input, normalised by a separate norm (Arctic). Routing and dispatch then do not
 ///     depend on attention
 enum class ExpertInput : uint8_t { after_attention, before_attention };
 constexpr auto enum_names(ExpertInput) {
@@ -154,10 +154,10 @@ struct MoeConfig {
       "adds the output of a dense MLP (of width model.mlp_hidden) to that of the experts, as in Arctic");
     v("input", input,
       "input of the router and of the experts: after_attention (the normalised sum of the block's input and attention) "
-      "or before_attention (the block's input, normalised by a norm of its own, as in Arctic)");
+      "or before_attention (the block's input, normalised by a separate norm, as in Arctic)");
     v("dense_layers", dense_layers,
       "number of blocks at the beginning of the model that have a dense MLP instead of experts", at_least(0));
-    v("every", every, "n: of the remaining blocks, every n-th has experts, and all others have a dense MLP",
+    v("every", every, "n: every n-th of the remaining blocks has experts, and all other blocks have a dense MLP",
       at_least(1));
     v("router", router,
       "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
@@ -166,9 +166,9 @@ struct MoeConfig {
       "highest probabilities: Zhou et al. 2022, only for encoders), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each with a name and a number");
     v("mixer_jitter", mixer_jitter,
-      "router: sparse_mixer: an expert's weight is its share of a softmax over the experts that no earlier slot of the "
-      "token uses and whose logits x are near the highest logit m of these: m - x is at most 2 mixer_jitter max(|x|, "
-      "m)",
+      "router: sparse_mixer: an expert's weight is its share of a softmax over near candidates; candidates are the "
+      "experts that no earlier slot of the token uses, and m is their highest logit; a candidate with logit x is near "
+      "if m - x is at most 2 mixer_jitter max(|x|, m)",
       at_least(0));
     v("score", score, "function that turns logits into scores");
     v("router_bias", router_bias, "the linear gate adds a trainable bias to each expert's logit");

@@ -1,4 +1,4 @@
-// Gated delta net (Yang et al. 2024), in the form of Qwen3-Next.
+// Gated delta net (Yang et al. 2024), with the layout of Qwen3-Next.
 #pragma once
 
 #include <array>

@@ -14,7 +14,7 @@ using autograd::swiglu;
 using kernels::GeluKind;
 
 /// SwiGLU layer down(silu(gate(x)) * up(x)) (Shazeer 2020). Its width is split over tp. A single matrix product
-/// computes gate and up. With model.swiglu_limit, it uses the formula of kernels::ClampedSwigluKernels instead.
+/// computes gate and up. With model.swiglu_limit, the layer uses the formula of kernels::ClampedSwigluKernels instead.
 class SwigluMlp final : public FeedForward {
  public:
   struct Config {

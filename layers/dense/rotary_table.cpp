@@ -22,8 +22,9 @@ double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, con
   return base / yarn.factor * ramp + base * (1 - ramp);
 }
 
-// Returns base / s.factor if the number of rotations over the original context is below low_freq_factor, `base` if it
-// is above high_freq_factor, and otherwise an interpolation between both. The two limits may be equal.
+// Compares the number of rotations over the original context with two limits, which may be equal. Returns base /
+// s.factor if the number is below low_freq_factor, and `base` if the number is above high_freq_factor. Otherwise,
+// interpolates between these two frequencies.
 double scaled_as_llama3(double base, const RotaryScalingConfig& s) {
   const double turns = static_cast<double>(s.original_context) * base / (2 * std::numbers::pi);
   if (s.low_freq_factor == s.high_freq_factor) return turns < s.low_freq_factor ? base / s.factor : base;

@@ -16,7 +16,8 @@ class SelfAttention : public TokenMixer {
   SelfAttention(const ModelConfig& c, double scale, int64_t layer, const Builder& b);
 
   /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch. The
-  /// elements of a head of v after the first ModelConfig::size_of_value() must be zero, here and in attend_from().
+  /// elements of a head of v after the first ModelConfig::size_of_value() must be zero. This also applies to
+  /// attend_from().
   Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& context) const;
   /// Returns the attention of the new tokens of one sequence, which begin at position `begin`. `k` and `v` are the keys
   /// and values of all its tokens so far.

@@ -59,7 +59,7 @@ class MoeLayer {
   /// Sets the runner of all later passes through the experts; null executes them directly.
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
   /// Sets the clock that times every later forward and backward; null times none. Forward begins with the router.
-  /// Backward begins with the pullback of the pass, and excludes the router's.
+  /// Backward begins with the pullback of the pass, and excludes the router's pullbacks.
   void time_by(schedule::LayerClock* clock) { settings_.clock = clock; }
   /// Sets the kernels that convert rows to the wire format; null: the kernels of the device.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }

@@ -33,7 +33,7 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
 // Initial values must be the same whether gate and up projections are two parameters or one stacked parameter.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
-  constexpr int64_t experts = 3, width = 50, hidden = 100;  // so large that values are drawn in several pieces
+  constexpr int64_t experts = 3, width = 50, hidden = 100;  // large enough that values are drawn in several pieces
   const auto alone = [&](const std::string& name) {
     auto p = std::make_unique<Parameter>(spec(name, {experts, width, hidden}), lab.context);
     p->initialize(seed);

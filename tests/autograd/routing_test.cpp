@@ -213,8 +213,9 @@ TEST(Router, NormalisedOverOneExpertPassesNoGradient) {
   for (double g : values_of(replay.take_gradient(logits))) EXPECT_NEAR(g, 0, 16 * tolerance(Dtype::f64, 4));
 }
 
-// Returns logits of four tokens. The comments name the logits that are near the largest logit at the threshold 0.24,
-// and for the first token also those near the second largest. No finite difference makes another logit near.
+// Returns logits of four tokens. The comments name the logits that are near a token's largest logit at the threshold
+// 0.24. The first comment also names the logit near the second largest logit. No finite difference makes another logit
+// near.
 Tensor mixer_logits(Lab& lab) {
   return lab.values<double>({1,   0.9,  0.5,  -0.2, 0.7,    // near 1: 0.9; then near 0.9: 0.7
                              -1,  -1.1, -3,   -1.4, -1.2,   // below zero: near -1: -1.1 and -1.2

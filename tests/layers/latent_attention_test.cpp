@@ -217,7 +217,7 @@ TEST(LatentAttention, PassOverOneTokenMakesNoKeysAndValues) {
     return memory.stats().peak_total - before;
   };
   EXPECT_LT(bytes(1), keys / 4);
-  EXPECT_GT(bytes(2), 2 * keys) << "keys and values";
+  EXPECT_GT(bytes(2), 2 * keys) << "a pass over two tokens makes keys and values";
 }
 
 TEST(LatentAttention, CacheHoldsTheLatentAndOneRotaryPart) {

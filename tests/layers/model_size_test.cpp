@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(, PublishedModel,
                            return name;
                          });
 
-// The authors count 109 billion with the vision encoder, which this recipe lacks.
+// The authors count 109 billion parameters with the vision encoder, which this recipe lacks.
 TEST(ModelSize, Llama4ScoutHasTheParametersOfItsTextPart) {
   EXPECT_EQ(size_of_recipe("models/llama-4-scout.yaml").parameters, 107'769'861'120);
 }
@@ -76,7 +76,7 @@ TEST(ModelSize, Qwen3AndOlmoeHaveEveryParameterOfTheirPublishedWeights) {
   EXPECT_EQ(size_of_recipe("models/olmoe.yaml").parameters, 6'919'161'856);
 }
 
-// The published counts are 57 and 14 billion, rounded.
+// The published counts are 57 and 14 billion parameters, rounded.
 TEST(ModelSize, ParametersOfQwen2EqualTheHandCount) {
   const ModelSize s = size_of_recipe("models/qwen2-57b-a14b.yaml");
   // Attention has q and output of 3584 columns, k and v of 512, and biases of q, k and v.
@@ -104,7 +104,7 @@ TEST(ModelSize, ModelsWithLatentAttentionHaveThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/deepseek-v2-lite.yaml").parameters, 15'706'484'224);
   EXPECT_EQ(size_of_recipe("models/deepseek-v2.yaml").parameters, 235'741'434'880);
   const ModelSize v3 = size_of_recipe("models/deepseek-v3.yaml");
-  // The published number contains the selection biases, which are states here.
+  // The published number contains the selection biases, which are states in this program.
   EXPECT_EQ(v3.parameters + 58 * 256, 671'026'419'200);
   EXPECT_EQ(v3.active_parameters, 37'552'282'624);
   EXPECT_EQ(size_of_recipe("models/kimi-k2.yaml").parameters, 1'026'408'209'408);
@@ -211,7 +211,7 @@ TEST(ModelSize, DeltaNetsCountProjectionsAndTheProductsOfTheRule) {
                                              6 * projections + 18 * 3 * 5 * 4);
   EXPECT_DOUBLE_EQ(eight.flops_per_token - four.flops_per_token, 6 * more + 18 * 3 * 5 * 4);
   EXPECT_EQ(eight.parameters - four.parameters, 16 * (3 * 20 + 2 * 4) + 20 * 4 + 2 * 4)
-      << "projections, filters of 4 taps, and two numbers a head";
+      << "4 more heads add projections, filters of 4 taps, and two numbers per head";
 }
 
 TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
@@ -307,7 +307,7 @@ TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {
   model.mlp = "wide";
   const ModelSize wide = model_size(model, registry);
   EXPECT_EQ(wide.parameters - narrow.parameters, 2 * 2 * 16 * 50)
-      << "2 layers with 2 products of 50 more columns of 16 elements";
+      << "each of 2 layers has 2 products with 50 more columns of 16 elements";
   EXPECT_DOUBLE_EQ(wide.flops_per_token - narrow.flops_per_token, 6.0 * 2 * 2 * 16 * 50);
 }
 

@@ -79,7 +79,8 @@ TEST(ExpertChoice, PaddingIsNotChosen) {
 
 TEST(ExpertChoice, AllExpertsChooseAnOnlyToken) {
   EXPECT_EQ(choose({0.2, 0.5, 0.3}, {3, 3, 1, 0.1}), (Ids{1, 2, 0}));
-  EXPECT_EQ(choose({0.2, 0.5, 0.3}, {3, 1, 1, 1}), (Ids{1})) << "the token keeps top_k of them";
+  EXPECT_EQ(choose({0.2, 0.5, 0.3}, {3, 1, 1, 1}), (Ids{1}))
+      << "the token keeps only top_k of the experts that choose it";
 }
 
 // The number of choices is rounded up, so every expert chooses at least one token. A token may have no expert.

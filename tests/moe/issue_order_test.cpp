@@ -53,7 +53,7 @@ TEST(IssueOrder, ProblemNamesTheIllegalStep) {
   EXPECT_EQ(why({{dispatch, 0}, {weight_gradients, 0}}),
             "step 2 is weight_gradients[0], but experts[0] must come before it");
   EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but an earlier step is the same");
-  EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
+  EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but the number of chunks is 1, and the first chunk is 0");
   // Every order must add weight gradients in the order of the chunks, so that sums are bitwise identical.
   EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weight_gradients, 1}}, 2),
             "step 3 is weight_gradients[1], but weight_gradients[0] must come before it");

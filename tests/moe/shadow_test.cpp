@@ -219,7 +219,7 @@ TEST(HotExpertsOfALayer, HaveATaskForEveryCollective) {
   for (const LayerRun& run : runs_under(joined(skewed, shadow))) {
     ASSERT_EQ(run.graphs.size(), 2u);
     for (const TaskGraph& g : run.graphs) {
-      ASSERT_EQ(index_of(g, "shadows.broadcast"), 0) << g.to_string();  // before any row
+      ASSERT_EQ(index_of(g, "shadows.broadcast"), 0) << g.to_string();  // before any row is sent
       EXPECT_EQ(g.tasks()[0].spec.lane, Lane::inter);
       EXPECT_TRUE(is_communication(g.tasks()[0].spec.kind));
       EXPECT_GT(std::max(g.tasks()[0].spec.cost.wire_bytes, g.tasks()[0].spec.cost.received_bytes), 0);

@@ -61,7 +61,7 @@ TEST(Schedules, GiveTheSameBitsWhenWindowsOverflow) {
   });
 }
 
-TEST(Schedules, AreRefusedWindowsAcrossNodes) {
+TEST(Schedules, WindowsAcrossNodesAreRefused) {
   try {
     comm::with_ranks(4,
                      [](const comm::ProcessGroup& world) {

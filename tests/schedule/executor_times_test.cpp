@@ -131,7 +131,7 @@ TEST(ExecutorOnADevice, MeasuringDoesNotWaitForTheDevice) {
   std::atomic<bool> open = false;
   TaskGraph g;
   const TaskId send = g.add({Lane::inter, "send"}, {}, [&](Stream& s) {
-    Stream& wire = context.stream(Lane::copy);  // in place of the stream of a collective
+    Stream& wire = context.stream(Lane::copy);  // replaces the stream of a collective
     wire.wait(s.record());
     device::emulated::emulated_stream(wire).launch({}, [&] { open.wait(false); });
     return wire.record();

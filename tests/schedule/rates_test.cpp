@@ -52,7 +52,8 @@ TEST(Alpha, CappedComputationHasItsOwnValues) {
                                   {Lane::inter, {Lane::compute, Lane::copy}, 0.4}}};
   EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}), 0.5);
   EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}, true), 0.9);
-  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute, Lane::copy}, true), 0.4) << "no other value was measured";
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute, Lane::copy}, true), 0.4)
+      << "no value of this set of lanes was measured with capped computation";
 }
 
 TEST(Rates, ProductsOnFewerThreadsTakeLonger) {

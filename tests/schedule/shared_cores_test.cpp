@@ -74,7 +74,7 @@ TEST(SharedCores, ThreeRanksOnTwoCoresGetTwoThirdsOfACore) {
 TEST(SharedCores, ThreadsShareInProportionToTheirNumber) {
   const SharedCores four_cores{.cores = 4, .ranks = 2, .measured_ranks = 2, .threads = 4, .by = MeasuredBy::one_rank};
   expect_ends(ends({2, 3}, four_cores), {4, 5});
-  // Rank 1 copies with one thread beside the four threads of rank 0. Both have 4 / 5 of their speed.
+  // Rank 1 copies with one thread beside the four threads of rank 0. Both ranks have 4 / 5 of their speed.
   TaskGraph copy;
   copies(copy, "M", 4);
   const std::vector<TaskGraph> graphs{one_computation(6), copy};

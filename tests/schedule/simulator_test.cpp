@@ -82,7 +82,7 @@ TEST(Simulate, CappedComputationIsSlowerAndLeavesCommunicationAlone) {
     rates.speed_of_threads = {0.5, 1};
     return simulate(g, rates);
   };
-  expect_spans(spans(1), {{0, 7}, {0, 6}});  // both at half speed until E ends at 6 s; then D has 1 s left
+  expect_spans(spans(1), {{0, 7}, {0, 6}});  // both run at half speed until E ends at 6 s; then D has 1 s left
   expect_spans(spans(0.5), {{0, 4}, {0, 6}});
 }
 

@@ -175,7 +175,7 @@ TEST_F(TensorTest, OverflowingSizesAreRefusedBeforeAllocation) {
   EXPECT_EQ(message_of([&] {
               Tensor::empty({half, half / 8}, Dtype::f64, context);
             }),
-            "[tensor] more than 2^63 - 1 bytes in [4294967296, 536870912] f64");
+            "[tensor] more than 2^63 - 1 bytes in [4294967296, 536870912] f64; expected a smaller shape");
   EXPECT_EQ(message_of([&] { Tensor::empty({-1}, Dtype::f64, context); }),
             "[shape] negative size in [-1]; expected at least 0");
   EXPECT_EQ(context.allocator()->stats().total, 0);

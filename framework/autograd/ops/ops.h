@@ -103,7 +103,7 @@ Value reshape(Tape& tape, const Value& x, const Shape& shape);
 
 // --- tables and losses (embedding.cpp, cross_entropy.cpp)
 
-/// Returns rows ids[T] (i32, in [0, V)) of table[V, D].
+/// Returns the rows ids[T] (i32, in [0, V)) of table[V, D] as a tensor [T, D].
 Value embedding(Tape& tape, Parameter& table, const Tensor& ids);
 
 struct CrossEntropyOptions {

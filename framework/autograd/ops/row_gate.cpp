@@ -43,7 +43,7 @@ Value scale_rows(Tape& tape, const Value& x, const Value& factors) {
 
 namespace {
 
-// Returns `t` as a column [n, 1] in the accumulator dtype, the form of logits for RowGateKernels.
+// Returns `t` as a column [n, 1] in the accumulator dtype, the shape and dtype that RowGateKernels expects of logits.
 Tensor column_of(Stream& stream, const Tensor& t) {
   const Dtype dtype = accumulator_dtype(t.dtype());
   if (t.dtype() == dtype) return t.reshape({t.numel(), 1});

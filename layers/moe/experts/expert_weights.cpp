@@ -129,9 +129,10 @@ ExpertActivations ExpertWeights::fused_activations(Stream& s, const Tensor& rows
                                                    const Tensor& weights) const {
   base::require(kind_ == ExpertKind::swiglu && !swiglu_limit_ && !gate_up_.bias.defined() && !groups.dense &&
                     !groups.has_shadows(),
-                "[experts] one kernel call for the first product and the activation got experts of kind ",
-                base::enum_name(kind_), swiglu_limit_ ? ", a limit" : "", gate_up_.bias.defined() ? ", biases" : "",
-                groups.dense ? ", dense products" : "", groups.has_shadows() ? ", shadows" : "",
+                "[experts] cannot compute the first product and the activation in one kernel call for experts of kind ",
+                base::enum_name(kind_), swiglu_limit_ ? ", with a limit" : "",
+                gate_up_.bias.defined() ? ", with biases" : "", groups.dense ? ", with dense products" : "",
+                groups.has_shadows() ? ", with shadows" : "",
                 "; expected SwiGLU experts without biases and limits, grouped products, and no shadows");
   const Tensor w = gate_up_.matrices(s);
   const ExpertActivations m{empty_rows(rows, w.dim(1)), empty_rows(rows, w.dim(1) / 2), weights};

@@ -16,7 +16,8 @@ namespace hexad::moe {
 /// an all-reduce.
 class ShadowGradients {
  public:
-  /// `parameters` are the parameters of the layer's experts, and must outlive this object.
+  /// Makes an object without contributions. `parameters` are the parameters of the layer's experts, and must outlive
+  /// this object.
   ShadowGradients(const std::vector<autograd::Parameter*>& parameters, ep::HotExperts hot);
 
   /// True if there are gradients, because at least one parameter is trainable.

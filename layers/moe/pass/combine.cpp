@@ -103,7 +103,7 @@ void Combine::add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor
 
 // Returns the lane of combine.reorder. In MoNTA's O3, the task is on the copy lane, where it overlaps with collectives
 // of other chunks and with weight gradients. If combine.unpack is on the copy lane, combine.reorder is on the compute
-// lane, because on the copy lane it would wait behind combine.unpack until the previous chunk has returned.
+// lane. On the copy lane, combine.reorder would wait behind combine.unpack until the previous chunk has returned.
 Lane Combine::reordering_lane() const {
   const bool copies = g_.counts.merged && g_.routes.settings.schedule.overlap == Overlap::a2a_allgather_copy;
   return copies && return_target() != ReturnTarget::unpacked ? Lane::copy : Lane::compute;
@@ -114,8 +114,8 @@ Lane Combine::reordering_lane() const {
 void Combine::add_joined_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor> row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;
-  // The cost is a copy of the chunk's results plus their sums. The sums are counted as those of the chunk's own number
-  // of results, which is correct on average over the chunks.
+  // The cost counts a copy of the chunk's results, and sums over as many results as the chunk has. This number of sums
+  // is correct on average over the chunks.
   last = reordered_ = g_.add({last, reordered_}, Lane::compute, TaskKind::copy, task_name("combine", "reorder", chunk),
                              PassGraph::copy_cost(counts.rows_in_chunk * (g_.row_bytes() + format_.row_bytes())),
                              on_lane([&counts, &indices = g_.routes.plan.indices.chunks[chunk], format = format_,

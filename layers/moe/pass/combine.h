@@ -84,7 +84,7 @@ TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> c
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
                       const Handoff<Tensor>& own, Handoff<Tensor> all);
 /// Runs the task shares.all_gather and returns the gathered shares `own` of all tensor-parallel ranks (Parm's S1). The
-/// task is a graph of its own, because the gate's gradient, which is computed after the pass, is part of each share.
+/// task is in a separate graph, because the gate's gradient, which is computed after the pass, is part of each share.
 Tensor gather_gradient_of_shares(const PassSettings& settings, const Tensor& own);
 
 }  // namespace hexad::moe

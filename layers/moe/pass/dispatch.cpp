@@ -14,8 +14,8 @@ using namespace base;
 namespace {
 
 // Returns the lane of dispatch.place. In MoNTA's O2, the task is on the lane of the preceding all-gather. In MoNTA's
-// O3, it is on a separate lane. Without overlapping collectives, it is on the compute lane. This is also the lane in
-// Parm's SAA, because SAA divides only the return, so that the task cannot overlap with another chunk.
+// O3, it is on a separate lane. Without overlapping collectives, it is on the compute lane. In Parm's SAA, it is also
+// on the compute lane: SAA divides only the return, so the task cannot overlap with another chunk.
 Lane placing_lane(const PassGraph& g) {
   if (g.counts.in_phases()) return Lane::compute;
   switch (g.routes.settings.schedule.overlap) {

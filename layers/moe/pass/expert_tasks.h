@@ -29,9 +29,9 @@ struct SharedCost {
 /// (schedule.moe.shared). The work is either a task of the pass, which runs while rows are in flight, or runs alone
 /// before or after the pass. If tp > 1, the work includes the collectives of these MLPs in the tp group
 /// (tp::column_linear, tp::row_linear). These collectives are posted from the compute lane, whose stream waits for
-/// them, and are not tasks. `cost` does not include the bytes of the collectives, because the rates price bytes only in
-/// tasks of a communication kind, and because a FeedForward does not declare its collectives. Simulations of the graph
-/// therefore lack the time of the collectives.
+/// them, and are not tasks. `cost` does not include the bytes of the collectives. The rates price bytes only in tasks
+/// of a communication kind, and a FeedForward does not declare its collectives. Simulations of the graph therefore lack
+/// the time of the collectives.
 struct SharedWork {
   std::function<void()> compute{};  // runs on the compute lane's stream; empty: no work
   SharedCost cost{};

@@ -23,9 +23,9 @@ struct ChunkActivations {
 /// Holds the offloaded activations of one call: T_DI with strategies S1 and S3, T_M (only gate_up) with S1 and S2. Adds
 /// these tasks:
 ///   inputs.offload        copies T_DI of a chunk to offload memory, while experts compute
-///   activations.offload   copies T_M of a chunk there
+///   activations.offload   copies T_M of a chunk to offload memory
 ///   inputs.fetch          copies T_DI of a chunk back to the device
-///   activations.fetch     copies T_M of a chunk back
+///   activations.fetch     copies T_M of a chunk back to the device
 class OffloadedActivations {
  public:
   OffloadedActivations(ReuseStrategy strategy, const Experts& experts, size_t chunks);
@@ -57,7 +57,8 @@ class OffloadedActivations {
 
   const bool inputs_, activations_;
   const int64_t activation_width_;
-  // By chunk. T_M is here from `experts` to activations.offload. Both are here from their fetches to `experts`.
+  // Activations of each chunk while they are on the device. Forward stores T_M from the task `experts` to
+  // activations.offload. Backward stores T_DI and T_M from the tasks that fetch them to `experts`.
   std::vector<ChunkActivations> on_device_;
   struct Copies {
     std::shared_ptr<autograd::SavedTensor> inputs, gate_up;

@@ -30,8 +30,8 @@ class Handoff {
   void put(T value) { state_->value = std::move(value); }
   const T& read() const { return state_->value; }
   T take() { return std::exchange(state_->value, T{}); }
-  /// Like take(), for `takers` tasks of different lanes. Each of them calls this function once, possibly at the same
-  /// time as the others. The last call empties the handoff.
+  /// Like take(), for `takers` tasks of different lanes. Each of these tasks calls this function once. The calls may be
+  /// concurrent. The last call empties the handoff.
   T take_as_one_of(int takers) {
     T value = state_->value;
     if ((state_->taken.fetch_add(1) + 1) % takers == 0) state_->value = T{};
@@ -70,8 +70,8 @@ class PassGraph {
  public:
   /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. In a bounded pass
   /// (Buffers::bounded), chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks of
-  /// such a pass are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. They
-  /// communicate in PassSettings::lane_groups. `routes` must outlive the graph.
+  /// such a pass are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. The tasks
+  /// communicate in PassSettings::lane_groups, if these are set. `routes` must outlive the graph.
   PassGraph(const Routes& routes, const Tensor& like, Buffers buffers);
 
   const Routes& routes;

@@ -42,8 +42,8 @@ struct PassSettings {
   std::optional<PassGroups> lane_groups{};
   kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: not fused
 
-  /// Starts to time `part` of the layer under the name of the graph in it, such as "forward". The caller passes the
-  /// result to stop(). Null if the part is not timed.
+  /// Starts to time `part` of the layer under the name of the graph in it, such as "forward". The caller calls
+  /// StreamTimer::stop() of the result. Returns null if the part is not timed.
   std::shared_ptr<schedule::StreamTimer> start(std::string_view part, Stream& stream) const {
     return clock ? clock->start(base::cat(name, " ", part), stream) : nullptr;
   }

@@ -86,7 +86,7 @@ std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks,
   for (size_t i = 0; i < steps.size(); ++i) {
     const IssueStep s = steps[i];
     const auto step = [&](const auto&... what) { return cat("step ", i + 1, " is ", name_of(s), ", but ", what...); };
-    if (s.chunk >= chunks) return step("there are ", chunks, " chunks, counted from 0");
+    if (s.chunk >= chunks) return step("the number of chunks is ", chunks, ", and the first chunk is 0");
     if (done.has(s)) return step("an earlier step is the same");
     for (IssueStep needed : needed_by(s))
       if (!done.has(needed)) return step(name_of(needed), " must come before it");

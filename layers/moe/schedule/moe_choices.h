@@ -272,9 +272,9 @@ inline constexpr std::tuple moe_choices{
       .keeps_bits = true}),
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
-    ChoiceFacts{.meaning = "share of the threads of a rank (train.threads; at least one thread) or, on a GPU, of the "
-                           "multiprocessors for matrix products that computes experts while other chunks of the pass "
-                           "are in flight; the rest is left to communication (EPS-MoE)",
+    ChoiceFacts{.meaning = "share of a rank's threads (train.threads; at least one thread) that computes experts while "
+                           "other chunks of the pass are in flight; on a GPU, the same share of the multiprocessors "
+                           "for matrix products; communication uses the rest (EPS-MoE)",
       .limits = {config::positive(), config::at_most(1)}}),
 
   choice("shared", [](auto& s) -> auto& { return s.shared; },

@@ -192,12 +192,14 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
     v(key, access(*this), meaning_of<T>(facts), automatic, facts.limits[0], facts.limits[1]);
   });
   v("trial_share", trial_share,
-    "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; if it "
-    "is fewer than eight steps (six if only chunks is auto), the prediction alone decides",
+    "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; if "
+    "this "
+    "share is fewer than eight steps (six if only chunks is auto), the prediction alone decides",
     config::at_least(0), config::at_most(0.5));
   v("redecide_every", redecide_every,
-    "steps between re-decisions: the schedules are predicted for the load of the experts in such a step, and one that "
-    "is more than 5% faster than the present schedule is chosen; 0: never",
+    "number of steps between re-decisions; a re-decision predicts the times of the schedules for the load of the "
+    "experts in its step, and chooses the fastest schedule if it is more than 5% faster than the present schedule; 0: "
+    "never",
     config::at_least(0));
 }
 

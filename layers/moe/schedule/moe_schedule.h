@@ -87,7 +87,7 @@ constexpr auto words(Fused) {
   return std::to_array<Word<Fused>>({{off, "off", ""}, {on, "on", ""}});
 }
 
-/// Treatment of experts that get far more rows than others.
+/// Treatment of experts that get far more rows than other experts.
 enum class HotExperts : uint8_t { stay, shadow };
 constexpr auto words(HotExperts) {
   using enum HotExperts;
@@ -164,10 +164,10 @@ struct MoeChoices {
 
 struct MoeSchedule : MoeChoices<Settled> {
   /// Default of dense_rows for gemms: by_load (see is_dense()). The default is the number of rows per expert in
-  /// EPS-MoE, Fig. 5a: 4096 rows for 16 experts. On CPUs, we found no such threshold (docs/schedules.md).
+  /// EPS-MoE, Fig. 5a: 4096 rows for 16 experts. On CPUs, we found no threshold (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
-  /// Default of hot_load for hot_experts: shadow. If hot_load is unset, a hot expert must also have so many rows that
-  /// sending its weights costs no more than sending the rows (hot_rule() in routes/routes.cpp).
+  /// Default of hot_load for hot_experts: shadow. If hot_load is unset, there is a second condition: the rows of a hot
+  /// expert must be at least as large as its weights (hot_rule() in routes/routes.cpp).
   static constexpr double usual_hot_load = 2;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
