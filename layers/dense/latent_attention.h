@@ -28,7 +28,7 @@ namespace hexad::layers {
 /// applied to the result.
 class LatentAttention : public SelfAttention {
  public:
-  /// Makes the layer. `rotary` must outlive it.
+  /// Makes the layer. `rotary` must outlive the layer.
   LatentAttention(const ModelConfig& c, const RotaryTable& rotary, int64_t layer, const Builder& b);
 
   Value operator()(Tape& t, const Value& x, const ForwardContext& context) const override;

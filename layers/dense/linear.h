@@ -18,8 +18,8 @@ using autograd::linear;
 enum class Parallel : uint8_t { none, column, row };
 
 /// Linear layer y[T, outputs] = x[T, inputs] weight^T + bias. Its parameters are "weight" [outputs, inputs] and, on
-/// request, "bias". It can stack n layers that read the same x. Its parameters are then "weight" [n, outputs, inputs]
-/// and "bias" [n, outputs], and y[T, n outputs] holds the results of the layers side by side.
+/// request, "bias". The layer can stack n linear layers that read the same x. Its parameters are then "weight" [n,
+/// outputs, inputs] and "bias" [n, outputs], and y[T, n outputs] holds the results of the layers side by side.
 struct Linear {
   struct Config {
     int64_t inputs, outputs;

@@ -57,7 +57,7 @@ class Experts {
   /// Gradients for rows whose results are multiplied by routing weights: out[t] += weights[r] result[r].
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
-    Tensor weights;  // gradient of the routing weights, [R]; only an addend of it if etp > 1
+    Tensor weights;  // gradient of the routing weights, [R]; if etp > 1, only an addend of this gradient
   };
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. `doutput`
   /// is the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator dtype.

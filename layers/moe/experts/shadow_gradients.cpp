@@ -19,7 +19,7 @@ Shape shape_of_shadows(const Parameter& p, int64_t shadows) {
   return shape;
 }
 
-// A range of elements.
+// Range [begin, end) of elements.
 struct ElementRange {
   int64_t begin, end;
   int64_t shared_with(const ElementRange& other) const {

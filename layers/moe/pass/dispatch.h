@@ -29,7 +29,7 @@ Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
 class WireWeights {
  public:
   WireWeights() = default;  // rows have no weights
-  /// `weights` will contain the weights [T, K] of the routing plan's tokens.
+  /// Makes the weights of rows from `weights`, which will contain the weights [T, K] of the routing plan's tokens.
   explicit WireWeights(Handoff<Tensor> weights) : weights_(std::move(weights)) {}
   /// Returns the weights; undefined if rows have none. Call it in tasks of one lane.
   const Tensor& get(Stream& s, const ep::RoutingPlan& plan);

@@ -1,5 +1,5 @@
-// Tasks of a pass that compute the routed and the shared experts, on the compute lane. Also tasks for hot experts,
-// whose rows remain on the ranks of their tokens (schedule.moe.hot_experts: shadow).
+// Tasks of a pass that compute the routed and the shared experts, on the compute lane. Other tasks here are for hot
+// experts, whose rows remain on the ranks of their tokens (schedule.moe.hot_experts: shadow).
 #pragma once
 
 #include <functional>

@@ -193,8 +193,7 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
   });
   v("trial_share", trial_share,
     "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; if "
-    "this "
-    "share is fewer than eight steps (six if only chunks is auto), the prediction alone decides",
+    "this share is fewer than eight steps (six if only chunks is auto), the prediction alone decides",
     config::at_least(0), config::at_most(0.5));
   v("redecide_every", redecide_every,
     "number of steps between re-decisions; a re-decision predicts the times of the schedules for the load of the "

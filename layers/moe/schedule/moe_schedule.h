@@ -20,7 +20,7 @@ enum class Duplicates : uint8_t { baseline, replicated, drop, pause_before_gate,
 constexpr auto words(Duplicates) {
   using enum Duplicates;
   return std::to_array<Word<Duplicates>>({
-      {baseline, "baseline", "DeepSpeed-MoE"},  // Parm Fig. 3(a): etp ranks gather tokens, each sends all of them
+      {baseline, "baseline", "DeepSpeed-MoE"},  // Parm Fig. 3(a): etp ranks gather tokens, and each sends all of them
       {replicated, "replicated", "MoNTA's baseline"},  // every rank sends its copy to the experts of its own ep group
       {drop, "drop", "DTD, MoNTA O1"},  // each rank sends 1/tp of the tokens, divided after the gate (DeepSpeed-TED)
       {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank routes and sends 1/tp of the tokens

@@ -1,4 +1,4 @@
-// Functions that check if a schedule is legal, and list the schedules to try if a recipe leaves choices open.
+// Functions that check whether a schedule is legal, and list the schedules to try if a recipe leaves choices open.
 #pragma once
 
 #include "layers/moe/schedule/moe_schedule_config.h"
