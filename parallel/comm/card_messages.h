@@ -1,4 +1,4 @@
-// Groups that send and receive messages directly in the memory of cards (GPUs).
+// Groups that send messages directly from card memory (GPU memory) and receive them directly into card memory.
 #pragma once
 
 #include "framework/device/cuda/reused_buffers.h"
@@ -7,9 +7,9 @@
 namespace hexad::comm {
 
 /// Group over a transport that accepts addresses in card memory (Topology::takes_cards). For operations that only
-/// transfer bytes, copies tensors through separate buffers on the card, because transports can share at most the first
-/// page of a tensor's mapped memory with other processes. Passes all other operations, such as sums, unchanged to
-/// `other`, the group that the constructor gets.
+/// transfer bytes, copies tensors through separate buffers on the card. These buffers are necessary, because transports
+/// can share at most the first page of a tensor's mapped memory with other processes. Passes all other operations, such
+/// as sums, unchanged to `other`, the group that the constructor gets.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;

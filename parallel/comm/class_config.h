@@ -34,9 +34,10 @@ inline constexpr int ctas_limit = 16;
 /// with many groups need a lower maximum (max_ctas_of()).
 CommunicatorConfig config_of(StreamKind kind);
 
-/// Returns the configuration of a communicator for messages. `channels` is the maximum number of channels of a rank of
-/// the group, to and from other ranks. The maximum number of blocks of an operation is 2 to 8 inside a node, and 2 to 4
-/// across nodes. As far as these limits allow, all messages of a rank in a group together occupy at most 32 blocks.
+/// Returns the configuration of a communicator for messages. `channels` is the largest number of channels that any rank
+/// of the group has, to and from other ranks. The maximum number of blocks of an operation is 2 to 8 inside a node, and
+/// 2 to 4 across nodes. As far as these limits allow, all messages of a rank in a group together occupy at most 32
+/// blocks.
 CommunicatorConfig message_config(bool across_nodes, int channels);
 
 /// Returns the maximum number of thread blocks of all operations of `groups` together if no operation has more than

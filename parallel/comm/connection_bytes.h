@@ -30,7 +30,7 @@ struct CommunicatorShape {
   int ranks_here = 1;  // ranks on the node of this rank, including this rank
   int channels = 1;
 };
-/// Returns the shape of the communicators of groups of this kind.
+/// Returns the shape of a communicator for a group of kind `kind`.
 CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 
 /// Returns the bytes that NCCL allocates on the card of one rank to connect it for `uses`. Valid for cards that are

@@ -67,8 +67,8 @@ struct DeviceGroupOptions {
   /// multiprocessors would wait for the multiprocessors that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
   /// Traffic of all groups that this rank will split from the new group. The thread blocks of each NCCL operation are
-  /// limited so that all of this traffic fits on the card's multiprocessors at the same time, on every rank. If empty,
-  /// operations get their usual numbers of blocks.
+  /// limited so that the blocks of all this traffic together fit on the card of every rank. If empty, operations get
+  /// their usual numbers of blocks.
   std::vector<GroupTraffic> groups{};
   /// Called on rank 0 with a text that states the path between cards and, if it is not NCCL, the reason. Not called if
   /// there is only one rank, if the device is not a card, or if the options require host memory.
@@ -82,8 +82,8 @@ struct DeviceGroupOptions {
 };
 
 /// Makes a group of all ranks of `world` for tensors on the device of `context`. The groups split from this group also
-/// accept these tensors. The group uses NCCL or, if ranks share a card or NCCL is missing, the transport of `world`,
-/// provided that the transport accepts card memory. Returns null on all ranks
+/// accept these tensors. The group uses NCCL. If ranks share a card or NCCL is missing, the group uses the transport of
+/// `world`, if this transport accepts card memory. Returns null on all ranks
 /// - if neither path is possible,
 /// - if the options require host memory,
 /// - if there is only one rank, or

@@ -46,7 +46,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Copies the message that this rank sends to itself to the positions of all received messages.
+// Writes a copy of this rank's message to itself to the position of each received message.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;
@@ -62,8 +62,8 @@ void exchange(const Operation& op, int rank, Stream& stream) {
 }
 
 // Returns an event that completes when a thread waits for it. The operation holds its tensors until then, because a
-// real operation cannot hold them longer. Not used for messages between two ranks, which complete immediately: threads
-// wait only after they have sent all messages. `mark` is the operation in the log; null: not logged.
+// real operation cannot hold them longer. Not used for messages between two ranks, which complete immediately: a thread
+// waits for messages only after it has sent all its messages. `mark` is the operation in the log; null: not logged.
 Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);

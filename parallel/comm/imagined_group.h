@@ -15,7 +15,7 @@ struct ImaginedCards {
 };
 
 /// Group in which all ranks but one are imagined. Each imagined rank is assumed to do the same as this rank at the same
-/// time, with the same values and the same choice of experts. In host memory:
+/// time. It has the same values and chooses the same experts. In host memory:
 /// - An all-gather repeats the values of this rank for each rank.
 /// - An all-to-all returns this rank's message to itself once for each rank.
 /// - A sum multiplies this rank's values by the number of ranks.

@@ -142,8 +142,8 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
   Request& r = *request;
   const Round& finished = r.plan.rounds[round];
   if (finished.finish) finished.finish();
-  // A peer has begun the operation if its message has arrived or, in a round without receives, if it has taken the
-  // message of this rank.
+  // A peer has begun the operation if its message has arrived. In a round without receives, a peer has begun the
+  // operation if it has taken the message of this rank.
   if (!r.matched())
     for (const Transfer& t : finished.receives.empty() ? finished.sends : finished.receives) r.heard.insert(t.peer);
   r.finished[round] = true;

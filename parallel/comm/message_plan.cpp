@@ -63,7 +63,7 @@ class Planner : public MessagePlanBuilder {
 
  private:
   // Peers of step k (1, 2, ...): destination and source. In each step, every rank receives one message. If the number
-  // of ranks is a power of two, ranks exchange messages in pairs, which also balances the load of the slower links
+  // of ranks is a power of two, ranks exchange messages in pairs. Pairs also balance the load of the slower links
   // between nodes. Otherwise, the peers form a ring, in which the load of these links is less balanced.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }

@@ -17,7 +17,7 @@ namespace {
 // multiples of 64 bytes, so that they are aligned like the tensors.
 int64_t piece_of(int64_t bytes) { return std::max(block_sizes().message_bytes, bytes) / 64 * 64; }
 
-// Maximum number of rounds in flight of an exchange in which a round has messages to only some of the ranks.
+// Maximum number of rounds in flight in an exchange whose rounds each have messages to only some of the ranks.
 constexpr int rounds_in_flight = 16;
 
 }  // namespace

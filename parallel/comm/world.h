@@ -64,7 +64,7 @@ int with_world(const std::function<int(World&)>& body, CommEngine::Options optio
 /// Returns the number of ranks that the launcher announces in the environment; 1 if there is no launcher. Throws
 /// Error(usage) if the announced number is illegal.
 int announced_world_size();
-/// Returns the rank of this process that the same launcher announces; 0 if there is no launcher.
+/// Returns the rank that the launcher announces for this process; 0 if there is no launcher.
 int announced_rank();
 
 }  // namespace hexad::comm

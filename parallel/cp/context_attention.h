@@ -34,7 +34,7 @@ struct ContextAttention {
 /// over the whole sequences, up to rounding; partial results are added in the accumulator dtype. In a group of one
 /// rank, this is plain attention. Collective, in forward and in backward.
 ///
-/// Main memory needed in addition to operands and results, without temporary copies:
+/// Memory needed in addition to operands and results, excluding temporary copies:
 /// - ring: two blocks [R, G, C] of keys and values and, in backward, three blocks of their gradients.
 /// - all_gather: the keys and values of the whole sequences and, in backward, their gradients.
 /// - ulysses: q, k, v and out of H / ranks heads of the whole sequences. Backward needs these instead of the local

@@ -7,9 +7,9 @@
 
 namespace hexad::cp {
 
-/// Sorts `rows` [ranks R, ...], which contains the rows of all ranks in the order of the ranks, by token.
+/// Returns `rows` sorted by token. `rows` [ranks * R, ...] has the rows of all ranks, in the order of the ranks.
 Tensor in_sequence_order(const Tensor& rows, const ContextSplit& split, Stream& stream);
-/// Inverse of in_sequence_order(): sorts rows that are in the order of the tokens by rank.
+/// Inverse of in_sequence_order(): returns `tokens`, whose rows are in the order of the tokens, sorted by rank.
 Tensor in_rank_order(const Tensor& tokens, const ContextSplit& split, Stream& stream);
 
 /// Returns `t` itself if it is contiguous and has dtype `dtype`, otherwise a contiguous copy of this dtype.
@@ -20,7 +20,7 @@ struct InFlight {
   Tensor data;
   device::Event arrived;
 };
-/// Starts to gather the rows of all ranks as [ranks R, ...], in the order of the ranks.
+/// Starts to gather the rows of all ranks as [ranks * R, ...], in the order of the ranks.
 InFlight gather_rows(const Tensor& rows, const comm::ProcessGroup& group, Stream& stream);
 
 }  // namespace hexad::cp

@@ -1,5 +1,5 @@
 // Ulysses attention (DeepSpeed Ulysses, Jacobs et al. 2023), which exchanges tokens for heads. After all-to-alls of q,
-// k and v, a rank has the whole sequences of a part of the heads, for which it computes plain attention. Another
+// k and v, a rank has the whole sequences for a part of the heads. It computes plain attention for these heads. Another
 // all-to-all returns the result.
 #include <algorithm>
 

@@ -20,14 +20,14 @@ enum class Arrival : uint8_t { now, at_use };
 ///
 /// - Zero::states, Zero::gradients: weights are stored flat in buckets. After an update, the new weights of the owners
 ///   are gathered into the buckets, in the order in which a forward uses them. With Arrival::at_use, a use waits only
-///   for the bucket of its parameter, so that the gathers of later layers overlap the computation of earlier layers.
+///   for the bucket of its parameter. The gathers of later layers then overlap the computation of earlier layers.
 /// - Zero::weights: this rank stores only its piece of each bucket.
 ///   - A use of a parameter gathers the buckets of its unit and begins to gather the next unit. It frees the buckets of
 ///     all other units, except held buckets. Thus two units and all held buckets are in memory at a time. The next unit
 ///     is predicted from the order of uses in the step before (UnitOrder).
 ///   - The units to gather depend only on the order of uses. Therefore the ranks of a group must use and hold
 ///     parameters in the same order, and release them between the same uses. Code whose reads of weights depend on
-///     tokens must hold the weights, for example code that reads only the weights of experts that have rows.
+///     tokens must hold the weights. An example is code that reads only the weights of experts that have rows.
 ///   - The next layers wait for weights, while gradients are not needed before the end of the step. Therefore these
 ///     weights have a separate communicator, which has priority over the communicator of the same ranks' gradients.
 class WeightBuckets final : public autograd::WeightStorage {

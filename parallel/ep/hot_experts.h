@@ -13,12 +13,12 @@ namespace hexad::ep {
 using device::Stream;
 using tensor::Tensor;
 
-/// Hot experts. Every ep rank has a copy of each hot expert, a shadow, which computes the rows of the rank's own tokens
-/// (FasterMoE, He et al. 2022). Let E be the number of experts, H the number of hot experts, and P the number of ranks.
-/// A rank has its E / P own experts, followed by H shadows in the order of list(). Numbers count the experts of all
-/// ranks in this order, including shadows: number n belongs to rank n / (E / P + H), rounded down. Routing plans are
-/// made for numbers, so they treat shadows as additional experts of each rank. Without hot experts, the number of an
-/// expert is its id.
+/// Hot experts. Every ep rank has a copy of each hot expert, called a shadow. A shadow computes the rows of its rank's
+/// own tokens (FasterMoE, He et al. 2022). Let E be the number of experts, H the number of hot experts, and P the
+/// number of ranks. A rank has its E / P own experts, followed by H shadows in the order of list(). Numbers count the
+/// experts of all ranks in this order, including shadows: number n belongs to rank n / (E / P + H), rounded down.
+/// Routing plans are made for numbers, so they treat shadows as additional experts of each rank. Without hot experts,
+/// the number of an expert is its id.
 class HotExperts {
  public:
   HotExperts() = default;
@@ -67,10 +67,10 @@ struct HotRule {
   int64_t least_rows = 1;  // in rows
 };
 
-/// Returns the hot experts: the experts whose load is at least the minimum load of `rule`. There are at most as many
-/// hot experts as a rank has experts of its own, so that shadows need no more memory than the rank's own weights. If
-/// too many experts have the minimum load, the experts with the highest loads are hot. Among experts with equal loads,
-/// the experts with the lowest ids are hot.
+/// Returns the hot experts: the experts whose load is at least the minimum load of `rule`. The number of hot experts is
+/// at most the number of own experts of a rank. Shadows therefore need no more memory than a rank's own weights. If too
+/// many experts have the minimum load, the experts with the highest loads are hot. Among experts with equal loads, the
+/// experts with the lowest ids are hot.
 HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule& rule);
 
 /// Returns the hot experts of the slots that all ranks of `sources` send. ids [T, K] (i32, on the host; -1: dropped)

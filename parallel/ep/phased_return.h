@@ -10,11 +10,11 @@
 
 namespace hexad::ep {
 
-/// Order in which rows return. Rank p * fan + j of the all-to-all is rank p of an ep group with `ep` ranks, and rank j
-/// of the `fan` ranks that each return an addend of the same rows. The distance from the rank of a token to the rank of
-/// an expert is (d, i): d in the ring of the ep ranks, i in the ring of the `fan` ranks. Only this distance determines
-/// the phase of a row. Therefore, in each phase, all ranks send to the same number of ranks, and receive from the same
-/// number of ranks. With n phases, the phase is:
+/// Order in which rows return. Rank p * fan + j of the all-to-all is rank p of an ep group with `ep` ranks. It is also
+/// rank j of the `fan` ranks that each return an addend of the same rows. The distance from the rank of a token to the
+/// rank of an expert is (d, i): d in the ring of the ep ranks, i in the ring of the `fan` ranks. Only this distance
+/// determines the phase of a row. Therefore, in each phase, all ranks send to the same number of ranks, and receive
+/// from the same number of ranks. With n phases, the phase is:
 ///   n <= ep        d mod n, so that every phase has about the same number of rows for other nodes
 ///   n = ep * fan   d * fan + i: one rank in each phase (Parm, Fig. 5)
 /// A set contains the rows with the same phase or, if n = ep * fan, with the same d. All addends of a set return in one

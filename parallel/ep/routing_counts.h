@@ -77,8 +77,8 @@ struct RoutingCounts {
   /// True if the rows of all chunks are computed together. ChunkIndices::place and ChunkCounts::offsets then refer to
   /// the rows of all chunks.
   bool merged = false;
-  /// True if rows are joined (joins_rows()): the row of a token for a rank is sent in the first chunk with any of its
-  /// slots, and returns in the last such chunk.
+  /// True if rows are joined (joins_rows()). The row of a token for a rank is then sent in the first chunk with any of
+  /// its slots, and returns in the last such chunk.
   bool joined = false;
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
   HotExperts hot{};           // H experts of which every ep rank has a shadow

@@ -8,8 +8,8 @@ namespace hexad::ep {
 using device::Category;
 namespace {
 
-// Calls f(of_all, of_rows) for each range, with the range's part of `all` and its part of `rows`, which contains the
-// ranges one after the other.
+// Calls f(of_all, of_rows) for each range, with the range's parts of `all` and of `rows`. `rows` contains the ranges
+// one after the other.
 template <class F>
 void for_each_part(const std::vector<RowRange>& ranges, const Tensor& all, const Tensor& rows, const F& f) {
   int64_t begin = 0;

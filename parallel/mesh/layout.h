@@ -92,8 +92,8 @@ class Layout {
   /// (ep coordinate p, etp coordinate j).
   std::vector<int> expert_sharers(int rank) const;
   /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. For dense layers, their
-  /// coordinates differ along dp and cp; for experts, along edp. Ranks with the same piece also differ along the axes
-  /// on which the placement declares the gradient partial.
+  /// coordinates differ along dp and cp; for experts, along edp. If the placement declares the gradient partial along
+  /// an axis, the coordinates of ranks with the same piece also differ along this axis.
   std::vector<int> reducers(const Placement& placement, int rank) const;
   /// Returns the ranks of `rank`'s stage that have the same piece as `rank`, in ascending order, even if they are not
   /// in reducers(). For a tied piece, also includes ranks of the other stage.
@@ -139,7 +139,7 @@ class Layout {
   Position position(int rank) const;
   int rank_of(Position at) const;
   int coordinate(Axis axis, Position at) const;
-  /// Returns the term of the place that a coordinate along `axis` (any axis except pp) contributes.
+  /// Returns the contribution of a coordinate along `axis` (any axis except pp) to the place of a rank.
   int part(Axis axis, int coordinate) const;
   Sharers sharers(const Placement& placement, int rank, Copies copies) const;
   Run same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const;

@@ -43,7 +43,8 @@ class ParameterCalls {
   /// True if a repetition of the part can make the calls again: all calls were made in the part, and weights were in
   /// use only during the part.
   bool repeatable() const { return repeatable_; }
-  /// Function that returns the parameter of a repetition for a parameter of the part. Empty: they are the same.
+  /// Function that returns the parameter that a repetition uses in place of a parameter of the part. Empty: a
+  /// repetition uses the same parameters.
   using Counterpart = std::function<Parameter&(Parameter&)>;
   /// Compares, for each gradient to which the part contributes, the present state with the state when the part was
   /// recorded. Returns the first parameter whose gradient has contributions of earlier parts in only one of the two

@@ -27,7 +27,7 @@ struct PriceOptions {
 };
 
 struct Price {
-  std::vector<std::vector<schedule::Interval>> spans;  // interval of each action, by rank
+  std::vector<std::vector<schedule::Interval>> spans;  // interval of each action in seconds, by rank
   std::vector<double> busy;                            // seconds for which each rank computes
   double step = 0;                                     // seconds of the whole step
 

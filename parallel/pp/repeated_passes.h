@@ -17,9 +17,9 @@ namespace hexad::pp {
 
 /// Recorded passes of a rank's virtual stages. The first step of the rank has several micro-batches and records the
 /// passes of the last micro-batch. In later steps, the log repeats these passes for all micro-batches except the first.
-/// The passes of the first micro-batch run, because its contributions replace the old values of gradients. Calls to the
-/// storage of parameters (ParameterCalls) are made again in each repetition, so weights are gathered and gradients are
-/// reduced as in a step that runs all passes.
+/// The passes of the first micro-batch run, because its contributions replace the old values of gradients. Each
+/// repetition makes the calls to the storage of parameters (ParameterCalls) again. Weights are therefore gathered and
+/// gradients are reduced as in a step that runs all passes.
 ///
 /// A step with repeated passes has the same log as a step that runs all passes if all micro-batches except the first
 /// make the same calls to the log. Calls to the storage of parameters may differ. Other calls differ in three cases, of

@@ -60,8 +60,9 @@ class Devices {
 
   Transfers free_at_once() const { return {.ranks = posted_, .at_once = true}; }
 
-  // Returns transfers that free each sent tensor late. The tensor is freed before the first piece of the sender that is
-  // known to begin after the receiver has ended all actions that precede the post of the receive.
+  // Returns transfers that free each sent tensor late. Let the receiver post the receive before its action a. The
+  // tensor is freed before the first piece of the sender that is known to begin after the receiver has ended all
+  // actions before a.
   Transfers free_once_posted() const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);

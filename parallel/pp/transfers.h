@@ -11,7 +11,7 @@ namespace hexad::pp {
 /// The points at which each rank posts receives and frees the tensors that it sends.
 ///
 /// A device sends a tensor after the host has called send, and only once the peer has posted the receive. If the tensor
-/// is freed earlier, its memory can be reused immediately, but the stream that reuses the memory waits until the tensor
+/// is freed earlier, its memory can be reused immediately. But the stream that reuses the memory waits until the tensor
 /// has been sent (Blocks). A rank that frees too early may therefore cause a deadlock: its next tensor waits until the
 /// peer posts a receive, but the peer first waits for this next tensor.
 struct Transfers {

@@ -15,8 +15,8 @@ struct TensorParallel {
   bool sequence = false;
 };
 
-/// Returns n, the number of rows of each rank of `group` if `rows` are divided evenly: rank r has the n rows from row r
-/// * n on. Throws std::logic_error with the arithmetic if the rows cannot be divided evenly.
+/// Returns n = rows / group.size(), the number of rows of each rank. The rows of rank r begin with row r * n. Throws
+/// std::logic_error with the arithmetic if the rows cannot be divided evenly.
 inline int64_t rows_per_rank(std::string_view op, int64_t rows, const ProcessGroup& group) {
   const int64_t size = group.size(), share = rows / size;
   require(rows % size == 0, "[", op, "] ", rows, " rows cannot be divided evenly among the ", size, " ranks of ",

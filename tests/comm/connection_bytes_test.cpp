@@ -58,7 +58,7 @@ TEST(MessageBytes, HaveFewerChannelsIfThereAreManyRoutes) {
   EXPECT_EQ(message_bytes(all_routes(8), most, 3, std::vector<int>(8, 0)), 7 * 2 * 12 * mib);
 }
 
-TEST(MessageBytes, EqualTheNetworksBytesAcrossNodes) {
+TEST(MessageBytes, AreThoseOfNetworkBuffersAcrossNodes) {
   const std::vector<Route> both{{0, 1}, {1, 0}};
   EXPECT_EQ(message_config(true, 2).max_ctas, 4);
   EXPECT_EQ(message_bytes(both, 2, 0, {0, 1}), 2 * 4 * 2 * mib);

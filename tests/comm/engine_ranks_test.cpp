@@ -56,7 +56,7 @@ TEST(EngineRanks, SameOnAllFindsADifferenceOnOneRank) {
   });
 }
 
-TEST(EngineRanks, GatherValuesGivesRank0AloneTheValuesOfAllRanksInOrder) {
+TEST(EngineRanks, GatherValuesGivesOnlyRank0TheValuesOfAllRanksInOrder) {
   for (const int ranks : {1, 2, 3, 7, 8})
     with_engine_ranks(ranks, [](const ProcessGroup& world) {
       DeviceContext context;

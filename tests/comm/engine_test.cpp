@@ -225,7 +225,7 @@ TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   for (auto& lane : lanes) lane->synchronize();
 }
 
-TEST(CommEngine, LackOfMemoryInATransportIsNoFailureOfTheNetwork) {
+TEST(CommEngine, LackOfMemoryInATransportIsReportedAsAResourceError) {
   LoopbackTransport::aborted = 0;
   with_engines(2, [](const ProcessGroup& world) {
     DeviceContext context;

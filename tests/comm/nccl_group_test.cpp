@@ -136,7 +136,7 @@ Tensor numbers(DeviceContext& context, float value) {
   return Tensor::from<float>(std::vector<float>(n, value), {n}, context);
 }
 
-TEST(NcclGroup, BlocksStreamsAndNotTheHost) {
+TEST(NcclGroup, BlocksStreamsButNotTheHost) {
   with_cards(2, [](const CardWorld& w) {
     w.world.all_reduce(numbers(w.context, 0), Reduce::sum, w.context.compute()).wait();  // connects the ranks
     std::promise<void> gate;

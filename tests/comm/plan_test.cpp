@@ -90,7 +90,7 @@ TEST(Plan, CutsMessagesAtRoundBytesDividedByPeers) {
 }
 
 // Messages to another node share the only link of the receiving rank. If all ranks of a node began with the same rank
-// of the other node, they would all use the link of this rank, and the other links would be idle at first.
+// of the other node, they would all use the link of this rank. The other links would then be idle at first.
 TEST(Plan, MessagesToAnotherNodeReachDifferentRanksInEachStep) {
   DeviceContext context;
   constexpr int ranks = 8, of_a_node = 4;

@@ -58,7 +58,7 @@ ContextAttention context_of(Lab& lab, const Case& c, const ProcessGroup& group);
 Tensor rows_of(Lab& lab, const Tensor& whole, const std::vector<int64_t>& tokens);
 Given rows_of(Lab& lab, const Given& whole, const std::vector<int64_t>& tokens);
 Results results_of(Tape& tape, const Given& in, const std::function<Value(Value q, Value k, Value v)>& f);
-/// Runs forward and backward of this rank's rows on `stream`.
+/// Returns the results of forward and backward for this rank's rows, computed on `stream`.
 Results context_results(Lab& lab, Stream& stream, const Case& c, const Given& whole, const ProcessGroup& group);
 
 /// Expects this rank's results to be close to its rows of `expected`.

@@ -93,7 +93,8 @@ TEST(BucketPlan, BucketOfAGroupOfOneIsNotSharded) {
   });
 }
 
-// Expert parameters have one more row on one rank. This must not move the bounds of its dense buckets.
+// Expert parameters have one more row on one rank. The additional row must not move the bounds of dense buckets on this
+// rank.
 TEST(BucketPlan, RanksWithUnevenExpertsAgreeOnDenseBuckets) {
   std::mutex mutex;
   std::set<std::vector<int64_t>> dense;

@@ -48,7 +48,7 @@ TEST(UnitOrder, NothingIsExpectedBeforeTheFirstRepetition) {
   EXPECT_EQ(order.current(), 5u);
 }
 
-TEST(UnitOrder, ASingleUnitIsExpectedNowhere) {
+TEST(UnitOrder, ASingleUnitIsNeverExpected) {
   UnitOrder order;
   for (int step = 0; step < 3; ++step) {
     EXPECT_EQ(order.use(0), UnitOrder::none);

@@ -257,7 +257,7 @@ TEST(WeightBuckets, HeldWeightsRemainDuringOtherUsesAndAreFreedAtTheNextUse) {
 
 // Rank 0 never reads the weights that it holds. Rank 1 reads its held weights once more in each pass than in the pass
 // before.
-TEST(WeightBuckets, RanksMayReadHeldWeightsDifferentlyOften) {
+TEST(WeightBuckets, RanksMayReadHeldWeightsDifferentNumbersOfTimes) {
   comm::with_ranks(2,
                    [&](const comm::ProcessGroup& world) {
                      Model whole(world, Zero::nothing), m(world, Zero::weights);

@@ -60,9 +60,9 @@ TEST(ReturnOrder, CompletesASetInConsecutivePhases) {
   }
 }
 
-// Eight ranks on two nodes have one expert each. If phases were ranges of distances, rank 0 would have its rows for the
-// four ranks of the other node in the second phase, and rank 3 would have its rows for three ranks of the other node in
-// the first phase.
+// Eight ranks on two nodes have one expert each. If phases were ranges of distances, the phases would have unequal
+// numbers of rows for the other node. Rank 0 would have its rows for all four ranks of the other node in the second
+// phase. Rank 3 would have its rows for three of these ranks in the first phase.
 TEST(ReturnOrder, HasTheSameNumberOfRanksOfTheOtherNodeInEachPhase) {
   const ReturnOrder order(8, 1, 2);
   for (int self = 0; self < 8; ++self) {

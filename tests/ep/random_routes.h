@@ -62,8 +62,8 @@ inline Tensor naming_rows(Lab& lab, const RoutingPlan& plan, const Tensor& ids, 
   return lab.values(names, {plan.counts.slots(), 3});
 }
 
-/// Returns `rows` in the order of `place`, or `rows` itself if `place` is undefined. If `into` is defined, writes the
-/// rows there instead.
+/// Returns `rows` with row i moved to row place[i], or `rows` itself if `place` is undefined. If `into` is defined,
+/// also writes the result to `into`.
 inline Tensor placed(Lab& lab, const Tensor& rows, const Tensor& place, const Tensor& into) {
   const auto& k = kernels::kernels(rows.device());
   if (!place.defined()) {

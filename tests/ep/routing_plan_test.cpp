@@ -22,7 +22,7 @@ namespace {
 TEST(RoutingPlan, SortsRowsByExpertThenToken) {
   Lab lab;
   const comm::SelfGroup self;
-  // Token 0 chose experts 2 and 0, token 1 lost one slot, token 2 chose 0 and 2.
+  // Token 0 has experts 2 and 0, token 1 has a dropped slot and expert 1, and token 2 has experts 0 and 2.
   const RoutingPlan plan = plan_over(self, ids_of(lab, {2, 0, -1, 1, 0, 2}, 2), 3);
   EXPECT_EQ(plan.indices.wire_tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 2, 1, 0, 2}));
   EXPECT_EQ(plan.indices.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 0, -1, 2, 1, 4}));
@@ -83,7 +83,7 @@ struct ArrivedRow {
 };
 
 // Two ep ranks have four experts each. Two etp ranks share each expert.
-TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
+TEST(RoutingPlan, PlacesEqualThoseOfARowByRowSearch) {
   constexpr int64_t experts = 8, local = 4, top_k = 3;
   constexpr int ranks = 2;
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {

@@ -76,7 +76,7 @@ TEST(Check, FindsNonexistentStagesAndMicroBatches) {
             "[pp] the schedule has lists for 1 of 2 ranks; expected one list for each rank");
 }
 
-TEST(Check, FindsAWrongMerger) {
+TEST(Check, FindsAWrongMerge) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].merged = true; }),
             "[pp] rank 0 action 0 F0.0: it is merged, but no backward of another micro-batch follows it; expected a "
             "forward, then "

@@ -56,7 +56,7 @@ TEST(Bubble, HasNoFormulaIfNoneHolds) {
   EXPECT_FALSE(bubble_seconds(schedule_of(PipelineKind::dualpipe_v, 4, 8), slow_input));
 }
 
-TEST(Bubble, ShrinksFromGPipeOverInterleavedToZeroBubble) {
+TEST(Bubble, ShrinksFromGPipeToInterleavedToZeroBubble) {
   // Both times are of the same model. With two virtual stages per rank, each takes half the time.
   const StageTimes whole{2, 2, 2}, half{1, 1, 1};
   const auto share = [&](PipelineKind kind) {

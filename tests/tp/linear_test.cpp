@@ -28,7 +28,7 @@ struct Mlp {
 struct Sizes {
   int64_t rows, inputs, hidden, outputs;
 };
-// Sizes with a hidden size that neither two, three nor four ranks can divide evenly.
+// Sizes whose hidden size is not divisible by 2, 3 or 4, the tested numbers of ranks.
 constexpr Sizes odd{12, 7, 13, 9};
 // Sizes for which sums have several pieces.
 constexpr Sizes large{240, 37, 29, 131};

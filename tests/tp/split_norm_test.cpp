@@ -103,7 +103,7 @@ TEST_P(SplitNorm, EqualsTheNormOfAllColumns) {
   });
 }
 
-TEST_P(SplitNorm, QueriesHaveGradientIfKeysHaveNone) {
+TEST_P(SplitNorm, QueriesHaveAGradientIfKeysHaveNone) {
   on_late_ranks(GetParam(), [](TpLab& lab) {
     const Heads q(lab, 4), k(lab, 2);
     Parameter &q_gain = q.own_gain(lab), &k_gain = k.own_gain(lab);

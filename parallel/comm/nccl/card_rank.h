@@ -49,7 +49,7 @@ class CardRank {
   Watch& watch() { return watch_; }
   /// Returns the maximum number of thread blocks of an operation.
   int max_blocks() const { return max_blocks_; }
-  /// Returns `config` with at most max_blocks(), the name of a communicator and the network class of its traffic.
+  /// Returns `config` with the name `name`, at most max_blocks() thread blocks, and the network class of `traffic`.
   CommunicatorConfig named(CommunicatorConfig config, TrafficClass traffic, std::string name) const;
   /// Returns the stream that all groups of kind `kind` share. Launches on it run in the order of the calls.
   const std::shared_ptr<TrafficStream>& stream(StreamKind kind);

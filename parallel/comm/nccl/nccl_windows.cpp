@@ -33,8 +33,8 @@ std::optional<WindowMemory::Block> NcclWindows::allocate(int64_t bytes, Device d
   const bool none_for_distances = lacks_memory(
       [&] { block.distances = Tensor::empty({control_.size()}, Dtype::i64, device, Category::communication); });
   Memory taken;
-  // Passes 0 as the expected bytes: take() itself handles a lack of memory. With more, the error of a lost rank would
-  // be reported as a lack of memory.
+  // Passes 0 as the expected bytes, because take() itself handles a lack of memory. With a larger number, the error of
+  // a lost rank could be reported as a lack of memory.
   communicator_->take_memory(0, [&] {
     taken = take(bytes, none_for_distances, device);
     if (taken.begin) free(std::exchange(memory_, taken));
