@@ -67,9 +67,9 @@ void CommEngine::await_connection() {
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
     if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience_at_end) continue;
     // Exits the process, because nothing can interrupt MPI_Init.
-    std::fprintf(
-        stderr,
-        "this rank was asked to end, but other ranks have not reached MPI_Init: they are lost or still starting\n");
+    std::fprintf(stderr,
+                 "this rank was asked to end, but other ranks have not reached MPI_Init: they are lost or still "
+                 "starting; this process ends now\n");
     std::fflush(nullptr);
     std::_Exit(static_cast<int>(ExitCode::peer_lost));
   }

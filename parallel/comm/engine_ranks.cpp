@@ -10,7 +10,7 @@ using namespace base;
 void with_engine_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const EngineRanks& options) {
   std::vector<int> nodes = options.node_of_rank;
   if (nodes.empty()) nodes.resize(n);
-  require(std::ssize(nodes) == n, "[with_engine_ranks] ", n, " ranks, but node_of_rank has ", nodes.size(),
+  require(std::ssize(nodes) == n, "[with_engine_ranks] there are ", n, " ranks, but node_of_rank has ", nodes.size(),
           " entries; expected one for each rank");
   const auto network = std::make_shared<ThreadNetwork>(ThreadNetwork::Options{
       .node_of_rank = std::move(nodes), .adversary = options.adversary, .takes_cards = options.takes_cards});

@@ -54,7 +54,7 @@ void exchange(const Operation& op, int rank, Stream& stream) {
                                  std::accumulate(send.begin(), send.begin() + rank + 1, int64_t{0}));
   int64_t begin = 0;
   for (const int64_t rows : receive) {
-    require(rows == send[me], "[imagined group] a rank would send ", rows, " rows; expected ", send[me],
+    require(rows == send[me], "[imagined group] a rank would send ", rows, " rows to this rank; expected ", send[me],
             ", as many as this rank sends to itself");
     op.out.slice(0, begin, begin + rows).copy_from(own, stream);
     begin += rows;
@@ -108,8 +108,9 @@ ImaginedGroup::ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traf
       cards_(from.cards_) {}
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::string name) const {
-  fail_invariant(cat("[imagined group] ", name,
-                     ": the other ranks' colours are not known; expected subgroup(), which names the members"));
+  fail_invariant(cat(
+      "[imagined group] split() cannot make group ", name,
+      ", because the colours of the other ranks are unknown; expected a call of subgroup(), which names the members"));
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,

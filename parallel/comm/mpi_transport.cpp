@@ -236,7 +236,7 @@ class MpiTransport final : public Transport {
   };
 
   static int int_of(int64_t bytes) {
-    base::require(bytes <= INT_MAX, "[mpi] a message of ", bytes, " bytes; expected at most ", INT_MAX,
+    base::require(bytes <= INT_MAX, "[mpi] a message has ", bytes, " bytes; expected at most ", INT_MAX,
                   ", the limit of MPI");
     return static_cast<int>(bytes);
   }

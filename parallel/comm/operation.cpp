@@ -36,8 +36,8 @@ void check_rows(const std::string& where, const char* name, const Tensor& t, con
   require(static_cast<int>(rows.size()) == size, where, "splits name ", rows.size(), " ranks in a group of ", size,
           "; expected one number for each rank");
   for (int64_t r : rows) require(r >= 0, where, "a split has ", r, " rows, expected at least 0");
-  require(t.rank() >= 1 && t.dim(0) == sum(rows), where, name, " ", t.shape(), " but its splits sum to ", sum(rows),
-          " rows; expected equal numbers");
+  require(t.rank() >= 1 && t.dim(0) == sum(rows), where, name, " is ", t.shape(), ", but its splits sum to ", sum(rows),
+          " rows; expected equal numbers of rows");
 }
 
 }  // namespace
@@ -71,8 +71,8 @@ void Operation::check(const std::string& group, int rank, int size) const {
       check_tensor(label, "in", in);
       check_rows(label, "in", in, splits.send, size);
       check_rows(label, "out", out, splits.receive, size);
-      require(in.dtype() == out.dtype() && in.rank() == out.rank(), label, "out ", out.dtype(), " ", out.shape(),
-              " but in ", in.dtype(), " ", in.shape(), "; expected equal dtypes and numbers of dimensions");
+      require(in.dtype() == out.dtype() && in.rank() == out.rank(), label, "out is ", out.dtype(), " ", out.shape(),
+              ", but in is ", in.dtype(), " ", in.shape(), "; expected equal dtypes and numbers of dimensions");
       for (int d = 1; d < in.rank(); ++d)
         require(in.dim(d) == out.dim(d), label, "rows of out ", out.shape(), " and in ", in.shape(),
                 " differ in dimension ", d, "; expected equal rows");
@@ -83,7 +83,8 @@ void Operation::check(const std::string& group, int rank, int size) const {
     }
     case Kind::broadcast:
       check_tensor(label, "x", out);
-      require(0 <= peer && peer < size, label, "root ", peer, " in a group of ", size, "; expected 0 .. ", size - 1);
+      require(0 <= peer && peer < size, label, "the root is ", peer, " in a group of ", size, "; expected 0 .. ",
+              size - 1);
       break;
     case Kind::send:
     case Kind::receive:

@@ -67,7 +67,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
 }
 
 void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options) {
-  require(options.node_of_rank.empty() || std::ssize(options.node_of_rank) == n, "[with_ranks] ", n,
+  require(options.node_of_rank.empty() || std::ssize(options.node_of_rank) == n, "[with_ranks] there are ", n,
           " ranks, but node_of_rank has ", options.node_of_rank.size(),
           " entries; expected none, or one for each rank");
   const auto rendezvous = std::make_shared<Rendezvous>("world", first_ranks(n));

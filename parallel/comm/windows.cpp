@@ -31,7 +31,7 @@ const std::string& Windows::refusal(Device device) {
   if (memory_) return refusal_.emplace();
   if (!group_.in_one_process())
     return refusal_.emplace(
-        cat("the ranks of group ", group_.name(), " are neither cards that NCCL connects nor threads of one process"));
+        cat("the ranks of group ", group_.name(), " are neither connected by NCCL nor threads of one process"));
   const int64_t number = device.context().memory_number();
   if (!group_.same_on_all(std::span(&number, 1), device))
     return refusal_.emplace(cat("the ranks of group ", group_.name(), " have different cards"));

@@ -18,7 +18,7 @@ void check(const Value& q, const Value& k, const Value& v, const ContextAttentio
           "[cp] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
           "; expected q [R, H, C], k and v [R, G, C], H a multiple of G, and G > 0");
   const int64_t rows = c.split.rows();
-  require(q.data.dim(0) == rows && k.data.dim(0) == rows, "[cp] ", c.split.sequences, " sequences of ", c.split.length,
+  require(q.data.dim(0) == rows && k.data.dim(0) == rows, "[cp] ", c.split.sequences, " x ", c.split.length,
           " tokens on ", c.split.ranks, " ranks have ", rows, " rows per rank, but q is ", q.shape(), ", k ", k.shape(),
           "; expected this number of rows in both");
   for (const Tensor& bounds : {c.first, c.last})

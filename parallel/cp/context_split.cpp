@@ -40,8 +40,8 @@ std::vector<int64_t> ContextSplit::tokens(int of) const {
 }
 
 std::vector<int32_t> ContextSplit::cut(std::span<const int32_t> whole) const {
-  require(static_cast<int64_t>(whole.size()) == sequences * length, "[cp] ", whole.size(), " entries for ", sequences,
-          " sequences of ", length, " tokens; expected one entry for each token");
+  require(static_cast<int64_t>(whole.size()) == sequences * length, "[cp] there are ", whole.size(), " entries for ",
+          sequences, " x ", length, " tokens; expected one entry for each token");
   std::vector<int32_t> mine;
   mine.reserve(rows());
   for (int64_t token : tokens()) mine.push_back(whole[token]);

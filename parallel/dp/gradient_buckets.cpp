@@ -73,7 +73,7 @@ GradientTarget GradientBuckets::only_contribution(Parameter& p) {
 }
 
 void GradientBuckets::begin(int64_t rounds) {
-  require(rounds >= 1, "[buckets] a step of ", rounds, " micro-batches, expected at least 1");
+  require(rounds >= 1, "[buckets] a step has ", rounds, " micro-batches; expected at least 1");
   rounds_ = rounds;
 }
 

@@ -66,8 +66,8 @@ void CountsMessage::check_joined(std::span<const int64_t> message, int rank, con
     }
     const int64_t fewest = (slots + slots_per_row - 1) / slots_per_row;
     if (sent != returned || sent < fewest)
-      refuse(rank, group, "counts of ", sent, " rows for rank ", to, " and ", returned, " rows from it; expected ",
-             fewest, " .. ", slots, " rows for its ", slots, " slots, and as many from it");
+      refuse(rank, group, "counts of ", sent, " rows for rank ", to, " and ", returned,
+             " rows that return; expected equal counts of ", fewest, " .. ", slots, " rows, for ", slots, " slots");
   }
 }
 
@@ -84,14 +84,15 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
              ", or -1 after its last expert");
     if (e < 0 && first) refuse(rank, group, "no expert for row ", row, "; expected at least one");
     if (e >= 0 && !first && experts[i - 1] < 0)
-      refuse(rank, group, "local expert ", e, " for row ", row, " after its last one; expected -1");
+      refuse(rank, group, "local expert ", e, " for row ", row, " after its last expert; expected -1");
     if (e >= 0 && --left[e] < 0)
-      refuse(rank, group, "local expert ", e, " for row ", row, ": more rows than the ", slots[e], " in its counts");
+      refuse(rank, group, "local expert ", e, " for row ", row, ", one row too many; expected ", slots[e],
+             ", as in its counts");
   }
   for (size_t e = 0; e < left.size(); ++e)
     if (left[e] > 0)
-      refuse(rank, group, "local expert ", e, " for ", slots[e] - left[e], " rows; expected the ", slots[e],
-             " in its counts");
+      refuse(rank, group, "local expert ", e, " for ", slots[e] - left[e], " rows; expected ", slots[e],
+             ", as in its counts");
 }
 
 void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t> counted, bool returning, int rank,

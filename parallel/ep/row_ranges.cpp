@@ -37,9 +37,8 @@ int64_t RowRanges::rows() const {
 }
 
 Tensor RowRanges::part_of(const Tensor& all) const {
-  base::require(
-      adjacent(), "[ep] ", list_.size(),
-      " separate ranges of rows; expected at most one range, because several do not form one part of the tensor");
+  base::require(adjacent(), "[ep] the rows form ", list_.size(),
+                " separate ranges; expected at most one range, so that the rows form one part of the tensor");
   return list_.empty() ? all.slice(0, 0, 0) : all.slice(0, list_.front().begin, list_.front().end);
 }
 

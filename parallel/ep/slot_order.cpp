@@ -95,11 +95,11 @@ void Chunking::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks,
           " ranks; expected at least 1 rank, and a multiple of the number of ranks");
   const int64_t local = experts / ranks;
-  require(chunks >= 1, "[ep] ", chunks, " chunks, expected at least 1");
-  require(by != By::peers || chunks <= ranks, "[ep] ", chunks, " chunks, expected at most one for each of ", ranks,
-          " peers");
-  require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks, expected at most one for each of ", local,
-          " experts of a rank");
+  require(chunks >= 1, "[ep] the number of chunks is ", chunks, "; expected at least 1");
+  require(by != By::peers || chunks <= ranks, "[ep] the number of chunks is ", chunks,
+          "; expected at most one for each of ", ranks, " peers");
+  require(by != By::experts || chunks <= local, "[ep] the number of chunks is ", chunks,
+          "; expected at most one for each of ", local, " experts of a rank");
 }
 
 int Chunking::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const {

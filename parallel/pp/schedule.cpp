@@ -37,8 +37,8 @@ Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batche
   require_positive("schedule.pipeline.virtual_stages", config.stages_a_rank());
   require_positive("micro-batches per step of each pipeline (batch.global / batch.micro / parallel.dp)", micro_batches);
   if (config.overlap != Overlap::none && !config.has_pairs())
-    base::fail(base::ExitCode::usage, "schedule.pipeline.overlap: ", name_of(config.kind),
-               " has no pairs of a forward and a backward; legal: 1f1b, dualpipe_v");
+    base::fail(base::ExitCode::usage, "schedule.pipeline.overlap is micro_batches, but kind ", name_of(config.kind),
+               " has no pairs of a forward and a backward; legal kinds: 1f1b, dualpipe_v");
   Schedule schedule{config.kind, stage_map(config, ranks), micro_batches, {}};
   for (int rank = 0; rank < ranks; ++rank)
     schedule.ranks.push_back(actions_of(config, {rank, ranks, schedule.stages.stages_a_rank, micro_batches}));

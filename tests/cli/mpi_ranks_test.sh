@@ -43,7 +43,7 @@ test_an_error_of_all_ranks_ends_the_job_with_its_code() {
 test_windows_between_processes_are_refused() {
   expect 2 ranks 2 train tiny.yaml parallel.ep=2 schedule.moe.all_to_all=window
   expect_text err "schedule.moe.all_to_all is window, which needs ranks that can access each other's memory" \
-    "the ranks of group ep are neither cards that NCCL connects nor threads of one process"
+    "the ranks of group ep are neither connected by NCCL nor threads of one process"
 }
 
 # Sets the variables of the other library's launcher. If the program did not refuse them, each rank would be a separate

@@ -45,7 +45,7 @@ TEST(ProcessGroup, NamesGroupOperationAndMistake) {
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_to_all(zeros({4, 2}, d), zeros({4, 2}, d), {{4}, {3}}, s);
             }),
-            "[ep] all_to_all: out [4, 2] but its splits sum to 3 rows; expected equal numbers");
+            "[ep] all_to_all: out is [4, 2], but its splits sum to 3 rows; expected equal numbers of rows");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_to_all(zeros({4}, d), zeros({4}, d), {{2, 2}, {4}}, s);
             }),
@@ -55,7 +55,7 @@ TEST(ProcessGroup, NamesGroupOperationAndMistake) {
             }),
             "[ep] all_to_all: rows of out [4, 3] and in [4, 2] differ in dimension 1; expected equal rows");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.broadcast(zeros({4}, d), 1, s); }),
-            "[ep] broadcast: root 1 in a group of 1; expected 0 .. 0");
+            "[ep] broadcast: the root is 1 in a group of 1; expected 0 .. 0");
   EXPECT_EQ(
       refusal([&](auto& g, auto& s, auto d) { g.send(zeros({4}, d), 0, s); }),
       "[ep] send: rank 0 cannot exchange messages with rank 0 in a group of 1; expected another rank of the group");

@@ -408,7 +408,7 @@ TEST(ContextAttentionErrors, NameMismatchedArguments) {
             "[cp] q is [4, 2, 4], k [4, 0, 4], v [4, 0, 4]; expected q [R, H, C], k and v [R, G, C], H a multiple of "
             "G, and G > 0");
   EXPECT_EQ(message(nothing, {8, 2, 4}, {8, 2, 4}),
-            "[cp] 1 sequences of 8 tokens on 2 ranks have 4 rows per rank, but q is [8, 2, 4], k [8, 2, 4]; expected "
+            "[cp] 1 x 8 tokens on 2 ranks have 4 rows per rank, but q is [8, 2, 4], k [8, 2, 4]; expected "
             "this number of rows in both");
   EXPECT_EQ(message([](auto& c) { c.split.length = 6; }, {3, 2, 4}, {3, 2, 4}),
             "[cp] sequences of 6 tokens cannot be divided into 2 x 2 equal pieces; expected a multiple of 4");

@@ -69,7 +69,7 @@ TEST(ContextSplit, RefusesSequencesThatDoNotDivideEvenly) {
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.tokens(2); }),
             "[cp] half 0 of rank 2 does not exist; expected a half from 0 to 1 and a rank from 0 to 1");
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.cut(std::vector<int32_t>(7)); }),
-            "[cp] 7 entries for 1 sequences of 8 tokens; expected one entry for each token");
+            "[cp] there are 7 entries for 1 x 8 tokens; expected one entry for each token");
 }
 
 }  // namespace

@@ -89,10 +89,11 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
       expert(5, -9),
       "routing: rank 1 of group world sent local expert -9 for row 0; expected 0 .. 1, or -1 after its last expert");
   EXPECT_EQ(expert(6, -1), "routing: rank 1 of group world sent no expert for row 1; expected at least one");
-  EXPECT_EQ(expert(7, 0),
-            "routing: rank 1 of group world sent local expert 0 for row 1: more rows than the 2 in its counts");
+  EXPECT_EQ(
+      expert(7, 0),
+      "routing: rank 1 of group world sent local expert 0 for row 1, one row too many; expected 2, as in its counts");
   EXPECT_EQ(expert(5, -1),
-            "routing: rank 1 of group world sent local expert 1 for 0 rows; expected the 1 in its counts");
+            "routing: rank 1 of group world sent local expert 1 for 0 rows; expected 1, as in its counts");
 }
 
 TEST(Received, LoadsOfExpertsAreCheckedBeforeTheyAreUsed) {
@@ -130,8 +131,8 @@ TEST(Received, CountsOfJoinedRowsMustAgree) {
   EXPECT_EQ(with(8, 2), sender + "the count 2 of rows for rank 0 in chunk 0; expected 0 .. 1 for its 1 slots");
   EXPECT_EQ(with(15, 1), sender + "the count 1 of rows from rank 1 in chunk 1; expected 0 .. 0 for its 0 slots");
   EXPECT_EQ(with(12, 1), sender +
-                             "counts of 1 rows for rank 0 and 2 rows from it; expected 1 .. 2 rows for its 2 "
-                             "slots, and as many from it");
+                             "counts of 1 rows for rank 0 and 2 rows that return; expected equal counts of 1 "
+                             ".. 2 rows, for 2 slots");
 }
 
 TEST(Received, JoinedRowsMustBeThoseThatWereCounted) {
