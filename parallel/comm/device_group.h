@@ -55,8 +55,8 @@ struct DeviceGroupOptions {
   /// sum_of.
   int64_t piece_bytes = 32 << 20;
   /// True to register buffers with NCCL. Large parameters and gradients then occupy whole blocks if they are allocated
-  /// after the nccl::CardRank. NCCL reads and writes whole blocks without copying if links and algorithms permit
-  /// (nccl/registered.h).
+  /// after the nccl::CardRank is made. NCCL reads and writes whole blocks without copying if links and algorithms
+  /// permit (nccl/registered.h).
   bool register_buffers = false;
   /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
   /// of group. If null, NCCL computes sums, in an order that depends on its version, the cards and their links.

@@ -352,8 +352,7 @@ void CommEngine::rest(bool progress) {
     std::unique_lock lock(inbox_->mutex);
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
-  if (wakes_)
-    return sleep_at_most(10ms);  // a short sleep, because the watchdog and `patience_at_end` must check the time
+  if (wakes_) return sleep_at_most(10ms);  // a short sleep, because watch() and end_after_failure() must check the time
   // Yields the core, which another rank may share. A wait of more than about a millisecond is due to computation on a
   // peer, not to latency.
   constexpr int spins = 1000;

@@ -65,7 +65,7 @@ class ImaginedGroup final : public ProcessGroup {
   const int rank_;
   const std::vector<int> ranks_;  // world ranks of the members
   device::IssueLog* const log_;
-  const int logged_as_;  // index of this group in the log
+  const int logged_as_;  // index of this group in the log; -1 without a log
   const std::shared_ptr<const ImaginedCards> cards_;
   std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with the duplicates of this group
   mutable std::set<Route> routes_;                              // routes on which the ranks are connected for messages

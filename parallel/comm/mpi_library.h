@@ -18,7 +18,7 @@ struct MpiLibrary {
   std::string name{};  // with the version, such as "MPICH 4.0.2"
 };
 
-/// Returns the library that describes itself by `text`, the result of MPI_Get_library_version.
+/// Returns the library for which MPI_Get_library_version returns `text`.
 MpiLibrary mpi_library_of(std::string_view text);
 /// Returns the library that this program uses. Does not initialise MPI.
 MpiLibrary mpi_library();

@@ -216,7 +216,8 @@ class MpiTransport final : public Transport {
   // other launchers, the other ranks might continue, so MPI_Abort ends them. Hydra then also returns `code`.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
-    // At MPI_Abort, Hydra ends immediately and drops output of this rank that it has not read yet, such as the reason.
+    // At MPI_Abort, Hydra ends immediately and drops output of this rank that Hydra has not read yet, such as the
+    // reason for the abort.
     if (started_by_hydra()) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     MPI_Abort(MPI_COMM_WORLD, code);
   }

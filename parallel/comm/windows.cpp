@@ -53,7 +53,7 @@ void Windows::allocate(int64_t bytes, Device device) {
   const int64_t size = (bytes + bytes / spare + page - 1) / page * page;
   closed_.wait();
   if (!memory_) memory_ = group_.window_memory();
-  // A rank that lacks memory must not leave the call alone, because the others would wait for it.
+  // A rank that lacks memory must not return alone, because the other ranks would wait for this rank.
   const auto token = [&] {
     if (!token_.defined()) token_ = Tensor::zeros({1}, Dtype::i32, device, Category::communication);
   };

@@ -1,5 +1,5 @@
-// Implementations of context attention, each in the file of its name. The caller must have checked the arguments. There
-// must be at least two ranks.
+// Implementations of context attention. Each implementation is in a file that is named after its kind. The caller must
+// have checked the arguments. There must be at least two ranks.
 #pragma once
 
 #include "parallel/cp/context_attention.h"

@@ -8,7 +8,7 @@
 
 namespace hexad::ep {
 
-/// Returns the values as a tensor i64 on device `on`.
+/// Returns `values` as a tensor [n] i64 on device `on`.
 inline tensor::Tensor index_tensor(const std::vector<int64_t>& values, device::Device on) {
   return tensor::Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, on,
                                        device::Category::communication);

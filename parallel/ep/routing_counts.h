@@ -83,8 +83,8 @@ struct RoutingCounts {
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
   HotExperts hot{};           // H experts of which every ep rank has a shadow
   std::vector<ChunkCounts> chunks;
-  /// Windows in which all chunks are exchanged; null: rows are sent. Null also if the windows are too small for the
-  /// rows that some rank receives. The next call of comm::Windows::grow() then enlarges them.
+  /// Windows in which all chunks are exchanged; null: rows are sent as messages. Also null if the windows are too small
+  /// for the rows that some rank receives. The next call of comm::Windows::grow() then enlarges them.
   comm::Windows* windows = nullptr;
   /// Phases in which the rows of the only chunk return; empty if they return in one all-to-all.
   PhasedReturn phased;

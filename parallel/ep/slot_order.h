@@ -30,8 +30,8 @@ struct Chunking {
   /// Throws std::logic_error if the experts cannot be divided evenly among the ranks, or if the number of chunks is
   /// illegal.
   void check(int64_t experts, int ranks) const;
-  /// Returns the chunk of the slot of token `token`, among `tokens` tokens, for expert `expert`, on rank `rank` of
-  /// `ranks`.
+  /// Returns the chunk of the slot that sends token `token` of `tokens` to expert `expert`. The token is on rank `rank`
+  /// of `ranks`, and each rank has `local_experts` experts.
   int chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const;
 };
 

@@ -18,8 +18,8 @@ struct StageTimes {
 };
 
 struct PriceOptions {
-  /// Seconds of a message between two ranks. A link carries one message at a time in each direction. Ranks do not wait
-  /// for their sends.
+  /// Duration of a message between two ranks, in seconds. A link carries one message at a time in each direction. Ranks
+  /// do not wait for their sends.
   double send = 0;
   /// True if a merged pair runs as one action, which begins when both inputs have arrived and delivers both results
   /// when it ends. False: the two actions run one after the other.

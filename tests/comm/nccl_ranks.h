@@ -16,7 +16,7 @@ namespace hexad::comm {
 class Failures {
  public:
   void add(const Error& e);
-  /// Waits for a failure of `rank`, or of any rank. Returns false if none is reported within 20 s.
+  /// Waits for a failure of `rank`, or of any rank if `rank` is empty. Returns false if none is reported within 20 s.
   bool wait(std::optional<int> rank = {});
   /// Returns all failures so far.
   std::vector<Error> all();

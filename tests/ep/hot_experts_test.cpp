@@ -34,7 +34,7 @@ TEST(HotExperts, HaveAMinimumNumberOfRows) {
   EXPECT_FALSE(ep::hottest(loads, 1, {.least_load = 2, .least_rows = 10}).any());
 }
 
-TEST(HotExperts, HaveTheHighestLoadsAndAreAtMostAsManyAsTheExpertsOfARank) {
+TEST(HotExperts, HaveTheHighestLoadsAndDoNotOutnumberTheExpertsOfARank) {
   const List loads{5, 9, 0, 7, 9, 0, 5, 7};
   EXPECT_EQ(ep::hottest(loads, 4, {1}).list(), (List{1, 4}));
   EXPECT_EQ(ep::hottest(loads, 2, {1}).list(), (List{1, 3, 4, 7}));

@@ -13,7 +13,8 @@ struct CommunicatorRank {
   int rank, size;
 };
 
-/// Returns a buffer on `device` for connect(). Allocate it before the memory of connections is measured.
+/// Returns a buffer on `device` for connect(). Allocate the buffer before CardRank::memory_taken() measures the memory
+/// of connections.
 Tensor connecting_buffer(Uses uses, int ranks, device::Device device);
 
 /// Connects the ranks for the kinds in `uses`, except messages: launches operations and ignores their results. NCCL

@@ -24,7 +24,7 @@ constexpr auto patience_with_abort = 5s;
 void abort_all(const Library& library, int ordinal, const std::vector<ncclComm_t>& communicators) {
   const auto done = std::make_shared<std::promise<void>>();
   std::thread thread([&library, ordinal, communicators, done] {
-    device::cuda::ensure_card(ordinal);  // because NCCL restores the thread's current card after each call
+    device::cuda::ensure_card(ordinal);  // needed, because NCCL restores the thread's current card after each call
     for (ncclComm_t c : communicators) static_cast<void>(library.comm_abort(c));
     done->set_value();
   });
