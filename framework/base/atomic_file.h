@@ -18,7 +18,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Throws Error(resource) if the bytes cannot be written.
+  /// Appends `count` bytes. Throws Error(resource) if they cannot be written.
   void append(const void* bytes, size_t count);
   /// Overwrites `count` bytes at `offset` that were appended earlier, such as a header whose values are known only at
   /// the end. Throws like append().

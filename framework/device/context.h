@@ -58,7 +58,7 @@ class DeviceContext {
   int64_t memory_number() const { return backend_->memory_number(); }
   /// Defers the release of all host_buffer() and offloaded memory until this context is destroyed. Required if work of
   /// the device waits for other ranks. Otherwise ranks can deadlock: freeing such memory blocks the host until all work
-  /// of the device is done, and the other ranks may in turn wait for this host.
+  /// of the device is done. Meanwhile, the other ranks may wait for this host.
   void keep_host_memory() { backend_->keep_host_memory(); }
 
   /// Returns a stream for host work that follows device work. The stream's thread, not the caller, waits for the

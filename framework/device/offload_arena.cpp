@@ -80,8 +80,8 @@ void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
   count(-bytes, category);
   std::lock_guard lock(mutex_);
   const auto it = live_.find(block);
-  base::require(it != live_.end(), "[offload] freed the block ", block,
-                ", which is not in this arena; expected one of the ", live_.size(), " blocks of the arena");
+  base::require(it != live_.end(), "[offload] the block ", block,
+                " was freed, but it is not in this arena; expected one of the ", live_.size(), " blocks of the arena");
   munmap(block, it->second.size);
   free_.give(it->second.offset, it->second.size);
   live_.erase(it);

@@ -16,9 +16,10 @@ namespace hexad::telemetry {
 
 /// Traffic of one class ("ep", "tp", ...) during one step, evaluation or save. Seconds are means over ranks.
 struct CommMetrics {
-  int64_t bytes = 0;           // bytes sent, summed over ranks
-  double seconds = 0;          // seconds during which at least one operation was in flight
-  double exposed_seconds = 0;  // seconds blocked on operations while the rank's own thread was blocked, too
+  int64_t bytes = 0;   // bytes sent, summed over ranks
+  double seconds = 0;  // seconds during which at least one operation was in flight
+  /// Seconds for which a thread of the rank was blocked on operations while the rank's own thread was blocked, too.
+  double exposed_seconds = 0;
 };
 using CommByClass = std::map<std::string, CommMetrics>;
 
@@ -55,7 +56,7 @@ struct StepMetrics {
   std::optional<double> prediction_loss = {};
   double lr = 0;
   double grad_norm = 0;     // global norm before clipping
-  double step_seconds = 0;  // on rank 0
+  double step_seconds = 0;  // duration on rank 0
   double tokens_per_second = 0;
   double model_flops_per_second = 0;  // summed over ranks; each product of the model is counted once, without
                                       // recomputation

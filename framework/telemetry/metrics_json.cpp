@@ -197,8 +197,8 @@ bool has_dense_layers(const StepMetrics& s) {
   return std::ranges::any_of(s.expert_load, [](const auto& row) { return row.empty(); });
 }
 
-/// Older versions of this program wrote no rows for layers without experts. Adds these rows to the steps of an older
-/// version if a newer version resumed the run.
+/// Adds rows for layers without experts to the steps of an older version of this program if a newer version resumed the
+/// run. Older versions wrote no such rows.
 void add_dense_layers(std::vector<StepMetrics>& steps) {
   const auto complete = std::ranges::find_if(steps, has_dense_layers);
   if (complete == steps.end()) return;

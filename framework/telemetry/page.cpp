@@ -62,9 +62,10 @@ void require_charts(std::string_view charts, const std::string& output) {
   if (charts.empty())
     base::fail(base::ExitCode::usage, "cannot write ", output,
                ": this program was built without Chart.js; install it (Debian: libjs-chart.js) and build again");
-  base::require(charts.find("</script") == std::string_view::npos,
-                "[report] the chart library contains </script, which would end its element; expected a build of "
-                "Chart.js without it");
+  base::require(
+      charts.find("</script") == std::string_view::npos,
+      "[report] the chart library contains </script, which would end the library's <script> element; expected "
+      "a build of Chart.js without this text");
 }
 
 }  // namespace hexad::telemetry

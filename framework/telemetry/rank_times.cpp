@@ -52,7 +52,7 @@ std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
 }
 
 std::vector<SlowRanks::Slow> SlowRanks::look() {
-  std::vector<double> usual;  // median over the window by rank, because one slow step does not make a rank slow
+  std::vector<double> usual;  // by rank: the median over the window, because one slow step does not make a rank slow
   usual.reserve(own_.size());
   for (const auto& steps : own_) usual.push_back(base::lower_median({steps.begin(), steps.end()}));
   std::map<int, std::vector<double>> of_kind;

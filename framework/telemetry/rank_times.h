@@ -38,16 +38,16 @@ struct RankTimes {
 /// Summarises the times of ranks 0, 1, ... Lists the slowest ranks, at most RankTimes::listed.
 RankTimes rank_times(std::span<const RankTime> ranks);
 
-/// Finds ranks whose own work is slow. Over a window of steps, the median of a rank's own work is compared with the
-/// median of the ranks that do the same work. A rank is slow if its median is more than 1.2 times the median of these
-/// ranks, and exceeds it by at least two milliseconds.
+/// Finds ranks whose own work is slow. Compares the median of a rank's own work over a window of steps with the median
+/// of the ranks that do the same work. A rank is slow if its median is more than 1.2 times the median of these ranks,
+/// and exceeds it by at least two milliseconds.
 class SlowRanks {
  public:
   static constexpr int window = 16;  // length of a window in steps
   static constexpr double limit = 1.2, least_excess_seconds = 2e-3;
 
-  /// `kind_of_rank` has a number for each rank. Ranks with the same number do the same work, for example a pipeline
-  /// stage.
+  /// `kind_of_rank` has a number for each rank. Ranks with the same number do the same work, for example the work of a
+  /// pipeline stage.
   explicit SlowRanks(std::vector<int> kind_of_rank);
 
   struct Slow {
@@ -56,7 +56,7 @@ class SlowRanks {
   };
   /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first. If a
   /// rank remains slow, it is omitted for one window after it was first returned, then for 2 windows, 4 windows, ...
-  /// The time is linear in the number of ranks.
+  /// Takes time linear in the number of ranks.
   std::vector<Slow> add(std::span<const RankTime> ranks);
 
  private:

@@ -21,9 +21,9 @@ struct ReportInputs {
   std::string recipe;             // the resolved recipe, as YAML
 
   struct Fact {
-    std::string name, value;  // name, such as "Machine", and value; shown in this order
+    std::string name, value;  // `name` is a word such as "Machine"
   };
-  std::vector<Fact> environment;
+  std::vector<Fact> environment;  // rows of the table of facts, in this order
 
   /// A range of steps with the same settings and number of ranks. It begins after step `after` and ends before the next
   /// part.

@@ -170,8 +170,8 @@ Json expert_data(const Table& table) {
   return out;
 }
 
-/// Evaluations of one text. They are the points of one curve. Texts are assumed to be the same if their three numbers
-/// are equal.
+/// Evaluations of one text. They are the points of one curve. Two texts are assumed to be the same if `sequences`,
+/// `total_sequences` and `tokens` are equal.
 struct HeldoutCurve {
   int64_t sequences, total_sequences, tokens;
   std::vector<EvalMetrics> points{};

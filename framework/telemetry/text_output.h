@@ -14,8 +14,8 @@ enum class BlockedReader : uint8_t {
 };
 
 /// Writes text to a file descriptor, but does not own the descriptor. Drops all output silently after the first error,
-/// for example if the reader has ended or the device is full, because `| head` must not end a run. A reader that does
-/// not read is no error (see BlockedReader).
+/// for example if the reader has ended or the device is full. A reader that ends early, such as `| head`, must not end
+/// a run. A reader that does not read is no error (see BlockedReader).
 class TextOutput {
  public:
   /// Writes to `fd`, which is 1 or 2, or any descriptor in tests. is_terminal() is true if `fd` is a terminal and TERM

@@ -69,8 +69,8 @@ TEST(OffloadArena, ForeignBlockIsRefused) {
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_EQ(std::string(e.what()),
-              base::cat("[offload] freed the block ", static_cast<void*>(&foreign),
-                        ", which is not in this arena; expected one of the 0 blocks of the arena"));
+              base::cat("[offload] the block ", static_cast<void*>(&foreign),
+                        " was freed, but it is not in this arena; expected one of the 0 blocks of the arena"));
   }
 }
 

@@ -9,7 +9,7 @@
 
 namespace hexad::device::cuda {
 
-/// Allocates blocks at multiples of 512 bytes. It has one segment each for blocks below 1 MiB, for larger long-lived
+/// Allocates blocks at multiples of 512 bytes. It has three segments: for blocks below 1 MiB, for larger long-lived
 /// blocks (parameters, gradients, optimizer state), and for larger short-lived blocks. After Blocks::make_whole(), a
 /// new parameter or gradient of at least 4 MiB is a separate allocation of the driver (whole_blocks.h).
 class CardAllocator final : public Allocator {

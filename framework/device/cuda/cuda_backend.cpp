@@ -81,7 +81,7 @@ class CudaBackend final : public Backend {
     if (bytes <= 0 || to == from) return;
     cuda::ensure_card(card_->ordinal());
     cuda::CudaStream& queue = cuda::cuda_stream(stream);
-    std::shared_ptr<std::byte> staged;  // released below; reused once the queue has passed the copy
+    std::shared_ptr<std::byte> staged;  // released on return; reused once the queue has passed the copy
     if (bytes <= max_staged && is_pageable(from)) {
       staged = buffers_->take(bytes);
       std::memcpy(staged.get(), from, bytes);

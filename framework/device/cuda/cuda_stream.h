@@ -25,7 +25,8 @@ class Card {
   const std::shared_ptr<CardClock>& clock() const { return clock_; }
   const cudaDeviceProp& properties() const { return properties_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
-  /// Maximum bytes of shared memory per block. A kernel that uses more than 48 KiB must request this before its launch.
+  /// Maximum bytes of shared memory per block. A kernel that uses more than 48 KiB must request its size before the
+  /// launch.
   size_t shared_memory() const { return properties_.sharedMemPerBlockOptin; }
   /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }

@@ -12,7 +12,7 @@
 
 namespace hexad::device::cuda {
 
-/// Points in queues. All must be passed before the next user of the memory may access it.
+/// Points in queues. The next user of a block's memory may access the memory once all these points are passed.
 using Marks = std::vector<std::shared_ptr<const DeviceMark>>;
 
 /// Allows freed memory to be reused in the order of issue, without a wait on the host. Before a queue first uses a

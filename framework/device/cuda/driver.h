@@ -24,9 +24,9 @@ class Driver {
   void give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcept;
 
   using Page = CUmemGenericAllocationHandle;
-  /// Maps new memory of the card at `where`, accessible to kernels and copies. Returns false if the card has no more
-  /// memory for the pages or their mapping. If map() throws or returns false, nothing is mapped and the memory is
-  /// freed.
+  /// Maps `bytes` bytes of new card memory at `where`, accessible to kernels and copies. Stores their handle in `page`.
+  /// Returns false if the card has no more memory for the pages or their mapping. If map() throws or returns false,
+  /// nothing is mapped and the memory is freed.
   bool map(CUdeviceptr where, int64_t bytes, Page& page) const;
   /// Unmaps and frees memory. All queues must have finished using it.
   void unmap(CUdeviceptr where, int64_t bytes, Page page) const;

@@ -37,7 +37,8 @@ class CardClock::Reference {
     check(cudaEventCreate(&event), "making an event");
     return event;
   }
-  // Negative if `end` was passed before `begin`, as is possible for events of two queues.
+  // Returns the seconds from `begin` to `end`; negative if `end` was passed before `begin`, as is possible for events
+  // of two queues.
   static double seconds(cudaEvent_t begin, cudaEvent_t end) {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin, end), "reading an event's time");

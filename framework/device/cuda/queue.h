@@ -11,15 +11,15 @@
 
 namespace hexad::device::cuda {
 
-/// Reference events of a card, to which the times of marks are relative. The queues of a context share these events, so
-/// that the times of marks of different queues can be compared, and the host waits only once for each event.
+/// Reference events of a card, to which the times of marks are relative. The queues of a context share these events.
+/// The times of marks of different queues can therefore be compared, and the host waits only once for each event.
 /// Thread-safe.
 class CardClock {
  public:
   explicit CardClock(int ordinal) : ordinal_(ordinal) {}
-  /// Event whose host time is found when it is first needed.
+  /// Reference event. Its host time is measured at the first use.
   class Reference;
-  /// Returns the newest reference. If it is more than 16 s old, records a new one in `stream`. Does not wait.
+  /// Returns the newest reference. If it is more than 16 s old, records a new reference in `stream`. Does not wait.
   std::shared_ptr<const Reference> reference(cudaStream_t stream);
 
  private:
@@ -34,7 +34,7 @@ class CardClock {
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// `priority` is a CUDA priority: queues with lower numbers go first. If the card does not support this priority, the
-  /// nearest supported priority is used. `clock` gives the times of marks; if null, the queue has its own. Makes the
+  /// nearest supported priority is used. `clock` gives the times of marks; if null, the queue makes a clock. Makes the
   /// card current in the calling thread.
   Queue(int ordinal, int priority, std::shared_ptr<CardClock> clock = nullptr);
   ~Queue();
@@ -60,12 +60,13 @@ class Queue : public std::enable_shared_from_this<Queue> {
   };
   Handle handle() { return Handle(*this); }
   int ordinal() const { return ordinal_; }
-  /// Returns a mark at the current end of the queue. This is the mark of the previous call of record() or
-  /// record_timed() if that mark still exists and no Handle existed during or since that call; otherwise it is a new
+  /// Returns a mark at the current end of the queue. Returns the mark of the previous call of record() or
+  /// record_timed() if that mark still exists and no Handle existed during or since that call. Otherwise, makes a new
   /// mark.
   std::shared_ptr<const DeviceMark> record();
-  /// Returns a new mark that also records the time at which the queue passes it. Does not wait. The first passed_at()
-  /// of a mark after a new reference of the clock blocks the host until the work issued so far in the queue is done.
+  /// Returns a new mark that also records the time at which the queue passes it. Does not wait. After the clock has
+  /// made a new reference, the first passed_at() of a mark blocks the host until the work issued so far in the queue is
+  /// done.
   std::shared_ptr<const DeviceMark> record_timed();
   /// Makes later work of this queue wait for `event`. Blocks the host until the host's part of the event, if any, is
   /// done. A mark of another CUDA queue does not block the host, and a mark of this queue has no effect. A mark of

@@ -20,7 +20,7 @@ class RawMemory {
   virtual bool is_kept() const { return false; }
   /// Returns the name of the memory for messages, such as "page-locked host memory".
   virtual std::string_view name() const = 0;
-  /// Returns the reason why `bytes` bytes cannot be allocated, and the remedy if there is one, for messages, such as
+  /// Returns the reason why `bytes` bytes cannot be allocated, and the remedy if there is one, for messages. Example:
   /// "memory.pinned_bytes allows 1024 bytes, of which 512 are taken; increase memory.pinned_bytes".
   virtual std::string unavailable_reason(int64_t bytes) const = 0;
 };

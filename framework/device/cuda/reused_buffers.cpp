@@ -89,8 +89,8 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   return {taken.block, [self = shared_from_this(), size = taken.size](std::byte* b) { self->give_back(b, size); }};
 }
 
-// Allocates 16 buffers of each size up to 512 KiB, and 8 MiB of buffers of each larger size, until another buffer would
-// exceed `bytes` or the available memory.
+// Allocates 16 buffers of each size up to 512 KiB, and 8 MiB of buffers of each larger size. Stops when another buffer
+// would exceed `bytes` or the available memory.
 void ReusedBuffers::stock(int64_t bytes) {
   constexpr int64_t largest = int64_t{4} << 20, share = int64_t{8} << 20;
   constexpr int64_t fewest = 2, most = 16;

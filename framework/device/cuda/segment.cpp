@@ -55,8 +55,8 @@ int64_t Segment::missing_in(int64_t begin, int64_t bytes) const {
   return missing;
 }
 
-// Returns the place that needs the fewest new pages for a block of `bytes` bytes: before, between or after the blocks
-// in use. If several places need the same number, returns the first.
+// Returns the gap that needs the fewest new pages for a block of `bytes` bytes: before, between or after the blocks in
+// use. If several gaps need equally many pages, returns the first of them.
 Segment::Gap Segment::best_gap(int64_t bytes) const {
   Gap best{-1, 0};
   int64_t begin = 0;

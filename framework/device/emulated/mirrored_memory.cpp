@@ -25,7 +25,7 @@ std::byte* map(int file, int64_t bytes, int rights) {
 
 }  // namespace
 
-// Delegates, so that the destructor runs if the body throws.
+// Delegates to the private constructor, so that the destructor runs if the body throws.
 MirroredMemory::MirroredMemory(int64_t bytes) : MirroredMemory(bytes, memfd_create("hexad-emulated", MFD_CLOEXEC)) {
   if (file_ < 0) refuse("creating", bytes);
   if (ftruncate(file_, bytes) != 0) refuse("sizing", bytes);

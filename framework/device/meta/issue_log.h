@@ -35,7 +35,7 @@ struct ProductWork {
   // the product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
   double share = 1;     // share of the threads, or of a card's multiprocessors, for the product (kernels::ComputeShare)
-  int64_t largest = 0;  // rows of the largest group; 0: all groups have equally many rows, or it is unknown
+  int64_t largest = 0;  // rows of the largest group; 0: unknown, or all groups have equally many rows
 
   bool operator==(const ProductWork&) const = default;
 

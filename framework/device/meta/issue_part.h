@@ -75,9 +75,9 @@ struct IssuePart {
   bool made(int64_t mark) const { return std::ranges::binary_search(marks, mark); }
   /// Returns the position in `marks` of a mark that the part made.
   size_t position_of(int64_t mark) const { return std::ranges::lower_bound(marks, mark) - marks.begin(); }
-  /// Makes each wait for a mark that a call of the program returned refer to this call. `events` has the event that
-  /// each call returned, in order. If several calls returned the event of a wait, the wait refers to the last of these
-  /// calls before the wait. Call this function after end_part(), when all events for which the part waits are done.
+  /// Sets Wait::program in each wait for a mark that a call of the program returned. `events` has the event that each
+  /// call returned, in order. If several calls returned the event of a wait, the wait refers to the last of these calls
+  /// before the wait. Call this function after end_part(), when all events for which the part waits are done.
   void bind(std::span<const Event> events);
   /// True if the log can repeat the part after repetitions of the parts `earlier`. This requires that the part waits
   /// only for marks that it made itself or that `earlier` made, and for events of the program's calls (bind()). It also

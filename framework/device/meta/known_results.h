@@ -14,8 +14,8 @@
 
 namespace hexad::device {
 
-/// Cache of the results of computations on known values, because layers and micro-batches with equal routing repeat the
-/// same computations. Keeps the latest results, up to a number of bytes. Not thread-safe.
+/// Cache of the results of computations on known values. Layers and micro-batches with equal routing repeat the same
+/// computations. Keeps the latest results, up to a number of bytes. Not thread-safe.
 class KnownResults {
  public:
   static constexpr size_t usual_bytes = size_t{128} << 20;

@@ -36,7 +36,7 @@ class MetaRun {
       : choose(std::move(routing)), stands_for_(stands_for), results_(std::move(results)) {}
 
   /// Makes the lanes of the run imitate lanes that have separate threads (DeviceContext::run_lanes_on_threads()). Call
-  /// it before record_issues() and before the contexts of the run are created. The run must stand for a CPU.
+  /// it before record_issues() and before the contexts of the run are created. The run must imitate a CPU.
   void imitate_lanes_with_threads() { lanes_have_threads_ = true; }
   bool lanes_have_threads() const { return lanes_have_threads_; }
   /// Starts to log the operations that the run issues. Call it before the contexts and groups of the run are created.

@@ -112,7 +112,8 @@ function chartKit(tables) {
       : {pointRadius: 6 + 2 * (i - 1), pointStyle: 'rectRot', pointBackgroundColor: 'transparent', pointBorderWidth: 2, order: -i};
     return line(label, curve.loss, hex, {table: curve, hex, clip: 12, ...marks, ...more});
   }
-  /// Returns a line of the smoothed values and a faint line of each step behind it; without smoothing, only one line.
+  /// Returns a line of the smoothed values, and behind it a faint line of the value of each step. Without smoothing,
+  /// returns only one line.
   function smoothed(label, values, hex) {
     if (smoothingOf(values) === 0) return [line(label, values, hex)];
     return [line(label, smooth(values), hex),
