@@ -49,7 +49,7 @@ TEST(Failure, OtherErrorsAreBugs) {
   expect_failure(std::logic_error("[ep] 3 ranks"), ExitCode{1}, "internal error: [ep] 3 ranks");
 }
 
-TEST(Failure, AttemptFailsAsItsExceptionDoes) {
+TEST(Failure, AttemptedReturnsTheFailureOfItsException) {
   EXPECT_EQ(attempted([] {}).text, "");
   const auto missing = std::make_error_code(std::errc::no_such_file_or_directory);
   const Failure failure = attempted([&] { throw std::filesystem::filesystem_error("cannot open", "data/x", missing); });

@@ -128,7 +128,7 @@ TEST_F(E4m3Sample, KeepsTheStatedErrorBounds) {
   });
   EXPECT_LE(worst_normal, e4m3::relative_error);
   EXPECT_LE(worst_subnormal, e4m3::absolute_error);
-  // The bounds are tight: 1.0625 changes by a seventeenth, 2^-10 by its own magnitude.
+  // The bounds are tight: 1.0625 changes by a seventeenth of its value, and 2^-10 becomes zero.
   EXPECT_GT(worst_normal, 0.94 * e4m3::relative_error);
   EXPECT_GT(worst_subnormal, 0.99 * e4m3::absolute_error);
 }

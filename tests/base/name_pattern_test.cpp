@@ -26,7 +26,7 @@ TEST(NamePattern, QuestionMarkAndSetMatchOneCharacter) {
   EXPECT_FALSE(matches("layers.[0-3].*", "layers.4.norm"));
 }
 
-TEST(NamePattern, AnyOfNoPatternsMatchesNothing) {
+TEST(NamePattern, EmptyListOfPatternsMatchesNothing) {
   EXPECT_FALSE(matches_any(std::vector<std::string>{}, "norm"));
   EXPECT_TRUE(matches_any(std::vector<std::string>{"head.*", "norm"}, "norm"));
 }

@@ -183,7 +183,7 @@ test_dataset_with_a_larger_vocabulary_than_the_models_is_refused() {
   trained
   expect 0 "$HEXAD" prepare --input texts --output wide --vocab 300 --heldout 0.2
   expect 2 "$HEXAD" generate run --prompt "the quick" data.dataset=wide
-  expect_text err "$refusal" "name a dataset with the tokenizer with which 'run' was trained"
+  expect_text err "$refusal" "name a dataset whose tokenizer was used to train 'run'"
   printf '{"context": "a", "choices": ["b", "c"], "gold": 0}\n' >q.jsonl
   expect 2 "$HEXAD" eval run --choices q.jsonl data.dataset=wide
   expect_text err "$refusal"

@@ -1,5 +1,5 @@
-// The emulated device makes errors visible that would also occur on a card: early reads, memory that is freed too soon,
-// and host access to device memory.
+// The emulated device reveals errors that would also occur on a card: early reads, memory that is freed too soon, and
+// host access to device memory.
 #include "framework/device/emulated/emulated_queue.h"
 
 #include <gtest/gtest.h>
@@ -204,7 +204,7 @@ TEST_F(EmulatedDevice, FailureIsThrownByLaterWaitsAndLaunches) {
   EXPECT_THROW(lane(Lane::compute).launch({}, [] {}), base::Error);
 }
 
-TEST_F(EmulatedDevice, KeepsItsLimit) {
+TEST_F(EmulatedDevice, RefusesBlocksBeyondItsLimit) {
   DeviceContext small({.kind = DeviceKind::emulated, .memory_limit = 1024});
   EXPECT_THROW(small.allocator()->allocate(2048, Category::activation), base::Error);
 }
@@ -228,7 +228,7 @@ TEST(EmulatedAllocator, NamesItsLimitOnlyIfTheBlockExceedsIt) {
       "out of memory of the emulated device: activation block of 131072 bytes; in use:\n"));
 }
 
-TEST_F(EmulatedDevice, KeepsItsLimitOfPinnedMemory) {
+TEST_F(EmulatedDevice, RefusesPinnedMemoryBeyondItsLimit) {
   DeviceContext small({.kind = DeviceKind::emulated, .pinned_limit = 1024});
   const auto held = small.host_buffer(1000);
   EXPECT_THROW(small.host_buffer(25), base::Error);

@@ -24,7 +24,7 @@ TEST(FreeRanges, SmallestSufficientRangeIsTaken) {
   EXPECT_EQ(free.take(30), 0);
 }
 
-TEST(FreeRanges, OnlyTheRangeAtTheEndIsItsTail) {
+TEST(FreeRanges, TakeTailTakesOnlyTheRangeAtTheEnd) {
   FreeRanges free;
   EXPECT_EQ(free.take_tail(100), 100);
   free.give(0, 10), free.give(90, 10);

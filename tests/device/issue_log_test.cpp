@@ -121,7 +121,7 @@ TEST(MetaStream, RecordsTheWaitsOfACollectiveForWhichItDoesNotWait) {
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{exchange}) << "the exchange follows the copy";
 }
 
-TEST(MetaStream, HostWaitsForAllThatAnEventRecorded) {
+TEST(MetaStream, HostWaitsForAllOperationsThatAnEventRecorded) {
   IssueLog log(IssueLog::Host::launches);
   MetaStream inter(Lane::inter, &log);
   const int32_t exchange = add_exchange(log, Lane::intra);

@@ -81,7 +81,7 @@ TEST(SpanLog, SpansDoNotCrossRecordings) {
   ASSERT_EQ(names_of(spans), std::vector<std::string>{"late"});
 }
 
-TEST(SpanLog, MemoryIsNotedByCategory) {
+TEST(SpanLog, MemoryIsRecordedByCategory) {
   DeviceContext context;
   SpanLog& log = context.spans();
   log.start();
@@ -96,7 +96,7 @@ TEST(SpanLog, MemoryIsNotedByCategory) {
   for (size_t i = 1; i < samples.size(); ++i) EXPECT_LE(samples[i - 1].time, samples[i].time);
 }
 
-TEST(SpanLog, DevicesQueueHasItsOwnTimes) {
+TEST(SpanLog, QueueOfADeviceHasSeparateTimes) {
   DeviceContext context({.kind = DeviceKind::emulated});
   SpanLog& log = context.spans();
   log.start();

@@ -108,7 +108,7 @@ TEST(Elements, FirstNonFiniteFindsNanAndInfinityInEveryType) {
 }
 
 TEST(Elements, TransposeMovesEveryElement) {
-  const int64_t rows = 37, columns = 70;  // several tiles, the last ones incomplete
+  const int64_t rows = 37, columns = 70;  // several tiles; the last tiles are incomplete
   std::vector<float> matrix(rows * columns), expected(rows * columns), actual(rows * columns);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) {

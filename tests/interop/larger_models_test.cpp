@@ -16,7 +16,7 @@ namespace {
 /// A larger model, with the weights of a golden model as its text model.
 struct Larger {
   std::string name, text_model, config;
-  // Is put before all names of the text model. A prefix that begins with "model." replaces "model." in these names.
+  // Prefix of all names of the text model. A prefix that begins with "model." replaces "model." in these names.
   std::string prefix;
   std::vector<std::string> others;
 };
@@ -74,7 +74,7 @@ TEST_P(LargerModels, BecomeTheirTextModelIfOnlyTextIsWanted) {
   import_model(folder_.beside("exported"), folder_.beside("again"));
 }
 
-TEST_P(LargerModels, MayBeTheModelThatAnExportIsLike) {
+TEST_P(LargerModels, MayBeTheOriginOfAnExport) {
   import_model(folder_.path(), folder_.beside("imported"), {.text_only = true});
   io::Checkpoint checkpoint = io::Checkpoint::open(folder_.beside("imported"), io::Check::full);
   export_model(checkpoint, folder_.beside("exported"), {.like = folder_.path()});

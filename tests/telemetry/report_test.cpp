@@ -214,9 +214,9 @@ TEST(Report, CountsOnlyStepsWithTheRank) {
   };
   inputs.parts = {{.after = 0, .date = "", .layout = "2 ranks", .changes = {}, .ranks = 2},
                   {.after = 4, .date = "", .layout = "4 ranks", .changes = {}, .ranks = 4}};
-  expect_rows("the starts of the run tell the ranks of each step");
+  expect_rows("the parts of the run contain the number of ranks of each step");
   inputs.parts.clear();
-  expect_rows("if fewer than eight ranks are listed, they are all ranks");
+  expect_rows("a list of fewer than eight ranks contains all ranks");
 }
 
 TEST(Report, HasTheReasonOfAnEarlyEndAndTheTimeOfCheckpoints) {

@@ -187,7 +187,7 @@ void require_mxfp4(const Json& config, const std::string& where) {
          ", expected an object with quant_method mxfp4");
 }
 
-// In attn_type_list, 1 means full attention.
+// Rejects blocks without full attention. In attn_type_list, 1 means full attention.
 void require_full_attention(const Json& config, const std::string& where) {
   const auto types = config.find("attn_type_list");
   if (types == config.end() || types->is_null()) return;
@@ -196,8 +196,8 @@ void require_full_attention(const Json& config, const std::string& where) {
          ", expected a list of 1 (full attention)");
 }
 
-/// Returns the number of prediction blocks, which follow the last layer and predict further tokens, and the key that
-/// gives it; 0 and an empty key if no key sets it.
+/// Returns the number of prediction blocks and the config key that gives this number. Prediction blocks follow the last
+/// layer and predict further tokens. Returns 0 and an empty key if no key sets the number.
 std::pair<int64_t, std::string> count_prediction_blocks(const Json& config, const std::string& where) {
   for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"}) {
     const auto found = config.find(key);
@@ -393,7 +393,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
     read.notes.emplace_back("mrope_section is kept for an export; it has no effect on text");
   if (has_dynamic_rotary(config))
     read.notes.push_back(cat("rope_type dynamic is imported as no scaling, which is the same up to ",
-                             read.keys.integer("model.context"), " tokens, max_position_embeddings"));
+                             read.keys.integer("model.context"), " tokens (max_position_embeddings)"));
   // A family with rotary_dim may give the share of each head in two keys, which must agree.
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];

@@ -145,7 +145,7 @@ class TensorReader {
       : checkpoint_(checkpoint), map_(map), sizes_(sizes) {}
 
   /// Checks the shapes of all parameters. Also checks that the family has a tensor for each parameter of the
-  /// checkpoint. Called before a file is written.
+  /// checkpoint. Call check() before a file is written.
   void check(const Family& family) const {
     for (const OwnTensor& own : map_.own) {
       const Shape& stored = checkpoint_.record(own.name, own.kind).shape;

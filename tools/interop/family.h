@@ -21,7 +21,7 @@ enum class Conversion : uint8_t {
   norm_order     // 1: normalize; null: do not normalize
 };
 
-/// A config key and the recipe key of the same meaning.
+/// A config key and the recipe key with the same meaning.
 struct ConfigKey {
   // Name, and alternative names after '|'. New configs have the first name. Family::sections explains names with a dot.
   std::string_view config;
@@ -71,7 +71,7 @@ enum class Rearrangement : uint8_t {
 };
 
 /// A part of a Hexad parameter. `at` lists the leading indices of the part: numbers, or E for the number of the expert.
-/// The index * stands for one part for each expert, in the order of the experts.
+/// The index * selects one part for each expert, in the order of the experts.
 struct Target {
   std::string_view name;
   std::string_view at{};
@@ -111,7 +111,7 @@ struct Family {
   std::vector<std::string_view> training;  // config keys that affect training and are not imported
   std::vector<std::string_view> ignored;  // names of tensors that are not read; * matches any text, {N} the number of a
                                           // block that predicts further tokens
-  std::vector<FixedKey> tolerated{};      // further fixed keys, which some released configs have and new ones do not
+  std::vector<FixedKey> tolerated{};      // further fixed keys, which some released configs have but new configs do not
   std::span<const TensorRow> copies{};    // tensors that repeat a tensor of `names` with the same target; an import
                                           // only compares them, an export writes them
   // model_type of a larger model, such as one with a vision encoder, that has this model as its text_config; empty:

@@ -59,7 +59,7 @@ config::Document recipe_of(const io::Checkpoint& checkpoint) {
 }
 
 std::string find_origin(const io::Checkpoint& checkpoint) {
-  constexpr int max_runs = 100;  // limit of a chain of runs, each started from the previous one
+  constexpr int max_runs = 100;  // maximum length of a chain of runs, each of which started from the previous run
   std::string folder = checkpoint.folder(), start = start_of(recipe_of(checkpoint));
   for (int i = 0; i < max_runs; ++i) {
     if (const std::string imported = imported_by_run(folder, start); !imported.empty()) return imported;

@@ -221,7 +221,8 @@ void ForeignModel::read_mxfp4(const Link& link, int64_t first, int64_t count, st
 void ForeignModel::note_quantised() {
   const int64_t weights =
       std::ranges::count_if(map_.links, [&](const Link& l) { return tensor(l).dtype == fp8_dtype; });
-  if (weights > 0) notes_.push_back(cat(counted(weights, "tensor"), " dequantised from fp8 blocks to bf16"));
+  if (weights > 0)
+    notes_.push_back(cat("weights in fp8 blocks were dequantised to bf16: ", counted(weights, "tensor")));
   if (quantized_)
     notes_.emplace_back("experts in MXFP4 were converted to bf16, with the same values; an export will have bf16");
 }

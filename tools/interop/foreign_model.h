@@ -20,9 +20,9 @@ enum class OtherParts : uint8_t { refused, left_out };
 
 class ForeignModel {
  public:
-  /// Opens a folder and reads config.json and the headers of the shards. Of a larger model (Family::larger), reads the
-  /// text model. Throws Error(data) if a tensor is missing, is unknown, is refused, or has another shape or type than
-  /// config.json and the family require. The message names the file and the key or tensor.
+  /// Opens a folder and reads config.json and the headers of the shards. Reads only the text model of a larger model
+  /// (Family::larger). Throws Error(data) if a tensor is missing, is unknown, is refused, or has another shape or type
+  /// than config.json and the family require. The message names the file and the key or tensor.
   explicit ForeignModel(const std::string& folder, OtherParts others = OtherParts::refused, const FileWork& work = {});
   ForeignModel(const ForeignModel&) = delete;
 
@@ -66,8 +66,8 @@ class ForeignModel {
   bool is_ignored(const std::string& name) const;
   bool is_tied_head(const std::string& name) const;
 
-  /// Names of the tensors in the folder. If the text model is part of a larger one, its prefix is either before the
-  /// whole name or after the first word.
+  /// Names of the tensors in the folder. If the text model is part of a larger model, the prefix of the text model is
+  /// either before the whole name or after the first word.
   enum class Names : uint8_t { of_family, without_first_word, in_language_model, in_model_language_model };
 
   SourceFolder source_;

@@ -19,7 +19,7 @@ struct LatentRows {
   int64_t heads, kv_rank, nope, rope, value;
 
   std::vector<int64_t> queries() const;
-  /// Order of kv_a_proj_with_mqa: the latent, then the rotary part of the keys.
+  /// Returns the order of the rows of kv_a_proj_with_mqa: the latent, then the rotary part of the keys.
   std::vector<int64_t> down() const;
   /// Returns the order of the rows of kv_b_proj. Each foreign head has its keys before its values. In Hexad, the keys
   /// of all heads come before the values of all heads.

@@ -14,9 +14,10 @@ namespace hexad::interop {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// True if `layer` is an `every`-th block, counted from the first one; false if `every` is 0.
+/// True if `layer` is an `every`-th block, counted from the first block; false if `every` is 0.
 bool is_nth(int64_t layer, int64_t every);
-/// Returns the n for which exactly every n-th block is marked: 0 if no block is marked, and none if there is no such n.
+/// Returns the n for which exactly every n-th block is marked: 0 if no block is marked, and nullopt if there is no such
+/// n.
 std::optional<int64_t> period_of(const std::vector<bool>& marks);
 /// Returns the numbers of the marked blocks, counted from 1, such as "2, 3". Lists at most ten.
 std::string marked_blocks(const std::vector<bool>& marks);

@@ -10,7 +10,8 @@ namespace hexad::interop::mxfp4 {
 /// first element in the lower 4 bits.
 inline constexpr int64_t block = 32, block_bytes = block / 2;
 
-/// Returns the value of an element: one bit of sign, two of exponent, one of fraction (E2M1). Ignores the upper 4 bits.
+/// Returns the value of an element: one sign bit, two exponent bits and one fraction bit (E2M1). Ignores the upper 4
+/// bits.
 float value_of(uint8_t element);
 /// Writes the elements of `count` blocks as bf16. `scales` has the exponent of each block, plus 127 (E8M0). Every
 /// finite result is exact. A scale of 255 gives NaN. A value beyond the range of bf16 becomes infinite.

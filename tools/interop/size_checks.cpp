@@ -43,7 +43,7 @@ void require_delta_sizes(const ModelKeys& keys, const Family& family, const std:
          ", expected a divisor of linear_num_value_heads, ", heads);
 }
 
-/// Checks that a token can have as many experts as config.json says.
+/// Checks that a token can have the number of experts that config.json gives.
 void require_choices(const ModelKeys& keys, const Family& family, const std::string& where) {
   const int64_t experts = keys.integer("model.moe.experts"), groups = keys.integer("model.moe.groups"),
                 top_groups = keys.integer("model.moe.top_groups"), top_k = keys.integer("model.moe.top_k");

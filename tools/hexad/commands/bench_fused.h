@@ -9,7 +9,8 @@ namespace hexad::app {
 /// Adds the command to `bench`.
 void add_bench_fused(const Command& bench);
 
-/// Runs the command in a child process of this program. See train::ProveFused.
+/// Runs the command in a child process of this program, for at most `limit_seconds`. Returns an empty text if the
+/// process succeeds, otherwise the reason of the failure. See train::ProveFused.
 std::string prove_fused_in_child(const train::FusedShape& shape, double limit_seconds);
 
 }  // namespace hexad::app

@@ -42,7 +42,7 @@ struct Measured {
   std::vector<double> seconds{};  // time to first token in each round
 };
 
-// True for two numbers of at least 1, such as "16x256".
+// True if `text` has the form PROMPTSxTOKENS with two numbers of at least 1, such as "16x256".
 bool is_prompts(const std::string& text) {
   const size_t x = text.find('x');
   const Legal count = whole_number(1, 1 << 30);

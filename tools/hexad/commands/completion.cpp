@@ -19,7 +19,8 @@ std::string value_of(const Command::Taken& taken) {
   return "FILES";
 }
 
-// Returns branches for the `case` statement of the script. `path` is the words of a command, such as "bench gemm".
+// Returns branches for the `case` statement of the script. `path` contains the words of a command, such as "bench
+// gemm".
 // - The branch "path" prints the words that may follow: subcommands, legal words of the first argument, or a kind of
 //   file. It also prints KEYS if recipe keys may follow.
 // - The branch "path -" prints the options.

@@ -23,7 +23,7 @@ struct ChoiceEvaluation {
 /// - The folder that contains `items` does not exist.
 /// - `items` is the file of questions `choices`, which would be replaced.
 ///
-/// Called before the evaluation, because the results of the evaluation would be lost if they could not be written.
+/// Call this function before the evaluation, because results that cannot be written are lost.
 void require_items_path(const std::string& items, const std::string& choices);
 
 /// Prints acc, acc_norm and acc_bytes, as text or as one JSON object.

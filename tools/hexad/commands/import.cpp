@@ -55,7 +55,8 @@ void add_import(const Program& program) {
   command.add_option("output", &options->target, "new folder: a checkpoint for train.init_from, with a recipe")
       .required()
       .path();
-  command.add_flag("--text-only", options->text_only, "leave out a vision encoder and other parts than the text model");
+  command.add_flag("--text-only", options->text_only,
+                   "import only the text model, without a vision encoder or other parts");
   command.add_flag("--json", options->json, "print one JSON object");
   command.run(on_one_rank(command, [options] { return run_import(*options); }));
 }

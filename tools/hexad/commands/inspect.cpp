@@ -31,8 +31,8 @@ void show(const io::Checkpoint& checkpoint, const InspectArguments& options) {
   fmt::print("{}\n", options.json ? io::describe_json(checkpoint) : io::describe(checkpoint));
 }
 
-/// Prints the facts of a run, followed by `text`. With --json, `text` is a JSON object or empty; prints this object
-/// with the facts as its member "run".
+/// Prints the facts of a run, followed by `text`. With --json, `text` is a JSON object or empty, and the function
+/// prints this object with the facts as the member "run".
 void show_run(const RunFacts& facts, const std::string& text, const InspectArguments& options) {
   using Json = nlohmann::ordered_json;
   for (const std::string& problem : facts.problems) say("warning: " + problem);

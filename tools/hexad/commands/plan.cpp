@@ -227,8 +227,8 @@ class Planner {
     return std::move(fewest.plan);
   }
 
-  // Called if the search found no layout that fits. Adds the layout of least memory if shortfall() shows that this
-  // layout fits. Otherwise, refuses the recipe.
+  // Adds the layout of least memory to a plan without layouts if shortfall() shows that this layout fits. Otherwise,
+  // refuses the recipe.
   void add_smallest_or_refuse(Plan& plan, const PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
     if (plan.legal == 0) refuse_rules(plan, ranks_);
     Shortfall missing = shortfall(planner(), recipe_.model.context, ranks_, plan.memory);
@@ -281,7 +281,7 @@ class Planner {
                " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
   }
   [[noreturn]] void refuse_size(const Shortfall& shortfall) {
-    // true if the limit is the recipe's memory.limit_bytes
+    // True if memory.limit_bytes of the recipe is the limit.
     const bool is_limit = shortfall.memory < tensor_memory(cluster_);
     base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(shortfall.least->context),
                " does not fit ", base::counted(shortfall.least->ranks, "rank"), " of ", options_.cluster,
@@ -300,7 +300,7 @@ class Planner {
     return {};
   }
 
-  // Predicts the recipe's own layout.
+  // Returns the recipe's own layout with its predicted step, or the reason why there is no such layout.
   OwnLayout own_layout(const PlanRequest& request) const {
     if (!loaded_.ignored.empty())
       return {.layout = {}, .problem = fmt::format("the unchanged recipe has no legal layout:\n{}", loaded_.ignored)};
@@ -383,7 +383,7 @@ class Planner {
   const std::vector<int64_t> contexts_;  // sequence lengths to plan; empty: the recipe's length
   const Cluster cluster_;
   const RecipeToPlan loaded_;
-  const config::Document& document_;  // of loaded_
+  const config::Document& document_;  // document of loaded_
   Recipe recipe_;
   const RoutingLoad load_;
   const Prices prices_;

@@ -59,7 +59,7 @@ struct OwnLayout {
 /// Comparison of the best layout with the second best and with the unchanged recipe.
 struct Explanation {
   OwnLayout own{};
-  std::vector<plan::WalkStep> to_second{}, to_own{};  // walks that begin with the best layout; empty without the other
+  std::vector<plan::WalkStep> to_second{}, to_own{};  // walks from the best layout; empty if there is no other layout
 };
 
 /// Layout on twice the ranks, compared with the best layout.

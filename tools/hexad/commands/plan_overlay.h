@@ -1,4 +1,4 @@
-// Makes the recipe that `hexad plan --out` writes.
+// Text of the recipe that `hexad plan --out` writes.
 #pragma once
 
 #include <string>

@@ -89,7 +89,7 @@ void run_prepare(const data::PrepareOptions& options) {
   try {
     summary = data::prepare(options, show);
   } catch (...) {
-    line.finish();  // so that the error message begins on a new line
+    line.finish();  // the error message then begins on a new line
     throw;
   }
   line.finish();
@@ -135,7 +135,7 @@ void add_prepare(const Program& program) {
   command.add_option("--include", &o->include,
                      "take only files that match a pattern: a name such as '*.txt', or a path relative to the input "
                      "such as 'books/*'");
-  command.add_option("--exclude", &o->exclude, "ignore files and folders that match such a pattern");
+  command.add_option("--exclude", &o->exclude, "ignore files and folders that match a pattern, as for --include");
   command.add_flag("--follow-links", o->follow_links, "follow links in folders; each file is still taken only once");
   command
       .add_option(
@@ -145,8 +145,9 @@ void add_prepare(const Program& program) {
       .path();
   command.add_option("--end-of-document", &o->choice.end_of_document,
                      "token that ends documents, for a model's tokenizer; default: the model's own");
-  command.add_option("--tokenizer-pattern", &o->choice.pattern,
-                     "pattern of a .tiktoken file, such as cl100k; default: the known pattern with as many tokens");
+  command.add_option(
+      "--tokenizer-pattern", &o->choice.pattern,
+      "pattern of a .tiktoken file, such as cl100k; default: the known pattern for this number of tokens");
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents that are held out").legal(number(0, 0.9));

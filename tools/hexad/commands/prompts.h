@@ -24,9 +24,9 @@ struct Prompt {
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat);
 
 /// Returns the ids of a question in a chat form, up to the mark before the answer, as `hexad prepare` encodes it. The
-/// id that precedes a text in training comes first (train::begin_prompt()). If the form cannot write the prompt, for
-/// example because the form has no system role, throws Error(data) for a line of a file, and Error(usage) for the
-/// command line.
+/// id that precedes a text in training comes first (train::begin_prompt()). Throws if the form cannot write the prompt,
+/// for example because the form has no system role. The error is Error(data) for a line of a file, and Error(usage) for
+/// the command line.
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                                  const Prompt& prompt, data::Packing packing);
 
@@ -34,7 +34,7 @@ std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::C
 /// special token, returns all of its ids. If the form has no such mark, returns an empty list.
 std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ConversationForm& form);
 
-/// Properties of the model that prompts depend on.
+/// Properties of the model on which prompts depend.
 struct PromptRules {
   int64_t context;        // model.context
   data::Packing packing;  // data.packing of the run

@@ -141,7 +141,7 @@ ExitCode submit(const Ready& r, const ScaleArguments& options) {
   return ExitCode::done;
 }
 
-// Returns the cores or nodes for simultaneous runs; none if runs execute one after the other. Throws
+// Returns the cores or nodes for simultaneous runs; nullopt if the runs execute one after another. Throws
 // config::RecipeError with the reason if runs cannot execute at the same time (problem_of_room()).
 std::optional<Room> room_of(Ready& r) {
   if (r.experiment.config.at_once == 1) return std::nullopt;
@@ -186,8 +186,8 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
   if (r.experiment.config.at_once > 1 && (options.submit || options.run >= 0))
     fail(ExitCode::usage, options.submit ? "--submit" : "--run", " is given, but at_once (",
          r.experiment.config.at_once,
-         ") is more than 1; expected at_once=1, because each task of an array is a job of its "
-         "own, for one run");
+         ") is more than 1; expected at_once=1, because each task of an array is a "
+         "separate job for one run");
   if (options.dry_run) {
     fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts));
     return ExitCode::done;

@@ -86,8 +86,7 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::s
   auto tokenizer = data::load_tokenizer(path);
   if (tokenizer->vocab_size() > recipe.model.vocab)
     fail(ExitCode::usage, "model.vocab (", recipe.model.vocab, ") must be at least the vocabulary of ", folder,
-         "'s tokenizer: ", tokenizer->vocab_size(), "; name a dataset with the tokenizer with which '", run,
-         "' was trained");
+         "'s tokenizer: ", tokenizer->vocab_size(), "; name a dataset whose tokenizer was used to train '", run, "'");
   return tokenizer;
 }
 
@@ -99,7 +98,7 @@ std::string replaced_data(const TrainedRun& run, const std::vector<std::string>&
   if (!config.dataset.empty()) datasets.push_back(config.dataset);
   for (const auto& part : config.mixture) datasets.push_back(part.dataset);
   const std::vector<data::Digest> before = saved_fingerprints(run.checkpoint);
-  if (before.size() != datasets.size()) return "";  // the checkpoint's program read other data than the recipe names
+  if (before.size() != datasets.size()) return "";  // the run did not read the data that the recipe names
   for (size_t i = 0; i < datasets.size(); ++i) {
     const std::string path = data::train_path(datasets[i]);
     if (!file_problem(path).empty()) continue;

@@ -48,7 +48,7 @@ struct ValidateArguments {
   std::vector<std::string> overrides;
   std::string include_root;
   int64_t world = 0;
-  int64_t at_least = 1;  // ranks, with --nearest
+  int64_t at_least = 1;  // smallest number of ranks for --nearest
   bool mesh = false, json = false, nearest = false, run_dir = false;
   std::string svg, cluster;
 };
@@ -180,7 +180,7 @@ void print_stage(const ValidateArguments& options, const Checked& c, const Check
 }
 
 void print_text(const ValidateArguments& options, const Checked& c, const train::Extensions& extensions) {
-  std::vector<std::string> memory;  // made before printing, because this may throw
+  std::vector<std::string> memory;  // made before printing, because table() may throw
   for (const CheckedStage& stage : c.stages) memory.push_back(stage.memory.table());
   fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(c.ranks(), "rank"),
              options.world > 0 ? "" : ", the smallest possible number; --world N checks it for N ranks");
