@@ -17,9 +17,9 @@ class FileWork {
  public:
   FileWork();
 
-  /// Announces, during its lifetime, that other ranks may have to wait for file work. `what` follows "it is " in
-  /// messages, for example "reading a checkpoint". Phases may be nested; now() returns the innermost phase. The handle
-  /// must outlive its phases.
+  /// Announces, during the lifetime of this object, that other ranks may have to wait for file work. `what` follows "it
+  /// is " in messages, for example "reading a checkpoint". Phases may be nested; now() returns the innermost phase. The
+  /// handle must outlive its phases.
   class Phase {
    public:
     Phase(const FileWork& work, std::string what);

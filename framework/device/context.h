@@ -42,9 +42,9 @@ class DeviceContext {
   Stream& compute() { return stream(Lane::compute); }
   /// True if run_lanes_on_threads() or Options::worker_lanes has requested a thread for each lane except compute.
   bool lanes_have_threads() const { return lanes_have_threads_; }
-  /// Sets whether each lane except compute has its own thread. Devices whose lanes are queues of the device ignore
-  /// this. The lanes except compute must have no pending work. Throws std::logic_error on a meta device if `wanted` is
-  /// true.
+  /// Sets whether each lane except compute has its own thread. Devices whose lanes are queues of the device ignore this
+  /// setting. The lanes except compute must have no pending work. Throws std::logic_error on a meta device if `wanted`
+  /// is true.
   void run_lanes_on_threads(bool wanted);
 
   /// Copies memory as Backend::copy describes. All copies between host and device use this function, except copies of

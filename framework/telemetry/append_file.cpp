@@ -21,8 +21,8 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Blocks SIGPIPE in this thread during its lifetime, and discards a SIGPIPE caused by this thread's writes. The
-/// process's signal handler does not change.
+/// Blocks SIGPIPE in this thread during the lifetime of this object, and discards a SIGPIPE caused by this thread's
+/// writes. The process's signal handler does not change.
 class NoSigpipe {
  public:
   NoSigpipe() {

@@ -43,7 +43,7 @@ struct AdviceMetrics {
 /// Schedule that a step has chosen for the MoE layers.
 struct ChoiceMetrics {
   std::string schedule;
-  double measured_seconds = 0;  // seconds of one layer, median of the trials; 0: there was no trial
+  double measured_seconds = 0;  // median seconds of one layer over the trials; 0: there was no trial
   std::vector<AdviceMetrics> advice = {};
 };
 

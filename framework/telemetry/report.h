@@ -21,7 +21,7 @@ struct ReportInputs {
   std::string recipe;             // the resolved recipe, as YAML
 
   struct Fact {
-    std::string name, value;  // `name` is a word such as "Machine"
+    std::string name, value;  // for example "Machine" and "two cores"
   };
   std::vector<Fact> environment;  // rows of the table of facts, in this order
 

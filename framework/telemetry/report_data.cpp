@@ -196,8 +196,8 @@ std::vector<HeldoutCurve> heldout_curves(const std::vector<EvalMetrics>& evals) 
   return curves;
 }
 
-/// Returns the columns of a curve. Tokens and time belong to the last training step at or before each evaluation; 0 if
-/// there is no such step.
+/// Returns the columns of a curve. Tokens and time belong to the last training step at or before each evaluation; they
+/// are 0 if there is no such step.
 Json columns_of(const HeldoutCurve& curve, const MetricsHistory& history, const std::vector<double>& seconds) {
   Json step = Json::array(), tokens = Json::array(), time = Json::array(), loss = Json::array(), bits = Json::array();
   for (const auto& e : curve.points) {

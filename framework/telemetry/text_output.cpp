@@ -17,11 +17,11 @@ namespace hexad::telemetry {
 
 namespace {
 
-/// True if the descriptor `fd` of the parent process is a terminal other than this process's `fd`. Needed for ranks of
-/// Open MPI, because their own descriptors do not show whether mpirun prints to a terminal. Open MPI gives its first
-/// rank a pseudo-terminal even if the output of mpirun goes to a file. It turns standard error into a pipe, whose
-/// contents mpirun prints. On the first machine, mpirun is the parent of the ranks. Returns false if the parent is a
-/// shell with the same terminal, or a daemon without a terminal. The rank then writes plain lines.
+/// True if the descriptor `fd` of the parent process is a terminal other than this process's `fd`. Ranks of Open MPI
+/// need this function, because their own descriptors do not show whether mpirun prints to a terminal. Open MPI gives
+/// its first rank a pseudo-terminal even if the output of mpirun goes to a file. Open MPI turns standard error into a
+/// pipe, whose contents mpirun prints. On the first machine, mpirun is the parent of the ranks. Returns false if the
+/// parent is a shell with the same terminal, or a daemon without a terminal. The rank then writes plain lines.
 bool launcher_shows_a_terminal(int fd) {
   const std::string path = base::cat("/proc/", ::getppid(), "/fd/", fd);
   struct stat mine {

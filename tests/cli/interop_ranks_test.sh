@@ -107,11 +107,11 @@ text = json.dumps(header).encode()
 open(larger + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + weights + bytes(4))
 END
   expect 3 "$HEXAD" import larger imported
-  expect_text err "1 tensor of other parts than the text model (tensor 'vision_model.weight')" "\`hexad import --text-only\`"
+  expect_text err "1 tensor outside the text model (tensor 'vision_model.weight')" "\`hexad import --text-only\`"
   expect_nothing_at imported
   expect 0 "$HEXAD" import --text-only larger imported
   expect_text out "llama4_text: 45 tensors"
-  expect_text err "an export will be a llama4_text model" "1 tensor of other parts than the text model"
+  expect_text err "an export will be a llama4_text model" "1 tensor outside the text model"
   expect 0 "$HEXAD" export imported exported
   expect_text out "llama4_text: step 0, 45 tensors"
   expect_text exported/config.json '"model_type": "llama4_text"'

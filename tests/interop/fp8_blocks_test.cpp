@@ -75,7 +75,7 @@ TEST(Fp8Blocks, AreImportedAsBf16AndExportedWithoutScales) {
   EXPECT_FALSE(Json::parse(read_text(model.beside("exported") + "/config.json")).contains("quantization_config"));
 }
 
-// DeepSeek-V3 stores scales in f32, the fp8 releases of Qwen3 in bf16.
+// DeepSeek-V3 stores scales in f32, and the fp8 releases of Qwen3 store scales in bf16.
 TEST(Fp8Blocks, ScalesMayHaveAnyFloatingType) {
   for (const Element type : {Element::bf16, Element::f16}) {
     const ForeignFolder model("mixtral");

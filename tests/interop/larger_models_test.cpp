@@ -47,7 +47,7 @@ class LargerModels : public testing::TestWithParam<Larger> {
 TEST_P(LargerModels, AreRefusedWithTheNamesOfTheirOtherTensors) {
   const std::string message =
       message_of(ExitCode::data, [&] { import_model(folder_.path(), folder_.beside("imported")); });
-  expect_contains(message, cat(GetParam().others.size(), " tensors of other parts than the text model"));
+  expect_contains(message, cat(GetParam().others.size(), " tensors outside the text model"));
   expect_contains(message, GetParam().others.front());
   expect_contains(message, "`hexad import --text-only` imports the text model without them");
 }
@@ -58,7 +58,7 @@ TEST_P(LargerModels, BecomeTheirTextModelIfOnlyTextIsWanted) {
   const auto has_note = [&](const std::string& part) {
     return std::ranges::any_of(report.notes, [&](const std::string& n) { return n.find(part) != n.npos; });
   };
-  EXPECT_TRUE(has_note(cat(GetParam().others.size(), " tensors of other parts than the text model")));
+  EXPECT_TRUE(has_note(cat(GetParam().others.size(), " tensors outside the text model")));
   EXPECT_TRUE(has_note(cat("an export will be a ", GetParam().text_model, " model")));
 
   io::Checkpoint checkpoint = io::Checkpoint::open(folder_.beside("imported"), io::Check::full);

@@ -73,7 +73,8 @@ TEST(WriteConfig, ImpliedOriginalContextIsWrittenIfTheContextChanges) {
 }
 
 TEST(WriteConfig, NtkScalingBecomesALargerBase) {
-  for (const char* family : {"mixtral", "glm4_moe"}) {  // with rotation of all dimensions, and of half of them
+  // All dimensions rotate in mixtral, and half of them in glm4_moe.
+  for (const char* family : {"mixtral", "glm4_moe"}) {
     const Json config = golden_config(family);
     ForeignConfig read = read_config(config.dump(), "config.json");
     read.keys.set("model.rotary_theta", 10000, "test");

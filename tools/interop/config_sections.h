@@ -14,7 +14,7 @@ namespace hexad::interop {
 Json without_sections(const Json& config, const Family& family, const std::string& where);
 OrderedJson without_sections(const OrderedJson& config, const Family& family, const std::string& where);
 
-/// Inverse of without_sections(). Keys keep their order; a section is at the place of its first key.
+/// Inverse of without_sections(). Keys keep their order; a section is at the position of its first key.
 OrderedJson with_sections(const OrderedJson& config, const Family& family);
 
 /// Returns the key without its section.

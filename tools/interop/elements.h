@@ -34,7 +34,7 @@ int64_t first_non_finite(const std::byte* elements, Element type, int64_t count)
 /// Writes the transpose of the matrix `from` [rows, columns]. Each element has `bytes` bytes.
 void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t columns, int64_t bytes);
 
-/// Reorders 2 `half` rows of `row_bytes` bytes each: rows 2i and 2i + 1 become rows i and half + i.
+/// Reorders 2 * `half` rows of `row_bytes` bytes each: rows 2i and 2i + 1 become rows i and half + i.
 void separate_interleaved(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes);
 /// Inverse of separate_interleaved().
 void interleave(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes);

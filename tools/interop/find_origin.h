@@ -12,7 +12,7 @@ namespace hexad::interop {
 config::Document recipe_of(const io::Checkpoint& checkpoint);
 
 /// Returns the folder with the config.json of the foreign model from which the checkpoint's run started. Follows
-/// train.init_from over several runs. Empty if there is no such folder.
+/// train.init_from over several runs. Returns an empty text if there is no such folder.
 std::string find_origin(const io::Checkpoint& checkpoint);
 
 }  // namespace hexad::interop

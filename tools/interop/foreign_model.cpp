@@ -290,10 +290,10 @@ void ForeignModel::check_names() {
                          unread.size() == 1 ? "it" : "them"));
 }
 
-// Refuses the tensors of other parts than the text model, or notes that they are left out.
+// Refuses tensors outside the text model, or notes that they are left out.
 void ForeignModel::check_other_parts(const std::vector<std::string>& names) {
   const std::string all =
-      cat(counted(std::ssize(names), "tensor"), " of other parts than the text model (", listed("tensor", names), ")");
+      cat(counted(std::ssize(names), "tensor"), " outside the text model (", listed("tensor", names), ")");
   if (others_ == OtherParts::refused)
     fail(ExitCode::data, folder(), ": has ", all,
          ", expected only the text model; `hexad import --text-only` imports the text model without them");

@@ -15,7 +15,7 @@ namespace hexad::interop {
 /// Bytes of a buffer through which tensors are read and compared.
 inline constexpr int64_t buffer_bytes = 8 << 20;
 
-/// Treatment of the tensors of other parts than the text model, such as a vision encoder.
+/// Treatment of tensors outside the text model, such as tensors of a vision encoder.
 enum class OtherParts : uint8_t { refused, left_out };
 
 class ForeignModel {

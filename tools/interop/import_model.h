@@ -16,7 +16,7 @@ inline constexpr std::string_view imported_from = "imported from ";
 struct ImportOptions {
   int64_t shard_bytes =
       int64_t{4} << 30;    // largest size of the tensors in a shard; a larger tensor gets a shard for itself
-  bool text_only = false;  // true: leave out tensors of other parts than the text model, instead of refusing them
+  bool text_only = false;  // true: leave out tensors outside the text model, instead of refusing them
 };
 
 struct ImportReport {

@@ -12,7 +12,7 @@
 
 namespace hexad::device::cuda {
 
-/// Pool of reused buffers. Owned by shared_ptr, because its buffers refer to it. Thread-safe.
+/// Pool of reused buffers. A shared_ptr must own the pool, because the buffers refer to the pool. Thread-safe.
 class ReusedBuffers : public std::enable_shared_from_this<ReusedBuffers> {
  public:
   ReusedBuffers(std::shared_ptr<Blocks> blocks, std::shared_ptr<RawMemory> memory)

@@ -146,7 +146,7 @@ struct RenamedSpans {
 class IssueLog {
  public:
   /// Place where kernels run:
-  /// - computes: on the issuing thread, as on a CPU. The thread is blocked until they end.
+  /// - computes: on the issuing thread, as on a CPU. The thread is blocked until the kernels end.
   /// - computes_beside_lanes: on the issuing thread for Lane::compute, and on a separate thread for each other lane.
   /// - launches: in queues of a device.
   enum class Host : uint8_t { computes, computes_beside_lanes, launches };
@@ -216,7 +216,7 @@ class IssueLog {
     IssuePart* const part_;
   };
 
-  /// Stores span number `span` (-1: none) in operations that are added during its lifetime.
+  /// Stores span number `span` (-1: none) in operations that are added during the lifetime of this object.
   class InSpan {
    public:
     InSpan(IssueLog& log, int32_t span) : log_(log), before_(std::exchange(log.in_span_, span)) {}
@@ -229,8 +229,8 @@ class IssueLog {
     const std::optional<int32_t> before_;
   };
 
-  /// Makes add() ignore operations during its lifetime, for work that a real device would not perform. `log` may be
-  /// null.
+  /// Makes add() ignore operations during the lifetime of this object, for work that a real device would not perform.
+  /// `log` may be null.
   class Pause {
    public:
     explicit Pause(IssueLog* log) : log_(log), before_(log && std::exchange(log->paused_, true)) {}

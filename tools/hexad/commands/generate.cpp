@@ -57,7 +57,8 @@ std::vector<Prompt> prompts_of(const GenerateArguments& options) {
   return prompts;
 }
 
-// Returns the beginning of a message about a prompt: "prompt 2: " for index 1. Empty if there is a single prompt.
+// Returns the beginning of a message about a prompt: "prompt 2: " for index 1. Returns an empty text if there is a
+// single prompt.
 std::string name_of_prompt(size_t prompt, size_t prompts) {
   return prompts > 1 ? cat("prompt ", prompt + 1, ": ") : "";
 }

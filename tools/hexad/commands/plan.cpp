@@ -149,7 +149,7 @@ class Planner {
   // expansion_of() requires a layout without an explicit order.
   Plan plan_at(const PlanQuestion& question) {
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
-    if (!cluster_.machine && question.ranks > all) return {};  // more ranks than were measured have no prices
+    if (!cluster_.machine && question.ranks > all) return {};  // the measurement has no prices for more ranks
     const PlanRequest request{.world = question.ranks,
                               .objective = question.objective,
                               .load = load_,

@@ -63,7 +63,8 @@ std::function<ExitCode()> on_one_rank(const Command& command, std::function<Exit
     if (comm::announced_rank() == 0)
       base::fail(ExitCode::usage, command.full_name(), " runs as one process, but mpirun or srun has started ", ranks,
                  "; ", remedy);
-    // The launcher ends the job at the first exit. This delay lets the first process print its message before that.
+    // The launcher ends the job at the first exit. This delay lets the first process print its message before the job
+    // ends.
     std::this_thread::sleep_for(1s);
     return ExitCode::usage;
   };

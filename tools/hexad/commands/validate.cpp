@@ -99,7 +99,8 @@ std::string caution_of_machine(const Recipe& recipe, const train::Extensions& ex
   }
 }
 
-// Returns the node of every rank, as recorded in schedule.profile. Empty without a readable profile of `ranks` ranks.
+// Returns the node of every rank, as recorded in schedule.profile. Returns an empty list without a readable profile of
+// `ranks` ranks.
 std::vector<int> nodes_of_profile(const Recipe& recipe, int64_t ranks) {
   std::vector<int> nodes;
   if (recipe.schedule.profile.empty()) return nodes;
