@@ -1,5 +1,5 @@
-# Libraries. All of them come from the distribution, and nothing is downloaded. tools/install-dependencies.sh installs
-# them.
+# Finds the libraries that Hexad uses. All of them come from the distribution, and nothing is downloaded.
+# tools/install-dependencies.sh installs them.
 find_package(Threads REQUIRED)
 find_package(Boost 1.74 REQUIRED CONFIG COMPONENTS context)
 find_package(yaml-cpp 0.7 REQUIRED)

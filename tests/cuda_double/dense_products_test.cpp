@@ -79,7 +79,7 @@ TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {
 TEST(DenseProducts, NeedTwoMultiprocessors) {
   for (const int reserve : {131, 1000, -1}) try {
       const device::DeviceContext context({.kind = device::DeviceKind::cuda, .reserved_multiprocessors = reserve});
-      ADD_FAILURE() << "a reserve of " << reserve << " multiprocessors is accepted";
+      ADD_FAILURE() << "a reserve of " << reserve << " multiprocessors was accepted; expected an error";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::usage);
       EXPECT_NE(std::string(e.what()).find(
@@ -177,7 +177,7 @@ TEST(GroupedProducts, NameAWrongOffsetAndItsRange) {
   const std::vector<int64_t> wrong{0, 2, 1, 3};
   try {
     kernels(context).grouped_matmul.forward(context.compute(), y, x, w, GroupOffsets::on_host(wrong), Write::replace);
-    FAIL() << "no error was thrown";
+    FAIL() << "no error was thrown; expected an error that names the offset";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[grouped matmul] offset 2 is 1; expected a whole number from 2 to 3");
   }

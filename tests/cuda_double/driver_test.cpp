@@ -49,7 +49,7 @@ TEST(ChooseCard, LocalRankMustBeAWholeNumber) {
     setenv("HEXAD_LOCAL_RANK", text, 1);
     try {
       choose_card(0);
-      ADD_FAILURE() << "'" << text << "' is accepted";
+      ADD_FAILURE() << "'" << text << "' was accepted; expected an error";
     } catch (const base::Error& e) {
       EXPECT_EQ(e.code(), base::ExitCode::usage);
       EXPECT_EQ(e.what(), base::cat("HEXAD_LOCAL_RANK is '", text, "', expected a whole number of at least 0"));

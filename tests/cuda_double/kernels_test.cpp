@@ -179,7 +179,7 @@ TEST(CudaDoubleKernels, CopiesArriveAtTheWait) {
   EXPECT_TRUE(std::isnan(early[0]));
   EXPECT_EQ(late, (std::vector<float>{3, 4}));
   EXPECT_TRUE(has(error_of(grid(1, 1), [&] { copy_later(nullptr, from.data() + 1, 16, true); }),
-                  "an address that is no multiple of that"));
+                  "an address that is not a multiple of 16"));
 }
 
 // NVIDIA's conversion, which kernels call, gives the same codes as the CPU's conversion.

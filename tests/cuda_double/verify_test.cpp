@@ -1,5 +1,5 @@
-// Ranks of `hexad verify` on several cards: threads of one process, each with a card of its own. Tensors travel as
-// distributed.device_collectives says.
+// Ranks of `hexad verify` on several cards: threads of one process, each with its own card.
+// distributed.device_collectives selects how tensors are sent.
 #include <gtest/gtest.h>
 
 #include "framework/device/kernel_loading.h"

@@ -34,5 +34,5 @@ build() {
 }
 build first
 sed -i 's/An event/The event/' event.h
-echo 'Event second;' >>user.cpp  # otherwise, ccache would also take its object from the build before
+echo 'Event second;' >>user.cpp  # otherwise, ccache would take the object of user.cpp from the first build
 build second

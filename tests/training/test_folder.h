@@ -12,7 +12,8 @@ class Scratch {
  public:
   Scratch() {
     std::string name = (std::filesystem::temp_directory_path() / "hexad-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    if (::mkdtemp(name.data()) == nullptr)
+      throw std::runtime_error("cannot create the folder " + name + "; set TMPDIR to a writable folder");
     path_ = name;
   }
   ~Scratch() { std::filesystem::remove_all(path_); }

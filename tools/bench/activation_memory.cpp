@@ -17,7 +17,7 @@ namespace {
 
 double table_4(const Recipe& r, int64_t rows) {
   const auto k = static_cast<double>(r.model.moe.top_k), t = static_cast<double>(r.parallel.tp);
-  const double shared_by = r.parallel.sp ? t : 1;  // without sequence parallelism, tp does not divide this part
+  const double shared_by = r.parallel.sp ? t : 1;  // divisor of the bytes that only sequence parallelism divides
   const double bytes =
       r.recompute == layers::Recompute::block ? 2 / shared_by : (5 + 5 * k) / shared_by + (8 + 16 * k) / t;
   return static_cast<double>(rows * r.model.hidden * r.model.layers / r.parallel.pp) * bytes;

@@ -67,8 +67,8 @@ commit() { git describe --always --dirty 2>/dev/null || echo unknown; }
 processor() { echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"; }
 load() { cut -d' ' -f1-3 /proc/loadavg; }
 
-# number KEY FILE: prints the number that follows "KEY": in each line of FILE; the last one if a line has several. Skips
-# values that are not a number, such as the list of the ranks' step_seconds in metrics.jsonl.
+# number KEY FILE: prints the number that follows "KEY": in each line of FILE. If "KEY": occurs several times in a line,
+# prints the last number. Skips values that are not numbers, such as the list of the ranks' step_seconds in metrics.jsonl.
 number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
 # launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, even with fewer cores. Prints the
@@ -230,8 +230,8 @@ bits() {
 # print_steps FILE: prints a heading and the rows of train_schedules, each of which begins with its case.
 print_steps() {
   printf '\ncase, round, schedule, seconds: step, passes, forward, layer, predicted layer, all-to-alls and all-gathers of a\n'
-  printf 'forward, all-to-alls, these and all-gathers, exposed; tokens/s, peak bytes; of control, tp, ep, pp, cp and dp: bytes, seconds\n'
-  printf 'under way, seconds waited for. Lines "run": date, commit, machine, load\n'
+  printf 'forward, all-to-alls, all-to-alls and all-gathers, exposed; tokens/s, peak bytes; for control, tp, ep, pp, cp and dp: bytes,\n'
+  printf 'seconds in flight, seconds waited for. Lines "run": date, commit, machine, load\n'
   cat "$1"
 }
 

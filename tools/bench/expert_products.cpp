@@ -177,7 +177,7 @@ class DividedProducts {
   const int64_t parts_, rows_;
   device::DeviceContext context_;
   Tensor x_, y_, weight_;
-  std::vector<Tensor> x_columns_, weight_columns_;  // by part
+  std::vector<Tensor> x_columns_, weight_columns_;  // of each part
 };
 
 int run(int argc, char** argv) {
@@ -190,7 +190,7 @@ int run(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   app.add_option("--threads", o.threads, "number of threads")->check(CLI::PositiveNumber);
-  app.add_option("--runs", o.runs, "repetitions")->check(CLI::PositiveNumber);
+  app.add_option("--runs", o.runs, "number of repetitions")->check(CLI::PositiveNumber);
   app.add_option("--parts", o.parts, "numbers of parts of the forward products, separated by commas")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);

@@ -20,7 +20,7 @@ NF != 7 { print; next }
   if (loss[$1, at[2]] != $7) wrong = "ZeRO " $1 ", " $2 ", step " $3 ": loss " $7 ", expected " loss[$1, at[2]]
 }
 
-# Returns the median share of a class in the steps of a variant; of all classes if `class` is "all".
+# Returns the median share of a class in the steps of a variant, or of all classes if `class` is "all".
 function share(level, variant, class,    n, c, s, sum, list) {
   for (n = 1; n <= steps[level, variant]; n++) {
     s = name[level, variant, n]

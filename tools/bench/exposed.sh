@@ -60,7 +60,7 @@ measure() {
 
 if [ ! -s "$rows" ]; then
   need "$hexad" 'cmake --preset release && cmake --build --preset release'
-  [ -z "$before" ] || need "$before" 'build the earlier commit in a folder of its own'
+  [ -z "$before" ] || need "$before" 'build the earlier commit in a separate folder'
   machine >"$scratch/all"
   for ((round = 1; round <= rounds; round++)); do
     for zero in $levels; do

@@ -8,7 +8,7 @@ NF == 5 && $4 > 0 {
 }
 END {
   if (!programs) { print "no rows: expected round, program, bytes, seconds and CPU seconds" > "/dev/stderr"; exit 1 }
-  printf "%-8s %12s %12s %20s\n", "program", "MB/s", "CPU seconds", "speed beside a copy"
+  printf "%-8s %12s %12s %20s\n", "program", "MB/s", "CPU seconds", "ratio to the copy"
   for (p = 1; p <= programs; p++) {
     name = names[p]; count = runs[name]; ratios = 0
     for (i = 1; i <= count; i++) { a[i] = rate[name, i]; b[i] = cpu[name, i] }

@@ -23,8 +23,8 @@
 
 namespace hexad::bench {
 
-/// Results over all ranks of a pass, or of a part of forward. The comment at the top of moe_layer.cpp describes the
-/// members.
+/// Results of a pass, or of a part of forward, combined over all ranks. The comment at the top of moe_layer.cpp
+/// describes the members.
 struct Measurement {
   double seconds = 0, graph = 0, communication = 0, computation = 0, ep_bytes = 0, tp_bytes = 0, peak_bytes = 0;
 };

@@ -10,5 +10,5 @@ END {
   printf "%-16s%10s%10s\n", "overlap", "step s", "waiting"
   row("none")
   row("micro_batches")
-  printf "%-16s%10.3f\n", "times as fast", median_of(seconds, "none") / median_of(seconds, "micro_batches")
+  printf "%-16s%10.3f\n", "speedup", median_of(seconds, "none") / median_of(seconds, "micro_batches")
 }

@@ -31,15 +31,16 @@
 // Prints one line per measurement, with fields separated by tabs:
 //   layer, round, schedule, forward or backward
 //   seconds of the slowest rank for the pass, including the router
-//   seconds of the slowest rank for the pass's task graph; backward of duplicates: pause_before_gate has two graphs, of
-//   which this is the sum
+//   seconds of the slowest rank for the pass's task graph, or for both graphs of backward of duplicates:
+//   pause_before_gate
 //   seconds with communication, and seconds with computation, each on the rank that has the most
 //   predicted seconds of the graph: simulated, before the first round, from the graphs of all ranks and the rates of
 //   --profile; "-" without it
 //   predicted seconds in which tensor-parallel ranks gather outside the graph; "-" without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
 //   peak bytes of activations, temporaries and communication in the pass, of the rank that needs the most
-// A part of forward has its seconds twice, no gathering outside the graph, the bytes of its tasks, and no peak (0).
+// The line of a part of forward repeats the seconds of the part as those of the graph. It counts the bytes of the
+// part's tasks, and has 0 for gathering outside the graph and for the peak.
 //
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
 // start and end as measured and as predicted. --pictures FOLDER: writes an SVG of each schedule and pass of the last

@@ -99,7 +99,7 @@ NR == FNR { read_shape(); next }
   if (!rows[model]) models[++model_count] = model
   measure[model, ++rows[model]] = published
   forecast[model, rows[model]] = predicted
-  if ($9 != "C") ratios[++ratio_count] = 1 + error  # of seconds, measured over predicted
+  if ($9 != "C") ratios[++ratio_count] = 1 + error  # measured seconds divided by predicted seconds
 }
 END {
   if (failed) exit 2
@@ -115,7 +115,7 @@ END {
       summary(cluster)
   }
   if (ratio_count >= 19) {
-    median(ratios, ratio_count)  # sorts
+    median(ratios, ratio_count)  # sorts the ratios
     printf "interval: %d rows of grades A and B; measured / predicted seconds: quantile 0.05 is %.2f, ", ratio_count,
       new_case_quantile(ratios, ratio_count, 0.05)
     printf "quantile 0.95 is %.2f\n", new_case_quantile(ratios, ratio_count, 0.95)

@@ -13,7 +13,7 @@ namespace hexad::check_cluster {
 struct CardState {
   std::string driver{};                         // version of the driver; empty if it is unknown
   std::optional<int64_t> uncorrected_errors{};  // uncorrected ECC errors since the driver was loaded
-  std::optional<int64_t> throttle_reasons{};    // bits of NVML
+  std::optional<int64_t> throttle_reasons{};    // bit set of NVML's reasons for a reduced clock
   std::optional<int> temperature{};             // degrees Celsius
   std::optional<int> clock{}, highest_clock{};  // clock rates of the multiprocessors in MHz: current, highest
 };

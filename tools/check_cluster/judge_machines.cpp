@@ -46,7 +46,7 @@ namespace {
 // Judges GPUs that several ranks share, and the memory of all GPUs.
 void judge_shared_cards(std::vector<Finding>& findings, const std::vector<RankReport>& ranks,
                         const Expectations& expected) {
-  std::map<std::string, std::vector<const RankReport*>> users;  // by GPU
+  std::map<std::string, std::vector<const RankReport*>> users;  // ranks of each GPU
   for (const RankReport& rank : ranks)
     if (!rank.facts.card.empty() && !rank.facts.card_id.empty()) users[rank.facts.card_id].push_back(&rank);
   for (const auto& [id, there] : users) {

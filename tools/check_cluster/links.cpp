@@ -120,7 +120,7 @@ Trial try_round(const comm::ProcessGroup& group, int peer, device::Device device
   return trial;
 }
 
-constexpr double messages_of_a_round = 2 * (repeats + 1);  // large ones, one after the other
+constexpr double messages_of_a_round = 2 * (repeats + 1);  // large messages, one after the other
 
 // Returns the number of rounds with messages of least_bytes that take about `seconds`.
 int64_t rounds_within(double seconds, const Trial& trial) {

@@ -35,8 +35,8 @@ using Ends = std::pair<int, int>;  // sender and receiver: numbers of nodes or r
 /// Rows of the tables, and the measured values between them.
 struct Table {
   std::vector<int> rows{};                       // numbers of nodes or ranks
-  std::map<int, std::string> names{};            // their names
-  std::map<Ends, double> per_byte{}, latency{};  // in seconds, by ends
+  std::map<int, std::string> names{};            // names of the rows, by number
+  std::map<Ends, double> per_byte{}, latency{};  // seconds per byte, and seconds, by ends
 };
 
 std::map<Ends, double> medians(std::map<Ends, std::vector<double>> values) {

@@ -190,7 +190,7 @@ class FolderCheck {
   }
 
   // Contents that this rank reads from a file that a peer has replaced: none (the file is unreadable), the contents
-  // before the replacement, the new contents, or any others.
+  // before the replacement, the new contents, or any other contents.
   enum class Seen : uint8_t { nothing, old, replaced, torn };
   Seen seen_of(int peer) const {
     const std::optional<std::string> contents = contents_at(file_of(peer));

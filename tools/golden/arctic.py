@@ -1,5 +1,5 @@
-"""Snowflake Arctic for models.py. `transformers` has no Arctic: its published code is beside the weights. The model is
-composed here of Mixtral's parts in `transformers`, which Arctic shares, in the order of that code:
+"""Snowflake Arctic for models.py. `transformers` has no Arctic; Snowflake publishes the code of the model with the weights.
+This file composes the model from parts of Mixtral in `transformers`, in the order of Snowflake's code:
 
     h = x + attention(input_layernorm(x))
     y = h + residual_mlp(residual_layernorm(h)) + experts(post_attention_layernorm(x))

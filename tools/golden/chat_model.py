@@ -104,7 +104,7 @@ def compare(folder):
         print(line["prompt"], line["answer"], "" if own == line["answer"] else f"(Hexad: {own})")
     right = sum(line["answer"] == line["right"] for line in lines)
     same = sum(own == line["answer"] for line, own in zip(lines, ours))
-    print(f"right: {right} of {len(lines)}; answers that Hexad gives, too: {same} of {len(lines)}")
+    print(f"right: {right} of {len(lines)}; equal answers of Hexad: {same} of {len(lines)}")
     if right < 15 or same < len(lines):
         raise SystemExit(1)
 

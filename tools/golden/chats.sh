@@ -22,7 +22,7 @@ fi
 mkdir -p "$folder"
 cd "$folder"
 
-show() {  # show COMMAND...: prints it on standard error, and runs it
+show() {  # show COMMAND...: prints COMMAND on standard error, and runs it
   { printf '\n$' && printf ' %q' "${@/#"$hexad"/hexad}" && echo; } >&2
   "$@"
 }

@@ -163,7 +163,7 @@ share() {
   hexad_verify share.threads --world 2 --layouts "${layouts:-6}" || failed=1
   if ! has_program mpirun; then
     [ $failed -eq 0 ] || return 1
-    skip share 'mpirun is missing, so that only threads were compared' || return
+    skip share 'mpirun is missing, so only threads were compared' || return
   fi
   with mpirun --oversubscribe --bind-to none -np 2 hexad verify "$recipes/verify-moe.yaml" --device "$device" --mpi \
     --layouts "${layouts:-6}" >share.processes.log 2>&1 || failed=1

@@ -33,7 +33,7 @@ bool run_all(const Selection& selection, const Session& session) {
   session.print(selection.text + "\n\n" + table_head() + "\n");
   std::optional<Outcome> failure;
   int64_t errors = 0, mismatches = 0;  // numbers of runs without a comparison, and of runs with wrong results
-  Comparison worst;                    // of the agreeing run with the largest difference relative to its tolerance
+  Comparison worst;  // comparison of the agreeing run whose difference is largest relative to its tolerance
   Compared compared;
   const auto share = [](const Comparison& c) { return c.tolerance > 0 ? c.worst.relative / c.tolerance : 0; };
   for (const Variant& v : selection.runs) {

@@ -33,7 +33,7 @@ std::map<const std::byte*, size_t>& workspaces() {
 
 std::atomic<int> multiprocessors_of_last{0};
 std::atomic<int64_t> heuristics{0};
-LoadedKernels loaded;  // by Algorithm::number: each choice of the heuristic may be another kernel of the library
+LoadedKernels loaded;  // keys: Algorithm::number, because each choice may be another kernel
 std::atomic<bool> refuses_checks{false}, checks_mislead{false};
 
 /// Kinds of the library's opaque structs. A struct of zeros, which was not initialised, has the kind `none`.

@@ -29,7 +29,7 @@ struct Range {
 struct Ranges {
   std::mutex mutex;
   std::map<uintptr_t, Range> by_begin;
-  std::map<int, int64_t> in_use;  // by device
+  std::map<int, int64_t> in_use;  // bytes of each device
   int64_t capacity = int64_t{80} << 30;
   int64_t pinned = 0, pinned_capacity = std::numeric_limits<int64_t>::max();
   std::map<std::string, int64_t> allocations;  // see take_allocations()

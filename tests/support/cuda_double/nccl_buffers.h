@@ -36,12 +36,12 @@ class NcclBuffers {
   struct Side {
     int channel, peer;
     bool receives, of_messages;  // messages and collectives have separate connections
-    bool to_node;                // true if it sends to another node
+    bool to_node;                // true if the side sends to another node
     auto operator<=>(const Side&) const = default;
   };
   struct Wanted {
     std::set<Side> sides{};
-    std::set<bool> networks{};  // buffers of messages of other nodes; true: of messages from them
+    std::set<bool> networks{};  // buffers for messages to (false) and from (true) other nodes
     bool multicast = false;     // buffers of NVLink SHARP
   };
   static Wanted wanted_by(const Place& at, const NcclCall& call);

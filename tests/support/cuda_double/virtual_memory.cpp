@@ -74,7 +74,7 @@ Failing& failing() {
   static Failing next;
   return next;
 }
-// Returns the error with which this call of `function` must fail; CUDA_SUCCESS if it must not. The mutex must be held.
+// Returns the error with which this call of `function` must fail, or CUDA_SUCCESS. The mutex must be held.
 CUresult failure_of(std::string_view function) {
   if (failing().function != function) return CUDA_SUCCESS;
   failing().function.clear();

@@ -23,7 +23,7 @@ function links_of(c) { return substr(c, 1, index(c, "|") - 1) }
 function of_layer(c, letter) { return field(substr(c, index(c, "|") + 1), letter) }
 function ranks_of(c) { return of_layer(c, "tp") }
 function bytes_of(c) { return 4 * of_layer(c, "B") * of_layer(c, "M") }
-function row_of(c) { return of_layer(c, "etp") == 1 ? 1 : 2 }  # of Table 1
+function row_of(c) { return of_layer(c, "etp") == 1 ? 1 : 2 }  # row of Table 1
 
 # Returns the seconds of the task graph in a round.
 function spent(c, part, way, r) { return graph[c, part, way, r] }

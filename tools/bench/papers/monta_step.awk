@@ -17,7 +17,7 @@ END {
   for (w = 1; w <= schedule_count; w++)
     if ((c, schedules[w]) in chosen) printf "%s chose %s\n", schedules[w], chosen[c, schedules[w]]
   print "forward s, exch. fwd: one layer's forward through the experts, and its all-to-alls and all-gathers (the exchange of tokens,"
-  print "without the reduction over the experts' widths); a2a s: all-to-alls of a step; exch. s: these and all-gathers; MB: bytes of"
+  print "without the reduction over the experts' widths); a2a s: all-to-alls of a step; exch. s: all-to-alls and all-gathers; MB: bytes of"
   print "all-to-alls that a rank sends to the other node; Mbit/s: these bytes over a2a s, which includes waiting for peers"
   print_errors()
   printf "\n%-52s %14s %10s\n", "", "paper", "measured"

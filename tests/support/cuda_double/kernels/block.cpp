@@ -351,7 +351,8 @@ void* dynamic_shared_memory() { return this_runner().shared(); }
 void copy_later(void* to, const void* from, size_t bytes, bool wanted) {
   for (const void* p : {static_cast<const void*>(to), from})
     if (reinterpret_cast<uintptr_t>(p) % bytes != 0)
-      fail_thread("copies " + std::to_string(bytes) + " bytes from or to an address that is no multiple of that");
+      fail_thread("copies " + std::to_string(bytes) + " bytes from or to an address that is not a multiple of " +
+                  std::to_string(bytes));
   this_runner().current().copies.push_back({to, from, bytes, wanted});
 }
 

@@ -51,7 +51,7 @@ void* dynamic_shared_memory();
 /// Copies `bytes` bytes at some time before the end of this thread's next finish_copies(). If `wanted` is false, writes
 /// zeros instead.
 void copy_later(void* to, const void* from, size_t bytes, bool wanted);
-/// Does this thread's copies that are not done yet.
+/// Performs this thread's copies that are not done yet.
 void finish_copies();
 /// Ends the kernel with an error that names the kernel, its block and this thread.
 [[noreturn]] void fail_thread(const std::string& why);
