@@ -42,7 +42,7 @@ hexad_mpi other
   set(HEXAD_MPI_VERSION "${version}" PARENT_SCOPE)
 endfunction()
 
-# Sets `out` to the family of the launcher, or to `other` if it is unknown, such as srun.
+# Sets `out` to the family of the launcher, or to `other` for an unknown launcher such as srun.
 function(hexad_family_of_launcher out)
   execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE text ERROR_VARIABLE text)
   set(family other)

@@ -17,7 +17,7 @@ set(HEXAD_EMPTY_SOURCE ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 file(CONFIGURE OUTPUT ${HEXAD_EMPTY_SOURCE} CONTENT "int main() {}\n")
 
 # Sets `out` to the set of headers for library `name` (empty for a test). The other arguments are the libraries on which
-# it depends. A target without a set of its own, such as a library of tests, names the set of its users in the property
+# it depends. A target that introduces no set, such as a library of tests, names the set of its users in the property
 # HEXAD_PRECOMPILED_SET.
 function(hexad_precompiled_set out name)
   set(highest 0)

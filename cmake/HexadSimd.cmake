@@ -6,8 +6,9 @@
 # (framework/kernels/cpu/simd/isa.h).
 #
 # Such a file must not instantiate an inline function with external linkage, from std:: or elsewhere. The linker keeps
-# only one copy of such a function. If it keeps the AVX-512 copy, the program crashes on an older processor. Helpers
-# belong in an anonymous namespace. The tests simd.TARGET_v3 and simd.TARGET_v4 check the symbols of the objects.
+# only one copy of such a function. If the linker keeps the AVX-512 copy, the program crashes on an older processor.
+# Helpers belong in an anonymous namespace. The tests simd.TARGET_v3 and simd.TARGET_v4 check the symbols of the
+# objects.
 #
 # hexad_isa_objects(TARGET ISA FLAGS a.cpp) compiles each file once, with the given flags and -DHEXAD_ISA=ISA.
 #

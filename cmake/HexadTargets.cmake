@@ -1,8 +1,8 @@
 # hexad_library(comm SOURCES a.cpp DEPENDS tensor PRIVATE fmt::fmt) makes the static library hexad_comm, with the alias
-# hexad::comm. DEPENDS lists hexad libraries, without the prefix. PUBLIC and PRIVATE list other libraries. If
-# HEXAD_UNITY is set, the compiler reads several sources at once (a unity build), in batches that follow the order of
-# SOURCES. Sources of one batch must not have equal names in their unnamed namespaces, so lists of sources are not sorted
-# anew. SEPARATE prevents batches for a library.
+# hexad::comm. DEPENDS lists hexad libraries, without the prefix. PUBLIC and PRIVATE list other libraries. If HEXAD_UNITY
+# is set, the compiler reads several sources at once (a unity build), in batches that follow the order of SOURCES.
+# Sources of one batch must not have equal names in their unnamed namespaces, so the order of SOURCES must not be changed
+# without need. SEPARATE prevents batches for a library.
 function(hexad_library name)
   cmake_parse_arguments(A "SEPARATE" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE" ${ARGN})
   add_library(hexad_${name} STATIC ${A_SOURCES})

@@ -99,7 +99,7 @@ done
 
 scratch=$(mktemp -d) || exit 4
 trap 'rm -rf "$scratch"' EXIT
-# Waits for a command, but ends it and returns early if the script is asked to end.
+# Waits for a command, but ends the command and returns early if the script is asked to end.
 attend() { # COMMAND...
   local code
   "$@" </dev/null &

@@ -19,7 +19,7 @@ packages=(
   libeigen3-dev                   # for least squares, reference results of tests, and a line of `hexad bench gemm`
   libboost-context-dev            # for two micro-batches that take turns on one thread
   libmimalloc-dev                 # allocates the many small objects of plans and of `hexad verify` faster than glibc
-  libjs-chart.js                  # draws the charts of report.html and is copied into it
+  libjs-chart.js                  # draws the charts of report.html, which contains a copy of it
   perl libreadline8               # for tools/corpus.sh, which reads an R database and runs bible(1)
   libgtest-dev patch
 )

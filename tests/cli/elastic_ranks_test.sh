@@ -247,8 +247,8 @@ S
 
 # `write_program BODY`: writes program.sh. Its `validate RECIPE --world RANKS ...` accepts any number of ranks. Its
 # `train RECIPE` appends a line to `log`, sets $start to the number of starts so far, and runs BODY. BODY may call `save
-# STEP` and `wait_for_signal STEP CODE`. `wait_for_signal` waits for SIGUSR1, then saves and exits with CODE. It exits
-# with 99 if the signal does not arrive within 30 s.
+# STEP` and `wait_for_signal STEP CODE`. `wait_for_signal` waits for SIGUSR1, then saves and exits with CODE.
+# `wait_for_signal` exits with 99 if the signal does not arrive within 30 s.
 write_program() {
   cat >program.sh <<S
 #!/usr/bin/env bash

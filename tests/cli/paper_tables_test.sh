@@ -70,8 +70,8 @@ test_parm_prints_its_stored_rows() {
   [ "$(layers_of_figure 'Fig. 7,')" -eq 20 ] || failed "the layers of Fig. 7 do not add up to 20: $(grep ' layers' out)"
 }
 
-# The points of the first collective are on the line 1e-3 s + 4e-9 s per element. Those of the second collective are not on
-# a line. The third collective has a single point.
+# The points of the first collective are on the line 1e-3 s + 4e-9 s per element. The points of the second collective are
+# not on a line. The third collective has a single point.
 test_alpha_and_beta_are_fitted_with_their_errors() {
   cat >cluster.yaml <<'YAML'
 links:
@@ -369,8 +369,8 @@ test_whole_step_prints_its_stored_rows() {
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk
   expect_text out "200mbit between the nodes; on links that take almost no time, a step of fastmoe takes" "auto/fastest"
   cp out before
-  # Three more systems have the times of fastmoe, except that shared-beside takes half as long. One has another layout, two
-  # have another model, which is no candidate for the fastest system.
+  # Three more systems have the times of fastmoe, except that shared-beside takes half as long. One of these systems has
+  # another layout. Two have another model, and are therefore no candidates for the fastest system.
   awk 'BEGIN { FS = OFS = "\t" } { print } $1 != "free" && $3 == "fastmoe" && $2 != "chosen" {
     $3 = "eps-tpep"; print; $3 = "shared-after"; print; $3 = "shared-beside"; $4 /= 2; print }' rows >more
   printf 'run\t2026-01-02T03:04:05Z\tabc1234\tother processor, 8 cores, machine 01234567\t7.50 1 1\n' | cat - more >rows

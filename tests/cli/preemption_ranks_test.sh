@@ -6,8 +6,8 @@ steps=300
 recipe=(train tiny.yaml train.steps=$steps checkpoint.every=0 parallel.ep=2)
 
 # `interrupt SIGNAL KEY=VALUE...`: starts a job in the background, and sends mpirun the signal once three steps are recorded.
-# Sets $code to mpirun's exit code. Open MPI forwards SIGUSR1 immediately. It forwards SIGTERM after a delay, here one second,
-# and then gives the ranks the same time to save.
+# Sets $code to mpirun's exit code. Open MPI forwards SIGUSR1 immediately. Open MPI forwards SIGTERM after a delay, here one
+# second, and then gives the ranks the same time to save.
 interrupt() {
   local pid
   env --default-signal=INT "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &

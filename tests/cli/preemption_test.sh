@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run that is asked to stop saves and exits with 75. After a resume, it ends with the same weights.
+# A run that is asked to stop saves and exits with 75. After a resume, the run ends with the same weights.
 . "$(dirname "$0")/cli.sh"
 
 steps=1000

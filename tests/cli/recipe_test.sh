@@ -201,8 +201,8 @@ test_warmup_longer_than_the_run_is_refused() {
 }
 
 # Short trial runs of long recipes are common. Therefore, a long warm-up causes a warning instead of an error if train.steps,
-# but not optim.warmup, is given on the command line. `hexad eval` does not refuse the warm-up either: it fails only because
-# the run has no held-out data.
+# but not optim.warmup, is given on the command line. `hexad eval` does not refuse the warm-up either. The command fails only
+# because the run has no held-out data.
 test_short_trial_with_a_long_warmup_causes_a_warning() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml

@@ -80,7 +80,7 @@ test_requeued_job_has_saved() {
   expect_equal "$(saves run)" 1
 }
 
-# At the limit, Slurm sends SIGTERM twice, 2 to 30 ms apart. It checks limits every 30 s.
+# At the limit, Slurm sends SIGTERM twice, 2 to 30 ms apart. Slurm checks limits every 30 s.
 test_job_has_saved_at_its_time_limit() {
   local jobs=()
   submit direct "${endless[@]}" batch.global=1024
@@ -284,7 +284,7 @@ test_script_for_many_nodes_is_requeued_before_slurm_notices_a_lost_node() {
   wait_until has_steps run 3
   kill -9 $(ip netns pids "${all[1]}")
   sleep 15
-  wait_until was_requeued "$job"  # it becomes pending when Slurm notices
+  wait_until was_requeued "$job"  # the job becomes pending when Slurm notices the lost node
   expect_text many-nodes.out "hang: 10 s in operation" "does not answer"
 }
 

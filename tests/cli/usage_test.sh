@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command line as a new user sees it.
+# Help texts and error messages of the command line.
 . "$(dirname "$0")/cli.sh"
 
 test_hexad_without_arguments_prints_its_help() {

@@ -23,7 +23,7 @@ Grid grid(unsigned blocks, unsigned threads, std::optional<uint64_t> order = {},
   return {.kernel = "a kernel", .blocks = dim3(blocks), .threads = dim3(threads), .shared = shared, .order = order};
 }
 
-/// Returns the text of the error that run_grid() throws; "nothing" if it throws none.
+/// Returns the text of the error that run_grid() throws; "nothing" if run_grid() throws none.
 std::string error_of(const Grid& g, const std::function<void()>& thread) {
   try {
     run_grid(g, thread);

@@ -4,7 +4,7 @@
 #   - for every `folder/file.h` in a page, the path of a file ends with this name. Exceptions are CHANGELOG.md and the
 #     folders docs/reports and docs/adr, which describe older trees, docs/plan.md, and docs/adding-*.md and
 #     docs/embedding.md, whose files the reader makes;
-#   - a page of docs/ has at most 250 lines, not counting diffs, so that people read it. recipe-reference.md, which the
+#   - a page of docs/ has at most 250 lines, not counting diffs, so that people read the page. recipe-reference.md, which the
 #     program writes, is exempt.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/docs/mesh_pictures.sh draws the pictures of meshes and removes old ones. With --check, it finds pictures that
-# were changed, removed or added. It ignores other images in the folder.
+# tools/docs/mesh_pictures.sh draws the pictures of meshes and removes old ones. With --check, the script finds pictures
+# that were changed, removed or added. The script ignores other images in the folder.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)

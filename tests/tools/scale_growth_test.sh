@@ -23,8 +23,8 @@ chmod +x "$folder/bench"
 growth() { BENCH=$folder/bench "$source/tools/bench/scale_growth.sh" "$@" >"$folder/out" 2>"$folder/err"; }
 
 growth --svg "$folder/plot.svg" 64 16384 || failed "exit code $?, expected 0"
-# "before" has 8 agreements with every other rank: a barrier, 6 of 8 bytes and one of 160 bytes. They take 400 ms among
-# 16,384 ranks.
+# "before" has 8 agreements with every other rank: a barrier, 6 of 8 bytes and one of 160 bytes. Among 16,384 ranks,
+# these agreements take 400 ms.
 expect_line '^ +64 +1008 +256 +26208 +1000 +- +2\.00 +- +2\.00$'
 expect_line '^ +16384 +262128 +256 +6815328 +1000 +- +2\.00 +400\.00 +2\.00$'
 # "before" gathers the digests of all ranks: 16,008 bytes of each rank, after 8 bytes for their length.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/gpu/with_libraries.sh unpacks a package once, even if several starts need it at the same time. It never uses an
-# incomplete package.
+# tools/gpu/with_libraries.sh unpacks a package once, even if several starts need it at the same time. The script never
+# uses an incomplete package.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)
@@ -17,7 +17,7 @@ printf '#!/bin/sh\necho packed\n' >"$folder/packed/bin/program"
 chmod +x "$folder/packed/bin/program"
 tar -czf "$folder/build/pack/hexad.tar.gz" -C "$folder/packed" .
 
-# Writes a slow tar that records its calls. It fails while the file `broken` exists.
+# Writes a slow tar that records its calls. This tar fails while the file `broken` exists.
 cat >"$folder/programs/tar" <<END
 #!/usr/bin/env bash
 echo call >>"$folder/calls"

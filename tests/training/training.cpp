@@ -75,8 +75,8 @@ void expect_same(const Trajectory& expected, const Trajectory& actual, const Dif
   expect_same(expected.states, actual.states, difference);
 }
 
-// Returns a comparison with the tolerance `allowed`. It accepts tensors that are mostly zero, because many rows of an
-// embedding's gradient, and gradients of idle experts, are correctly zero.
+// Returns a comparison with the tolerance `allowed`. The comparison accepts tensors that are mostly zero, because many
+// rows of an embedding's gradient, and gradients of idle experts, are correctly zero.
 Difference within(double allowed) {
   return [allowed](const Tensor& a, const Tensor& b) { return difference(a, b, allowed, Zeros::expected); };
 }

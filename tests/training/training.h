@@ -20,9 +20,9 @@ using verify::Trajectory;
 /// `world` > 0, cannot run on `world` ranks. Ignores the override schedule.worker_lanes=true if the tests do not run on
 /// the CPU.
 Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overrides = {}, int64_t world = 0);
-/// Returns the recipe of a mixture-of-experts decoder of a few thousand parameters, in f64. It has 2 layers, hidden 16,
-/// 4 experts top-2, context 8 and vocabulary 31. A step has 8 sequences in micro-batches of 2. Initial weights are
-/// large, so that experts matter.
+/// Returns the recipe of a mixture-of-experts decoder of a few thousand parameters, in f64. The model has 2 layers,
+/// hidden 16, 4 experts top-2, context 8 and vocabulary 31. A step has 8 sequences in micro-batches of 2. Initial
+/// weights are large, so that experts matter.
 Recipe small_recipe(const std::vector<std::string>& overrides = {});
 
 /// Runs `body` on n ranks that are threads. Each has one compute thread, because there may be more ranks than cores.

@@ -83,7 +83,7 @@ class InTask final : public Sabotage {
   Applies applies_;
   std::string task_;
   Wrong wrong_;
-  mutable std::array<NamedTasks, 4> ranks_;  // each rank uses only its own
+  mutable std::array<NamedTasks, 4> ranks_;  // each rank uses only its own element
 };
 
 // Returns a function that applies `change` to the outputs of operations of `kind` in groups named `group`.

@@ -11,7 +11,8 @@ namespace hexad::tests {
 
 using tensor::Tensor;
 
-/// Performs an operation of a group wrongly. If it returns std::nullopt, the operation is performed correctly.
+/// Function that performs an operation of a group wrongly. If the function returns std::nullopt, the group performs the
+/// operation correctly.
 using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGroup& right, const comm::Operation& op,
                                                          device::Stream& stream)>;
 

@@ -4,10 +4,10 @@
 #
 #   tools/bench/memory_tables.sh
 #
-# The model is derived from recipes/bench-cpu.yaml, but it is narrower and has the shape of MoNTA's models. It has equal
-# numbers of heads and key heads, and equally loaded GELU experts of four times the hidden size. Measured activations
-# are memory_peak_bytes in metrics.jsonl, of the rank that needs the most. Environment: HEXAD (build/release/bin/hexad),
-# BENCH (folder; build/release/bench).
+# The model is derived from recipes/bench-cpu.yaml, but is narrower and has the shape of MoNTA's models. The model has
+# equal numbers of heads and key heads, and equally loaded GELU experts of four times the hidden size. Measured
+# activations are memory_peak_bytes in metrics.jsonl, of the rank that needs the most. Environment: HEXAD
+# (build/release/bin/hexad), BENCH (folder; build/release/bench).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

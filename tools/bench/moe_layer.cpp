@@ -18,8 +18,8 @@
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
 // model.moe.dense_residual, the dense MLP. Predictions still cover only the layer. With shared: beside, they include
 // the dense MLP, which is then a task of the layer.
-// --profile: cluster file for predictions. If it states bursts of links, all links are idle before each pass until
-// they can send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with
+// --profile: cluster file for predictions. If the file states bursts of links, all links are idle before each pass
+// until they can send their bursts again. --rounds 0 (needs --profile): instead of measurements, prints lines with
 // "predicted", layer, schedule, pass, and the two predicted numbers below.
 // --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of its last pass by
 // category, each on the rank where it is highest: parameter, gradient, activation, temporary, communication.

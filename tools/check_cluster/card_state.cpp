@@ -12,7 +12,7 @@ namespace {
 using NvmlDevice = void*;
 constexpr int nvml_success = 0, uncorrected_errors = 1, since_driver_load = 0, gpu_sensor = 0, sm_clock = 1;
 
-/// NVML, if it can be loaded. It is never unloaded.
+/// The library NVML, if it can be loaded. The library is never unloaded.
 class Nvml {
  public:
   explicit Nvml(const std::string& library) : handle_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {

@@ -21,7 +21,7 @@ struct CardState {
 /// Facts about a rank's process and machine, collected without communication.
 struct RankFacts {
   std::string host{};                    // name of the node
-  std::vector<int> cores{};              // processors on which the process may run, ascending; Linux calls them CPUs
+  std::vector<int> cores{};              // processors (Linux: CPUs) on which the process may run, ascending
   std::map<int, int> hyperthreads{};     // first processor of the core, by each other processor of the core
   double core_quota = 0;                 // cores of CPU time that the control group allows; 0: no limit
   int threads = 1;                       // threads of the kernels

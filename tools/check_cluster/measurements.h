@@ -46,7 +46,7 @@ void measure_card_rate(RankReport& report, const comm::ProcessGroup& world, devi
 
 // --- latency and bandwidth between pairs of ranks (links.cpp)
 
-/// Measures messages from this rank to each rank that meetings_of() pairs it with, in about `seconds`. Adds `links` and
+/// Measures messages from this rank to each of its partners in meetings_of(), in about `seconds`. Adds `links` and
 /// `damaged_from` to `report`. Collective over `world`.
 void measure_links(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds);
 

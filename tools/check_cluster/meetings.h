@@ -22,7 +22,7 @@ int64_t rounds_of(int64_t count);
 /// Returns the player that `player` meets in `round`; nullopt if `player` pauses. The pairs of a round are disjoint.
 std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count);
 
-/// Returns the rank that `rank` meets in each round, or -1 for rounds in which it pauses. All ranks have the same
+/// Returns the rank that `rank` meets in each round, or -1 for rounds in which `rank` pauses. All ranks have the same
 /// number of rounds. First, the ranks of each node meet each other. Then, ranks with the same index on two nodes meet.
 /// Each index has its own rounds, so that no two pairs share the link of a node. If there are more than
 /// max_nodes_of_all_pairs nodes, only the first ranks of the nodes meet ranks of other nodes, in a sample of the

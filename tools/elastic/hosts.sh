@@ -1,7 +1,7 @@
 # Finds the hosts that answer, and counts the ranks that can be started. elastic.sh sources this file.
 
-# Prints a line NAME SLOTS for each host of the hostfile. Prints an error message for each line that it cannot
-# read, and then returns 2.
+# Prints a line NAME SLOTS for each host of the hostfile. Prints an error message for each unreadable line, and then
+# returns 2.
 read_hostfile() {
   awk -v file="$hostfile" '
     { line = $0; sub(/[#\r].*/, ""); gsub(/[[:space:]]*=[[:space:]]*/, "=") }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes small random models with a vision encoder, as `transformers` saves them. Imports the text model of each, exports
-# it, and loads the export in `transformers` as a text model. Prints the largest difference of the logits, divided by the
-# largest logit. Needs a built tree.
+# Makes small random models with a vision encoder, as `transformers` saves them. Imports the text model of each model,
+# exports the text model, and loads the export in `transformers` as a text model. Prints the largest difference of the
+# logits, divided by the largest logit. Needs a built tree.
 #
 #   tools/golden/larger_models.sh [BUILD]   BUILD is build/release by default
 #

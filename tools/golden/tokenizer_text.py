@@ -2,7 +2,7 @@
 import random
 import unicodedata
 
-# Ranges of assigned letters, and of combining marks if the script uses them.
+# Ranges of assigned letters, and of combining marks if the script uses such marks.
 SCRIPTS = {
     "latin": "az AZ àö øÿ āž",
     "greek": "αω άώ ΑΡ",

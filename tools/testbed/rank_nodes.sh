@@ -14,7 +14,7 @@
 # all processes in them. The cores of the machine are divided among the nodes, and the ranks of a node share its cores.
 # Needs root, iproute2 and openmpi-bin. Otherwise, prints the reason and exits with 77 (a skipped test). --bursts: only
 # prints the bursts of idle links (docs/profile.md), as a list for a cluster file. A shaper sends its burst and one
-# packet at once, and makes up for the packet afterwards.
+# packet at once, and then delays later packets to compensate for this packet.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -7,9 +7,9 @@
 
 namespace hexad::verify {
 
-/// A folder under TMPDIR. It is removed when the object is destroyed, or when this process ends for any reason. A child
-/// process removes the folder, after all other children have ended. Throws Error(resource) if the folder or this child
-/// process cannot be made.
+/// A folder under TMPDIR. The folder is removed when the object is destroyed, or when this process ends for any reason.
+/// A child process removes the folder, after all other children have ended. Throws Error(resource) if the folder or
+/// this child process cannot be made.
 class ScratchFolder {
  public:
   ScratchFolder();

@@ -43,7 +43,7 @@ void shrink_attention(layers::ModelConfig& m, int64_t world) {
 }
 
 // Fits the lists of LongRoPE to the smaller heads. If the context is long enough for the long factors, lowers
-// original_context so that the shortened context still uses them.
+// original_context so that the shortened context still uses the long factors.
 void shrink_longrope(layers::ModelConfig& m, int64_t world) {
   layers::RotaryScalingConfig& s = m.rotary_scaling;
   if (s.kind != layers::RotaryScaling::longrope) return;

@@ -297,7 +297,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   }
   begin_course(oracle, run);
   oracle.steps.push_back(state_of(run));
-  // Auxiliary losses are sums over micro-batches. Scales them, because the oracle may have smaller and more
+  // Scales the auxiliary losses, which are sums over micro-batches, because the oracle may have smaller and more
   // micro-batches.
   const double share = static_cast<double>(recipe.batch.micro) / static_cast<double>(subject.recipe().batch.micro);
   for (int s = 1; s <= subject.steps(); ++s) {

@@ -88,8 +88,8 @@ Overrides forms(const OwnSubject& own) {
   return out;
 }
 
-// Returns overrides that select a router without a score rule, and the defaults of the keys that it does not read.
-// `settings` are further keys of model.moe.
+// Returns overrides that select a router without a score rule, and the defaults of the keys that this router does not
+// read. `settings` are further keys of model.moe.
 Overrides router_without_rule(std::string_view router, std::initializer_list<std::string_view> settings) {
   Overrides out{base::cat("model.moe.router=", router)};
   for (const std::string_view setting :

@@ -53,8 +53,8 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
-// Returns the position of a kind of finding within its step, for sorting. Kinds that may cause others come first. The
-// loss comes last, because it shows only that something is wrong.
+// Returns the position of a kind of finding within its step, for sorting. Kinds that may cause other kinds come first.
+// The loss comes last, because it shows only that something is wrong.
 int order_of(const Finding& f) {
   constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm", "learning",
                                         "weight",  "state",  "saved",  "generated", "loss"};

@@ -10,7 +10,7 @@ namespace hexad::cuda_double {
 
 /// Returns HEXAD_CUDA_DOUBLE_DEVICES, limited to 0 .. 64, or 8 if it is not set.
 int device_count();
-/// Returns this thread's device (cudaSetDevice); 0 if it has chosen none.
+/// Returns this thread's device (cudaSetDevice); 0 if this thread has chosen none.
 int current_device();
 /// Returns cudaSuccess if this thread has chosen a device. Otherwise counts `call`, prints its name, and returns the
 /// error cudaErrorDeviceUninitialized. On hardware the call would open device 0 and take half a gigabyte of its memory.
@@ -51,12 +51,13 @@ size_t shared_memory_limit();
 /// Sets the next result of cudaGetLastError on this thread, unless `error` is cudaSuccess. Returns `error`.
 cudaError_t set_last_error(cudaError_t error);
 /// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
-/// Runtime calls that use its streams or events, allocate memory or wait for it return cudaErrorLaunchFailure.
+/// Runtime calls that use streams or events of the device, allocate its memory, or wait for it return
+/// cudaErrorLaunchFailure.
 void break_device(int device, const std::string& why);
 /// Returns cudaSuccess if the device is not broken. Otherwise, sets this thread's last error to cudaErrorLaunchFailure
 /// and returns this error.
 cudaError_t state_of(int device);
-/// Makes broken devices usable again. Call it while no stream exists.
+/// Makes broken devices usable again. No stream may exist during the call.
 void mend_devices();
 
 }  // namespace hexad::cuda_double

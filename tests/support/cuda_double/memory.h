@@ -24,8 +24,8 @@ void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);
 /// Returns the number of successful calls of cudaMalloc and cudaHostAlloc by function and bytes ("cudaHostAlloc 4096"),
-/// since the last call of this function. On hardware each of them may wait for the device, so a step of training must
-/// not make such calls while messages are in flight.
+/// since the last call of this function. On hardware, each of these calls may wait for the device, so a step of
+/// training must not make such calls while messages are in flight.
 std::map<std::string, int64_t> take_allocations();
 /// Limits further pinned memory to `bytes` during the lifetime of this object. cudaHostAlloc fails beyond this limit.
 class PinnedCapacity {

@@ -11,8 +11,8 @@
 namespace hexad::cuda_double {
 
 /// Buffers on the device of one rank's side of a communicator. The sizes are as in NCCL 2.28 on H100s with NVSwitches.
-/// Each side of each connection is an entry with its own allocation. Messages to all ranks of other nodes share a
-/// buffer, and so do messages from them.
+/// Each side of each connection is an entry with its own allocation. Messages to all ranks of other nodes share one
+/// buffer. Messages from all ranks of other nodes share another buffer.
 class NcclBuffers {
  public:
   struct Place {

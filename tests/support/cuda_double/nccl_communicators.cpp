@@ -178,7 +178,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (!comm) return ncclSuccess;
   comm->side->gone = true;
   end(comm, false);
-  // NCCL frees the handle here. The double keeps it, so that a later use is reported.
+  // NCCL frees the handle here. The double keeps the handle, so that a later use is reported.
   return ncclSuccess;
 }
 

@@ -14,7 +14,7 @@
 # 512 instead of 5120, and f32. Varies the number of expert groups (PN) and of tokens, with and without fp8 for
 # messages. Compares the best PN by measurement, by the formula and by the simulator. Also measures the combinations of
 # PN, products and wire format of Table 5, groups that do not overlap (Fig. 11), the shares of threads of Table 6 (if a
-# node has several), and blocks like Mixtral's (Table 3) and Arctic's (Table 4).
+# node has several threads), and blocks like Mixtral's (Table 3) and Arctic's (Table 4).
 #
 #   tools/bench/papers/eps.sh [--rate 200mbit] [--rounds 3] [--tokens '64 256 1024'] [--profile-seconds 40]
 #                             [--threads CORES OF A NODE] [--pictures FOLDER] [--output FOLDER]
@@ -62,7 +62,8 @@ add_once "$kept/bytes" launched_rows 4 "$kind" "$bench" --token-ranks --forward 
   --layer "$kind,B=1024,tp=4,etp=1,ep=4"
 table eps_bytes "$kept/bytes"
 
-# The ranks either sum the attention's output or scatter it (sp). With sp, the next block's attention gathers it.
+# The ranks either sum the attention's output or scatter its sum (sp). With sp, the next block's attention gathers the
+# output.
 count_block() {
   launched_rows 4 "$kind" "$bench" --token-ranks --block --forward --rounds 1 --schedule plain \
     --schedule merged:rows=token --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=true" \

@@ -20,7 +20,7 @@ function rate_of(c,    r, flops, list) {
   return median(list, rounds)
 }
 function percent(x) { return x == "" ? "-" : sprintf("%+.1f%%", 100 * x) }
-# Returns the least m for which this m and all larger m are in `pays`; "none" if the largest m is not in it.
+# Returns the least m for which this m and all larger m are in `pays`; "none" if the largest m is not in `pays`.
 function from(pays,    i, m) {
   m = "none"
   for (i = layer_count; i >= 1 && pays[i]; i--) m = field(layers[i], "B")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the number of tokens from which on groups of experts save time (EPS-MoE, section 5.2, Table 7, Fig. 10). Also
-# compares two divisions of products (section 4.3, Fig. 9).
+# Measures the least number of tokens for which groups of experts save time (EPS-MoE, section 5.2, Table 7, Fig. 10).
+# Also compares two divisions of products (section 4.3, Fig. 9).
 #
 # Products: divides the products of 20 experts into N parts, on one thread. The parts are N groups of experts, or N
 # blocks of the input's columns, whose products are summed. Prints the ratio of the two times next to the formula's, and
@@ -10,8 +10,8 @@
 # emulated nodes of one rank each (tools/testbed/two_nodes.sh): undivided, in N groups in sequence, and in N groups that
 # overlap. The groups in sequence give e0 = N S(m/N)/S(m) - 1 of communication and e1 = N G(m/N, E/N)/G(m, E) - 1 of
 # products. Prints whether the two conditions hold, and whether groups save time, as measured and as predicted from a
-# profile of the same testbed. Then prints the m from which on groups save time (the paper's m0), and the m from which
-# on products are bound by computation (m1).
+# profile of the same testbed. Then prints the least m for which groups save time (the paper's m0), and the least m for
+# which computation limits the products (m1).
 #
 #   tools/bench/papers/eps_range.sh [--rate 200mbit] [--tokens '4 8 16 32 64 128 256 512 1024'] [--groups '2 5']
 #                                   [--rows 4,16,64,256] [--parts 2,4] [--rounds 5] [--profile-seconds 40]

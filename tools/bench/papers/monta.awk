@@ -140,8 +140,8 @@ function print_share(what, paper, closed, c, part, way, guess,    x) {
     x == "" ? "-" : error_of(x, ratio(c, part, way))
 }
 
-# Returns the smallest volume from which on the best schedule of `later` is at least 2% faster than the best of
-# `earlier`; empty if there is none.
+# Returns the smallest volume such that, at this volume and all larger volumes, the best schedule of `later` is at least 2%
+# faster than the best of `earlier`. Returns an empty text if there is none.
 function crossover(list, m, part, earlier, later, predicts,    i, c, a, b, from) {
   for (i = m; i >= 1; i--) {
     c = list[i]

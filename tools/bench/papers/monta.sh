@@ -15,8 +15,8 @@
 # - the share of the links' rates that the baseline reaches
 # - the simulator's prediction
 #
-# Then prints the volumes from which on O2 and O3 win, the loss if the simulator chooses, and the links' efficiency by
-# volume (Fig. 13).
+# Then prints the smallest volumes at which O2 and O3 win, the loss if the simulator chooses, and the links' efficiency
+# by volume (Fig. 13).
 #
 #   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--links '25mbit:200mbit 20mbit:360mbit']
 #                               [--shared 200mbit] [--bytes 65536,...,4194304] [--large 8388608] [--rounds 2]

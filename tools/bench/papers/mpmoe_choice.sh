@@ -3,9 +3,9 @@
 # activations, and the strategy that the program chooses (memory_reuse: auto). Trains recipes/steps/mpmoe.yaml, a block
 # of GPT-S, on two emulated nodes of one rank and one core each (tools/testbed/two_nodes.sh), by rate between the nodes
 # and by tokens. In the paper, communication becomes the bottleneck with more GPUs, here with a lower rate. The program
-# predicts the times of all four strategies from a profile of the same testbed and then tries them in training steps.
-# Prints the extra time of the choice, of the simulator's choice without trials, and of each strategy, compared with the
-# fastest of S1 to S4.
+# predicts the times of all four strategies from a profile of the same testbed, and then tries the strategies in
+# training steps. Prints the extra time of the choice, of the simulator's choice without trials, and of each strategy,
+# compared with the fastest of S1 to S4.
 #
 #   tools/bench/papers/mpmoe_choice.sh [--rates '800mbit 100mbit'] [--tokens '512 1024'] [--rounds 3] [--trials 20]
 #                                      [--profile-seconds 30] [--output FOLDER]

@@ -8,7 +8,8 @@
 #
 # EPS-MoE's two modes have other layouts: D = 4 devices are the ranks of a node, eps-tpep with whole experts (TP+EP) and
 # eps-tptp with parts of experts (TP+TP). Their all-to-alls stay inside nodes. Megatron's system needs shared experts,
-# which make another model: shared-beside is only compared with shared-after, which computes them afterwards.
+# and is therefore another model. shared-beside is only compared with shared-after, which computes the shared experts
+# afterwards.
 #
 #   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 24]
 #                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30] [--output FOLDER]
