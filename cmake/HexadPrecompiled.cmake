@@ -46,7 +46,7 @@ endfunction()
 function(hexad_compile_headers precompiled set)
   target_precompile_headers(${precompiled} PRIVATE ${HEXAD_PRECOMPILED_${set}} ${ARGN})
   target_include_directories(${precompiled} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${precompiled} PRIVATE hexad_warnings fmt::fmt)  # with the flags of the users of the headers
+  target_link_libraries(${precompiled} PRIVATE hexad_warnings fmt::fmt)  # users compile with the same flags
   if(HEXAD_CCACHE)
     # ccache compares preprocessed sources, which have no comments. In a new build folder, ccache could therefore return
     # a precompiled header that was made from headers with other comments. GCC recognises a header with #pragma once by
@@ -80,5 +80,5 @@ function(hexad_precompiled_test target)
     target_link_libraries(hexad_precompiled_test_${set} PRIVATE GTest::gtest)
   endif()
   target_precompile_headers(${target} REUSE_FROM hexad_precompiled_test_${set})
-  target_link_libraries(${target} PRIVATE fmt::fmt)  # the headers were compiled with its definitions
+  target_link_libraries(${target} PRIVATE fmt::fmt)  # the headers were compiled with fmt's definitions
 endfunction()

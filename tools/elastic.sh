@@ -100,7 +100,7 @@ done
 scratch=$(mktemp -d) || exit 4
 trap 'rm -rf "$scratch"' EXIT
 # Waits for a command, but ends the command and returns early if the script is asked to end.
-attend() { # COMMAND...
+attend() { # arguments: COMMAND...
   local code
   "$@" </dev/null &
   attended=$!
@@ -119,7 +119,7 @@ parts=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/elastic
 for part in hosts left_out run; do . "$parts/$part.sh" || exit 4; done
 
 # Ends the script with the exit code of the run.
-end() { # CODE
+end() { # argument: CODE
   if [ "$1" -eq 75 ] && was_requeued && [ "$(time_of_checkpoint)" == "$saved_first" ]; then
     local reason="is the time limit too short for a start and a step?"
     [ "$failures" -eq 0 ] || reason="starts without a new checkpoint: $failures; their messages are above."

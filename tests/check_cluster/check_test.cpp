@@ -57,7 +57,7 @@ TEST(MeasureCluster, EveryRankMeasuresItsSpeedLinksAndGroups) {
     EXPECT_GT(r.copy_rate, 0);
     EXPECT_FALSE(r.facts.binary.empty());
     EXPECT_FALSE(r.facts.cores.empty());
-    ASSERT_EQ(r.links.size(), 2u);  // the other rank of the node, and the rank at the same place on the other node
+    ASSERT_EQ(r.links.size(), 2u);  // the other rank of the node, and the rank with the same index on the other node
     for (const LinkFigure& link : r.links) {
       EXPECT_GT(link.seconds, 0);
       EXPECT_GT(link.latency, 0);

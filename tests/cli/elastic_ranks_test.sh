@@ -134,7 +134,7 @@ test_launcher_that_fails_before_the_run_although_no_rank_is_lost_ends_the_script
 
 test_unreachable_hosts_are_omitted() {
   printf '%s\n' '# rack 1' 'a slots=2' 'b:2' '' >hosts
-  printf 'c max_slots=4 slots=2' >>hosts # without a newline at the end
+  printf 'c max_slots=4 slots=2' >>hosts # this line has no newline at its end
   printf '#!/usr/bin/env bash\ngrep -qx "$1" up\n' >reach.sh
   chmod +x reach.sh
   local host
@@ -161,7 +161,7 @@ test_an_unreachable_host_does_not_hide_others() {
   expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 40 bash -c "$(fake 0)" - '{ranks}' '{nodes}' "$HEXAD" train tiny.yaml
   expect_count 1 err "elastic.sh: n1: './reach.sh HOST true' fails"
   expect_no_text err xargs
-  expect_text log "32 32 $HEXAD"  # of 39
+  expect_text log "32 32 $HEXAD"  # 39 hosts answer
 }
 
 test_script_waits_for_the_fewest_ranks() {
@@ -279,7 +279,7 @@ test_start_is_repeated_while_ranks_of_an_earlier_one_hold_the_run_directory() {
   expect 2 "$elastic" --every 1 --tries 2 1 2 "${fake_run[@]}"
   expect_text err "2 starts in a row without a new checkpoint"
   rm log
-  expect 2 "$elastic" 1 2 bash -c 'exit 2' - '{ranks}' ./program.sh train tiny.yaml  # the first start
+  expect 2 "$elastic" 1 2 bash -c 'exit 2' - '{ranks}' ./program.sh train tiny.yaml  # no earlier start can hold the lock
   expect_text err "exit code 2 of start 1, which a new start would not fix"
   write_program 'case $start in
     1) save 2; echo 3 >run/generation; exit 137 ;;
@@ -339,7 +339,7 @@ test_exit_code_0_of_a_run_that_was_asked_to_save_is_not_its_end() {
   expect 0 "$elastic" --available 'cat left' --every 1 1 4 "${fake_run[@]}"
   expect_equal "$(cut -d' ' -f1 log | xargs)" "2 4"
   rm log
-  write_program 'echo 4 >left; wait_for_signal 100 0'  # the last step
+  write_program 'echo 4 >left; wait_for_signal 100 0'  # step 100 is the last step
   echo 2 >left
   expect 0 "$elastic" --available 'cat left' --every 1 1 4 "${fake_run[@]}"
   expect_equal "$(cut -d' ' -f1 log | xargs)" "2"
@@ -401,7 +401,7 @@ test_signal_is_answered_while_hosts_are_probed() {
   chmod +x reach.sh
   "$elastic" --hostfile hosts --reach ./reach.sh 1 3 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
   local script=$! began=$SECONDS
-  wait_until has_lines probes 3  # all at once
+  wait_until has_lines probes 3  # the script probes all hosts at once
   kill -USR1 "$script"
   code=0
   wait "$script" || code=$?

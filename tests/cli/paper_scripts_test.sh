@@ -74,7 +74,7 @@ make_mpirun() {
   chmod +x path/mpirun
   export PATH=$PWD/path:$PATH
 }
-stored() { sed '/^run\t/d' kept/rows; }  # the stored rows without lines that describe runs
+stored() { sed '/^run\t/d' kept/rows; }  # prints the stored rows without lines that describe runs
 starts() { sort starts | uniq -c | tr -s ' \n' ' '; }
 
 test_mpmoe_compares_exchanges_alone() {

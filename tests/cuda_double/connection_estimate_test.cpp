@@ -30,7 +30,7 @@ TEST_P(ConnectionEstimate, IsWithinOnePercentOfTheMemoryCountedByTheDouble) {
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
-    const int rank = world.rank();  // also the number of its device
+    const int rank = world.rank();  // also the number of the rank's device
     const int64_t taken = cuda_double::nccl_bytes(rank);
     const double estimate = plan::estimate_memory(recipe, {}, layout, rank).connections;
     ASSERT_GT(taken, 0);

@@ -53,7 +53,7 @@ class Gradcheck {
  private:
   struct Result {
     std::vector<Tensor> gradients;
-    std::vector<Parameter*> parameters;  // without repetition, in order of use
+    std::vector<Parameter*> parameters;  // each parameter once, in order of use
   };
 
   // Runs forward and backward. Parameters in `keep` keep the contents of their gradients. The other parameters start

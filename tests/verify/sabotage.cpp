@@ -41,7 +41,7 @@ class WrongGroup final : public ProcessGroup {
 
  private:
   const ProcessGroup& right_;
-  std::unique_ptr<ProcessGroup> owned_;  // null: owned elsewhere
+  std::unique_ptr<ProcessGroup> owned_;  // null: another object owns the group
   Wrong wrong_;
 };
 

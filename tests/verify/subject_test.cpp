@@ -303,7 +303,7 @@ TEST(CutFurther, KeepsTheDataAndAddsBoundariesAndSequencesWithoutTargets) {
     EXPECT_LT(after.first[i], after.last[i]);
     EXPECT_TRUE(after.targets[i] == before.targets[i] || after.targets[i] == data::ignored);
   }
-  for (size_t t = 0; t < 16; ++t) EXPECT_EQ(after.targets[16 + t], data::ignored);  // sequence 1
+  for (size_t t = 0; t < 16; ++t) EXPECT_EQ(after.targets[16 + t], data::ignored);  // sequence 1 has no targets
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ prefixed() { "${@:2}" | sed -u "s/^/$1\t/"; }
 # precede the layer. Also removes lines "ranks" and "search" of these layers, and lines "run" without rows.
 keep_complete() {
   touch "$1"
-  [ ! -s "$1" ] || [ -z "$(tail -c 1 "$1")" ] || sed -i '$d' "$1"  # the last line is not complete
+  [ ! -s "$1" ] || [ -z "$(tail -c 1 "$1")" ] || sed -i '$d' "$1"  # removes an incomplete last line
   awk -F '\t' -v wanted="$2" -v searches="${3:-0}" '
     function key(    i, text) {
       if ($1 == "ranks" || $1 == "search") return FS $2

@@ -22,7 +22,7 @@ cd "$(dirname "$0")/../.."
 . tools/bench/predictions.sh
 
 least_layouts=5
-most_layouts=20  # number of layouts that hexad plan simulates by default, so its first choice is the same as by default
+most_layouts=20  # default number of layouts that hexad plan simulates, so that its first choice is the default choice
 place='' rounds=2 steps=6 output=runs/exhaustive-plans
 while [ $# -gt 0 ]; do
   case $1 in

@@ -177,7 +177,7 @@ class DividedProducts {
   const int64_t parts_, rows_;
   device::DeviceContext context_;
   Tensor x_, y_, weight_;
-  std::vector<Tensor> x_columns_, weight_columns_;  // of each part
+  std::vector<Tensor> x_columns_, weight_columns_;  // columns of each part
 };
 
 int run(int argc, char** argv) {

@@ -40,8 +40,8 @@ class SpinningBlocks {
 
   bool has_clusters_;
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Free> stream_, release_stream_;
-  std::unique_ptr<SpinningFlags, Free> flags_;  // in mapped host memory
-  std::unique_ptr<unsigned, Free> released_;    // on the card; a nonzero value ends the blocks
+  std::unique_ptr<SpinningFlags, Free> flags_;  // flags in mapped host memory
+  std::unique_ptr<unsigned, Free> released_;    // card memory; a nonzero value ends the blocks
 };
 
 }  // namespace hexad::bench

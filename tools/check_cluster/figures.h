@@ -50,7 +50,7 @@ struct LinkFigure {
 
 /// One measured collective of a group that contains this rank.
 struct CollectiveFigure {
-  std::string operation{};  // such as all_reduce
+  std::string operation{};  // name, such as all_reduce
   std::string group{};      // intra, inter or all
   int first = 0;            // lowest rank of the group
   int ranks = 0;
@@ -84,7 +84,7 @@ struct RankReport {
   std::vector<CollectiveFigure> collectives{};
   std::optional<double> clock_offset{};  // clock of this node minus clock of rank 0's node; nullopt: not compared
   double clock_error = 0;                // uncertainty of clock_offset
-  std::optional<FolderFigure> folder{};  // only on ranks that checked the folder
+  std::optional<FolderFigure> folder{};  // set only on ranks that checked the folder
 };
 
 }  // namespace hexad::check_cluster

@@ -44,7 +44,7 @@ double share_of_cores(const std::vector<int>& cores, const std::map<int, int>& u
 }
 
 void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
-  std::vector<std::vector<int>> processors, physical;  // for each rank, the numbers of its processors and cores
+  std::vector<std::vector<int>> processors, physical;  // numbers of each rank's processors and cores
   for (const RankReport* rank : ranks) {
     processors.push_back(rank->facts.cores);
     physical.push_back(physical_cores(rank->facts));

@@ -14,7 +14,7 @@ namespace {
 // The line "hexad VERSION DIGEST", followed by zeros.
 using ProgramLine = std::array<int64_t, 16>;
 constexpr std::string_view line_start = "hexad ";
-constexpr size_t max_version = 80, max_digest = 32;  // in characters
+constexpr size_t max_version = 80, max_digest = 32;  // lengths in characters
 static_assert(line_start.size() + max_version + 1 + max_digest < sizeof(ProgramLine));
 
 ProgramLine program_line(const Program& program) {

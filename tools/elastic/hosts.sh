@@ -82,11 +82,11 @@ look() {
   [ -z "$hosts" ] || available=$(slots_of "$hosts")
   [ "$available" -le "$max" ] || available=$max
 }
-slots_of() { awk '{ n += $2 } END { print n + 0 }' <<<"$1"; } # HOSTS
+slots_of() { awk '{ n += $2 } END { print n + 0 }' <<<"$1"; } # argument: HOSTS
 
 # Prints the first hosts that have enough slots for the ranks, separated by commas: NAME:SLOTS for mpirun, NAME for
 # srun.
-hosts_for() { # RANKS
+hosts_for() { # argument: RANKS
   awk -v ranks="$1" -v slots="${hostfile:+yes}" '
     n < ranks && $2 > 0 { n += $2; list = list (list == "" ? "" : ",") $1 (slots ? ":" $2 : "") }
     END { print list }' <<<"$hosts"

@@ -8,8 +8,8 @@ good_ranks=0 good_hosts=''
 left_out='' most_ranks='' left_out_for=0
 out_until=0
 
-lines_without() { grep -vxFf <(echo "$2") <<<"$1"; } # LINES OTHERS
-lines_with() { grep -xFf <(echo "$2") <<<"$1"; }     # LINES OTHERS
+lines_without() { grep -vxFf <(echo "$2") <<<"$1"; } # arguments: LINES OTHERS
+lines_with() { grep -xFf <(echo "$2") <<<"$1"; }     # arguments: LINES OTHERS
 
 # Called after a start that wrote a checkpoint, on $used_ranks ranks of $used_hosts.
 remember_start() {

@@ -3,7 +3,7 @@
 # Finds the nearest layout of MIN to RANKS ranks. Sets $ranks to its number of ranks, $changes to its keys, $run to the
 # run directory, and $steps to the number of steps of the run. If RANKS is below MIN, sets $ranks to 0. If PROGRAM finds
 # no layout, sets $ranks to 0 and returns PROGRAM's exit code.
-choose() { # RANKS
+choose() { # argument: RANKS
   ranks=0 changes=()
   [ "$1" -ge "$min" ] || return 0
   attend "$program" validate "${recipe[@]}" --world "$1" --nearest --at-least "$min" >"$scratch/layout" || return

@@ -40,7 +40,7 @@ class IsolatedWorker {
 
   std::function<std::string(const std::string&)> work_;
   pid_t child_ = 0;  // 0: none
-  int socket_ = -1;  // connected to the child
+  int socket_ = -1;  // socket connected to the child
   int children_ = 0;
 };
 

@@ -74,7 +74,7 @@ void shrink_patterns(train::Recipe& small, const train::Extensions& extensions) 
   std::vector<std::string>& patterns = small.optim.freeze;
   if (patterns.empty() && small.optim.muon_except.empty()) return;
   layers::ModelConfig model = small.model;
-  model.moe.routing = moe::Routing::model;  // because other routings may read a file
+  model.moe.routing = moe::Routing::model;  // other routings may read a file
   const auto parameters = layers::parameter_sizes(model, extensions);
   const auto unknown = [&](const std::string& pattern) {
     return std::ranges::none_of(parameters, [&](const auto& p) { return base::matches(pattern, p.name); });

@@ -74,7 +74,7 @@ struct Oracle {
   std::vector<Expected> steps;  // steps[0] is the state before the first step, without result and gradients
   std::string checkpoint;       // folder of the checkpoint saved after the first step
   // After the last step:
-  Evaluation heldout;              // computed without padding; tokens and bytes are counted in the data itself
+  Evaluation heldout;              // without padding; tokens and bytes are counted in the data themselves
   std::vector<int32_t> continued;  // result of generated(); empty for an encoder
   layers::RoutingLog routing;      // set if may_differ_by_rounding(), otherwise empty
   // Set only for an eventful kind:

@@ -139,7 +139,7 @@ Overrides latent(const OwnSubject& own) {
     out.push_back(base::cat("model.latent.", size));
   const layers::ModelConfig& m = own.recipe.model;
   if (m.yarn.factor != 1) out.emplace_back("model.yarn.mscale_all_dim=1");
-  if (m.rotary_scaling.kind == layers::RotaryScaling::longrope)  // its lists do not fit the heads
+  if (m.rotary_scaling.kind == layers::RotaryScaling::longrope)  // LongRoPE's lists do not fit the heads
     for (const std::string_view setting :
          {"kind=none", "short_factors=[]", "long_factors=[]", "short_magnitude=1", "long_magnitude=1"})
       out.push_back(base::cat("model.rotary_scaling.", setting));

@@ -23,7 +23,7 @@ int64_t take_calls_without_device();
 /// Settings from CUDA's environment variables.
 struct Settings {
   int connections;   // CUDA_DEVICE_MAX_CONNECTIONS: hardware connections of a device, 1 to 32; 8 by default
-  bool loads_early;  // CUDA_MODULE_LOADING is EAGER: kernels are not loaded by their first launches
+  bool loads_early;  // true if CUDA_MODULE_LOADING is EAGER: first launches then do not load kernels
 };
 const Settings& settings();
 

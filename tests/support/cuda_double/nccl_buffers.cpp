@@ -21,7 +21,7 @@ constexpr int64_t receive_side = in_pages(512 * 8 * 16 * steps + 640 * 120 * 8 *
 constexpr int64_t send_side = in_pages(4 * kib);
 // Bytes of a side that sends to another node, for the protocols LL128 and Simple.
 constexpr int64_t send_side_to_node = in_pages(640 * 120 * 8 * steps + 4 * mib);
-constexpr int64_t network_channel = 16 * 128 * kib;  // share of a channel in a buffer of messages of other nodes
+constexpr int64_t network_channel = 16 * 128 * kib;  // bytes of a channel in a buffer for messages between nodes
 constexpr int max_channels_beside_network = 2;       // channels of messages inside a node if there are several nodes
 constexpr int64_t multicast_step = 128 * kib;
 // All-reduces of at least this many bytes use NVLink SHARP.

@@ -64,8 +64,8 @@ class Clique {
 
   /// Ranks that have reached a split, or the finalization.
   struct Gathering {
-    std::map<int, std::pair<int, int>> colors;    // by rank: colour, key
-    std::map<int, std::shared_ptr<Clique>> made;  // by colour
+    std::map<int, std::pair<int, int>> colors;    // colour and key of each rank
+    std::map<int, std::shared_ptr<Clique>> made;  // clique of each colour
   };
   /// Returns the ranks at the `number`th split; at the finalization if `number` is -1.
   Gathering& gathering(int64_t number) { return gatherings_[number]; }
@@ -88,7 +88,7 @@ class Clique {
   const int ranks_;
   std::vector<int> nodes_;
   std::set<int> connected_;
-  std::map<int64_t, std::map<int, NcclCall>> rendezvous_;  // by number, rank
+  std::map<int64_t, std::map<int, NcclCall>> rendezvous_;  // calls of a collective, by its number and by rank
   std::set<int64_t> done_;
   std::map<std::pair<int, int>, Wire> wires_;
   std::map<int64_t, Gathering> gatherings_;

@@ -36,7 +36,7 @@ struct Numbers {
   int64_t place;       // position among the communicator's launches
   int64_t collective;  // position among the communicator's collectives
   int64_t launch;      // position among all launches
-  bool in_order;       // true if it begins only after all earlier launches of its device have begun
+  bool in_order;       // true if the launch begins only after all earlier launches of its device have begun
 };
 
 // Runs a launch on the stream's thread.

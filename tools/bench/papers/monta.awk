@@ -12,7 +12,7 @@ $1 == "predicted" { sealed[$2 "|" $3, $5, $4] = $6; outside[$2 "|" $3, $5, $4] =
   sub(/^[^\t]*\t/, "")
   $1 = links "|" $1
   read_row()
-  if (($1, $4, $3) in sealed) {  # the predictions before the first measurement
+  if (($1, $4, $3) in sealed) {  # uses the predictions that precede the first measurement
     predicted_graph[$1, $4, $3] = sealed[$1, $4, $3]
     predicted[$1, $4, $3] = sealed[$1, $4, $3] + outside[$1, $4, $3]
   }

@@ -34,10 +34,10 @@ struct Profile {
   int64_t first_step = 0;  // number of the first counted step in the run, starting at 1
   Interval window;
   std::vector<StepTime> steps;
-  std::vector<Operation> operations;  // longest first
-  std::vector<StreamTime> streams;    // busiest first
-  std::vector<Gap> gaps;              // longest first; a gap points to its activities
-  std::vector<Place> places;          // longest first
+  std::vector<Operation> operations;  // sorted, the longest first
+  std::vector<StreamTime> streams;    // sorted, the busiest first
+  std::vector<Gap> gaps;              // sorted, the longest first; a gap points to its activities
+  std::vector<Place> places;          // sorted, the longest first
 
   int64_t idle() const;
   int64_t step_of(const Gap& gap) const;       // number of the gap's step in the run, starting at 1

@@ -101,7 +101,7 @@ class Runner {
   std::vector<unsigned> at_barrier_;
   const char* barrier_name_ = nullptr;
   bool any_ = false, any_of_last_ = false;
-  std::vector<std::vector<std::unique_ptr<WarpRendezvous>>> rendezvous_;  // by warp
+  std::vector<std::vector<std::unique_ptr<WarpRendezvous>>> rendezvous_;  // rendezvous of each warp
 
   bool ending_ = false;
   std::exception_ptr error_;
