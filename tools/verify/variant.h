@@ -59,7 +59,7 @@ struct Option {
 /// - subject: the recipe itself, or a variation of it (subject_kind.h), which has its own oracle.
 std::span<const Option> options();
 
-/// A mesh and a value for each option. They may be illegal for a recipe.
+/// A mesh and a value for each option. The combination may be illegal for a recipe.
 struct Variant {
   MeshSizes mesh;
   std::vector<int> choice;  // index into options()[i].values; 0 if the option has no effect
