@@ -90,10 +90,10 @@ test_router_without_a_gradient_causes_a_warning() {
   for command in validate train; do
     expect 0 "$HEXAD" "$command" tiny.yaml model.moe.top_k=1
     cat out err >all
-    expect_text all "the router's weights get a gradient only from the auxiliary losses" "model.moe.normalize: false lets it learn"
+    expect_text all "the router's weights get a gradient only from the auxiliary losses" "model.moe.normalize: false lets the router learn"
     expect 0 "$HEXAD" "$command" tiny.yaml model.moe.top_k=1 model.moe.normalize=false run.dir=other
     cat out err >all
-    expect_no_text all "lets it learn"
+    expect_no_text all "lets the router learn"
   done
 }
 

@@ -14,7 +14,7 @@ constexpr int64_t kib = 1024, mib = 1024 * kib;
 
 const GrowthRow& row_of(const std::vector<GrowthRow>& rows, const std::string& activity) {
   const auto found = std::ranges::find(rows, activity, &GrowthRow::activity);
-  if (found == rows.end()) throw std::logic_error("no row " + activity);
+  if (found == rows.end()) throw std::logic_error("the table of growth has no row for the activity " + activity);
   return *found;
 }
 

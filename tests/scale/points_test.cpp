@@ -126,7 +126,7 @@ TEST_F(ScalePoints, EachPointIsComparedWithItsOwnAvailableRanks) {
   points[1].max_ranks = 3;
   try {
     load_points(e, points, train::Extensions());
-    FAIL() << "a point with more ranks than the launcher has was accepted; expected an error";
+    FAIL() << "a point with 4 ranks was accepted, although 3 ranks are available; expected an error";
   } catch (const config::RecipeError& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("ranks.1 (4) is more than the 3 available ranks; nearest: 3"), std::string::npos) << text;

@@ -128,7 +128,7 @@ TEST(ScaleResults, RunsAtTheSameTimeAreReported) {
   EXPECT_EQ(concurrent_runs_text(results), "");
   EXPECT_EQ(markdown_of(results).find("at the same time"), std::string::npos);
   results.rows[1].beside = 2;
-  const std::string about = "Up to 3 runs executed at the same time, each on cores or nodes of its own.";
+  const std::string about = "Up to 3 runs executed at the same time, each on separate cores or nodes.";
   EXPECT_EQ(concurrent_runs_text(results), about);
   EXPECT_NE(markdown_of(results).find(about), std::string::npos);
   EXPECT_NE(results_page(results).find(about), std::string::npos);

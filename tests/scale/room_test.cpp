@@ -38,7 +38,7 @@ struct Case {
   }
 };
 
-TEST(ScaleRoom, PointsWithCoresOfTheirOwnAreAccepted) {
+TEST(ScaleRoom, PointsWithSeparateCoresAreAccepted) {
   EXPECT_EQ(Case().problem(), "");
   EXPECT_EQ(places_of(point(4, 3), Room::Kind::cores), 12);
   EXPECT_EQ(places_of(point(5, 3, 2), Room::Kind::nodes), 3);
@@ -50,7 +50,7 @@ TEST(ScaleRoom, RunsThatCannotRunAtOnceAreRefusedWithTheReason) {
   launcher.expect_problem("cannot be more than 1 with a launcher of the experiment");
   Case threads;
   threads.points[1] = point(4, std::nullopt);
-  threads.expect_problem("(train.threads), because runs have cores of their own; it is auto in point ranks-4");
+  threads.expect_problem("(train.threads), because each run has separate cores; it is auto in point ranks-4");
   Case cuda;
   cuda.points[0].recipe.device = device::DeviceKind::cuda;
   cuda.expect_problem("runs would share GPUs");

@@ -1,4 +1,4 @@
-// Temporary folder of a test, removed with its object.
+// Temporary folder of a test. The destructor removes the folder.
 #pragma once
 
 #include <cstdlib>

@@ -19,8 +19,8 @@ namespace {
 
 constexpr double patience = 30;  // seconds between SIGTERM and SIGKILL
 
-// Returns true if this process ignores the signal, such as SIGHUP after `nohup`. Ignored signals must not be blocked:
-// the kernel keeps a blocked signal pending even if it is ignored, so sigtimedwait() would return it.
+// True if this process ignores the signal, such as SIGHUP after `nohup`. Ignored signals must not be blocked: the
+// kernel keeps a blocked signal pending even if it is ignored, so sigtimedwait() would return it.
 bool is_ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;

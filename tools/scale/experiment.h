@@ -102,11 +102,11 @@ struct ExperimentConfig {
       "in a Slurm allocation, on its own nodes; 1: one after the other",
       at_least(1), config::at_most(4096));
     v("max_ranks", max_ranks,
-      "number of available ranks; 0: that of the cluster file or, if it is smaller, of the Slurm allocation; unknown "
-      "if there is neither",
+      "number of available ranks; 0: the smaller of the numbers in the cluster file and in the Slurm allocation; "
+      "unknown if there is neither",
       at_least(0));
     v("ranks_per_node", ranks_per_node,
-      "number of ranks on a node; 0: that of the cluster file; without a cluster file, all ranks are on one node",
+      "number of ranks on a node; 0: the number in the cluster file; without a cluster file, all ranks are on one node",
       at_least(0));
     v("minutes", minutes, "longest duration of a run in minutes; longer runs are ended", config::positive(),
       config::at_most(365 * 24 * 60));
@@ -120,7 +120,8 @@ struct Experiment {
   ExperimentConfig config;
   config::Problems problems;  // has the positions of the keys; later checks add problems
 
-  /// Returns the path, relative to the working directory, of a file that the experiment file names relative to itself.
+  /// Converts `file`, a path relative to the folder of the experiment file, to a path relative to the working
+  /// directory.
   std::string beside(const std::string& file) const;
 };
 

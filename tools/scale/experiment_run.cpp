@@ -82,14 +82,14 @@ class Runner {
   }
 
  private:
-  // Prints a warning for each number of ranks that share cores.
+  // Prints one warning for each number of ranks with which runs share cores.
   void warn_of_shared_cores(const std::vector<Execution>& order) const {
     std::set<int64_t> numbers;
     for (const Execution& e : order) {
       const Point& point = point_of(e).point;
       const int64_t cores = shared_cores_of(point);
       if (cores > 0 && numbers.insert(point.ranks).second)
-        request_.info(fmt::format("warning: {} share {}, so their steps take longer than on cores of their own",
+        request_.info(fmt::format("warning: {} share {}, so their steps take longer than on separate cores",
                                   base::counted(point.ranks, "rank"), base::counted(cores, "core")));
     }
   }

@@ -20,7 +20,7 @@ struct ExperimentRequest {
   std::function<void(const std::string& line)> info;
 };
 
-/// Counts of the runs after run_points().
+/// Counts of the runs after run_points(). `busy` counts the runs that another process was executing.
 struct RunCounts {
   int64_t executed = 0, finished_before = 0, failed = 0, busy = 0;
   int first_failure = 0;   // exit code of the first failed run; 0: none

@@ -15,7 +15,7 @@ using base::cat;
 
 namespace {
 
-// Returns `text` with every character replaced that is inconvenient in a folder name.
+// Replaces each character of `text` that is inconvenient in a folder name by '-'.
 std::string folder_word(const std::string& text) {
   std::string out;
   for (const char c : text) {

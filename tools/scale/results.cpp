@@ -163,7 +163,7 @@ std::string concurrent_runs_text(const Results& results) {
   int64_t most = 0;
   for (const ResultRow& row : results.rows) most = std::max(most, row.beside);
   if (most == 0) return {};
-  return fmt::format("Up to {} executed at the same time, each on cores or nodes of its own.",
+  return fmt::format("Up to {} executed at the same time, each on separate cores or nodes.",
                      base::counted(most + 1, "run"));
 }
 

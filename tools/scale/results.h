@@ -29,7 +29,7 @@ struct ResultRow {
   std::vector<std::string> values{};  // values of the axes
   PointForecast forecast{};
   int64_t beside = 0;        // largest number of other runs that executed at the same time as a run of this point
-  int64_t shared_cores = 0;  // number of cores that the ranks of a run shared; 0: each had its own, or unknown
+  int64_t shared_cores = 0;  // number of cores that the ranks of a run shared; 0: no core was shared, or unknown
   int64_t failed = 0;        // number of failed runs
   std::string reason{};      // reason of the last failure
   std::optional<PointMeasurement> measured{};  // none: no run is finished

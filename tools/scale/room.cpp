@@ -81,7 +81,7 @@ int64_t threads_of(const LoadedPoint& point) { return point.recipe.train.threads
 std::string sharing_on_this_machine(const LoadedPoint& point) {
   if (!point.recipe.train.threads)
     return cat(
-        "needs a number of threads for each rank (train.threads), because runs have cores of their own; it is auto "
+        "needs a number of threads for each rank (train.threads), because each run has separate cores; it is auto "
         "in point ",
         point.point.name);
   if (point.recipe.device == device::DeviceKind::cuda)
@@ -154,7 +154,7 @@ std::string problem_of_room(const ExperimentConfig& config, const std::vector<Lo
            "unknown";
   const bool nodes = room.kind == Room::Kind::nodes;
   if (nodes && std::ranges::any_of(points, [](const LoadedPoint& p) { return p.point.ranks_per_node == 0; }))
-    return "needs ranks_per_node or a cluster file, because runs have nodes of their own";
+    return "needs ranks_per_node or a cluster file, because each run has separate nodes";
   const std::string unit = nodes ? "node" : "core";
   std::vector<int64_t> needs;
   for (const LoadedPoint& point : points) {

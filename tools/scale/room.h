@@ -1,5 +1,5 @@
-// Cores or nodes for runs of an experiment that execute at the same time. Each run has places of its own, so that it
-// takes as long as it would take alone.
+// Cores or nodes for runs of an experiment that execute at the same time. Each run has separate cores or nodes, so that
+// the run takes as long as it would take alone.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct Room {
   enum class Kind : uint8_t { cores, nodes };
   Kind kind = Kind::cores;
   std::vector<std::string> places{};
-  int64_t memory_bytes = 0;  // memory that all runs share; 0: each place has its own
+  int64_t memory_bytes = 0;  // memory that all runs share; 0: each place has separate memory
 };
 
 /// Returns the room of this process: the nodes of its Slurm allocation or, outside of an allocation, the cores on which
 /// it may run.
 Room room_here();
 
-/// Returns the number of cores of this machine.
+/// Returns the number of cores of this machine that this process may use.
 int64_t cores_here();
 /// Returns `cores`, the number of cores of a machine, if a machine has more ranks of the point than cores; otherwise 0.
 /// Also returns 0 if the point has its own launcher, because its machines are unknown.
@@ -69,7 +69,7 @@ std::vector<std::string> launcher_on(Room::Kind kind, const std::vector<std::str
 /// Returns the hosts of a list as Slurm writes it: "n[0-2,07],login" has n0, n1, n2, n07 and login.
 std::vector<std::string> hosts_of(std::string_view list);
 /// Divides processors into cores. `folder` has the files of Linux's /sys/devices/system/cpu, which name the processors
-/// of a core. Processors without a file are cores of their own.
+/// of a core. A processor without a file counts as a separate core.
 std::vector<std::string> cores_of(const std::vector<int64_t>& processors, const std::filesystem::path& folder);
 
 }  // namespace hexad::scale

@@ -28,7 +28,7 @@ ExpertDuel::ExpertDuel(const Recipe& recipe, const comm::World& world, const Tra
 }
 
 void ExpertDuel::hold_trial(const ProveFused& prove) {
-  if (!prove) return decide(Winner::plain, "this program has no trial in another process");
+  if (!prove) return decide(Winner::plain, "this program cannot run a trial in another process");
   // The other ranks may wait for the trial of this rank, so the trial must end before their watchdogs expire.
   const double patience = recipe_.distributed.watchdog_seconds;
   const double limit = patience > 0 ? std::min(max_seconds, patience / 3) : max_seconds;

@@ -70,12 +70,12 @@ class StageTrainer {
   /// Evaluates `sequences` sequences of the held-out set (see evaluate()), and sends the metrics to the sinks. Returns
   /// none without a held-out set. Collective.
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
-  /// If the run evaluates samples of the held-out set regularly, evaluates the sample once more, for the last point of
-  /// the loss curve. Then evaluates the whole held-out set and returns that result.
+  /// Evaluates the whole held-out set, and returns the result. If the run regularly evaluates a sample of this set,
+  /// first evaluates the sample once more, for the last point of the loss curve.
   std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
-  /// On rank 0, writes data.json, which records the data that the run has seen, to the run directory. Does nothing for
-  /// a registered data source. A failed write is only a warning.
+  /// Writes data.json, which records the data that the run has seen, to the run directory. Does nothing on ranks other
+  /// than rank 0, or for a registered data source. A failed write is only a warning.
   void record_data();
   ExitCode end_preempted();
   ExitCode end_done();
@@ -83,9 +83,9 @@ class StageTrainer {
   telemetry::ReportInputs advice() const;
   /// Keeps the timelines for the report, which the last stage writes.
   void keep_timelines();
-  /// On rank 0, records how the run ended, and writes report.html unless the run ended early in the first stage and
-  /// this start has trained no step. A failure is only a warning. `trouble` is a sentence with the reason why the run
-  /// ended early; empty if the run trained to its last step.
+  /// Records how the run ended, and writes report.html unless the run ended early in the first stage and this start has
+  /// trained no step. Does nothing on ranks other than rank 0. A failure is only a warning. `trouble` is a sentence
+  /// with the reason why the run ended early; empty if the run trained to its last step.
   void write_report(const std::string& trouble, Samples samples = {});
   bool trained() const { return progress().step > start_.run.first_step; }
   bool leader() const { return world_.rank() == 0; }

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using base::cat;
 using Counts = std::vector<int64_t>;
 
-// Two datasets, with runs on a mixture of them: 9 steps of 8 sequences of 8 tokens.
+// Two datasets, and runs on a mixture of both. A run has 9 steps, each with 8 sequences of 8 tokens.
 class MixedRuns {
  public:
   MixedRuns() {

@@ -54,7 +54,7 @@ TEST(RunReport, StacksMemoryInUseOnceAndInDistinctColours) {
     const std::string name = kind.at("name"), colour = kind.at("colour");
     EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_TRUE(colours.insert(colour).second) << name << " has the colour of another kind";
-    EXPECT_NE(colour, "muted") << name << " has no colour of its own";
+    EXPECT_NE(colour, "muted") << name << " has the colour muted; expected a distinct colour";
     EXPECT_NE(telemetry::report_style.find("--" + colour + ":"), std::string_view::npos) << colour;
     if (!kind.at("stacked").get<bool>()) separate.insert(name);
   }

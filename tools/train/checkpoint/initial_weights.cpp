@@ -131,7 +131,8 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
   if (recipe_.train.init_experts == InitExperts::copy) {
     if (width != part)
       fail(ExitCode::usage, "model.moe.expert_hidden (", part, ") must be ", width, ", the width of ", mlp, " in ",
-           checkpoint_.folder(), ", for train.init_experts: copy; split takes the divisors of ", width);
+           checkpoint_.folder(), ", for train.init_experts: copy; train.init_experts: split accepts the divisors of ",
+           width);
     return 1;
   }
   if (part > width || width % part != 0) {
@@ -153,7 +154,8 @@ void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
   const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {
     fail(ExitCode::usage, "model.moe.", key, " (", value, ") must be ", rule,
-         " for train.init_experts, whose first loss is that of the dense model in ", checkpoint_.folder());
+         " for train.init_experts, because the first loss must equal that of the dense model in ",
+         checkpoint_.folder());
   };
   const auto require_multiple = [&](std::string_view key, int64_t value) {
     if (value % parts != 0)
@@ -169,7 +171,7 @@ void InitialWeights::require_dense_start(int64_t parts) const {
   if (m.weigh != moe::Weighing::output) refuse("weigh", "input", "output");
   require_multiple("experts", m.experts), require_multiple("top_k", m.top_k);
   if ((m.experts / m.groups) % parts != 0)
-    refuse("groups", m.groups, cat("1, or such that a group has a multiple of ", parts, " experts"));
+    refuse("groups", m.groups, cat("1, or a number of groups that each have a multiple of ", parts, " experts"));
 }
 
 InitialWeights::Source InitialWeights::source_of(const Parameter& p) const {
@@ -391,8 +393,8 @@ void scale_values(const Tensor& values, double factor) {
 }
 
 // Reads the states of the model. New experts get the states of the experts from which they are copied. Softmax scores
-// sum to 1 over all experts, so more experts have smaller scores. Selection biases are added to the scores, so the
-// biases are reduced by the same factor.
+// sum to 1 over all experts, so each score is smaller if there are more experts. Selection biases are added to the
+// scores, so the biases are reduced by the same factor.
 void InitialWeights::load_states(ModelInstance& instance) const {
   for (const auto& s : instance.states) {
     if (!checkpoint_.contains(s.name, io::Kind::state)) continue;

@@ -42,8 +42,8 @@ class InitialWeights {
   struct Source {
     Way way = Way::stored;
     std::string name{};  // stored tensor
-    // Grown tensors: number of stored rows. Routers and experts: number of stored experts or, if they come from a dense
-    // MLP, of its parts. group_rows: experts of a group.
+    // Grown tensors: number of stored rows. Routers and experts: number of stored experts or, if the experts come from
+    // a dense MLP, number of parts of this MLP. group_rows: number of experts in a group.
     int64_t copied = 1;
     bool dense = false;  // true if the stored tensor belongs to a dense MLP, which has no dimension of experts
     int cut = -1;        // dimension along which experts divide the dense tensor; -1: each expert has the whole tensor

@@ -100,7 +100,7 @@ RunOnRanks open_on_ranks(const RunRequest& request, TrainedUse use, const Extens
     return o.starts_with("parallel.") || o.starts_with("parallel=");  // parallel.tp=2 or parallel={tp: 2}
   });
   if (named) return described(std::move(own), world, "of the command line");
-  // In generation, a layout of fewer ranks would only be replicated, and all replicas would compute the same.
+  // In generation, a layout of fewer ranks would only be replicated, and all replicas would compute the same values.
   const bool busy = use == TrainedUse::evaluation || own.recipe.parallel.fewest_ranks() == world;
   if (busy && possible(own.recipe, world, use)) return described(std::move(own), world, "the run's layout");
   constexpr std::string_view chosen = "chosen for these ranks; set parallel.* to choose another";

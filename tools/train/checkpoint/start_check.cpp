@@ -58,7 +58,7 @@ std::vector<std::string> changes_of_frozen(const io::Checkpoint& checkpoint, con
     lines.push_back(cat("optim.freeze has changed since ", checkpoint.folder(), ": ", what, names.front(), others));
   };
   add(released, "the optimizer's states start at zero for ");
-  add(frozen, "the next steps do not train, and drop the optimizer's states of ");
+  add(frozen, "the optimizer no longer trains these parameters, and drops their states: ");
   return lines;
 }
 

@@ -34,8 +34,8 @@ int64_t cache_length(int64_t ids, const SamplingOptions& options, int64_t contex
   return used + std::clamp<int64_t>(options.max_tokens, 0, context - used);
 }
 
-// Prompts whose continuations are computed in the same forward passes. Each prompt itself is computed in passes of its
-// own, one prompt after the other.
+// Prompts whose continuations are computed in the same forward passes. Before that, each prompt is computed in a
+// separate pass.
 class Group {
  public:
   Group(ModelInstance& instance, const SamplingOptions& options, const OnToken& on_token)

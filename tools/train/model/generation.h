@@ -21,7 +21,7 @@ struct SamplingOptions {
   double top_p = 1;  // samples from the smallest set of most probable tokens with at least this total probability
   uint64_t seed = 1;
   std::vector<int32_t> stop_ids{};     // each of these ids ends the text and is not part of the text
-  int64_t vocabulary = 0;              // ids of at least this number are padding and never chosen; 0: no padding
+  int64_t vocabulary = 0;              // ids from this number on are padding and never chosen; 0: no padding
   std::vector<int32_t> end_of_turn{};  // this sequence of ids ends the text and is not part of the text
   int64_t together = 8;                // largest number of prompts in one forward pass
 };

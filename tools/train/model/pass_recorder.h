@@ -37,7 +37,8 @@ class PassRecorder {
 
   /// Adds a pass whose times are not known yet: passes() calls `times`.
   void add(Recording recording, schedule::ReadTimes times);
-  /// Adds a part of a layer. layers() reads the timer, which must have been stopped.
+  /// Adds the forward or the backward of a layer, which `timer` has timed. layers() reads the timer, which must have
+  /// been stopped by then.
   void add(const std::string& name, std::shared_ptr<const schedule::StreamTimer> timer);
   /// Returns the times of the layers, in the order in which they began. Blocks like passes().
   std::vector<LayerTime> layers() const;

@@ -32,7 +32,7 @@ std::vector<int32_t> Prefill::ids_of(int64_t begin, int64_t end) const {
 }
 
 Prefill::Result Prefill::run() {
-  std::vector<KeyValueCache> owned;  // empty, because a delta net begins with the state in its cache
+  std::vector<KeyValueCache> owned;  // new caches, because a delta net begins with the state in its cache
   for (int64_t p = 0; p < batch_.prompts; ++p)
     owned.push_back(instance_.model.make_cache(batch_.length, instance_.context));
   std::vector<KeyValueCache*> caches;

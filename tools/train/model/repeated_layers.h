@@ -25,16 +25,16 @@ using autograd::Value;
 
 /// Repeats equal blocks of a rank in training passes on a meta device. Blocks of a virtual stage are equal if they have
 /// the same kind (ModelConfig::kind_of()) and the same parameters. The first and the last block of a virtual stage
-/// always run, because their inputs or gradients do not come from other blocks of the stage. Of the other equal blocks,
-/// the first and the last block run once and are recorded. Forwards use the recording of the first block until all
-/// recordings are complete. Later forwards, and all backwards, use the recording of the last block. In a step's first
-/// micro-batch, contributions to a gradient replace the gradient's old value. This micro-batch therefore has a
-/// recording of its own, and all other micro-batches share a recording.
+/// always run, because their inputs or gradients do not come from other blocks of the stage. Among the other equal
+/// blocks, the first and the last block run once and are recorded. Forwards use the recording of the first block until
+/// all recordings are complete. Later forwards, and all backwards, use the recording of the last block. In a step's
+/// first micro-batch, contributions to a gradient replace the gradient's old value. This micro-batch therefore has a
+/// separate recording, and all other micro-batches share one recording.
 ///
 /// A repeated block makes no tensors. It makes the recorded block's calls to the log, unless the log is paused, and on
 /// request changes the memory in use as the recorded block did. Its output is its input, and its backward returns the
-/// gradient of the output: both stand for tensors of the same size. Its calls to the storage of parameters are made for
-/// its own parameters (pp::ParameterCalls).
+/// gradient of the output, because a block's input and output have equal sizes. Its calls to the storage of parameters
+/// are made for its own parameters (pp::ParameterCalls).
 ///
 /// The step has the same log as a step that runs all blocks if equal blocks make the same calls for all micro-batches.
 /// Only the forwards of the first and the last recorded block are compared. Calls are not equal if the experts of
@@ -65,7 +65,7 @@ class RepeatedLayers final : public layers::BlockRunner {
   /// unusable in these cases:
   /// - It waits for work of other blocks.
   /// - The forwards of two equal blocks differ.
-  /// - Its memory is not what this class assumes.
+  /// - The recorded block does not free the memory that this class expects it to free.
   /// - A repetition contributes to gradients in another mode (replace or add).
   bool failed() const { return failed_; }
 
@@ -126,7 +126,7 @@ class RepeatedLayers final : public layers::BlockRunner {
   pp::ParameterRecorder& recorder_;
   device::DeviceContext& context_;
   const bool counts_memory_;
-  std::vector<std::vector<Parameter*>> parameters_;        // by layer; empty on other ranks
+  std::vector<std::vector<Parameter*>> parameters_;        // by layer; empty if the layer is on another rank
   std::unordered_map<const Parameter*, size_t> place_of_;  // index of a parameter in its layer
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<Group*> group_of_;  // by layer; null: the layer always runs

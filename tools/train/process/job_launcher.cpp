@@ -128,7 +128,7 @@ std::string warn_of_short_patience(double step_seconds, double save_seconds) {
   if (!patience || margin * seconds <= *patience) return {};
   return fmt::format(
       "{} about {}, but mpirun kills the ranks {:g} s after its SIGTERM (Ctrl-C), saved or not: `export {}={}` before "
-      "the start gives them enough time; SIGUSR1 to mpirun stops the run and waits for its save",
+      "the start gives them enough time; after SIGUSR1 to mpirun, the run stops once it has saved",
       step_seconds > 0 ? "a step and a save take" : "a save takes", base::human_duration(seconds), *patience,
       patience_variable, advised_patience(seconds));
 }

@@ -57,16 +57,16 @@ void check_no_rotary(const layers::ModelConfig& m, Problems& problems) {
   if (m.no_rotary_every > 0 && (m.position != layers::PositionKind::rotary || m.is_latent()))
     problems.add("model.no_rotary_every", "must be 0 for model.position: learned and for model.attention: latent");
   if (m.no_rotary_every == 1)
-    problems.add("model.no_rotary_every",
-                 "must not be 1, with which no block would have rotary positions; nearest: 0, 2");
+    problems.add("model.no_rotary_every", "must not be 1, because no block would have rotary positions; nearest: 0, 2");
   if (m.qk_norm == layers::QkNorm::unit && m.position != layers::PositionKind::rotary)
     problems.add("model.qk_norm", "must not be unit for model.position: learned, which has no rotary positions");
   if (m.temperature.scale == 0) return;
   if (m.no_rotary_every == 0)
-    problems.add("model.temperature.scale", "must be 0 for model.no_rotary_every: 0, with which no block reads it");
-  else if (m.size_of_head() % 2 != 0)
     problems.add("model.temperature.scale",
-                 cat("needs heads of an even size, but they have ", m.size_of_head(), "; change the size, or set 0"));
+                 "must be 0 for model.no_rotary_every: 0, because only blocks without rotary positions read it");
+  else if (m.size_of_head() % 2 != 0)
+    problems.add("model.temperature.scale", cat("needs heads of an even size, but their size is ", m.size_of_head(),
+                                                "; change this size, or set 0"));
 }
 
 void check_delta_net(const layers::ModelConfig& m, Problems& problems) {
@@ -103,8 +103,8 @@ void check_window(const layers::ModelConfig& m, Problems& problems) {
   if (!m.window) {
     if (m.full_attention_every != 0 && !m.delta_net.used())
       problems.add("model.full_attention_every",
-                   "must be 0 for model.window: none and model.attention_chunk: none without delta nets, with which "
-                   "all blocks have full attention");
+                   "must be 0 for model.window: none and model.attention_chunk: none without delta nets, because all "
+                   "blocks then have full attention");
     return;
   }
   if (m.kind != layers::ModelKind::decoder)

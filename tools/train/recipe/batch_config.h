@@ -15,7 +15,9 @@ struct BatchConfig {
   void fields(V& v) {
     v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1),
       config::at_most(1 << 30));
-    v("micro", micro, "sequences that a rank computes at a time; changes results if a scope is the micro-batch",
+    v("micro", micro,
+      "sequences that a rank computes at a time; changes results if model.moe.aux_loss.scope or "
+      "model.moe.capacity_scope is micro_batch",
       config::at_least(1));
   }
 };

@@ -13,7 +13,8 @@ namespace hexad::train {
 int64_t stage_count(const Recipe& recipe);
 /// Returns the last step of a stage. `stage` is in [0, stage_count()).
 int64_t last_step(const Recipe& recipe, int64_t stage);
-/// Returns the stage that trains `step`, which counts from 1. Steps after the run's last step belong to the last stage.
+/// Returns the index, from 0, of the stage that trains `step`. Steps count from 1. Steps after the run's last step
+/// belong to the last stage.
 int64_t stage_at(const Recipe& recipe, int64_t step);
 /// Returns the recipe with the keys of `stage`. Keeps `stages` and train.steps, because the learning-rate schedule
 /// spans all stages.

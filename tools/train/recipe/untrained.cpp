@@ -30,8 +30,8 @@ std::string router_line(const layers::ModelConfig& model) {
   else
     return {};
   const bool auxiliary = m.aux_loss.coefficient > 0 || m.z_loss > 0;
-  const std::string remedy = m.experts == 1 ? "model.moe.score: sigmoid with normalize: false lets it learn"
-                                            : "model.moe.normalize: false lets it learn";
+  const std::string remedy = m.experts == 1 ? "model.moe.score: sigmoid with normalize: false lets the router learn"
+                                            : "model.moe.normalize: false lets the router learn";
   return fmt::format("{}: the router's weights get {}; {}", why,
                      auxiliary ? "a gradient only from the auxiliary losses, none from the data"
                                : "no gradient and change only by rounding",
@@ -50,8 +50,8 @@ std::vector<std::string> untrained(const Recipe& recipe) {
         "lets them learn");
   else if (m.has_qkv_bias() && m.position == PositionKind::learned && m.qk_norm == layers::QkNorm::none && !m.qkv_clip)
     add("model.bias or model.qkv_bias: true with model.position: learned gives keys a bias (k.bias) that adds the same "
-        "to all scores of a query, so k.bias gets no gradient, which is harmless; with rotary positions, qk_norm or "
-        "qkv_clip, k.bias learns");
+        "value to all scores of a query, so k.bias gets no gradient, which is harmless; with rotary positions, qk_norm "
+        "or qkv_clip, k.bias learns");
   if (m.hidden == 1)
     add("model.hidden: 1 makes every norm remove the magnitude of its only element, so no parameter before the last "
         "norm gets a gradient; 2 or more lets these parameters learn");

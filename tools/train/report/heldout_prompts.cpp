@@ -33,7 +33,7 @@ std::string first_words(const TextPiece& piece) {
   return words;
 }
 
-// Returns the first words of the text of `ids`. Ends at the end of the document.
+// Returns the first words of the text of `ids`, up to the end of the document.
 std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::Tokenizer& tokenizer) {
   const auto end = std::ranges::find(ids, tokenizer.end_of_document());
   const auto document = ids.first(end - ids.begin());

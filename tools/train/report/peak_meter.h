@@ -17,9 +17,10 @@ class PeakMeter {
   PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world);
 
   double peak_of_all_ranks() const { return peak_; }
-  /// On a CPU without train.peak_flops, takes another sample if its cost is small compared with the steps since the
-  /// last sample. If a step was faster than the peak, the next sample follows earlier. `seconds` and `flops` are the
-  /// duration and the FLOPs of a step over all ranks, and must be equal on all ranks. Collective, between steps.
+  /// Takes another sample if a sample takes little time compared with the steps since the last sample. Does nothing on
+  /// devices other than a CPU, or with train.peak_flops. If a step was faster than the peak, the next sample follows
+  /// earlier. `seconds` and `flops` are the duration and the FLOPs of a step over all ranks, and must be equal on all
+  /// ranks. Collective, between steps.
   void after_step(double seconds, double flops);
 
  private:

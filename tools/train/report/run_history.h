@@ -33,7 +33,7 @@ struct RunEnd {
 };
 
 struct RunHistory {
-  std::vector<RunStart> starts;  // starts[i] describes the steps between it and the next start
+  std::vector<RunStart> starts;  // starts[i] describes the steps between start i and the next start
   std::optional<RunEnd> end;     // none: the run continues, or was killed
 };
 

@@ -23,7 +23,7 @@ std::optional<io::RunLock> lock_on_rank_0(const Recipe& recipe, const comm::Worl
   return io::RunLock::acquire(recipe.run.dir, say, {}, world.file_work());
 }
 
-// On rank 0, takes the next generation of the run directory. Returns this generation on all ranks. Throws
+// Takes the next generation of the run directory on rank 0. Returns this generation on all ranks. Throws
 // Error(resource) on a node that does not see this generation. Collective.
 io::RunGeneration next_generation(const Recipe& recipe, const comm::World& world) {
   std::string number;

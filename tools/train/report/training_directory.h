@@ -17,14 +17,14 @@ namespace hexad::train {
 
 class TrainingDirectory {
  public:
-  /// On rank 0, locks the directory and takes its next generation number. Then, on every rank, opens this rank's log,
-  /// which also receives crash reports. Throws Error(usage) if another job has locked the directory. Throws
-  /// Error(data) or Error(resource) if its files cannot be read or written. Collective.
+  /// Locks the directory, and takes its next generation number, on rank 0. Then opens the log of each rank, which also
+  /// receives crash reports. Throws Error(usage) if another job has locked the directory. Throws Error(data) or
+  /// Error(resource) if its files cannot be read or written. Collective.
   TrainingDirectory(const Recipe& recipe, const comm::World& world);
 
-  /// On rank 0, throws Error(usage) if another job has taken over the directory, as of the last renewal of the lock.
+  /// Throws Error(usage) on rank 0 if another job had taken over the directory at the last renewal of the lock.
   void require_held() const;
-  /// Like require_held(), but checks the files now. On rank 0, also throws Error(usage) if another job has started in
+  /// Like require_held(), but checks the files now. Also throws Error(usage) on rank 0 if another job has started in
   /// the directory since this job, even if that job has ended. Call it before writing files that another job may have
   /// written.
   void require_held_now();
