@@ -7,7 +7,8 @@
 
 namespace hexad::train {
 
-/// Warns once if mpirun leaves less time between SIGTERM and SIGKILL than a step and a save may take together.
+/// Warns once if mpirun leaves less time between SIGTERM and SIGKILL than a save and the fastest step so far may take
+/// together.
 class SavePatience {
  public:
   explicit SavePatience(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
