@@ -204,7 +204,7 @@ TEST(ImportedStart, ChangedModelOfACheckpointGivesWarnings) {
   run.save();
   EXPECT_EQ(cautions_of_start(small_recipe({start, "model.context=16"})), std::vector<std::string>());
   EXPECT_EQ(cautions_of_start(small_recipe({start, "model.prediction_blocks=1"})), std::vector<std::string>());
-  // The weights keep their shapes if both numbers of heads are doubled.
+  // The weights keep their shapes if model.heads and model.kv_heads are both doubled.
   const std::vector<std::string> cautions =
       cautions_of_start(small_recipe({start, "model.heads=8", "model.kv_heads=4"}));
   ASSERT_EQ(cautions.size(), 3u);

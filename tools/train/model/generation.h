@@ -65,8 +65,8 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
 /// Continues each prompt until one of stop_ids, end_of_turn, max_tokens or the model's context ends its text. A prompt
 /// has at least one id. If a prompt is longer than longest_prompt(), only its end is used. Keys and values of earlier
 /// tokens are cached, so each token after the first costs a forward pass of one token. A forward pass may continue
-/// several prompts, but the continuation of a prompt does not depend on the others. Calls `on_token` (may be empty)
-/// with each chosen id, except for stop_ids and the last id of end_of_turn. Collective: all ranks pass the same
+/// several prompts, but the continuation of a prompt does not depend on the other prompts. Calls `on_token` (may be
+/// empty) with each chosen id, except for stop_ids and the last id of end_of_turn. Collective: all ranks pass the same
 /// arguments and get the same ids. Throws Error(usage) if ranks share sequences (parallel.cp above 1).
 std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
                                         const SamplingOptions& options, const OnToken& on_token = {});

@@ -36,8 +36,8 @@ class ModelPipeline {
   /// Runs only forward and keeps no activations. Returns this rank's part of the summed cross-entropy.
   double evaluate(std::span<const MicroBatch> batches);
   /// Like evaluate(), but returns the cross-entropy of every row: a tensor [rows] for each micro-batch, in the
-  /// accumulator dtype. The tensors are undefined on ranks that lack the last part of the model. They are equal on all
-  /// tp ranks.
+  /// accumulator dtype. The tensors are undefined on ranks that lack the last part of the model. The tensors of all tp
+  /// ranks are equal.
   std::vector<Tensor> row_losses(std::span<const MicroBatch> batches);
 
  private:

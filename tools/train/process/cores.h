@@ -1,4 +1,4 @@
-// Number of cores that a rank may use. It is limited by the rank's CPU affinity, the other ranks of the node, and the
+// Number of cores that a rank may use within the limits of its CPU affinity, the other ranks of its node, and its
 // control group.
 #pragma once
 

@@ -22,7 +22,8 @@ struct Fault {
 /// Returns the fault in HEXAD_FAULT; none if the variable is unset or empty. Throws Error(usage) if its value is
 /// invalid.
 std::optional<Fault> fault_from_environment();
-/// Returns the fault to inject before `step` on `rank`; none if there is no such fault. Its `point` is "step" or empty.
+/// Returns the fault to inject before `step` on `rank`; none if there is no such fault. The `point` of this fault is
+/// "step" or empty.
 std::optional<Fault> fault_of_step(int rank, int64_t step);
 
 /// Plants `kill` (SIGKILL to this process), `abort`, `segv` or `hang` (waits forever). Called before each step.

@@ -11,9 +11,9 @@ void ignore_signals_of_writes();
 
 /// Installs the handlers for training:
 /// - The first SIGINT or SIGTERM only asks the run to save and end.
-/// - A second SIGINT or SIGTERM ends the process immediately if it arrives at least one second after the first. It is
-///   ignored if it arrives earlier: Slurm sends SIGTERM twice within milliseconds when a job's time is over, and users
-///   press Ctrl-C twice.
+/// - A second SIGINT or SIGTERM ends the process immediately if it arrives at least one second after the first. A
+///   second signal that arrives earlier is ignored: Slurm sends SIGTERM twice within milliseconds when a job's time is
+///   over, and users press Ctrl-C twice.
 /// - SIGTERM from mpirun does not count as a second signal, because mpirun itself ends the remaining ranks.
 /// - SIGUSR1 also asks the run to save and end, but never ends the process. Batch systems send it before SIGTERM.
 /// - SIGINT or SIGTERM remains ignored if it was ignored when the process started (`&` in a script).

@@ -25,11 +25,11 @@ Recipe load_for_ranks(comm::World& world, const std::string& path, const std::ve
 
 /// Calls `load` on every rank and compares the resulting recipes, and the programs themselves. The number of threads
 /// may differ, because nodes may have different numbers of cores. Throws the same error on all ranks:
-/// - If `load` throws the same error on all ranks, this error, unchanged.
-/// - If `load` throws on only some ranks, or throws different errors, the error of the lowest rank with an error, with
-///   its exit code and the number of this rank.
-/// - If programs or recipes differ, Error(usage) with the first rank that differs from rank 0, and both programs or the
-///   differing keys.
+/// - the unchanged error of `load` if `load` throws this error on all ranks
+/// - the error of the lowest rank with an error, with its exit code and the number of this rank, if `load` throws on
+///   only some ranks or throws different errors
+/// - Error(usage) with the first rank that differs from rank 0, and both programs or the differing keys, if programs or
+///   recipes differ
 ///
 /// Collective.
 Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load);

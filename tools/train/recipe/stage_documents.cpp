@@ -95,8 +95,8 @@ void check_positions(const Recipe& recipe, const Recipe& first, Problems& proble
                  "must be that of the first stage for model.position: learned, which does not read it");
 }
 
-// Adds a problem if the recorded steps begin in this stage, steps (begin, end], but end in a later stage. This is
-// illegal, because each stage overwrites trace.json.gz.
+// Adds a problem if the recorded steps begin in this stage, steps (begin, end], but end in a later stage. Such a
+// recording is illegal, because each stage overwrites trace.json.gz.
 void check_timelines(const Recipe& recipe, int64_t begin, int64_t end, Problems& problems) {
   const std::optional<StepRange> steps = parse_steps(recipe.profile.steps);
   if (!steps) return;
