@@ -11,9 +11,9 @@
 
 namespace hexad::scale {
 
-/// Seconds by which a step takes longer than in the ideal case, by reason. The ideal time is the step time of the
-/// point with the fewest ranks, divided by the growth of the ranks and multiplied by the growth of the work.
-/// `ideal` and the losses add up to the step. A loss is negative if the point is better than the ideal in this respect.
+/// Seconds by which a step takes longer than in the ideal case, by reason. The ideal time is T * W / R: T is the step
+/// time of the point with the fewest ranks, W is the growth of the work, and R is the growth of the ranks. `ideal` and
+/// the losses add up to the step. A loss is negative if the point is better than the ideal in this respect.
 struct Losses {
   double ideal = 0;
   double work = 0;       // smaller products, work repeated on several ranks, contention for the machine

@@ -7,8 +7,8 @@
 
 namespace hexad::scale {
 
-/// Returns the HTML page. It has a picture of the measured and predicted step times, the table of points, the exposed
-/// shares by class of traffic, the parts and losses of each step, and the table in Markdown.
+/// Returns the HTML page. The page has a picture of the measured and predicted step times, and the table of points. The
+/// exposed shares by class of traffic, the parts and losses of each step, and the table in Markdown follow.
 std::string results_page(const Results& results);
 
 /// Returns an SVG of the step times over the ranks. If all points have the same number of ranks, the x axis is the

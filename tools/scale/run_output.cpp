@@ -17,7 +17,8 @@ constexpr std::string_view warning_mark = "warning: ";
 
 bool is_warning(std::string_view line) { return without_program(line).starts_with(warning_mark); }
 
-// True for messages of ranks, such as "hexad: rank 1: no memory" and "error: no memory".
+// True for messages that can name a failure, such as "hexad: rank 1: no memory", "error: no memory" and "rank 1: no
+// memory". False for warnings.
 bool names_failure(std::string_view line) {
   if (is_warning(line)) return false;
   if (without_program(line).size() < line.size() || line.starts_with("error")) return true;

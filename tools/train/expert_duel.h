@@ -31,8 +31,8 @@ class ExpertDuel {
   /// layers. If the decision is already taken, stores the decision in the progress.
   void enter(TrainingState& state);
   /// Decides after the first step, stores the decision in the progress, and logs it. Call it after each step. The
-  /// candidate wins if its results were right on all ranks, and if it was at least 1% faster than the plain kernels,
-  /// each measured on its slowest rank. Does nothing if the decision is already taken. Collective.
+  /// candidate wins if its results were right on all ranks, and if it was at least 1% faster than the plain kernels.
+  /// Each time is the time of the slowest rank. Does nothing if the decision is already taken. Collective.
   void end_step(TrainingState& state);
 
  private:

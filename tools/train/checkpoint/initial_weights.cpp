@@ -393,8 +393,8 @@ void scale_values(const Tensor& values, double factor) {
 }
 
 // Reads the states of the model. New experts get the states of the experts from which they are copied. Softmax scores
-// sum to 1 over all experts, so each score is smaller if there are more experts. Selection biases are added to the
-// scores, so the biases are reduced by the same factor.
+// sum to 1 over all experts, so scores are about k times smaller with k times as many experts. Selection biases are
+// added to the scores, so the biases are divided by k.
 void InitialWeights::load_states(ModelInstance& instance) const {
   for (const auto& s : instance.states) {
     if (!checkpoint_.contains(s.name, io::Kind::state)) continue;

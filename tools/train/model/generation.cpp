@@ -128,7 +128,7 @@ int32_t first_of_prompt(const data::Tokenizer& tokenizer) {
 }
 
 // Returns the number of prompts in one forward pass. The number is 1 if experts have a capacity, or if the index of a
-// token determines its experts, because a prompt's text would then depend on other prompts in the same pass.
+// token determines its experts. In these cases, a prompt's text would depend on other prompts in the same pass.
 size_t prompts_together(const ModelConfig& model, const SamplingOptions& options) {
   const moe::MoeConfig& moe = model.moe;
   const bool apart = moe.experts > 0 && (moe.capacity_factor || moe.routing != moe::Routing::model);

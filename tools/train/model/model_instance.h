@@ -94,8 +94,8 @@ struct ModelInstance {
   std::string connection_text() const;
 };
 
-/// Returns this rank's index among the ranks that share its machine's cards: the ranks of its node or, if ranks are
-/// threads of one process, all ranks, because their nodes are only simulated.
+/// Returns this rank's index among the ranks that share the GPUs of its machine: the ranks of its node. If ranks are
+/// threads of one process, returns the index among all ranks, because their nodes are only simulated.
 int place_of(const comm::ProcessGroup& world);
 
 /// Index `rank` of a rank in its cp group of `ranks` ranks, which share the sequences.

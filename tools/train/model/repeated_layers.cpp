@@ -153,8 +153,8 @@ Block::Output RepeatedLayers::record_last(Group& group, Variant& variant, Tape& 
   return out;
 }
 
-// True if the block frees as much memory as it allocates, apart from its losses. If the block keeps no handle of its
-// input, its output (one tensor of the input's size) is also an exception, because the recorded block does not free the
+// True if the block frees as much memory as it allocates, apart from its losses. The output, one tensor of the input's
+// size, is also an exception if the block keeps no handle of its input. The recorded block then does not free the
 // input.
 bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   std::map<const MetaAllocator*, int64_t> more;

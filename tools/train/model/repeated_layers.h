@@ -38,10 +38,10 @@ using autograd::Value;
 ///
 /// The step has the same log as a step that runs all blocks if equal blocks make the same calls for all micro-batches.
 /// Only the forwards of the first and the last recorded block are compared. Calls are not equal if the experts of
-/// tokens differ between layers or micro-batches, if passes run as fibers, or if backward delays weight gradients only
-/// in some micro-batches. With Memory::counted, the step also has the same peaks of memory under ZeRO-0 and ZeRO-1.
-/// Under ZeRO-2 and ZeRO-3, the first contribution to a bucket allocates memory for gradients, and the buckets of equal
-/// blocks may begin with different parameters.
+/// tokens differ between layers or micro-batches, or if passes run as fibers. Calls also differ if backward delays
+/// weight gradients only in some micro-batches. With Memory::counted, the step also has the same peaks of memory under
+/// ZeRO-0 and ZeRO-1. Under ZeRO-2 and ZeRO-3, the first contribution to a bucket allocates memory for gradients, and
+/// the buckets of equal blocks may begin with different parameters.
 class RepeatedLayers final : public layers::BlockRunner {
  public:
   /// counted: repeated blocks change the memory in use. ignored: they do not.
@@ -56,8 +56,8 @@ class RepeatedLayers final : public layers::BlockRunner {
   void begin(int micro) { micro_ = micro; }
   layers::Block::Output run(int64_t layer, Tape& t, const Value& x, const RunBlock& block) override;
 
-  /// True if repetition saves much work: the blocks that run in a recording micro-batch, plus the blocks that run in a
-  /// repeating micro-batch, are fewer than the rank's blocks.
+  /// True if repetition saves much work. Adds the number of blocks that run in a recording micro-batch and the number
+  /// of blocks that run in a repeating micro-batch. The sum must be less than the number of the rank's blocks.
   bool repeat_most() const;
   /// Returns the number of forwards that were repeated instead of run.
   int64_t repeated() const { return repeated_; }

@@ -16,8 +16,8 @@ void replace_device(Recipe& r, device::DeviceKind device);
 /// not a device.
 std::optional<device::DeviceKind> device_of_environment(config::Problems& problems);
 
-/// Adds a problem for every setting that the recipe's device or its collectives do not support, because such settings
-/// would fail only in the middle of a step.
+/// Adds a problem for every setting that the recipe's device or its collectives do not support. Otherwise, such
+/// settings would fail only in the middle of a step.
 void check_device(const Recipe& r, config::Problems& problems);
 
 }  // namespace hexad::train

@@ -16,7 +16,7 @@ inline constexpr std::string_view train_command = "train";
 /// Reads the recipe on all ranks of `world`, completes it for the rank's machine, and sets the guards, traffic limits
 /// and priorities of `world` from the recipe. Included files are in the recipe's folder or in `include_root` (may be
 /// empty). Throws the same Error on all ranks: Error(usage) with every problem of the recipe and its file and line, or
-/// Error(data) if a dataset or its tokenizer cannot be read. If there is only one process, but the layout needs more
+/// Error(data) if a dataset or its tokenizer cannot be read. If a single process reads a recipe whose layout needs more
 /// ranks, the message contains the command line that starts all ranks of `command`, such as "bench predict".
 /// Collective.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,

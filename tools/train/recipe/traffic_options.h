@@ -23,9 +23,9 @@ comm::Priorities priorities_of(const DistributedConfig& config);
 /// Traffic that products wait for is not included: ring attention, all-to-alls without overlap.
 std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, int world);
 
-/// Returns the traffic of all groups of this rank of `world`, without duplicates. The traffic consists of the
-/// collectives of the mesh's groups, the collectives of the groups that gather weights under zero 3, and the messages
-/// of pipelines, sequences and tensor ranks. `shared` is as in Mesh. Does not communicate.
+/// Returns the traffic of all groups of this rank of `world`, without duplicates. The traffic consists of collectives
+/// of the mesh's groups and, under zero 3, of the groups that gather weights. It also includes the messages of
+/// pipelines, sequences and tensor ranks. `shared` is as in Mesh. Does not communicate.
 std::vector<comm::GroupTraffic> traffic_of_groups(const Recipe& recipe, const comm::ProcessGroup& world,
                                                   const mesh::SharedPieces& shared);
 

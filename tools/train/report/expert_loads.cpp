@@ -12,7 +12,7 @@ using namespace layers;
 
 std::vector<std::vector<double>> expert_loads(const ModelConfig& model, const std::vector<RouterStatistics>& routers) {
   if (routers.empty()) return {};
-  base::require(std::ssize(routers) == model.moe_layers(), "[metrics] statistics of ", routers.size(),
+  base::require(std::ssize(routers) == model.moe_layers(), "[metrics] there are statistics of ", routers.size(),
                 " routers, expected ", model.moe_layers());
   std::vector<std::vector<double>> loads(model.blocks());
   auto router = routers.begin();

@@ -71,9 +71,9 @@ RunHistory read_history(const std::filesystem::path& dir);
 /// not earlier than the new start, because their steps will run again. Also removes the recorded end. Throws
 /// Error(data) like read_history(), and Error(resource) if a file cannot be written.
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
-/// Records the end of a run. If an end after the same step is already recorded, keeps the recorded end, but replaces
-/// the recorded samples if `end` has samples, and clears the recorded trouble if `end` has no trouble. Throws like
-/// record_start().
+/// Records the end of a run. If an end after the same step is already recorded, keeps the recorded end. In this case,
+/// replaces the recorded samples if `end` has samples, and clears the recorded trouble if `end` has no trouble. Throws
+/// like record_start().
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
 /// Returns the path of a start's recipe: DIR/recipe-00000040.yaml for a start after step 40.
