@@ -75,7 +75,7 @@ test_bench_refuses_stages() {
   local kind
   for kind in predict prefill; do
     expect 2 ranks 4 bench $kind "$recipe"
-    expect_text err "has 3 stages, but one layout is measured"
+    expect_text err "has 3 stages, but only one layout can be measured"
   done
 }
 

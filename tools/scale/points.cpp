@@ -15,7 +15,7 @@ using base::cat;
 
 namespace {
 
-// Replaces each character of `text` that is inconvenient in a folder name by '-'.
+// Returns `text` with '-' in place of each character that is inconvenient in a folder name.
 std::string folder_word(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -279,9 +279,10 @@ TEST(TrainingStages, AddedStagesAreOneChange) {
 }
 
 TEST(TrainingStages, ProgramsOfOneLayoutRefuseStages) {
-  EXPECT_EQ(message_of(ExitCode::usage, [] { require_no_stages(loaded(), "r.yaml"); }),
-            "r.yaml: has 3 stages, but one layout is measured; set stages=[] and the keys of a stage on the command "
-            "line");
+  EXPECT_EQ(
+      message_of(ExitCode::usage, [] { require_no_stages(loaded(), "r.yaml"); }),
+      "r.yaml: has 3 stages, but only one layout can be measured; set stages=[] and the keys of a stage on the command "
+      "line");
   EXPECT_NO_THROW(require_no_stages(loaded({"stages=[]"}), "r.yaml"));
 }
 

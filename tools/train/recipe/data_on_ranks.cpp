@@ -25,7 +25,8 @@ bool is_lowest_of_node(const comm::ProcessGroup& world) {
 
 std::string rank_has(const comm::ProcessGroup& world) { return cat("rank ", world.rank(), " has "); }
 
-// Compares the datasets of this rank, and its number of held-out sequences, with rank 0. Collective.
+// Returns a failure if this rank's datasets, or its number of held-out sequences, differ from those of rank 0.
+// Collective.
 Failure difference(const data::TrainingData& data, const comm::ProcessGroup& world) {
   constexpr size_t digest_length = 32;  // length of the text of Digest::to_string()
   constexpr std::string_view remedy = "; copy the same files to all nodes";

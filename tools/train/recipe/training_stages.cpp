@@ -50,8 +50,9 @@ std::string stage_prefix(const Recipe& recipe, int64_t stage) {
 
 void require_no_stages(const Recipe& recipe, const std::string& path) {
   if (!recipe.stages.empty())
-    base::fail(base::ExitCode::usage, path, ": has ", recipe.stages.size(),
-               " stages, but one layout is measured; set stages=[] and the keys of a stage on the command line");
+    base::fail(
+        base::ExitCode::usage, path, ": has ", recipe.stages.size(),
+        " stages, but only one layout can be measured; set stages=[] and the keys of a stage on the command line");
 }
 
 int64_t fewest_ranks(const Recipe& recipe) {

@@ -19,7 +19,7 @@ namespace hexad::train {
 class RankClock {
  public:
   /// Keeps references to all arguments, which must outlive the clock. `world` is the group of all ranks, and `topology`
-  /// is its topology.
+  /// is the topology of this group.
   RankClock(const comm::ProcessGroup& world, const comm::Topology& topology, const mesh::Mesh& mesh);
 
   /// Begins a step. Traffic between begin() and end() counts, and so do bytes that are recorded after the previous

@@ -57,7 +57,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   if (reported_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * reported_peak_)
     warn_(fmt::format(
         "the measured peak of the ranks is {}, but was {} before: the MFU shown up to step {} was {:.2f} times too "
-        "high; to fix the peak of a rank, set train.peak_flops",
+        "high; for a constant peak of each rank, set train.peak_flops",
         human_quantity(m.peak_flops_per_second, "FLOP/s"), human_quantity(reported_peak_, "FLOP/s"), m.step - 1,
         m.peak_flops_per_second / reported_peak_));
   reported_peak_ = m.peak_flops_per_second;
