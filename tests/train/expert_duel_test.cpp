@@ -79,7 +79,7 @@ TEST(ExpertDuel, ResumedRunKeepsTheDecisionWithoutATrial) {
   EXPECT_NE(log_of(folder).find("(as in the checkpoint)"), std::string::npos) << log_of(folder);
 }
 
-TEST(ExpertDuel, FailedTrialMeansThePlainWay) {
+TEST(ExpertDuel, FailedTrialSelectsThePlainKernels) {
   const Scratch folder;
   Trial trial{.answer = "exit code 139: killed"};
   ASSERT_EQ(train_in(folder, trial.prove()), ExitCode::done);
@@ -88,7 +88,7 @@ TEST(ExpertDuel, FailedTrialMeansThePlainWay) {
   EXPECT_EQ(log_of(folder).find(" contests"), std::string::npos) << "there is no duel after a failed trial";
 }
 
-TEST(ExpertDuel, FailureOnOneRankSelectsThePlainWayOnAllRanks) {
+TEST(ExpertDuel, FailureOnOneRankSelectsThePlainKernelsOnAllRanks) {
   const Scratch folder;
   on_ranks(2, [&](const comm::ProcessGroup& ranks) {
     const comm::World world(ranks);
@@ -110,7 +110,7 @@ TEST(ExpertDuel, TrialEndsBeforeTheWatchdogOfOtherRanks) {
   }
 }
 
-TEST(ExpertDuel, ProgramWithoutATrialUsesThePlainWay) {
+TEST(ExpertDuel, ProgramWithoutATrialUsesThePlainKernels) {
   const Scratch folder;
   ASSERT_EQ(train_in(folder, {}), ExitCode::done);
   EXPECT_EQ(fused_at(folder, 1), device() + " plain");

@@ -21,8 +21,8 @@ using verify::Trajectory;
 /// the CPU.
 Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overrides = {}, int64_t world = 0);
 /// Returns the recipe of a mixture-of-experts decoder of a few thousand parameters, in f64. The model has 2 layers,
-/// hidden 16, 4 experts top-2, context 8 and vocabulary 31. A step has 8 sequences in micro-batches of 2. Initial
-/// weights are large, so that experts matter.
+/// hidden size 16, 4 experts, top_k 2, context 8 and vocabulary 31. A step has 8 sequences in micro-batches of 2.
+/// Initial weights are large, so that experts matter.
 Recipe small_recipe(const std::vector<std::string>& overrides = {});
 
 /// Runs `body` on n ranks that are threads. Each has one compute thread, because there may be more ranks than cores.

@@ -1,4 +1,4 @@
-// Folder of an experiment. An interrupted experiment continues from it.
+// Folder of an experiment. An interrupted experiment continues from its folder.
 //
 //   DIR/experiment.json                the experiment and fingerprints of the recipes of its points
 //   DIR/POINT/repeat-1/                run directory

@@ -52,7 +52,7 @@ void expect_steps(TrainingRun& run, size_t first, size_t last) {
   }
 }
 
-TEST(CheckpointsOfBefore, RunBeginsWithTheWeightsOfTheOlderProgram) {
+TEST(OlderCheckpoints, RunBeginsWithTheWeightsOfTheOlderProgram) {
   TrainingRun run(golden_recipe(), self);
   expect_steps(run, 0, 6);
 }
@@ -77,7 +77,7 @@ bool owns_part_of_a_gate_or_up(const TrainingRun& run) {
   return false;
 }
 
-TEST(CheckpointsOfBefore, SeparateGatesAndUpsContinueTheirRun) {
+TEST(OlderCheckpoints, SeparateGatesAndUpsContinueTheirRun) {
   const Layout layouts[] = {
       {1, {}}, {2, {.ep = 2}}, {2, {.tp = 2, .sp = true, .etp = 2}}, {4, {.zero = 3}}, {4, {.ep = 2, .zero = 1}}};
   for (const Layout& layout : layouts) {
@@ -117,7 +117,7 @@ io::Checkpoint unstacked(const std::string& folder, const ParameterSet& paramete
   return io::Checkpoint::open(store.path(checkpoint.step()), io::Check::full);
 }
 
-TEST(CheckpointsOfBefore, EqualCurrentCheckpointsBitwise) {
+TEST(OlderCheckpoints, EqualCurrentCheckpointsBitwise) {
   const Scratch scratch;
   Recipe recipe = small_recipe({"model.bias=true", "model.moe.shared_experts=1", "model.moe.dense_residual=true"});
   recipe.run.dir = scratch.path();

@@ -1,4 +1,4 @@
-// Short recipe of a mixture-of-experts model, and the messages that refuse it with overrides.
+// Short recipe of a mixture-of-experts model, and a function that returns the error message for illegal overrides.
 #pragma once
 
 #include <cstdint>

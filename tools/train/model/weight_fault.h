@@ -8,7 +8,7 @@ namespace hexad::train {
 /// Plants a fault in weights if HEXAD_FAULT requests one for this rank and step. Called before each step.
 /// - `nan`: one weight becomes NaN.
 /// - `flip`: the last bit of one weight changes.
-/// - `ulp`: the last bit of every weight of the first parameter changes, as far as this rank owns the weights.
+/// - `ulp`: in the first parameter, the last bit of every weight that this rank owns changes.
 void inject_weight_fault(int rank, int64_t step, ModelInstance& instance);
 
 /// Plants the fault `gradient@rank,step,NAME`: on ranks from `rank` on and in steps from `step` on, multiplies by

@@ -48,7 +48,7 @@ void request_or_end(int signal, siginfo_t* info, void*) {
   int64_t first = 0;
   if (first_at.compare_exchange_strong(first, monotonic_time()) || monotonic_time() - first < second) return;
   if (info->si_code <= 0 && info->si_pid == mpirun) return;  // mpirun itself sent the signal
-  end_by_signal(signal);                                     // delivered once this handler returns
+  end_by_signal(signal);                                     // the signal is delivered once this handler returns
 }
 
 // Installs request_or_end() for the signals that are not ignored.
