@@ -19,8 +19,9 @@ constexpr size_t max_estimated = 3;
 
 bool is_shorter(const PlannedLayout& a, const PlannedLayout& b) { return a.composed.seconds < b.composed.seconds; }
 
-// Estimates the layouts in their order, but at most max_estimated. Returns the first that needs more than `least` and
-// at most `most` bytes and can be simulated; none if there is none.
+// Estimates the memory of the first max_estimated layouts, in their order. Returns the first layout that needs more
+// than `least` and at most `most` bytes, whose offloaded tensors fit the host, and that can be simulated. Returns
+// nullopt if there is no such layout.
 std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts, double least, double most,
                                              const PlanSite& site) {
   if (layouts.size() > max_estimated) layouts.resize(max_estimated);

@@ -18,17 +18,17 @@ std::vector<PlannedLayout> within_more_memory(const std::vector<PlannedLayout>& 
 /// Returns the layouts of `candidates` whose sizes tp, cp, pp and ep are those of `best`, except for at most one.
 std::vector<PlanCandidate> neighbours_of(const PlanCandidate& best, std::vector<PlanCandidate> candidates);
 
-/// Tries the layouts `excluded` with the schedule of `best`, or with their own if that is illegal. Estimates the memory
-/// of at most three layouts, in the order of their composed steps, and simulates the first that does not fit into
-/// site.memory but into memory_more times as many bytes. Returns this layout if its step is shorter than that of
-/// `best`.
+/// Tries each layout of `excluded` with the schedule of `best`, or with the layout's own schedule if the schedule of
+/// `best` is illegal in this layout. Estimates the memory of at most three layouts, in the order of their composed
+/// steps. Simulates the first layout that needs more than site.memory, but at most memory_more times site.memory.
+/// Returns this layout if its step is shorter than the step of `best`.
 std::optional<PlannedLayout> with_more_memory(const PlannedLayout& best, std::vector<PlannedLayout> excluded,
                                               const PlanSite& site);
 
-/// Doubles dp, tp, cp or pp of `best`, each with the same ep and with twice the ep, and with smaller micro-batches if
-/// the batch requires them. Composes the steps of these layouts, and estimates the memory of at most three, in the
-/// order of their composed steps. Simulates the first that fits into `memory` bytes, and returns it. Returns none if
-/// the cluster has fewer than 2 x request.world ranks, or if no layout fits.
+/// Doubles dp, tp, cp or pp of `best`, in each case with the same ep and with twice the ep. Reduces the size of
+/// micro-batches if the batch requires it. Composes the steps of these layouts, and estimates the memory of at most
+/// three, in the order of their composed steps. Simulates the first that fits into `memory` bytes, and returns it.
+/// Returns none if the cluster has fewer than 2 x request.world ranks, or if no layout fits.
 std::optional<PlannedLayout> on_twice_the_ranks(const PlannedLayout& best, const config::Document& document,
                                                 const train::Extensions& extensions, const Cluster& cluster,
                                                 PlanRequest request, double memory, SharedCosts& costs);

@@ -35,7 +35,7 @@ struct DiskSpeed {
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
 
 /// Estimates the time of a write of `bytes` from the fastest and the slowest of the last five saves in `run_dir`. If
-/// `run_dir` has no saves, writes at least 3 and at most 24 pieces of 4 MiB to a temporary file, in `run_dir` or in its
+/// `run_dir` has no saves, writes 3 to 24 pieces of 4 MiB to a temporary file. The file is in `run_dir` or in its
 /// nearest existing parent. After the first three pieces, stops once 0.8 seconds have passed. The range is then the
 /// result of write_time() for the first and the third quartile of the measured speeds.
 WriteTime estimate_write(const std::string& run_dir, double bytes);

@@ -148,7 +148,7 @@ void check_fewer_threads(const Cluster& cluster, config::Problems& problems) {
     const int64_t threads = cluster.fewer_threads[i].threads;
     if (threads >= cluster.measured.threads)
       problems.add(path, cat("must be less than measured.threads (", cluster.measured.threads, ")"));
-    if (threads <= before) problems.add(path, cat("must be above the number before it (", before, ")"));
+    if (threads <= before) problems.add(path, cat("must be above the previous number (", before, ")"));
     before = threads;
   }
 }
@@ -217,9 +217,9 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. Measured times at
-// the same number of rows are scaled by the size of the weight, because with few rows, a product takes as long as
-// reading the weight.
+// Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. Scales the
+// measured times at each number of rows by the size of the weight. The reason is that a product with few rows takes as
+// long as reading the weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;

@@ -324,14 +324,14 @@ struct RatesQuery {
 /// - a group with one rank per node prefers inter links to links of all ranks
 /// - other groups prefer links of all ranks to inter links
 ///
-/// Among equally preferred links, chooses the nearest number of ranks (as a ratio), and the larger of two equally near
-/// numbers.
+/// Among equally preferred links, chooses the link with the nearest number of ranks (as a ratio). Of two equally near
+/// numbers, chooses the larger number.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// Returns the curve of `points`. If the last point has a lower rate than the point before it, or takes no longer, the
-/// curve keeps the last rate for all larger sizes. In the first case, extrapolation from the last two points would
-/// lower the rate further, but real links and kernels keep their rate. In the second case, a measured time is too
-/// short, and the extrapolated rate would be infinite.
+/// Returns the curve of `points`. The curve keeps the rate of the last point for all larger sizes in two cases. In the
+/// first case, the last point has a lower rate than the previous point. Extrapolation from both points would lower the
+/// rate further, but real links and kernels keep their rate. In the second case, the last point takes no longer than
+/// the previous point. A measured time is then too short, and the extrapolated rate would be infinite.
 schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the cores that the ranks of a node share (Rates::cores); none if measured.node_cores is not set.

@@ -8,8 +8,8 @@
 namespace hexad::plan {
 
 /// An Error(usage): a cluster lacks a rate, a link or ranks that a prediction needs. The message does not name the
-/// cluster's file, because the code that prices operations does not have this name. Callers that have it put it in
-/// front of the message.
+/// cluster's file, because the code that prices operations does not know it. Callers that know the file's name put this
+/// name in front of the message.
 class ClusterError : public base::Error {
  public:
   explicit ClusterError(const std::string& message) : base::Error(base::ExitCode::usage, message) {}

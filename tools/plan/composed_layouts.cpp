@@ -20,8 +20,8 @@ namespace {
 using layers::Recompute;
 
 // If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is also
-// excluded. It keeps more tensors, and saves only the memory of the part that is recomputed at a time. This part is
-// small compared with the margin.
+// excluded. With less recomputation, a layout keeps more tensors. It saves only the memory of the part that is
+// recomputed at a time, which is small compared with the margin.
 constexpr double error_of_less_recomputation = 1.25;
 // A layout certainly fits if this multiple of its composed estimate does.
 constexpr double certainly_fits = 1.25;
@@ -123,9 +123,9 @@ class Composition {
     // enough: the least recomputation with which the layout certainly fits. too_little: the most recomputation with
     // which the layout is far too large.
     std::optional<Recompute> enough{}, too_little{};
-    std::optional<size_t> with_zero_1{};  // of a group of variants with zero 2: the same layouts with zero 1
-    bool is_slow = false;                 // not faster than enough others
-    bool unwanted = false;                // far above wanted_.limit(), even with the most recomputation
+    std::optional<size_t> with_zero_1{};  // group of the same layouts with zero 1; only for variants with zero 2
+    bool is_slow = false;                 // true: not faster than enough other layouts
+    bool unwanted = false;                // true: far above wanted_.limit(), even with the most recomputation
   };
 
   Recompute recompute(size_t i) const { return legal_[i].recipe.recompute; }
@@ -209,7 +209,7 @@ class Composition {
         if (by_memory_ && is_unwanted(i, variant.recipe)) continue;
         if (longest && recomputation_is_slower(i)) {
           if (!is_slow) {
-            // More recomputation, which follows in legal_, is slower.
+            // The layouts of this group with more recomputation follow in legal_, and are slower.
             bool& group_is_slow = groups_[group_of_[i]].is_slow;
             group_is_slow = group_is_slow || is_needless(i) || seconds_of(i) >= *longest;
             is_slow = group_is_slow;

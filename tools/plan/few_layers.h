@@ -24,7 +24,7 @@ struct FewLayersTimes {
   // The step without its micro-batches: optimizer and exposed reductions. Under ZeRO-1 and 2, also all gathers of
   // weights, although a whole step hides a part of these gathers (see record_step()).
   double rest = 0;
-  double dp_traffic = 0;  // communication of weights and gradients in a micro-batch, hidden or not
+  double dp_traffic = 0;  // communication of weights and gradients in a micro-batch, both hidden and exposed
 };
 
 /// Returns prices for the ranks of the first pipeline stage of a job of `world` ranks in `stages` stages, in ascending
@@ -98,8 +98,9 @@ std::array<int64_t, 2> recorded_contexts(const train::Recipe& recipe);
 
 /// Returns the seconds of a micro-batch of the recipe in a model with one period of layers. Simulates the ranks of the
 /// recipe's first pipeline stage in a job of `world` ranks. If the loads of experts are given, each layer has the mean
-/// load of all layers. Returns none if optim.freeze is set, because layers then differ, if schedule.moe.memory_limit is
-/// set, or if the steps of the two recorded lengths issue different operations. Takes milliseconds.
+/// load of all layers. Returns none if optim.freeze is set, because layers then differ. Also returns none if
+/// schedule.moe.memory_limit is set, or if the steps of the two recorded lengths issue different operations. Takes
+/// milliseconds.
 std::optional<double> micro_batch_of_few_layers(train::Recipe recipe, const train::Extensions& extensions,
                                                 const Prices& prices, int64_t world, RoutingLoad load,
                                                 std::shared_ptr<SharedByRuns> shared);

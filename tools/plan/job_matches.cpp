@@ -19,7 +19,8 @@ namespace {
 
 using Group = device::IssuedGroup;
 
-// Order of groups that gives a group the same position in the records of all its members.
+// Order of groups by name and ranks. The entries of one group in the records of its members are equivalent in this
+// order.
 struct ByNameAndRanks {
   bool operator()(const Group* a, const Group* b) const {
     return std::tie(a->name, a->ranks) < std::tie(b->name, b->ranks);

@@ -51,7 +51,7 @@ LayerCosts::Linear linear(const std::array<Costs, 2>& few, double Costs::*value,
   return {one - (first + periods) * layer, layer};
 }
 
-// Returns the share of the costs of embedding plus head that a stage with the embedding or the head has. Usually,
+// Returns the share of the costs of embedding plus head that falls to a stage with the embedding or the head. Usually,
 // embedding and head are on different stages. With tied embeddings or prediction blocks, the last stage has the weights
 // of both.
 double share_of_ends(const Recipe& r) { return r.parallel.pp > 1 && !r.model.embeds_at_the_end() ? 0.5 : 1; }
@@ -61,9 +61,10 @@ double share_of_ends(const Recipe& r) { return r.parallel.pp > 1 && !r.model.emb
 LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world, RoutingLoad load)
     : extensions_(extensions), prices_(cluster), world_(world), load_(mean_layer(std::move(load))) {}
 
-// Returns the number of stages for the recorded model. With this number, one stage's groups are placed on nodes as in
-// the recipe. Once the other axes fill a node, more stages change only the number of ranks that share state. The result
-// is a power of two and divides the recipe's number of stages, so the recorded layout is legal if the recipe's is.
+// Returns the number of stages with which a model is recorded. With this number, the groups of a stage are placed on
+// nodes as in the recipe. Once the other axes fill a node, more stages change only the number of ranks that share
+// state. The result is a power of two and divides the recipe's number of stages, so the recorded layout is legal if the
+// recipe's is.
 int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   const train::ParallelConfig& p = r.parallel;
   const int64_t inner = std::max<int64_t>(1, p.ep * p.etp.value_or(p.tp) / p.tp);

@@ -20,16 +20,16 @@ struct ComposedStep {
   double memory = 0;  // bytes of the rank that needs the most
 };
 
-/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp, cp_kind, ep, etp,
-/// recomputation, ZeRO and placement. For each combination of these settings, models of one and two periods of layers
-/// are recorded on the meta device, and priced with the candidate's tokens (FewLayers).
+/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp, cp_kind, ep, etp, recomputation,
+/// ZeRO and placement. For each combination of these settings, models of one and two periods of layers are recorded on
+/// the meta device. They are priced with the candidate's tokens (FewLayers).
 ///
 /// Time and memory of a step are linear in the numbers of layers and micro-batches. The bubble of the pipeline is
 /// added. Stages have the layers that balance their FLOPs with the head. If the candidate has more stages than the
 /// recorded model, its groups that exchange weights and gradients are smaller (RecordPrices::shrink_groups()).
 /// Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. If there are more tokens
-/// than a block has (tokens_of_loss_block()), temporary memory is the memory of the loss of one block or the memory of
-/// the layers, whichever is larger.
+/// than a block has (tokens_of_loss_block()), temporary memory is the larger of two sizes: the memory of the loss of
+/// one block, and the memory of the layers.
 ///
 /// If the loads of the experts are given, each layer has the mean load of all layers. If optim.freeze freezes different
 /// parameters in different layers, each layer has the mean costs of all layers. The recipes of all candidates may
@@ -95,9 +95,9 @@ class LayerCosts {
   // Growth of the layers' temporary memory, in bytes per token, by settings. The keys contain neither ZeRO nor
   // placement, because the growth does not depend on them.
   std::map<std::string, double> growth_;
-  // By kind, virtual stages, stages and micro-batches.
+  // Results of in_flight(), by kind of pipeline, virtual stages, stages and micro-batches.
   std::map<std::array<int64_t, 4>, double> in_flight_;
-  // By number of stages, kind, virtual stages and context.
+  // Results of stages_of(), by number of stages, kind of pipeline, virtual stages and context.
   std::map<std::array<int64_t, 4>, std::vector<Stage>> stages_;
 };
 

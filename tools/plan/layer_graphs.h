@@ -29,8 +29,9 @@ class LayerOnMeta {
 /// not differ systematically, because all ranks use the same routing model. Therefore, only one rank of each class
 /// runs. Every rank of a job computes the same result without communication.
 ///
-/// If the load is given, the busiest ep rank forms a class of its own, because all other ranks wait for it. The ep rank
-/// with the median load represents all others, so that the time of a call does not grow with the number of ep ranks.
+/// If the load is given, the busiest ep rank forms a separate class, because all other ranks wait for it. The ep rank
+/// with the median load represents all other ep ranks. Therefore, the time of a call does not grow with the number of
+/// ep ranks.
 class LayerGraphs {
  public:
   /// Makes the classes. `node_of_rank` is as in ProcessGroup, for all ranks of the job.

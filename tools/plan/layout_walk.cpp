@@ -20,10 +20,10 @@ namespace {
 struct WalkKey {
   std::string_view path;
   void (*copy)(Recipe& to, const Recipe& from);
-  std::string_view owner = {};  // key without whose change this key may have no effect
+  std::string_view owner = {};  // key whose value decides if this key has an effect; empty: none
 };
 
-// In the order in which a walk changes them.
+// Keys in the order in which a walk changes them.
 constexpr auto keys = std::to_array<WalkKey>({
     {"parallel.tp", [](Recipe& a, const Recipe& b) { a.parallel.tp = b.parallel.tp; }},
     {"parallel.sp", [](Recipe& a, const Recipe& b) { a.parallel.sp = b.parallel.sp; }, "parallel.tp"},
@@ -75,8 +75,8 @@ Values values_of(const std::vector<std::pair<std::string, std::string>>& setting
 // Returns the recipe with the values of open choices that apply before the program chooses.
 Recipe settled(const Recipe& recipe) { return with_schedule(recipe, recipe.schedule.moe.settled()); }
 
-// Copies a key, and the settings that it gives an effect, and adds them to `copied`. `effective` are the effective
-// settings before any change.
+// Copies the value of `key`, and the values of the keys that have an effect only through `key`. Adds all copied keys to
+// `copied`. `effective` are the effective settings before any change.
 void copy(const WalkKey& key, Recipe& to, const Recipe& from, const Values& effective,
           std::vector<std::string_view>& copied) {
   key.copy(to, from);

@@ -16,7 +16,7 @@ using Points = std::vector<Curve::Point>;
 constexpr double least_rate = 1e6, max_rate = 1e14;    // bytes/s
 constexpr double least_flops = 1e9, max_flops = 1e17;  // FLOP/s
 constexpr double max_seconds = 0.1;
-constexpr double max_network_share = 4;  // of a rank, as a multiple of the bandwidth of the link inside a domain
+constexpr double max_network_share = 4;  // network bandwidth of a rank / bandwidth of the link inside a domain
 
 // Returns the text of a power of ten, such as "1e6".
 std::string power_of_ten(double value) { return fmt::format("1e{}", std::lround(std::log10(value))); }
@@ -77,8 +77,8 @@ class Checker {
     if (link->efficiency) rising(key + ".efficiency", *link->efficiency, "bytes");
   }
 
-  // Checks that the network does not give a rank far more than the link inside a domain, which is always the faster
-  // one.
+  // Checks that the network does not give a rank far more bandwidth than the link inside a domain, which is always the
+  // faster of both links.
   void units_of_links(const Machine& m) const {
     if (!m.inside || !m.network || !good("ranks_per_node") || !good("topology") || !good("inside.bandwidth") ||
         !good("network.bandwidth"))

@@ -191,13 +191,13 @@ struct Machine {
 };
 
 /// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
-/// missing links and peaks, rates and times in wrong units, a network that is far faster than the link inside, a
-/// collective that takes all SMs, and curves that fall or begin at 0. Also adds problems for curves that rise so fast
-/// that more work would take less time, except curves of attention.
+/// missing links and peaks, and rates and times in wrong units. Also adds problems for a network that is far faster
+/// than the link inside, for a collective that takes all SMs, and for curves that fall or begin at 0. Except for
+/// attention, also adds problems for curves that rise so fast that more work would take less time.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
-/// A machine with values for all optional members, except links that the machine does not use, the size of host memory,
-/// the radix of switches, and peaks. `assumptions` has one text for each assumed value.
+/// A machine with values for all optional members, with these exceptions: links that the machine does not use, the size
+/// of host memory, the radix of switches, and peaks. `assumptions` has one text for each assumed value.
 struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;

@@ -59,8 +59,8 @@ class KernelCurves {
   /// True if any class was measured.
   bool has_kernels() const { return !kernels_.empty(); }
 
-  /// Returns one text for each class that was not measured, or that was measured with only one of f32 and bf16 although
-  /// its kernels follow the precision. Returns no texts if no class was measured.
+  /// Returns one text for each class that was not measured. Also returns a text for each class whose kernels follow the
+  /// precision, but that was measured with only one of f32 and bf16. Returns no texts if no class was measured.
   std::vector<std::string> assumptions() const;
 
  private:

@@ -18,8 +18,8 @@ class MemoryReport {
   /// outlive the report.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
-  /// Estimates for RoutingLoad::even: for each stage, the memory of the rank that needs the most, and for the whole
-  /// job, the traffic of the rank that sends the most.
+  /// Estimates for RoutingLoad::even. `stages` has the memory of the rank of each stage that needs the most. `traffic`
+  /// is the traffic of the rank of the job that sends the most.
   struct Estimates {
     std::vector<MemoryEstimate> stages;
     TrafficEstimate traffic;

@@ -162,7 +162,7 @@ void add_smallest(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSi
   plan.changes = refinement.changes(), plan.untried_changes = refinement.untried_changes();
 }
 
-// Removes layouts that have the settings of an earlier one, because refinement can make two layouts equal.
+// Removes layouts that have the settings of an earlier layout, because refinement can make two layouts equal.
 void remove_duplicates(std::vector<PlannedLayout>& layouts, int64_t world) {
   std::set<std::vector<std::pair<std::string, std::string>>> seen;
   std::erase_if(layouts,

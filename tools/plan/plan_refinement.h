@@ -25,7 +25,7 @@ bool is_simulated(PlannedLayout& layout, const PlanSite& site);
 /// memory of the changed layout, or its simulated step. Computes the other quantity only if the first one improves.
 class PlanRefinement {
  public:
-  /// `site` outlives the object.
+  /// Makes a refinement. `site` must outlive the object.
   explicit PlanRefinement(const PlanSite& site) : site_(site) {}
 
   /// Returns the layout with changes that improve it. Tries key by key, until no change improves the layout or `most`

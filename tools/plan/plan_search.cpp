@@ -82,7 +82,8 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   LayerCosts& costs = shared.of(extensions, cluster, request.world, request.load);
   const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
   const bool gains_capacity = request.details && request.objective != Objective::memory;
-  // Layouts whose state alone exceeds the memory of a rank, but not a larger memory. They are not composed.
+  // Layouts whose state alone exceeds the memory of a rank, but not memory_more times this memory. compose_layouts()
+  // does not compose these layouts.
   std::vector<PlanCandidate> with_larger_state;
   if (gains_capacity)
     std::ranges::copy_if(legal, std::back_inserter(with_larger_state), [&](const PlanCandidate& c) {

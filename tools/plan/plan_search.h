@@ -48,8 +48,8 @@ struct CapacityGains {
 struct Plan {
   std::vector<PlannedLayout> best;  // simulated, best first
   PlanCandidates candidates;        // counts of illegal combinations; `legal` is empty
-  // Number of legal layouts that were compared, number of these layouts that exceed `memory` or seem to, and number of
-  // these layouts that were omitted because they needlessly recompute or have zero 2.
+  // Numbers of legal layouts: all that were compared, those that exceed or seem to exceed `memory`, and those that were
+  // omitted because they needlessly recompute or have zero 2.
   int64_t legal = 0, too_large = 0, needless = 0;
   double memory = 0;  // limit of a rank's tensors, in bytes
   // Least bytes of the layouts that are too large or were estimated; an approximation or a lower bound if the layout
@@ -78,10 +78,11 @@ struct PlanRequest {
 
 /// Returns the best layouts. The search has three stages:
 /// - The first stage composes the steps of all legal layouts (compose_layouts()). It omits layouts whose state alone is
-///   too large, layouts that are far too large even with more recomputation, and layouts that needlessly recompute or
-///   have zero 2.
-/// - The second stage estimates the memory of the most promising layouts and of the recipe's own layout, as hexad
-///   validate does, and simulates their steps. So the first layout is no worse than the recipe as it is.
+///   too large, and layouts that are far too large even with more recomputation. It also omits layouts that needlessly
+///   recompute or have zero 2.
+/// - The second stage estimates the memory of the most promising layouts and of the recipe's own layout, as `hexad
+///   validate` does. It also simulates the steps of these layouts. Therefore, the first layout of a plan is no worse
+///   than the recipe's own layout.
 /// - The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
 ///   (refine()).
 ///

@@ -103,10 +103,11 @@ class Collector {
     }
   }
 
-  // Counts one combination that breaks the rule of `key` for all values of the keys that are not set yet.
+  // Counts one combination that breaks the rule of `key`. It represents all values of the keys that are not set yet.
   void refuse(const std::string& key) { ++found_.tried, ++found_.refused[key]; }
 
-  // Counts combinations with untried values of `key`. They have all values of the keys that are not set yet.
+  // Counts combinations with untried values of `key`. Each counted combination represents all values of the keys that
+  // are not set yet.
   void leave_out(const std::string& key, int64_t count) {
     if (count > 0) found_.left_out[key] += count;
   }

@@ -69,8 +69,9 @@ struct PlanCandidates {
   int64_t variants = 0;                    // number of variants() of all `legal`, which are legal, too
   std::map<std::string, int64_t> refused;  // number of illegal combinations, by the key of the first broken rule
   int64_t tried = 0;                       // number of combinations, including variants
-  // Number of combinations that were not tried because the search tries only some values, by the key. Combinations that
-  // differ only in keys that follow in the list below count once. The rules may refuse some of them.
+  // Number of combinations that were not tried, by key. The search tries only some values of each key. Combinations
+  // that differ only in keys further down in the list of plan_candidates() count once. The rules may refuse some of
+  // these combinations.
   std::map<std::string, int64_t> left_out;
 };
 
@@ -95,9 +96,9 @@ PlanCandidate without_variant(PlanCandidate layout);
 /// LayoutRules decides which layouts are legal. Zero 2 and recompute norms are variants(): they are counted, and made
 /// when they are needed, because they would double the memory of the list.
 ///
-/// Left out are other divisors of the ranks for tp (up to the number of heads), cp, pp (up to the number of layers) and
-/// etp, other divisors of batch.global / dp for batch.micro, other values of cp_kind, other pipelines, and zero 0 if
-/// zero 1 has an effect.
+/// The search leaves out other divisors of the ranks for tp (up to the number of heads), cp, pp (up to the number of
+/// layers) and etp. It also leaves out other divisors of batch.global / dp for batch.micro, other values of cp_kind,
+/// other pipelines, and zero 0 if zero 1 has an effect.
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
 

@@ -7,9 +7,9 @@
 namespace hexad::plan {
 namespace {
 
-// tests/plan/prediction_error_test.cpp computes both errors from the reports, separately. To renew them, run the script
-// that writes the report (tools/bench/published_steps.sh, tools/bench/papers/whole_step.sh) and replace the report. The
-// first script prints its quantiles in the line "interval:"; for both, the test then fails with the new values.
+// tests/plan/prediction_error_test.cpp computes both errors again from the reports. To update an error, run the script
+// that writes its report (tools/bench/published_steps.sh or tools/bench/papers/whole_step.sh), and replace the report.
+// The test then fails and prints the new values. The first script also prints the quantiles, in the line "interval:".
 constexpr PredictionError error_of_described{.low = 0.61,
                                              .high = 1.69,
                                              .cases = 52,

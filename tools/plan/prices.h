@@ -46,8 +46,8 @@ class Prices {
   ///   - FLOPs (2 x rows x inputs x outputs) at the rate peak x sustained x efficiency (ProductEfficiency, of rows /
   ///     groups).
   ///   - The same FLOPs with the greatest efficiency. If the result has fewer tiles of 128 x 128 than there are SMs,
-  ///     only as many SMs as tiles compute (NVIDIA, "Matrix Multiplication Background User's Guide": tile
-  ///     quantization).
+  ///     each tile occupies one SM, and the other SMs are idle (NVIDIA, "Matrix Multiplication Background User's
+  ///     Guide": tile quantization).
   ///   - Bytes of operands and result divided by the memory bandwidth (the roofline: Williams et al., CACM 2009).
   ///
   /// Below the first point of its curve, a group takes the time of that point.

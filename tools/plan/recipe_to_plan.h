@@ -19,8 +19,8 @@ struct RecipeToPlan {
 
 /// Reads a recipe for any number of ranks. If the recipe is illegal, but legal without the keys of its layout, removes
 /// these keys, because a plan sets them. They are the sizes of groups and their order, the micro-batch and the
-/// pipeline. Throws Error(usage) with every problem of the recipe if it is illegal without these keys, too, or if a key
-/// is unknown or has an illegal value.
+/// pipeline. Throws Error(usage) with every problem of the recipe if the recipe is illegal without these keys, too.
+/// Also throws this error if a key is unknown or has an illegal value.
 RecipeToPlan load_to_plan(config::Document document, const train::Extensions& extensions);
 
 /// Returns the first problem of `error`, with file and line.

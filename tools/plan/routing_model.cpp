@@ -17,8 +17,8 @@ namespace {
 
 using Choice = device::MetaRun::Choice;
 
-// Returns an upper bound of the number of experts that one token may have on a rank with `local` experts if the token
-// chooses at most c.top_groups groups. Does not consider c.top_k, which the callers apply.
+// Returns an upper bound of the number of a token's experts on a rank with `local` experts. The token chooses experts
+// of at most c.top_groups groups. Does not consider c.top_k, which the callers apply.
 int64_t max_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
 
 // Returns P(Beta(n, m) <= x) for integers: the probability that at least n of n + m - 1 draws are below x.
@@ -173,7 +173,7 @@ class Router {
   std::vector<Chosen> chosen_;
 };
 
-// Router for given shares. Makes the same choices for all micro-batches of a layer and shape.
+// Router for given shares. Makes the same choices in all micro-batches of equal shape for a layer.
 class GivenRouter {
  public:
   explicit GivenRouter(RoutingLoad load) : load_(std::move(load)) {}

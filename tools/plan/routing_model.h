@@ -63,8 +63,8 @@ RoutingLoad mean_layer(RoutingLoad load);
 RoutingLoad with_stragglers(RoutingLoad load, int ranks);
 
 /// Returns the share of all slots that `local` of the experts get under `load`, which must not be `given`. If the model
-/// has a capacity, the share is at most the capacity or, if that is larger, the even share, because dropped slots take
-/// no memory.
+/// has a capacity, the share is at most the larger of the capacity and the even share, because dropped slots take no
+/// memory.
 double share_of_rank(RoutingLoad::Kind load, int64_t local, const device::MetaRun::Choice& choice,
                      std::optional<double> capacity_factor = {});
 

@@ -94,7 +94,7 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
 
 // Picks the predicted fastest schedules of up to four families as finalists. Schedules of a family differ only in their
 // chunks. If the number of chunks is fixed, each schedule is a family. No two finalists have equal graphs. Picks none
-// if there are fewer than eight trial steps or two families.
+// if there are fewer than eight trial steps, or fewer than two families.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto equal_graphs = [&](size_t a, size_t b) { return candidates_[a].graphs == candidates_[b].graphs; };
@@ -111,7 +111,7 @@ void ScheduleChoice::pick_finalists() {
   pick(turns_);
   int64_t trials = turns_;
   // Reserves at most half of the trial steps for Algorithm 1. Finalists keep at least eight steps, or all steps if
-  // there are fewer, because two finalists need eight.
+  // there are fewer than eight, because two finalists need eight steps.
   const bool search_follows = std::ranges::any_of(finalists_, open);
   if (search_follows) pick(trials = std::max(turns_ / 2, std::min(turns_, 2 * least_steps)));
   if (finalists_.size() < 2) return finalists_.clear();
@@ -215,7 +215,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
 }
 
 // Returns the searches in `before`. Returns none if the searches used another number of ranks or other numbers of
-// chunks, or if the recipe no longer allows the schedule of a search.
+// chunks. Also returns none if the recipe no longer allows the schedule of a search.
 std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& before) {
   std::vector<Search> all;
   if (!before.contains("searches") || before.at("ranks") != world_.size()) return all;
@@ -230,9 +230,9 @@ std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& befo
   return all;
 }
 
-// Begins Algorithm 1 for `like`. Also begins it for the fastest predicted sibling of each other strategy of
-// memory_reuse, as long as every search has the steps to measure two numbers. `repeats` is the number of measured steps
-// of each schedule so far; 0 if there were none.
+// Begins Algorithm 1 for `like`. Also begins it for the sibling of each other strategy of memory_reuse that is
+// predicted to be the fastest. Begins only as many searches as have the steps to measure two numbers each. `repeats` is
+// the number of measured steps of each schedule so far; 0 if there were none.
 void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   const int64_t trials = turns_ - turn_;
   std::vector<MoeSchedule> starts{like};
@@ -243,8 +243,8 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   // Removes schedules whose predicted number of chunks cannot be tried, because their order is illegal for this number.
   std::erase_if(starts, [&](const MoeSchedule& s) { return !std::ranges::binary_search(numbers_of(s), s.chunks); });
   const bool chooses = starts.size() > 1 || numbers_of(like).size() > 1;
-  // A number of chunks takes one step that is not measured, and its measured steps. `like` needs none if it is
-  // measured.
+  // Trials of a number of chunks take one step that is not measured, and the measured steps. `like` needs no trials if
+  // it is measured.
   const int64_t of_two = 2 * (1 + std::max(repeats, min_repeats)), needed = repeats > 0 ? of_two / 2 : of_two;
   if (starts.empty() || starts.front() != like || !chooses || trials < needed) {
     made_ = true;
@@ -265,7 +265,7 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   continue_search();
 }
 
-// Returns the trial steps after which chunk number `n` of the search has all its measured steps.
+// Returns the number of trial steps after which the search has all measured steps of `n` chunks.
 int64_t ScheduleChoice::steps_to_measure(const Search& search, int64_t n) const {
   const auto& samples = search.chunks.state().samples;
   const auto found = samples.find({rows_of_layer(recipe_), n});

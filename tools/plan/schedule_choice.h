@@ -120,7 +120,7 @@ class ScheduleChoice {
   size_t current_ = 0;
   bool warm_ = false;  // true if the previous trial step had the current schedule
   bool made_ = false;
-  // Trial steps so far, including steps that are not measured; all trial steps of finalists; most trial steps in total.
+  // Numbers of trial steps: so far, including steps that are not measured; of all finalists; and the maximum in total.
   int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;
   // One search for each strategy of memory_reuse: first the strategy of the fastest schedule, then the others in
   // predicted order.

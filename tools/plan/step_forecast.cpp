@@ -84,10 +84,10 @@ int64_t filling_micro_batches(const Recipe& r) {
   return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
 }
 
-// Returns a lower bound of the time of an extrapolated step: the time of a stage without idle time. If the exposed
-// communication is extrapolated to less than zero, every further recorded micro-batch hid more of a communication that
-// does not recur, such as the gathers at the beginning. Such communication also slows kernels, so the bound is then the
-// time of kernels alone. Kernels on shared cores may take less time than alone, but then `busy` is less, too.
+// Returns a lower bound of the time of an extrapolated step: the time of a stage without idle time. The extrapolated
+// exposed communication may be below zero. Each further recorded micro-batch then hid more of a communication that does
+// not recur, such as the gathers at the beginning. This communication also slows kernels, so the bound is then the time
+// of kernels that run alone. Kernels on shared cores may take less time, but `busy` is then also less.
 double work_of(const StepForecast::Stage& stage) {
   double exposed = 0;
   for (const double seconds : stage.exposed) exposed += seconds;
@@ -95,8 +95,9 @@ double work_of(const StepForecast::Stage& stage) {
   return std::max(own, stage.collectives);
 }
 
-// Raises the time of an extrapolated step to the work of its busiest stage, and makes the parts of each stage's time
-// add up to it. The short steps may be extrapolated to less, because their stages still wait for the pipeline to fill.
+// Raises the time of an extrapolated step to the work of its busiest stage. Scales the parts of each stage's time so
+// that they add up to the raised time. Extrapolation of the short steps may give a shorter time, because their stages
+// still wait for the pipeline to fill.
 void bound_by_work(StepForecast& step) {
   for (const StepForecast::Stage& stage : step.stages) step.seconds = std::max(step.seconds, work_of(stage));
   for (StepForecast::Stage& stage : step.stages) {

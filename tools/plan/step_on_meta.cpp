@@ -93,7 +93,7 @@ bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
   return r.parallel.pp > 1 && one_by_one && has_equal_passes(r, load);
 }
 
-// Returns the number of micro-batches in flight on a rank if repeats_one_micro_batch().
+// Returns the number of micro-batches in flight on a rank. Requires repeats_one_micro_batch().
 int64_t in_flight_on(int rank, const Recipe& r, const mesh::Layout& layout, int64_t all) {
   const int stages = layout.size(base::Axis::pp);
   const auto enough = static_cast<int>(std::min<int64_t>(all, 2 * stages));
@@ -142,8 +142,8 @@ StepOnMeta grown_step(MeasuredSteps& steps, int64_t few, int64_t all) {
   return steps.measure(all);
 }
 
-// Largest number of tokens of a micro-batch that is run without extrapolation. It is limited because tokens use host
-// memory.
+// Largest number of tokens of a micro-batch that is run without extrapolation. The number is limited, because tokens
+// use host memory.
 constexpr int64_t max_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }

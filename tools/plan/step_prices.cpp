@@ -18,7 +18,7 @@ using schedule::Lane;
 // size. Backward computes the scores again (Dao et al. 2022).
 constexpr double recomputed_scores = 1.25;
 
-// Returns the share of the FLOPs that remain if the padding of values is not computed. Forward has one product with
+// Returns the share of the FLOPs that remains if the padding of values is not computed. Forward has one product with
 // keys and one with values. Backward has three products with keys and two with values.
 double share_without_padding(const device::AttentionWork& w) {
   const double keys = w.backward ? 0.6 : 0.5;

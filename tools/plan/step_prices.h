@@ -45,9 +45,9 @@ class RecordPrices {
  public:
   RecordPrices(const StepPrices& prices, const StepRecord& record);
 
-  /// Prices collectives of the class `traffic` as if their groups had 1 / `times` as many ranks, because the job has
-  /// `times` times as many pipeline stages. Ranks of a group on the same node stay on one node, as far as the new size
-  /// of the group allows.
+  /// Prices collectives of the class `traffic` as if their groups had 1 / `times` as many ranks. The reason is that the
+  /// job has `times` times as many pipeline stages as the record. Ranks of a group on the same node stay on one node,
+  /// as far as the new size of the group allows.
   void shrink_groups(comm::TrafficClass traffic, int64_t times);
 
   /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the

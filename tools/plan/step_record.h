@@ -52,9 +52,9 @@ struct SharedByRuns;
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// True if passes can be recorded once and repeated (RunOnMeta::repeat_passes()). Under ZeRO-0 and ZeRO-1, this
-/// requires has_equal_passes(). Under ZeRO-2 and ZeRO-3, it requires equal kernels in all micro-batches, and a pipeline
-/// in which each rank computes the gradients of one micro-batch after the other (gpipe or 1f1b). Gathers and reductions
-/// may then differ between passes, because repetitions call them again.
+/// requires has_equal_passes(). Under ZeRO-2 and ZeRO-3, it requires equal kernels in all micro-batches. It also
+/// requires a pipeline in which each rank computes the gradients of one micro-batch after the other (gpipe or 1f1b).
+/// Gathers and reductions may then differ between passes, because repetitions call them again.
 bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// True if equal layers can be recorded once and repeated (RunOnMeta::repeat_layers()). This requires
@@ -63,9 +63,9 @@ bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 bool can_repeat_layers(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// Runs a step and records it. Under ZeRO-1 and 2, gathers of updated weights are still in flight when the next step
-/// begins. If the run's previous step ended with the same operations, the record therefore begins with the gathers of
-/// that step, and leaves out the gathers at its own end. On a host that does not run ahead, all steps end with the same
-/// operations. On a host that runs ahead, only steps with the same number of micro-batches end with the same
+/// begins. Therefore, if the run's previous step ended with the same operations, the record begins with the gathers of
+/// that step. It then leaves out the gathers at its own end. On a host that does not run ahead, all steps end with the
+/// same operations. On a host that runs ahead, only steps with the same number of micro-batches end with the same
 /// operations. In the record of a first step, the gathers are at the end. Spans are recorded if the run follows them
 /// (RunOnMeta::follow_spans).
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
@@ -78,8 +78,8 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 ///   determines when weights are gathered
 /// - otherwise: one step, which creates buffers and leaves gathers in flight
 ///
-/// If repeating is faster and can_repeat_passes() is true, a first step of two or three micro-batches records the
-/// passes of its last micro-batch. All later steps repeat these passes. Equal layers are repeated if
+/// Passes are repeated if this is faster and can_repeat_passes() is true. A first step of two or three micro-batches
+/// records the passes of its last micro-batch, and all later steps repeat these passes. Equal layers are repeated if
 /// can_repeat_layers() is true: a first step records these layers. If the recording shows that layers cannot be
 /// repeated, all steps begin again without repeated layers. In every case, the records equal the records of steps
 /// without repetitions.

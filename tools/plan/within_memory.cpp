@@ -18,7 +18,7 @@ using moe::MoeSchedule;
 using moe::ReuseStrategy;
 
 constexpr auto no_limit = std::numeric_limits<double>::infinity();
-// Usable share of the free memory, because blocks of buffers are rounded up by at most an eighth.
+// Share of the free memory that buffers may use. Rounding up their blocks adds at most an eighth of this size.
 constexpr double usable = 8.0 / 9.0;
 
 bool keeps(const MoeSchedule& s) { return s.memory_reuse == ReuseStrategy::none; }

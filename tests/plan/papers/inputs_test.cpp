@@ -228,7 +228,7 @@ const std::string eps = "{E: 8, k: 2, D: 4, m: 64, P: 1024, ";
 
 TEST(Inputs, EpsRefusesImpossibleDevicesAndOverheads) {
   EXPECT_EQ(refusal("eps", "{E: 9, k: 2, D: 4, m: 64, P: 1024, g: 3}"),
-            "x.yaml:1: E (9) must be divisible by D (4); nearest: 8, 12\nx.yaml:1: g (3) must be at most min(k, D), 2");
+            "x.yaml:1: E (9) must be divisible by D (4); nearest: 8, 12\nx.yaml:1: g (3) must be at most min(k, D) (2)");
   EXPECT_EQ(refusal("eps", eps + "pipeline: {T_comm: 1, T_comp: 1, R: {k: 1}}}"),
             "x.yaml:1: pipeline.R.b (none by default) must be given together with k, unless measured is given");
   EXPECT_EQ(

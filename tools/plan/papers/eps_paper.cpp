@@ -149,7 +149,7 @@ void check(const Input& in, Problems& problems) {
     problems.add("E", base::cat("must be divisible by D (", in.d, "); nearest: ", nearest_multiples(in.e, in.d)));
   if (problems.good({"E", "k"}) && in.k > in.e) problems.add("k", base::cat("must be at most E (", in.e, ")"));
   if (in.g && problems.good({"g", "D", "k"}) && *in.g > static_cast<double>(std::min(in.d, in.k)))
-    problems.add("g", base::cat("must be at most min(k, D), ", std::min(in.d, in.k)));
+    problems.add("g", base::cat("must be at most min(k, D) (", std::min(in.d, in.k), ")"));
   if (in.split && problems.good({"split.N", "E"}) && in.e % in.split->n != 0)
     problems.add("split.N", base::cat("must divide E (", in.e, ")"));
   if (in.split) check_sizes(problems, "split.R", in.split->r);

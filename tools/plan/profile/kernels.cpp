@@ -14,8 +14,8 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Products of one shape with any number of rows. Each product uses other operands than the previous product, because
-// the operands of a step are usually in an outer cache.
+// Products of one shape with any number of rows. Each product uses other operands than the previous product. The
+// operands are therefore in an outer cache, as usual in a step.
 class GroupedProduct {
  public:
   GroupedProduct(const ProductShape& shape, Element element, int64_t in_use, device::Device device)

@@ -7,9 +7,9 @@
 
 namespace hexad::plan {
 
-/// Returns the bytes of operands that this rank must use in turn so that earlier operands are no longer in the outer
-/// caches of the node. The result is twice the size of these caches, divided by the number of ranks of the node, but at
-/// least 64 MiB, and at most `most`.
+/// Returns the bytes of operands that this rank must use in turn. With this size, earlier operands are no longer in the
+/// outer caches of the node. The result is twice the size of these caches, divided by the number of ranks of the node.
+/// It is at least 64 MiB, and at most `most`.
 int64_t bytes_beyond_caches(int64_t ranks_of_node, int64_t most);
 
 /// Returns the bytes of operands that operations on activations and weights use in turn: 32 MiB, and at most `most`.

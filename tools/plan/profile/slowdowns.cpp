@@ -125,8 +125,8 @@ class Loads {
     return {best.x, static_cast<size_t>(std::clamp(seconds_ / best.y, 4.0, 1000.0))};
   }
 
-  // Returns a load that communicates in the group. It uses the same collectives as MoE layers on these lanes:
-  // all-to-all between nodes, all-gather inside nodes.
+  // Returns a load that communicates in the group. It uses the collectives that MoE layers use most: all-to-all between
+  // nodes, and all-gather inside nodes.
   Load communication(const MeasuredGroup& g) const {
     const bool inter = g.kind == GroupKind::inter;
     const Collective operation = inter ? Collective::all_to_all : Collective::all_gather;
@@ -215,7 +215,7 @@ void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& group
   loads.push_back(make.computing(options.threads));
   std::vector<Mix> mixes = mixes_of(loads.size());
   for (const int threads : counts) loads.push_back(make.computing(threads));
-  const size_t capped = loads.size() - 1;  // the product that leaves one thread, if a rank has several
+  const size_t capped = loads.size() - 1;  // the product on all threads but one, if a rank has several threads
   if (capped != whole)
     for (const Mix& mix : mixes_of(whole + 1))
       if (mix.loads.back() == whole) {
