@@ -27,7 +27,7 @@ PlannedLayout simulated(const std::vector<std::string>& overrides, int64_t world
 
 class MoreMemory : public testing::Test {
  protected:
-  // Returns the gain of more memory if a rank has `memory` bytes and its layout has small micro-batches.
+  // Returns the gain of more memory over best_, the layout with small micro-batches, if a rank has `memory` bytes.
   std::optional<PlannedLayout> gain(double memory) {
     const PlanSite site{.rules = rules_,
                         .extensions = extensions_,
@@ -107,7 +107,7 @@ TEST(TwiceTheRanks, HaveALayoutIfTheNumberOfStagesIsNoPowerOfTwo) {
                                  two_nodes(), {.world = 6}, 80e9, costs));
 }
 
-TEST(TwiceTheRanks, HaveNoLayoutIfTheClusterHasFewer) {
+TEST(TwiceTheRanks, HaveNoLayoutIfTheClusterHasFewerRanks) {
   SharedCosts costs;
   EXPECT_FALSE(
       on_twice_the_ranks(simulated(small_batches), document(), {}, two_nodes(), {.world = ranks}, 80e9, costs));

@@ -96,7 +96,7 @@ TEST(DenseRows, OpenGemmsAreLeftOutIfNoLoadFavoursDense) {
   EXPECT_EQ(taken("by_load"), never_dense);
 }
 
-TEST(DenseRows, DenseProductsHaveRatesOfTheirOwn) {
+TEST(DenseRows, DenseProductsHaveTheirOwnRates) {
   Cluster cluster = default_cluster(1, 2);
   const auto rates = [&] {
     return rates_of(cluster, {.groups = {}, .element = Element::f32, .inputs = 64, .outputs = 64});

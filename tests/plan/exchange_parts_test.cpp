@@ -21,8 +21,8 @@ Timeline::Span span(std::string name, Lane lane, TaskKind kind, double begin, do
   return s;
 }
 
-// The pass has two chunks. The first experts begin while the second chunk is being sent, and the last experts end while
-// the results of the first chunk are being returned.
+// The pass has two chunks. The first experts begin while the second chunk is still being sent. The last experts end
+// while the results of the first chunk are still being returned.
 TEST(ExchangeParts, AreBeforeTheFirstAndAfterTheLastExperts) {
   const Timeline forward{{span("dispatch.a2a[0]", Lane::inter, TaskKind::all_to_all, 0, 2),
                           span("dispatch.a2a[1]", Lane::inter, TaskKind::all_to_all, 2, 3.5),

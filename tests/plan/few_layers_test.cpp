@@ -167,7 +167,7 @@ TEST(LossBlock, HasTheRowsOfTheKernel) {
   EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true", "train.precision=f32"}).value(), 4096.0 * 2);
 }
 
-TEST(LossBlock, IsUnknownIfRecordedTokensHaveSeveral) {
+TEST(LossBlock, IsUnknownIfRecordedTokensHaveSeveralBlocks) {
   const Recipe r = recipe_of(yaml, {}, ranks);  // on a CPU, a block has 256 rows
   EXPECT_FALSE(tokens_of_loss_block(r, 1024, 4096));
 }

@@ -32,8 +32,8 @@ TEST(SearchUnimodal, FindsTheMinimumAtAnyPosition) {
         return std::abs(static_cast<double>(n) - (static_cast<double>(least) + 0.1));
       });
       EXPECT_TRUE(found.settled);
-      EXPECT_EQ(found.n, least) << "of 1 .. " << high;
-      EXPECT_LE(asked.size(), 2 * std::log2(high) + 3) << "of 1 .. " << high;
+      EXPECT_EQ(found.n, least) << "with the range 1 to " << high;
+      EXPECT_LE(asked.size(), 2 * std::log2(high) + 3) << "with the range 1 to " << high;
     }
 }
 
@@ -91,7 +91,7 @@ TEST(GranularitySearch, StaysWithinItsBounds) {
   EXPECT_TRUE(search.propose(7).settled);
 }
 
-TEST(GranularitySearch, ProposesAtMostOnePartPerToken) {
+TEST(GranularitySearch, ProposesAtMostOneMicroBatchPerToken) {
   GranularitySearch search(1, 8);
   EXPECT_LE(search.best(3,
                         [](int64_t, int64_t n) {
@@ -144,7 +144,7 @@ TEST(GranularitySearch, ComparesMediansOfTheSameNumberOfSamples) {
   record(2, {5, 5, 5});
   EXPECT_EQ(search.propose(100).n, 4);
   record(4, {9, 9});
-  EXPECT_FALSE(search.measured(100, 4)) << "4 parts have only two of three samples";
+  EXPECT_FALSE(search.measured(100, 4)) << "4 micro-batches have only two of three samples";
   EXPECT_FALSE(search.propose(100).settled);
   record(4, {1, 1, 1});
   EXPECT_DOUBLE_EQ(search.measured(100, 4)->median, 9) << "only the first three samples are used";
@@ -168,10 +168,10 @@ TEST(GranularitySearch, EndsWithoutNumbersThatLackSamples) {
   search.record(100, 4, 3);
   search.record(100, 4, 3);
   search.record(100, 8, 1);
-  EXPECT_EQ(search.conclude(100, 8), 4) << "8 parts have only one of two samples";
+  EXPECT_EQ(search.conclude(100, 8), 4) << "8 micro-batches have only one of two samples";
   GranularitySearch none({2, 4, 8}, 2);
   none.record(100, 8, 1);
-  EXPECT_EQ(none.conclude(100, 4), 4) << "no number of parts has all samples";
+  EXPECT_EQ(none.conclude(100, 4), 4) << "no number of micro-batches has all samples";
 }
 
 // The numbers are divisors of 20, like the numbers of groups into which EPS-MoE divides 20 experts.
@@ -190,7 +190,8 @@ TEST(GranularitySearch, ProposesOnlyItsNumbers) {
 TEST(GranularitySearch, UsesMeasurementsOutsideOfItsProposals) {
   const auto seconds = [](int64_t, int64_t n) { return n == 7 ? 0.5 : std::abs(static_cast<double>(n) - 3) + 1; };
   GranularitySearch alone(2, 16), knowing(2, 16);
-  EXPECT_EQ(alone.best(100, seconds), 3) << "the search assumes a single minimum, so it does not propose 7 parts";
+  EXPECT_EQ(alone.best(100, seconds), 3)
+      << "the search assumes a single minimum, so it does not propose 7 micro-batches";
   knowing.record(100, 7, seconds(100, 7));
   EXPECT_EQ(knowing.best(100, seconds), 7);
 }
@@ -204,7 +205,8 @@ TEST(GranularitySearch, EndsWithTheFastestSoFar) {
   search.record(1000, second.n, 1);
   EXPECT_EQ(search.conclude(1000, 2), second.n);
   EXPECT_TRUE(search.propose(1000).settled);
-  EXPECT_LE(search.conclude(10, 16), second.n) << "an unmeasured batch has at most as many parts as a larger one";
+  EXPECT_LE(search.conclude(10, 16), second.n)
+      << "an unmeasured batch has at most as many micro-batches as a larger batch";
 }
 
 }  // namespace

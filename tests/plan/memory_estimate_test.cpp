@@ -48,8 +48,8 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
   return all;
 }
 
-// Returns the peaks of a step on every rank. Of five steps, takes the step with the median total peak. Peaks vary,
-// because threads that wait for each other free shared buffers at slightly different times.
+// Returns the peaks of a step on every rank. Measures five steps, and takes the step with the median total peak. Peaks
+// vary, because threads that wait for each other free shared buffers at slightly different times.
 std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
   std::vector<device::MemoryStats> memory(ranks);
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {

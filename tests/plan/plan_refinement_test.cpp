@@ -127,7 +127,7 @@ TEST(PlanRefinement, ExampleExchangesAboutAsLongAsItsExpertsCompute) {
   EXPECT_LT(exchange, 1.5 * experts);
 }
 
-TEST(PlanRefinement, FindsAShorterSchedule) {
+TEST(PlanRefinement, FindsAFasterSchedule) {
   // With one micro-batch in a step, only chunks of this micro-batch can overlap.
   const Refined r(with_experts, {"parallel.ep=16", "parallel.zero=1"}, slow_network(), {.world = ranks});
   EXPECT_LT(r.after.step.seconds, 0.97 * r.before.step.seconds);
@@ -163,7 +163,7 @@ TEST(PlanRefinement, KeepsTheOrderOnRequest) {
   EXPECT_TRUE(std::ranges::none_of(changed_recipes(r), has_order));
 }
 
-TEST(PlanRefinement, TriesNoOrderForLessMemory) {
+TEST(PlanRefinement, TriesNoOrderUnderTheMemoryObjective) {
   const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks, .objective = Objective::memory}, 0);
   EXPECT_TRUE(std::ranges::none_of(changed_recipes(r), has_order));
 }
@@ -205,7 +205,7 @@ TEST(PlanRefinement, TriesOtherPipelines) {
   EXPECT_EQ(pipelines("1", "1f1b", "2"), Pipelines{});
 }
 
-TEST(PlanRefinement, FindsAShorterPipeline) {
+TEST(PlanRefinement, FindsAFasterPipeline) {
   const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks, .orders = false});
   EXPECT_LT(r.after.step.seconds, r.before.step.seconds);
   EXPECT_NE(r.recipe().schedule.pipeline.kind, pp::PipelineKind::one_f_one_b);
@@ -226,7 +226,7 @@ TEST(PlanRefinement, TriesOtherKindsOfContextParallelism) {
   EXPECT_EQ(kinds({"parallel.pp=2"}), std::vector<ContextKind>{}) << "cp is 1";
 }
 
-TEST(PlanRefinement, FindsAShorterKindOfContextParallelism) {
+TEST(PlanRefinement, FindsAFasterKindOfContextParallelism) {
   const std::vector<std::string> layout{"parallel.cp=8", "model.context=8192", "parallel.cp_kind=all_gather"};
   const Refined r(dense, layout, two_nodes(), {.world = ranks, .orders = false});
   EXPECT_LT(r.after.step.seconds, r.before.step.seconds);
@@ -259,7 +259,7 @@ TEST(PlanRefinement, TriesFewLegalOrders) {
       EXPECT_FALSE(r.site().rules.broken(c)) << *c.parallel.order;
     }
   EXPECT_GT(orders, 0);
-  EXPECT_LT(orders, 12) << "a few of the 120 orders";
+  EXPECT_LT(orders, 12) << "only a few of the 120 orders are tried";
 }
 
 TEST(PlanRefinement, TriesAtMostTheAllowedChanges) {

@@ -31,7 +31,7 @@ TEST(GroupBytes, AddUpToTheBytesOfAStep) {
   const Recipe r = recipe_of(yaml, {"parallel.tp=8", "parallel.sp=true", "parallel.pp=2"}, ranks);
   const StepPrices prices(two_nodes(), ranks);
   const RecordedStep recorded = record_for_forecast(r, {}, mesh::Layout(r.parallel.sizes(), ranks), prices);
-  ASSERT_TRUE(recorded.shorter) << "the step is extrapolated";
+  ASSERT_TRUE(recorded.shorter) << "the step must be extrapolated";
   const StepForecast step = simulate_recorded(recorded, r, prices);
   std::array<double, comm::traffic_class_count> sent{}, expected{};
   double network = 0, expected_network = 0, last = std::numeric_limits<double>::infinity();
@@ -68,7 +68,7 @@ TEST(StepForecast, CountsBytesThatLeaveANode) {
   EXPECT_EQ(one.network, 0);
   EXPECT_GT(one.sent[base::ordinal(comm::TrafficClass::tp)], 0);
   // Groups of tp fill a node, and groups of dp have one rank on each node. Gradients of weights that all ranks have,
-  // such as the router's, are summed over all ranks, so only a part of their bytes leaves a node.
+  // such as the router's, are summed over all ranks. Only a part of their bytes leaves a node.
   const double between = two.sent[base::ordinal(comm::TrafficClass::dp)];
   EXPECT_LT(two.network, between);
   EXPECT_GT(two.network, 0.9 * between);
@@ -217,7 +217,7 @@ TEST(Plan, LeavesOutNeedlessRecomputation) {
       << "all layouts fit without recomputation and with zero 1";
   EXPECT_TRUE(std::ranges::none_of(few.best, recomputes));
   EXPECT_TRUE(std::ranges::none_of(few.best, has_zero_2));
-  EXPECT_EQ(all.needless, 0) << "fewer others than requested";
+  EXPECT_EQ(all.needless, 0) << "there are fewer other layouts than requested";
   EXPECT_EQ(all.simulated, all.legal);
   EXPECT_TRUE(std::ranges::any_of(all.best, has_zero_2));
   EXPECT_FALSE(recomputes(all.best.front()));

@@ -67,13 +67,13 @@ TEST(PlanCandidates, CountCombinationsThatAreLeftOut) {
   std::map<std::string, int64_t> left_out = candidates().left_out;
   EXPECT_EQ(left_out.count("parallel.tp"), 0U) << "all sizes up to 8, the number of heads, are tried";
   EXPECT_EQ(left_out.count("parallel.pp"), 0U) << "all sizes up to 8, the number of layers, are tried";
-  EXPECT_EQ(left_out["parallel.cp"], 4 + 3 + 2 + 1) << "divisors of 16 / tp beside 1, with tp 1, 2, 4 and 8";
+  EXPECT_EQ(left_out["parallel.cp"], 4 + 3 + 2 + 1) << "divisors of 16 / tp except 1, with tp 1, 2, 4 and 8";
   EXPECT_EQ(left_out["schedule.pipeline.kind"], 4 * 3 + 3 * 3 + 2 * 1)
       << "gpipe, zb_v and dualpipe_v of 2 and 4 stages, gpipe of 8 stages, with each tp that leaves enough ranks";
   EXPECT_EQ(left_out["schedule.pipeline.virtual_stages"], 4) << "3 virtual stages of 2 stages, with 4 values of tp";
   EXPECT_GT(left_out["parallel.etp"], 0);
   EXPECT_GT(left_out["parallel.zero"], 0);
-  EXPECT_GT(left_out["batch.micro"], 0) << "16 sequences and more";
+  EXPECT_GT(left_out["batch.micro"], 0) << "micro-batches of 16 or more sequences are not tried";
   EXPECT_EQ(
       plan_candidates(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, {.world = ranks, .ranks_per_domain = 4})
           .left_out["parallel.tp"],
@@ -90,7 +90,7 @@ TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {
   EXPECT_EQ(most << 20, max_micro_batch_tokens);
 }
 
-TEST(PlanCandidates, HaveContextParallelismFrom2048TokensOfARankOn) {
+TEST(PlanCandidates, SplitSequencesIfEachRankHas2048Tokens) {
   const auto max_cp = [](const std::string& context) {
     const std::vector<std::string> overrides{"model.context=" + context};
     int64_t most = 0;
@@ -188,7 +188,7 @@ TEST(NearestRanks, AreTheNextLegalNumbersBelowAndAbove) {
   EXPECT_EQ(of_24.below, 16);
   EXPECT_EQ(of_24.above, 32);
   EXPECT_EQ(nearest(24, 31).above, std::nullopt);
-  EXPECT_EQ(nearest(16, 1024).below, 8) << "the number itself is not one of its neighbours";
+  EXPECT_EQ(nearest(16, 1024).below, 8) << "the given number is not one of its own neighbours";
 }
 
 TEST(NearestRanks, AreAbsentIfNoOtherNumberIsPossible) {

@@ -16,7 +16,7 @@ using namespace plan;
 // Returns, as fractions, the percentages that the first group of `pattern` captures in the lines of `report`.
 std::vector<double> errors_in(const std::string& report, const std::string& pattern) {
   std::ifstream in(HEXAD_SOURCE_DIR "/" + report);
-  EXPECT_TRUE(in) << report;
+  EXPECT_TRUE(in) << "cannot read " << report;
   std::vector<double> errors;
   const std::regex row(pattern);
   std::smatch found;
@@ -56,7 +56,7 @@ TEST(PredictionError, DescriptionsHaveTheErrorOfPublishedSteps) {
   expect_quantiles(error, ratios);
 }
 
-TEST(PredictionError, IsWhatTheReportOfPublishedStepsPrints) {
+TEST(PredictionError, MatchesTheReportOfPublishedSteps) {
   const PredictionError& error = prediction_error(described());
   const std::string printed = fmt::format(
       "    interval: {} rows of grades A and B; measured / predicted seconds: quantile 0.05 is {:.2f}, quantile 0.95 "

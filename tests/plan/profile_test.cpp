@@ -63,7 +63,7 @@ TEST(MachineOf, NodesMustHaveTheSameNumberOfRanks) {
   try {
     comm::with_ranks(
         3, [](const ProcessGroup& world) { nodes_of(world); }, nodes);
-    FAIL();
+    FAIL() << "no error was thrown";
   } catch (const base::Error& e) {
     EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; start the same number of ranks on each node");
   }

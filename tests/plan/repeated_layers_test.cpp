@@ -187,8 +187,9 @@ INSTANTIATE_TEST_SUITE_P(, RepeatedLayers, testing::ValuesIn(layouts()), name_of
 INSTANTIATE_TEST_SUITE_P(Divided, RepeatedLayers, testing::ValuesIn(divided_layouts()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(, MemoryOfRepeatedLayers, testing::ValuesIn(layouts()), name_of_case);
 
-// If units end at other parameters in each of the equal layers, the layers make different calls and cannot be repeated.
-// The step that repeat_passes() runs detects the different calls.
+// Under ZeRO-3, the units in which weights are gathered may end at other parameters in each of the equal layers. The
+// layers then make different calls and cannot be repeated. The step that repeat_passes() runs detects the different
+// calls.
 TEST(RepeatedLayersOfRecords, AreGivenUpWhereUnitsDivideEqualLayersDifferently) {
   const std::vector<int64_t> counts{4};
   int given_up = 0;

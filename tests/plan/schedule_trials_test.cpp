@@ -232,7 +232,7 @@ TEST(ScheduleChoice, ResumesOnlyAllowedSchedules) {
     EXPECT_FALSE(choice.resume("duplicates drop, overlap sequential, chunk_by none, chunks 1", ""));
     EXPECT_FALSE(choice.resume("", ""));
     EXPECT_TRUE(choice.resume("duplicates pause_before_gate, overlap sequential, chunk_by tokens, chunks 3", ""))
-        << "runs of earlier versions saved this form";
+        << "earlier versions saved schedules in this format";
     EXPECT_TRUE(choice.made());
     EXPECT_EQ(choice.current().schedule.chunks, 3);
   });

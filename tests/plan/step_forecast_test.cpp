@@ -33,7 +33,7 @@ void expect_whole(const Recipe& r) {
   const mesh::Layout layout(r.parallel.sizes(), stages);
   const StepForecast some = forecast_step(r, extensions, layout, prices);
   ASSERT_EQ(some.micro_batches, micro_batches);
-  ASSERT_LT(some.simulated_micro_batches, micro_batches) << "the step is extrapolated";
+  ASSERT_LT(some.simulated_micro_batches, micro_batches) << "the step must be extrapolated";
   const StepForecast all = with_all_micro_batches(some, r, extensions, layout, prices, RoutingLoad::even);
   EXPECT_NEAR(some.seconds, all.seconds, 0.02 * all.seconds);
 }

@@ -18,8 +18,8 @@ bool as_good_as(const ScheduleCandidate& chosen, const ScheduleCandidate& advise
 ///
 /// An adviser is right if the chosen schedule has the advised values of all keys that the adviser decides. It is also
 /// right if the advised schedule is as_good_as() the chosen schedule. There is no verdict if the adviser is silent, or
-/// if the advised schedule is illegal in this layout. There is also no verdict if the recipe sets one of these keys to
-/// another value.
+/// if the advised schedule is illegal in this layout. There is also no verdict if the recipe sets a key to another
+/// value than the advised schedule.
 telemetry::ChoiceMetrics compare_advice(const train::Recipe& recipe, const train::ModelInstance& instance,
                                         const Predictor& predictor, const comm::ProcessGroup& world,
                                         const ScheduleChoice& choice);

@@ -126,7 +126,7 @@ int64_t GranularitySearch::conclude(int64_t batch, int64_t otherwise) {
 
 void GranularitySearch::record(int64_t batch, int64_t n, double seconds) {
   base::require(std::ranges::binary_search(numbers_, n) && seconds >= 0, "[GranularitySearch] ", seconds,
-                " s for n = ", n, "; expected at least 0 s, and one of the ", numbers_.size(),
+                " s are recorded for n = ", n, "; expected at least 0 s, and n to be one of the ", numbers_.size(),
                 " numbers of the search");
   state_.samples[{batch, n}].push_back(seconds);
 }

@@ -24,8 +24,8 @@ struct PicturedPlan {
 /// - Below the nodes, each kind of group in `traffic` has a row. The row shows the ranks of the kind's first group, the
 ///   bytes that a rank sends in a step, and the links that carry the bytes.
 ///
-/// If there are too many kinds of nodes, ranks of a node, or ranks of a group, the picture shows only the first items
-/// and the number of omitted items.
+/// There may be too many kinds of nodes, ranks of a node, or ranks of a group. The picture then shows only the first
+/// items, and the number of omitted items.
 std::string plan_picture(const PicturedPlan& plan);
 
 }  // namespace hexad::plan

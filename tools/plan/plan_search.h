@@ -80,9 +80,9 @@ struct PlanRequest {
 /// - The first stage composes the steps of all legal layouts (compose_layouts()). It omits layouts whose state alone is
 ///   too large, and layouts that are far too large even with more recomputation. It also omits layouts that needlessly
 ///   recompute or have zero 2.
-/// - The second stage estimates the memory of the most promising layouts and of the recipe's own layout, as `hexad
-///   validate` does. It also simulates the steps of these layouts. Therefore, the first layout of a plan is no worse
-///   than the recipe's own layout.
+/// - Like `hexad validate`, the second stage estimates the memory of the most promising layouts and of the recipe's own
+///   layout. It also simulates the steps of these layouts. Therefore, the first layout of a plan is no worse than the
+///   recipe's own layout.
 /// - The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
 ///   (refine()).
 ///

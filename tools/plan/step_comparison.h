@@ -30,8 +30,8 @@ struct ComparedRow {
 /// - own work: time in which a rank does not wait in communication; measured values include gaps between kernels; mean
 ///   over ranks
 /// - waiting: in total, by class of traffic (exposed communication), and idle; mean over ranks. The prediction counts
-///   waits for late ranks and for other pipeline stages as idle time. The measurement has no idle time: it counts these
-///   waits as communication of a class
+///   waits for late ranks and for other pipeline stages as idle time. The measurement has no idle time, because it
+///   counts these waits as communication of a class
 /// - bytes that all ranks send, by class of traffic
 /// - memory peak of the rank that needs the most; the prediction is `memory` bytes
 std::vector<ComparedRow> compare(const StepForecast& forecast, double memory, const MeasuredStep& measured);

@@ -207,8 +207,8 @@ const std::string parm = "{B: 1, L: 8, M: 8, E: 2, N_EP: 2, N_ESP: 2, ";
 TEST(Inputs, ParmRefusesCollectivesWithIncompletePrices) {
   EXPECT_EQ(refusal("parm", parm + "N_MP: 2, alpha_A2A: 1}"),
             "x.yaml: beta_A2A (none by default) must be given together with alpha_A2A\n"
-            "x.yaml: alpha_AG_MP (none by default) must be given together with beta_AG_MP, unless given as "
-            "measured_AG_MP, because N_MP is "
+            "x.yaml: alpha_AG_MP (none by default) must be given together with beta_AG_MP, or measured_AG_MP in "
+            "place of both, because N_MP is "
             "above 1");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, measured_A2A: 3}"),
             "x.yaml:1: measured_A2A (3) must be at least two points, [[elements, seconds], ...]");
@@ -227,8 +227,9 @@ TEST(Inputs, ParmRefusesCollectivesWithIncompletePrices) {
 const std::string eps = "{E: 8, k: 2, D: 4, m: 64, P: 1024, ";
 
 TEST(Inputs, EpsRefusesImpossibleDevicesAndOverheads) {
-  EXPECT_EQ(refusal("eps", "{E: 9, k: 2, D: 4, m: 64, P: 1024, g: 3}"),
-            "x.yaml:1: E (9) must be divisible by D (4); nearest: 8, 12\nx.yaml:1: g (3) must be at most min(k, D) (2)");
+  EXPECT_EQ(
+      refusal("eps", "{E: 9, k: 2, D: 4, m: 64, P: 1024, g: 3}"),
+      "x.yaml:1: E (9) must be divisible by D (4); nearest: 8, 12\nx.yaml:1: g (3) must be at most min(k, D) (2)");
   EXPECT_EQ(refusal("eps", eps + "pipeline: {T_comm: 1, T_comp: 1, R: {k: 1}}}"),
             "x.yaml:1: pipeline.R.b (none by default) must be given together with k, unless measured is given");
   EXPECT_EQ(

@@ -23,7 +23,7 @@ TEST(Mpmoe, MemoryMatchesEquations1To4) {
   EXPECT_EQ(pipeline_buffers(l), activations(l));
 }
 
-TEST(Mpmoe, SavingsOf2And4And8PartsHaveTheRatios1To2To2AndAHalf) {
+TEST(Mpmoe, SavingsOf2And4And8MicroBatchesHaveTheRatios1To2To2AndAHalf) {
   const Layer l = gpt_xl(4096);
   const double two = saved(l, 2);
   EXPECT_EQ(saved(l, 4) / two, 2);
@@ -161,8 +161,9 @@ TEST(Mpmoe, S4IsBestIfCommunicationIsTheBottleneckAndCopiesSlowIt) {
   EXPECT_LT(time(fast_network, Reuse::s1), time(fast_network, Reuse::s4));
 }
 
-TEST(Mpmoe, LargerBatchesTakeMoreParts) {
-  // Figure 14: 2 chunks below 8k tokens, 4 up to 22k, 8 above. The exact thresholds depend on the machine.
+TEST(Mpmoe, LargerBatchesHaveMoreMicroBatches) {
+  // Figure 14 has 2 micro-batches below 8k tokens, 4 up to 22k tokens, and 8 above. The exact thresholds depend on the
+  // machine.
   const Machine m = machine(5e9, 100e12, 20e9);
   int64_t last = 1;
   for (const double B : {64.0, 1024.0, 16384.0, 65536.0}) {

@@ -99,8 +99,8 @@ void check(Input in, Problems& problems) {
   for (const auto& [keys, cost] : in.collectives()) check_collective(*keys, *cost, problems);
   const auto need = [&](const CollectiveKeys& keys, const CollectiveInput& cost, std::string_view why) {
     if (!cost.measured && !cost.alpha && !cost.beta && problems.good({keys.alpha, keys.beta, keys.measured}))
-      problems.add(keys.alpha,
-                   base::cat("must be given together with ", keys.beta, ", unless given as ", keys.measured, why));
+      problems.add(keys.alpha, base::cat("must be given together with ", keys.beta, ", or ", keys.measured,
+                                         " in place of both", why));
   };
   need(key_a2a, in.a2a, "");
   if (in.mp > 1) need(key_ag_mp, in.ag_mp, ", because N_MP is above 1");
