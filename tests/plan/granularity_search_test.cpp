@@ -71,8 +71,8 @@ TEST(GranularitySearch, BatchInAKnownRangeIsNotMeasured) {
 }
 
 TEST(GranularitySearch, WidensTheRangeOfTheFoundN) {
-  // In the printed version of MPMoE's Algorithm 1, line 22 widens a range with bounds that lines 8 and 14 took from a
-  // neighbouring range. With these bounds, a batch of 3000 would be in the range of another n.
+  // Line 22 of MPMoE's printed Algorithm 1 widens a range with bounds that lines 8 and 14 took from a neighbouring
+  // range. With these bounds, a batch of 3000 would be in the range of another n.
   GranularitySearch search(1, 8);
   const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
   for (const int64_t batch : {1000, 20000, 3000, 3100}) search.best(batch, measure);

@@ -28,7 +28,7 @@ Issue kernel(int64_t seconds, int32_t span, std::vector<int32_t> after = {}) {
   return {"pointwise", "add", Lane::compute, MemoryWork{seconds}, span, std::move(after)};
 }
 
-// Returns a step of rank 0: kernels of 2 s and 1 s, an all-to-all of 4 s, and kernels of 2 s and 1 s after it.
+// Returns a step of rank 0: kernels of 2 s and 1 s, then an all-to-all of 4 s, then kernels of 2 s and 1 s.
 StepForecast forecast() {
   StepRecord record{.rank = 0,
                     .issues = {kernel(2, 0), kernel(1, 1),

@@ -25,8 +25,7 @@ AdvisedGroup group_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), std::set<int>(nodes.begin(), nodes.end()).size() > 1};
 }
 
-// Returns the first key that has different values in `config` and in `s`, and is not open in `config`; empty if there
-// is none.
+// Returns the first key that is not open in `config` and has another value in `s`; empty if there is none.
 std::string_view contradicted_key(moe::MoeScheduleConfig config, const MoeSchedule& s) {
   config.choose_open(s);
   const MoeSchedule settled = config.settled();

@@ -19,8 +19,8 @@ constexpr size_t max_estimated = 3;
 
 bool is_shorter(const PlannedLayout& a, const PlannedLayout& b) { return a.composed.seconds < b.composed.seconds; }
 
-// Estimates the memory of the first max_estimated layouts, in their order. Returns the first layout that needs more
-// than `least` and at most `most` bytes, whose offloaded tensors fit the host, and that can be simulated. Returns
+// Estimates the memory of the first max_estimated layouts, in their order. Returns the first layout that can be
+// simulated, needs more than `least` and at most `most` bytes, and whose offloaded tensors fit the host. Returns
 // nullopt if there is no such layout.
 std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts, double least, double most,
                                              const PlanSite& site) {

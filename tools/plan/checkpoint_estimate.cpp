@@ -126,8 +126,8 @@ std::string WriteTime::text() const {
 }
 
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder) {
-  // A save makes seven flushes, one after another: of the shard, of the manifest, of the pointer to the newest
-  // checkpoint, and four of folders.
+  // A save flushes seven times in sequence: the shard, the manifest, the pointer to the newest checkpoint, and four
+  // folders.
   constexpr int syncs = 7;
   constexpr double margin = 2;
   const auto [sync, a_byte] = speed;

@@ -237,8 +237,8 @@ struct MeasuredThreads {
   }
 };
 
-/// Burst that a traffic shaper allows on links after a rest. `hexad profile` cannot measure it, because its
-/// measurements give the links no rest.
+/// Burst that a traffic shaper allows on links after a rest. `hexad profile` cannot measure the burst, because the
+/// links have no rest between measurements.
 struct LinkBurst {
   GroupKind group = GroupKind::inter;
   double seconds = 0;

@@ -178,8 +178,8 @@ class Composition {
     for (const size_t i : by_memory_ ? most_recomputation_first(begin) : same_settings_together(begin)) compose(i);
   }
 
-  // Returns the time that a layout must undercut to be one of the layouts that are simulated; none if there are too few
-  // layouts so far, or if the time does not decide.
+  // Returns the time below which a layout is simulated. Returns none if there are too few layouts so far, or if the
+  // time does not decide.
   std::optional<double> seconds_to_undercut() const {
     const size_t wanted = simulated_per_wanted * request_.wanted;
     std::vector<double> seconds;

@@ -12,8 +12,8 @@
 namespace hexad::plan {
 namespace {
 
-// Returns the tokens of a text such as "4096", "4K" or "1M"; none if the text has another form, or the number is not
-// from 1 to max_micro_batch_tokens.
+// Returns the number of tokens that a text such as "4096", "4K" or "1M" states. Returns none for any other text, and
+// for a number that is not from 1 to max_micro_batch_tokens.
 std::optional<int64_t> length_of(std::string_view text) {
   int64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);

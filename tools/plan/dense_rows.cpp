@@ -14,8 +14,8 @@ namespace {
 // Largest ratio of dense to grouped time that counts as faster. Smaller differences may be noise.
 constexpr double faster = 0.98;
 
-// Compares the sizes that were measured for both products. Returns the smallest number of rows per expert from which on
-// `dense` is faster than `grouped` at all these sizes; never_dense if there is none.
+// Compares the sizes that were measured for both products. Returns the smallest number of rows per expert at which, and
+// above which, `dense` is always faster than `grouped`; never_dense if there is none.
 int64_t turning_point(const MeasuredProduct& dense, const MeasuredProduct& grouped) {
   int64_t rows = never_dense;
   for (const Curve::Point& d : dense.points.points) {

@@ -46,9 +46,9 @@ struct Shortfall {
 /// misses.
 Shortfall shortfall(const PlanAt& plan_at, int64_t context, int64_t ranks, double memory);
 
-/// Doubles the number of ranks of `shortfall` up to six times, at most to max_planned_ranks, and returns the first
-/// layout that fits; none if no layout fits. Skips rank counts for which the memory of `shortfall.least` would not fit
-/// even if this memory were spread evenly over all ranks.
+/// Doubles the number of ranks of `shortfall` up to six times, at most to max_planned_ranks. Returns the first layout
+/// that fits; none if no layout fits. Skips rank counts for which the memory of `shortfall.least` would not fit even if
+/// this memory were spread evenly over all ranks.
 std::optional<FittingLayout> with_more_ranks(const PlanAt& plan_at, const Shortfall& shortfall);
 /// Halves the sequence length of `shortfall` while it is even, down to 1024 tokens. Returns a layout for the first
 /// length with which a layout fits on the same number of ranks; none if no layout fits.

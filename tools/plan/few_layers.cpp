@@ -114,8 +114,8 @@ void keep_few_ranks(StepRecord& record, const std::vector<int>& node_of_rank) {
 }
 
 // Returns a rank's memory for the loss that tp ranks share, as a multiple of the memory for one block without tp.
-// tp::vocab_cross_entropy() has the logits of two blocks, because it computes the logits of a block while statistics of
-// the previous block are in flight. The function has the gradient of one block, in the model's dtype. If the model's
+// tp::vocab_cross_entropy() keeps the logits of two blocks: it computes the logits of a block while statistics of the
+// previous block are in flight. The function keeps the gradient of one block, in the model's dtype. If the model's
 // dtype is the accumulator's dtype, the gradient uses the memory of the logits.
 double blocks_of_shared_loss(const Recipe& r) {
   const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);

@@ -75,8 +75,8 @@ class GranularitySearch {
   /// Returns the n to use for `batch` (settled), or the n to measure next. Also uses the recorded times of an n that
   /// was not proposed.
   Trial propose(int64_t batch);
-  /// Settles `batch` without further measurements. Among the n that the neighbouring ranges allow and that have all
-  /// their samples, returns the smallest n that is indistinct from the fastest. If no allowed n has all its samples,
+  /// Settles `batch` without further measurements. Considers each n that the neighbouring ranges allow and that has all
+  /// its samples. Returns the smallest n that is indistinct from the fastest. If no allowed n has all its samples,
   /// returns the allowed n nearest to `otherwise`.
   int64_t conclude(int64_t batch, int64_t otherwise);
   /// Records a time. `n` must be one of the search's numbers.

@@ -168,8 +168,8 @@ const std::vector<LayerCosts::Stage>& LayerCosts::stages_of(const Recipe& r) {
   return stages;
 }
 
-// Returns the seconds that the slowest stage takes for a micro-batch. `costs.ends` are counted for the stage of the
-// head, because the embedding takes little time.
+// Returns the seconds that the slowest stage takes for a micro-batch. Adds `costs.ends` to the stage of the head,
+// because the embedding takes little time.
 double LayerCosts::slowest_stage(const Linear& costs, const Recipe& r) {
   double slowest = 0;
   for (const Stage& stage : stages_of(r))

@@ -89,8 +89,8 @@ int64_t data_parallel_ranks(const Recipe& r, int64_t world) {
   return world / (r.parallel.tp * r.parallel.cp * r.parallel.pp);
 }
 
-// Returns the effective settings that differ between two legal layouts: first those of the keys `first`, then the
-// others in the order of a walk, then "dp".
+// Returns the effective settings that differ between two legal layouts. The settings of the keys `first` are listed
+// first, then the other settings in the order of a walk, then "dp".
 std::vector<ChangedSetting> changes(const Recipe& from, const Recipe& to, int64_t world,
                                     const std::vector<std::string_view>& first) {
   std::vector<ChangedSetting> changed = changed_settings({from}, {to}, world);

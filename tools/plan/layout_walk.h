@@ -48,10 +48,10 @@ struct WalkStep {
 std::vector<std::string_view> walk_order();
 
 /// Returns a walk from `from` to `to`. The first and the last step have the given layouts and prices; if both layouts
-/// have the same effect, the walk has one step. A layout that is illegal or has no price is left out, so its change is
-/// in the same step as the next change. A change without effect is no step. A setting may have no effect in `from`,
-/// such as the kind of pipeline of one stage. This setting changes together with the key that gives it an effect. Open
-/// choices of schedule.moe count as their values before the program chooses.
+/// have the same effect, the walk has one step. The walk leaves out a layout that is illegal or has no price. The
+/// change of this layout is then in the same step as the next change. A change without effect is no step. A setting may
+/// have no effect in `from`, such as the kind of pipeline of one stage. This setting changes together with the key that
+/// gives it an effect. Open choices of schedule.moe count as their values before the program chooses.
 std::vector<WalkStep> walk_layouts(const PricedLayout& from, const PricedLayout& to, const WalkSite& site);
 
 }  // namespace hexad::plan

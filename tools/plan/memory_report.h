@@ -18,8 +18,8 @@ class MemoryReport {
   /// outlive the report.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
-  /// Estimates for RoutingLoad::even. `stages` has the memory of the rank of each stage that needs the most. `traffic`
-  /// is the traffic of the rank of the job that sends the most.
+  /// Estimates for RoutingLoad::even. For each stage, `stages` has the memory of the stage's rank that needs the most.
+  /// `traffic` is the traffic of the rank that sends the most in the job.
   struct Estimates {
     std::vector<MemoryEstimate> stages;
     TrafficEstimate traffic;

@@ -29,10 +29,10 @@ struct RankRange {
 using FitsMemory = std::function<bool(const train::Recipe& recipe, int64_t ranks)>;
 
 /// Returns the layout on a number of ranks in `range` that is legal (LayoutRules), fits, and is nearest to the recipe's
-/// layout. The distance is the sum of |log2| of four ratios: tp, pp and cp to their values in the recipe, and the
-/// number of ranks to `range.most`. A few ranks may therefore remain idle if using them would need another tp, pp or
-/// cp. More than half of the ranks are used if any such layout exists. Among equally near layouts, returns the layout
-/// with the nearest tp, then pp, cp, etp and ep.
+/// layout. The distance is the sum of |log2| of four ratios. Three are the ratios of tp, pp and cp to their values in
+/// the recipe. The fourth is the ratio of the number of ranks to `range.most`. A few ranks may therefore remain idle if
+/// using them would need another tp, pp or cp. More than half of the ranks are used if any such layout exists. Among
+/// equally near layouts, returns the layout with the nearest tp, then pp, cp, etp and ep.
 ///
 /// The batch, the micro-batch, the context and the ZeRO stage do not change, because the run must remain the same up to
 /// rounding. Placements (parallel.order and cp_expansion) and the pipeline (kind, split and overlap) usually do not

@@ -11,9 +11,9 @@ namespace hexad::plan {
 struct SharedByRuns;
 
 /// Returns distinct_ranks() without stages that are known to need at most as much memory as another stage of the
-/// result. The rank that needs the most memory, or the first of several such ranks, is in the result. `recipe` must
-/// have schedule.pipeline.split if there are several stages (train::with_stage_split()). `shared` keeps checked
-/// schedules.
+/// result. The result contains the rank that needs the most memory, or the first rank if several need equally much.
+/// `recipe` must have schedule.pipeline.split if there are several stages (train::with_stage_split()). `shared` keeps
+/// checked schedules.
 ///
 /// Stages with equal layers differ only in the tensors that they hold at each action of the pipeline:
 /// - A stage is left out if an earlier stage of the result covers it (pp::HeldTensors).

@@ -29,9 +29,9 @@ class PlanRefinement {
   explicit PlanRefinement(const PlanSite& site) : site_(site) {}
 
   /// Returns the layout with changes that improve it. Tries key by key, until no change improves the layout or `most`
-  /// changes have been tried. If a change inside layers does not shorten a micro-batch of one period of layers, the
-  /// whole step is not simulated. `layout` must have its memory and, except under Objective::memory, its step. The
-  /// result is never worse, and it fits if `layout` fits.
+  /// changes have been tried. Does not simulate the whole step if a change inside layers does not shorten a micro-batch
+  /// of one period of layers. `layout` must have its memory and, except under Objective::memory, its step. The result
+  /// is never worse, and it fits if `layout` fits.
   PlannedLayout refined(PlannedLayout layout, int64_t most);
   /// Refines the first `count` layouts, but at most three. Does not try the other layouts, whose results are known.
   void refine_first(std::vector<PlannedLayout>& layouts, size_t count);

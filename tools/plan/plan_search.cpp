@@ -33,9 +33,9 @@ bool have_same_layout(const Recipe& a, const Recipe& b, int64_t world) {
          PlanCandidate{a}.effective_settings(world) == PlanCandidate{b}.effective_settings(world);
 }
 
-// Returns the recipe's own layout with its step. Returns none if the layout is illegal or too large, if it cannot be
-// simulated, or if it is one of the simulated layouts. Counts the layout if it is not among the candidates, because the
-// search does not try all values of the keys.
+// Returns the recipe's own layout with its step. Returns none if the layout is illegal or too large, cannot be
+// simulated, or is already in `plan.best`. Counts the layout if it is not among the candidates, because the search does
+// not try all values of the keys.
 std::optional<PlannedLayout> simulate_as_is(Plan& plan, const Recipe& recipe, bool is_candidate, const PlanSite& site) {
   const int64_t world = site.request.world;
   if (site.rules.broken(recipe)) return {};

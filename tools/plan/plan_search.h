@@ -48,12 +48,12 @@ struct CapacityGains {
 struct Plan {
   std::vector<PlannedLayout> best;  // simulated, best first
   PlanCandidates candidates;        // counts of illegal combinations; `legal` is empty
-  // Numbers of legal layouts: all that were compared, those that exceed or seem to exceed `memory`, and those that were
-  // omitted because they needlessly recompute or have zero 2.
+  // Numbers of legal layouts: all compared layouts, layouts that exceed or seem to exceed `memory`, and layouts that
+  // were omitted because they needlessly recompute or have zero 2.
   int64_t legal = 0, too_large = 0, needless = 0;
   double memory = 0;  // limit of a rank's tensors, in bytes
-  // Least bytes of the layouts that are too large or were estimated; an approximation or a lower bound if the layout
-  // with the least bytes was not estimated.
+  // Least bytes of the layouts that are too large or were estimated. This is an approximation or a lower bound if the
+  // layout with the least bytes was not estimated.
   double least_memory = 0;
   std::vector<ResourceGain> gains;  // gains for best[0], the largest first (PlanRequest::details)
   std::vector<GroupBytes> traffic;  // traffic of best[0] (PlanRequest::details)

@@ -50,8 +50,8 @@ class LayoutRules {
  private:
   const train::Extensions& extensions_;
   const int64_t world_, ranks_per_node_;
-  // Contains the keys of the recipe, and the problems found while reading them. broken() adds problems, which its
-  // next call removes, because copying all keys would take longer than checking the rules.
+  // Contains the keys of the recipe, and the problems found while reading them. broken() adds problems, and its next
+  // call removes these problems. A copy of all keys for each call would take longer than checking the rules.
   config::Problems read_;
   size_t read_problem_count_ = 0;  // number of problems found while reading
 };
@@ -93,8 +93,8 @@ PlanCandidate without_variant(PlanCandidate layout);
 ///   max_micro_batch_tokens tokens
 ///
 /// parallel.order and cp_expansion are auto, schedule.pipeline.split is empty, and all other keys are as in the recipe.
-/// LayoutRules decides which layouts are legal. Zero 2 and recompute norms are variants(): they are counted, and made
-/// when they are needed, because they would double the memory of the list.
+/// LayoutRules decides which layouts are legal. Layouts with zero 2 or recompute norms are only counted, because they
+/// would double the memory of the list. variants() makes them when they are needed.
 ///
 /// The search leaves out other divisors of the ranks for tp (up to the number of heads), cp, pp (up to the number of
 /// layers) and etp. It also leaves out other divisors of batch.global / dp for batch.micro, other values of cp_kind,

@@ -27,7 +27,7 @@ struct PredictionError {
 };
 
 /// Returns the error of steps that are predicted on a cluster. If the cluster has a description, this is the error on
-/// published steps. If it has only measured curves, this is the error on measured passes through MoE layers;
+/// published steps. If the cluster has only measured curves, this is the error on measured passes through MoE layers;
 /// tools/bench/predicted_steps.sh counts how many whole steps on a measured cluster are inside the interval.
 const PredictionError& prediction_error(const Cluster& cluster);
 

@@ -139,8 +139,8 @@ class Prices {
   /// state the cores of a node.
   std::optional<schedule::SharedCores> cores(int64_t ranks) const;
 
-  /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate; 0 if
-  /// the cluster has neither for the dtype.
+  /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate.
+  /// Returns 0 if the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;
 
   /// Returns the number of ranks that the fast link connects: the ranks of a node, unless the description has a larger

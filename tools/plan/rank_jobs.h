@@ -63,8 +63,8 @@ class RankJobs {
                                            std::span<const schedule::Interval> times) const;
 
  private:
-  // Returns the job that operation `i` joins, if any. Two consecutive operations of a lane form one job under two
-  // conditions: no other queue waits for the first operation, and the second operation waits for no other queue.
+  // Returns the job that operation `i` joins, if any. Two consecutive operations of a lane form one job if no other
+  // queue waits for the first operation, and the second operation waits for no other queue.
   std::optional<int> job_to_join(size_t i);
   Network network_between(int rank, int other) const;
   int queue_of(const device::Issue& issue, Queues& queues, const std::vector<int>& simulated);

@@ -25,7 +25,7 @@ constexpr int64_t max_rounds = 5;
 constexpr int64_t max_measured_steps = 9;
 // Numbers of measured steps of each schedule, if Algorithm 1 also needs trials. A single step decides nothing.
 constexpr int64_t min_repeats = 2, max_repeats = 3;
-// Trial steps of a finalist in each round: the first step after a change of schedule, whose time does not count, and a
+// Trial steps of a finalist in each round: a first step after the change of schedule, which is not measured, and a
 // measured step.
 constexpr int64_t steps_of_round = 2;
 

@@ -54,8 +54,8 @@ std::vector<std::pair<schedule::TaskKind, std::string>> collectives(const schedu
   return all;
 }
 
-// True if all classes that have graphs have the same collectives. Under a memory limit, the collectives may differ,
-// because the number of chunks depends on the numbers of rows, which may differ slightly between classes.
+// True if all classes that have graphs have the same collectives. Under a memory limit, the collectives may differ: the
+// number of chunks depends on the numbers of rows, and these may differ slightly between classes.
 bool may_meet(const std::vector<Graphs>& of_class) {
   const Graphs* first = nullptr;
   for (const Graphs& graphs : of_class) {

@@ -20,8 +20,8 @@ double tensor_memory(const Cluster& cluster, const train::Recipe& recipe);
 double offload_memory(const Cluster& cluster);
 
 /// Lower bounds of the memory of a rank's state: weights, gradients, and the optimizer's main weights and states. The
-/// optimizer's part counts only if it must be in the rank's memory, because the recipe does not offload the optimizer
-/// and the cluster rules out offload. If any parameters are frozen (optim.freeze), only weights count.
+/// optimizer's part counts only if it must be in the rank's memory: the recipe does not offload the optimizer, and the
+/// cluster rules out offload. If any parameters are frozen (optim.freeze), only weights count.
 class StateBound {
  public:
   StateBound(const train::Recipe& recipe, const layers::ModelSize& size, const Cluster& cluster);
@@ -57,8 +57,8 @@ struct StateShortfall {
   bool has_optimizer;    // true if `bytes` include the optimizer's main weights and states
   int64_t fewest_ranks;  // fewest ranks on which the state fits if it is divided evenly
 };
-/// Returns the reason why no layout of the recipe can fit on `world` ranks of the cluster, at any sequence length; none
-/// if the state alone fits.
+/// Returns the reason why no layout of the recipe can fit on `world` ranks of the cluster, whatever the sequence
+/// length. Returns none if the state alone fits.
 std::optional<StateShortfall> state_shortfall(const train::Recipe& recipe, const train::Extensions& extensions,
                                               const Cluster& cluster, int64_t world);
 

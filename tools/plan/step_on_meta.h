@@ -49,9 +49,8 @@ StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& ex
 bool runs_whole_micro_batches(const train::Recipe& recipe);
 /// Returns a number of micro-batches with which a step has the memory that step_on_meta() returns, except the memory of
 /// tokens. The number applies to every rank of the layout. Under 1F1B and ZB-H1 with equal passes, step_on_meta() may
-/// run fewer micro-batches on some ranks, because these ranks reach the same memory with fewer. Returns none under
-/// gpipe, because step_on_meta() then extrapolates the memory, and the numbers of micro-batches that it runs may differ
-/// between ranks.
+/// run fewer micro-batches on ranks that reach the same memory with fewer. Returns none under gpipe, because
+/// step_on_meta() then extrapolates the memory, and the numbers of micro-batches that it runs may differ between ranks.
 std::optional<int64_t> micro_batches_in_memory(const train::Recipe& recipe, const mesh::Layout& layout,
                                                const RoutingLoad& load);
 

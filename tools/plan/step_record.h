@@ -43,8 +43,8 @@ struct StepRecord {
 class RunOnMeta;
 struct SharedByRuns;
 
-/// True if the passes of all micro-batches of a step, except the first and the last, certainly issue the same
-/// operations and need the same memory. False in these cases:
+/// True if the passes of the middle micro-batches of a step certainly issue the same operations and need the same
+/// memory. The middle micro-batches are all except the first and the last. False in these cases:
 /// - ZeRO-2 and ZeRO-3
 /// - overlapping micro-batches
 /// - routing that the recipe defines, unless `load` replaces it

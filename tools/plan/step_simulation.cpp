@@ -65,8 +65,8 @@ schedule::CoreNeeds needs_of(std::span<const Job> jobs, const schedule::SharedCo
 }
 
 // Divides the time of a rank into computation, exposed communication, and idle time. A collective counts as
-// communication only after its last member has begun, because until then, the rank waits for that member. `begins` has
-// the time at which the last member of each collective begins.
+// communication only after its last member has begun. Until then, the rank waits for this member. `begins` has the time
+// at which the last member of each collective begins.
 void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> jobs, std::span<const Interval> times,
              std::span<const double> begins, const Queues& queues, int first_queue, double seconds) {
   struct Change {

@@ -45,8 +45,8 @@ Span computation(std::string name, double begin, double end) {
   return {.task = {.lane = Lane::compute, .name = std::move(name)}, .begin = begin, .end = end};
 }
 
-// Merges neighbouring spans of one lane and kind if they have the same name, or if both are too short to be visible.
-// The gap between merged spans is too short to be visible, too.
+// Merges two neighbouring spans of one lane and kind if they have the same name, or if both are too short to be
+// visible. The gap between merged spans is too short to be visible, too.
 Timeline joined(std::vector<Span> spans) {
   constexpr double visible = 1e-3;  // share of the whole timeline's duration
   double seconds = 0;

@@ -123,7 +123,7 @@ TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
   EXPECT_EQ(two.AR_ESP.intra, 2 * two.AG_ESP.intra);
   EXPECT_EQ(two.A2A_EP.inter, 7 * 32 / 8);
   EXPECT_EQ(two.A2A.intra, 3);
-  // Each of the four groups has tensors of a quarter of the size, so the same number of bytes leaves the node as in
+  // The tensors of each of the four groups have a quarter of the size. Therefore, as many bytes leave the node as in
   // EP-AlltoAll.
   EXPECT_EQ(two.A2A.inter, two.A2A_EP.inter);
   // Case 3 is the reverse of case 2.

@@ -28,8 +28,8 @@ struct TermsFit {
 /// the terms, if the samples do not determine all coefficients.
 TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y);
 
-/// The alpha-beta model of a collective or kernel: alpha is the startup time in seconds, beta the seconds per unit (an
-/// element, a byte, a chunk).
+/// The alpha-beta model of a collective or kernel. Alpha is the startup time in seconds. Beta is the time per unit (an
+/// element, a byte or a chunk) in seconds.
 struct AlphaBeta {
   double alpha = 0, beta = 0;
 

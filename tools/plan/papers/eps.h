@@ -18,8 +18,8 @@
 
 namespace hexad::plan::eps {
 
-/// Returns (1 - (1 - k/E)^m) * E (section 3.2): the expected number of experts that at least one of m tokens visits if
-/// all experts are equally likely.
+/// Returns (1 - (1 - k/E)^m) * E (section 3.2). This is the expected number of experts that at least one of m tokens
+/// visits, if all experts are equally likely.
 double expected_activated_experts(double k, double E, double m);
 /// Returns the expected number of devices that hold at least one of a token's k different experts. Each device has E/D
 /// experts, and all experts are equally likely. The result is the paper's g for a router that does not limit devices.

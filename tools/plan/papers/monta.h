@@ -34,8 +34,8 @@ struct Transfer {
   double volume, efficiency, seconds;
 };
 
-/// Returns T_base: every tensor-parallel rank sends all tokens, I * (e - 1)/e bytes, although the other ranks of its
-/// tensor-parallel group hold the same tokens.
+/// Returns T_base in seconds. Every tensor-parallel rank sends all tokens, I * (e - 1)/e bytes, although the other
+/// ranks of its tensor-parallel group hold the same tokens.
 Transfer baseline(double volume, const Network& network);
 
 /// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, the first two are the parts of O1.

@@ -16,8 +16,8 @@ using base::Dtype;
 using kernels::KernelTable;
 using tensor::Tensor;
 
-// Kernel with the number of bytes that it reads and writes, as the meta device counts them, and the size of its tensors
-// in bytes.
+// Kernel, the number of bytes that it reads and writes (as the meta device counts them), and the size of its tensors in
+// bytes.
 struct SmallKernel {
   int64_t bytes = 0;
   std::function<void(const KernelTable&, device::Stream&)> run;

@@ -24,8 +24,8 @@ double timed(const Timer::Work& work, int runs) {
   return (now() - begin) / runs;
 }
 
-// Measured sizes of a curve. Chooses the order of the measurements: first the smallest size, then the largest size for
-// which there is time, then the middle of the widest gap. Thus even a short measurement covers the range of sizes, and
+// Measured sizes of a curve. Chooses the order of the measurements: the smallest size, the largest size for which there
+// is time, and then always the middle of the widest gap. Thus even a short measurement covers the range of sizes, and
 // other sizes can be interpolated.
 class MeasuredSizes {
  public:
