@@ -35,7 +35,7 @@ std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts,
   return {};
 }
 
-// Returns the layouts with one axis of `best` doubled, legal or not.
+// Returns the layouts with one axis of `best` doubled, including illegal layouts.
 std::vector<Recipe> with_a_doubled_axis(const Recipe& best, int64_t world, int64_t domain) {
   std::vector<Recipe> all{best};  // dp is doubled
   const train::ParallelConfig& p = best.parallel;

@@ -27,8 +27,8 @@ std::optional<PlannedLayout> with_more_memory(const PlannedLayout& best, std::ve
 
 /// Doubles dp, tp, cp or pp of `best`, in each case with the same ep and with twice the ep. Reduces the size of
 /// micro-batches if the batch requires it. Composes the steps of these layouts, and estimates the memory of at most
-/// three, in the order of their composed steps. Simulates the first that fits into `memory` bytes, and returns it.
-/// Returns none if the cluster has fewer than 2 x request.world ranks, or if no layout fits.
+/// three, in the order of their composed steps. Simulates the first layout that fits into `memory` bytes, and returns
+/// this layout. Returns none if the cluster has fewer than 2 x request.world ranks, or if no layout fits.
 std::optional<PlannedLayout> on_twice_the_ranks(const PlannedLayout& best, const config::Document& document,
                                                 const train::Extensions& extensions, const Cluster& cluster,
                                                 PlanRequest request, double memory, SharedCosts& costs);

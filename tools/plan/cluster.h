@@ -304,7 +304,7 @@ std::string to_yaml(const Cluster& cluster);
 /// schedule::Rates::defaults() and without slowdown. Callers must tell the user about this assumption.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
-/// A process group. Cost::group of a schedule's tasks refers to it by name.
+/// A process group. Cost::group of a schedule's tasks refers to the group by name.
 struct GroupShape {
   std::string name;
   int64_t ranks, nodes;
@@ -346,7 +346,7 @@ std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredT
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
 /// times come from the measured products of the same element type with the nearest inputs x outputs (as a ratio). They
 /// are scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the
-/// same shape. If a measured slowdown has a speed above 1, the speed counts as 1. Throws Error(usage) that names the
+/// same shape. If a measured slowdown has a speed above 1, the speed counts as 1. Throws Error(usage), which names the
 /// first missing entry of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 

@@ -5,7 +5,8 @@
 
 namespace hexad::plan {
 
-/// Forward products of one shape, measured with one call for each expert (dense) and with one call for all (grouped).
+/// Forward products of one shape, measured with one call for each expert (dense) and with one call for all experts
+/// (grouped).
 struct DenseAndGrouped {
   const MeasuredProduct* dense = nullptr;
   const MeasuredProduct* grouped = nullptr;

@@ -72,8 +72,8 @@ int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   return std::gcd(p.pp, static_cast<int64_t>(std::bit_floor(fill)));
 }
 
-// Returns the prices of a stage. Layouts that differ only in recomputation or ZeRO share them, because the nodes of the
-// stage's ranks do not depend on these settings.
+// Returns the prices of a stage. Layouts that differ only in recomputation or ZeRO share prices, because the nodes of
+// the stage's ranks do not depend on these settings.
 std::shared_ptr<const StepPrices> LayerCosts::prices_of(const Recipe& r, int64_t stages) {
   const train::ParallelConfig& p = r.parallel;
   std::shared_ptr<const StepPrices>& known = prices_of_stages_[{p.tp, p.cp, p.ep, p.etp.value_or(p.tp), stages}];

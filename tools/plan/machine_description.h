@@ -37,8 +37,8 @@ struct Peak {
   }
 };
 
-/// Efficiency of matrix products: the share of the peak that a product reaches. With `rows` rows in each group, it is
-/// efficiency(rows) x inputs/(inputs + half_width) x outputs/(outputs + half_width).
+/// Efficiency of matrix products: the share of the peak that a product reaches. With `rows` rows in each group, the
+/// share is efficiency(rows) x inputs/(inputs + half_width) x outputs/(outputs + half_width).
 struct ProductEfficiency {
   config::Curve efficiency;
   double half_width = 0;
@@ -136,7 +136,7 @@ struct Contention {
 };
 
 /// Section `machine` of a cluster file. complete() fills in default values of optional members and lists the assumed
-/// ones.
+/// values.
 struct Machine {
   std::string name, source;
   int64_t nodes = 0, ranks_per_node = 0;

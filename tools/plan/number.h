@@ -1,4 +1,4 @@
-// Counts in floating-point arithmetic.
+// Conversion of counts for floating-point arithmetic.
 #pragma once
 
 #include <cstdint>

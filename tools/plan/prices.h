@@ -22,7 +22,7 @@ struct Product {
   double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
 };
 
-/// Placement of a process group's ranks. Each node of the group has the same number of its ranks.
+/// Placement of a process group's ranks. Each node of the group has the same number of the group's ranks.
 struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;

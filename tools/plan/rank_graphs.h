@@ -18,7 +18,7 @@ struct Meeting {
   const comm::ProcessGroup* group;  // a group of the mesh
   std::vector<int> ranks;           // members of `group` as ranks of the world, in the order of the group
 };
-/// Returns the meeting of this rank. Its group is the first group of this list that applies:
+/// Returns the meeting of this rank. The group of the meeting is the first group of this list that applies:
 /// - the ep x etp group, if it contains the tp groups of its members
 /// - the tp group, if it contains the ep x etp groups of its members
 /// - the world

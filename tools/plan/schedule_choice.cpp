@@ -61,7 +61,7 @@ struct Timed {
   size_t candidate;
   SampleSummary seconds;
 };
-// Returns the candidate with the smallest median. Among the candidates that are indistinct from it, the first one wins.
+// Returns the first candidate whose time is indistinct from the smallest median.
 size_t fastest(const std::vector<Timed>& all) {
   const Timed least = *std::ranges::min_element(all, {}, [](const Timed& t) { return t.seconds.median; });
   return std::ranges::find_if(all, [&](const Timed& t) { return indistinct(t.seconds, least.seconds); })->candidate;
@@ -230,8 +230,8 @@ std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& befo
   return all;
 }
 
-// Begins Algorithm 1 for `like`. Also begins it for the sibling of each other strategy of memory_reuse that is
-// predicted to be the fastest. Begins only as many searches as have the steps to measure two numbers each. `repeats` is
+// Begins Algorithm 1 for `like`. Also begins it for each other strategy of memory_reuse, with the fastest predicted
+// sibling. Begins fewer searches if there are too few trial steps to measure two numbers in each search. `repeats` is
 // the number of measured steps of each schedule so far; 0 if there were none.
 void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   const int64_t trials = turns_ - turn_;

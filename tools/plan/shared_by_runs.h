@@ -36,7 +36,8 @@ struct SharedByRuns {
   int64_t runs = 0;  // number of runs that have used this object
 
  private:
-  // Kind of load, given shares (null: none), rank, ranks and capacity factor. A router keeps the shares alive.
+  // Kind of load, given shares (null: none), rank, number of ranks, and capacity factor. A router keeps the shares
+  // alive.
   using Key = std::tuple<RoutingLoad::Kind, const ExpertShares*, int, int, std::optional<double>>;
   std::map<Key, std::shared_ptr<const device::MetaRun::Choose>> routers_;
   std::map<std::string, layers::PartFlops> flops_;  // by the YAML text of the model

@@ -15,7 +15,8 @@
 
 namespace hexad::plan {
 
-/// Returns the seconds of an operation that runs alone on the machine. It is called for sends, but not for receives.
+/// Returns the seconds of an operation that runs alone on the machine. The function is called for sends, but not for
+/// receives.
 using PriceOfIssue = std::function<double(const StepRecord&, const device::Issue&)>;
 
 /// Slowdown of queues that run at the same time.

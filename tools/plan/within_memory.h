@@ -19,8 +19,8 @@ namespace hexad::plan {
 /// - A schedule with memory_reuse: none must fit even if all tokens choose experts of one rank, because the kept memory
 ///   grows with the number of received rows.
 /// - With s1 to s4, a pass is divided at run time into chunks that need at most the schedule's memory_limit. If the
-///   recipe does not define memory_limit, this limit is 8/9 of the bytes that all other memory leaves of
-///   memory.limit_bytes. The last ninth is for rounding.
+///   recipe does not define memory_limit, this limit is 8/9 of the bytes of memory.limit_bytes that no other memory
+///   needs. The last ninth is for rounding.
 /// - If a schedule with memory_reuse: none fits, schedules with s1 to s4 are omitted, because they take more time.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
