@@ -199,7 +199,8 @@ TEST(StepRecord, CountsRestsAndReadsOfWeightsInTheUpdate) {
       record_and_owned(recipe_with({"parallel.zero=1", "train.precision=bf16", "optim.main_weights=rest"}));
   const auto [wide, narrow] = owned;
   EXPECT_GT(narrow, 0);
-  // Rests (2 bytes), weights (2) and two moments (8) are read and written, and the gradient (4) is read.
+  // The rests of main weights (2 bytes), weights (2) and two moments (8) are read and written, and the gradient (4) is
+  // read.
   EXPECT_EQ(bytes_by_name(record, "optimizer"),
             (std::map<std::string, int64_t>{{"adamw", 28 * wide + 28 * narrow + clip_factor}}));
 }

@@ -242,7 +242,7 @@ class Composition {
     return {};
   }
 
-  // Under Objective::memory, true if a variant of layout `i` certainly needs more memory than enough other layouts.
+  // True if a variant of layout `i` certainly needs more memory than enough other layouts. Requires Objective::memory.
   bool is_unwanted(size_t i, const train::Recipe& variant) const {
     return (has_zero_of(i, variant) && groups_[group_of_[i]].unwanted) ||
            state_.layout_bytes(variant, request_.world) > composed_error * wanted_.limit();

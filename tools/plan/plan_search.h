@@ -14,8 +14,8 @@
 namespace hexad::plan {
 
 /// Objective of a plan.
-/// - time: the shortest step; of equal layouts, the layout with the least memory of a rank
-/// - memory: the least memory of a rank; of equal layouts, the layout with the shortest step
+/// - time: the shortest step; among equal layouts, the layout with the least memory of a rank
+/// - memory: the least memory of a rank; among equal layouts, the layout with the shortest step
 /// - ranks: the shortest step on the fewest ranks on which a layout fits (fewest_ranks())
 enum class Objective : uint8_t { time, memory, ranks };
 constexpr auto enum_names(Objective) {

@@ -30,8 +30,8 @@ void measure_host(Cluster& cluster, const Timer& timer, double seconds, const Pr
 /// node. `some` is the time of the same product on `computing` of these ranks while the other ranks wait. All ranks
 /// together must have more threads than the node has cores, and the threads of the computing ranks must need all cores.
 double waiting_cores(const Origin& measured, int64_t computing, double all, double some);
-/// Measures the cores that a rank uses while it waits, if ranks share cores. Measures nothing if all ranks of a node
-/// but one together have fewer threads than the node has cores. Needs measured products.
+/// Measures the cores that a rank uses while it waits, if ranks share cores. Measures nothing if a node's ranks, except
+/// one, together have fewer threads than the node has cores. Needs measured products.
 void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const Progress& progress);
 /// Measures slowdowns. Must be called last, because the sizes of its loads depend on the results of the other
 /// measurements.
