@@ -76,7 +76,7 @@ TEST(ScaleCsv, HalfWrittenAndForeignTablesAreRefusedByName) {
   EXPECT_EQ(refusal("point,step_seconds\na,1\nb,"),
             "a.csv:3: the line does not end with a newline; the file is incomplete, write it again with "
             "`hexad scale`");
-  EXPECT_EQ(refusal("point,step_seconds\na,1\nb"), "a.csv:3: the line has 1 cells; expected 2; the file is incomplete");
+  EXPECT_EQ(refusal("point,step_seconds\na,1\nb"), "a.csv:3: the line has 1 cell; expected 2; the file is incomplete");
   EXPECT_EQ(refusal("point,step_seconds\n"),
             "a.csv:1: no line follows the names of the columns, expected at least one line; the file is incomplete");
   EXPECT_EQ(refusal("point,step_seconds\na,1e999\n"), "a.csv:2: step_seconds (1e999) must be a number above 0");

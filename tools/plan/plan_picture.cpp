@@ -109,8 +109,8 @@ class Picture {
     for (size_t i = drawn; i < kinds.size(); ++i) others += kinds[i].count;
     if (others > 0)
       words("start", margin, y_ += line + 4,
-            fmt::format("and {} of {} more kinds that are not drawn", base::counted(others, "node"),
-                        kinds.size() - drawn));
+            fmt::format("and {} of {} that are not drawn", base::counted(others, "node"),
+                        base::counted(std::ssize(kinds) - static_cast<int64_t>(drawn), "more kind")));
   }
 
   void draw_node(const NodeKind& kind, const RankPicture::Box& box, int columns) {
@@ -130,7 +130,7 @@ class Picture {
       draw_rank(first + i, x + i % columns * cell_width_, box.y + box_heading + i / columns * cell_height);
     if (cells < kind.stages.size())
       words("start small", x, box.y + box.height - box_padding,
-            fmt::format("and {} more ranks", kind.stages.size() - cells));
+            "and " + base::counted(std::ssize(kind.stages) - static_cast<int64_t>(cells), "more rank"));
     picture_.close();
   }
 
@@ -162,7 +162,7 @@ class Picture {
       if (i + 1 < drawn && node_of(t.ranks[i + 1]) != node_of(t.ranks[i])) x = std::max(x + gap, end);
     }
     picture_.bracket(margin + cell_width_ / 2, x - cell_width_ / 2, top - bracket_depth - 2, bracket_depth);
-    if (drawn < size) words("start", x + gap, top + 20, fmt::format("and {} more ranks", size - drawn));
+    if (drawn < size) words("start", x + gap, top + 20, "and " + base::counted(size - drawn, "more rank"));
     picture_.close();
     y_ += traffic_height;
   }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/units.h"
 
@@ -68,8 +69,8 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
            ": the line does not end with a newline; the file is incomplete, write it again with `hexad scale`");
     const std::vector<std::string> cells = take_line(text, complete);
     if (cells.size() != header.size())
-      fail(ExitCode::usage, path, ":", line, ": the line has ", cells.size(), " cells; expected ", header.size(),
-           complete ? "" : "; the file is incomplete");
+      fail(ExitCode::usage, path, ":", line, ": the line has ", base::counted(std::ssize(cells), "cell"), "; expected ",
+           header.size(), complete ? "" : "; the file is incomplete");
     if (cells[seconds].empty()) continue;
     char* end = nullptr;
     const double value = std::strtod(cells[seconds].c_str(), &end);

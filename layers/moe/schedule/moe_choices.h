@@ -71,8 +71,8 @@ inline constexpr std::tuple moe_choices{
           return no.add("needs schedule.moe.chunk_by or schedule.moe.overlap, which divide the work into chunks; set "
                         "chunk_by or overlap, or chunks: 1");
         if (s.chunks == 1 && s.overlaps())
-          return no.add("must be at least 2 for ", s.is_chunked() ? "schedule.moe.chunk_by" :
-              "schedule.moe.overlap: with one chunk nothing overlaps");
+          return no.add("must be at least 2 for ", s.is_chunked() ? "schedule.moe.chunk_by" : "schedule.moe.overlap",
+                        ": with one chunk nothing overlaps");
         // An ep group of one rank always has one chunk or phase.
         if (s.chunk_by == ChunkBy::nodes && at.ep > 1 && s.chunks > at.ep)
           no.add("must be at most parallel.ep (", at.ep, ") for chunk_by: nodes, which divides the all-to-all by peers");

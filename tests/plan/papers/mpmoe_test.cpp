@@ -149,7 +149,7 @@ Machine machine(double comm, double comp, double mem) {
           .alpha = {}};
 }
 
-TEST(Mpmoe, S4IsBestIfCommunicationIsTheBottleneckAndCopiesSlowIt) {
+TEST(Mpmoe, RecomputingIsFasterThanOffloadingIfCopiesSlowTheCommunication) {
   // Section 5.5.3: recomputing is better if communication is slow and slowed by copies. Offloading is better if
   // computation is the bottleneck.
   Machine slow_network = machine(1e9, 300e12, 10e9), fast_network = machine(200e9, 30e12, 100e9);
