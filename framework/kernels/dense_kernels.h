@@ -71,8 +71,8 @@ struct BiasKernels {
   static const BiasKernels of_reference, of_cpu, of_cuda;
 };
 
-/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019). Forward first adds an
-/// addend to the residual stream x. Backward also adds the gradient of the residual stream.
+/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019). If an addend is
+/// given, forward first adds it to the residual stream x. Backward also adds the gradient of the residual stream.
 struct RmsNormKernels {
   /// Computes sum = x + addend (rounded to the dtype of x) and writes the norm of the sum to `out`. If `sum` and
   /// `addend` are undefined, `out` is the norm of x. Also computes inverse_rms[rows] (acc), which backward needs. sum

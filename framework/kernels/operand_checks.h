@@ -15,7 +15,8 @@ inline void check_rule(const RouterRule& rule, int64_t experts) {
                     rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
                 "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
                 rule.groups,
-                " groups; expected at least 1 expert, groups of equal size, and enough experts in the chosen groups");
+                " groups; expected at least 1 chosen expert and 1 chosen group, groups of equal size, and enough "
+                "experts in the chosen groups");
 }
 
 /// Sizes of the operands of ExpertChoiceKernels::forward and backward.

@@ -22,8 +22,8 @@ constexpr auto enum_names(RouterScore) {
       {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
 }
 
-/// Score by which a group-limited router ranks groups of experts: the sum of the two best selection scores, or the best
-/// selection score.
+/// Score by which a group-limited router ranks groups of experts: the sum of the two largest values of score + bias in
+/// the group, or the largest value.
 enum class RouterGroupScore : uint8_t { best_two, best };
 constexpr auto enum_names(RouterGroupScore) {
   return std::to_array<std::pair<RouterGroupScore, std::string_view>>(
@@ -292,9 +292,9 @@ struct PermuteKernels {
   /// rank's window. distances[P] (i64) are the distances in bytes from this window to the windows of all ranks, and are
   /// multiples of 16. runs[3, N] (i64) defines the place of each row: rows [runs[0, n - 1], runs[0, n]) are in the
   /// window of rank runs[1, n], and the range of n = 0 begins at row 0. In that window, row r of R is at index r +
-  /// runs[2, n], in rows of D elements from the begin of the window. The last run ends at R. Kernels do not check that
-  /// places are inside the windows, because the windows may be in the memory of other ranks. x and out may have strided
-  /// rows.
+  /// runs[2, n], in rows of D elements from the beginning of the window. The last run ends at R. Kernels do not check
+  /// that places are inside the windows, because the windows may be in the memory of other ranks. x and out may have
+  /// strided rows.
   ///
   /// Copies x[index[r], :] to the place of each row r. If `index` (i64 [R]) is undefined, copies x[r, :].
   Kernel<void(Stream&, Out<Tensor> window, const Tensor& distances, const Tensor& runs, const Tensor& x,

@@ -80,10 +80,9 @@ TEST_P(RouterEdge, RefusesMoreExpertsThanItMayChooseFrom) {
     route({1, 2, 3, 4}, {.top_k = 3, .groups = 2, .top_groups = 1});
     FAIL();
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(
-        e.what(),
-        "[router] cannot choose 3 of 4 experts from 1 of 2 groups; expected at least 1 expert, groups of equal "
-        "size, and enough experts in the chosen groups");
+    EXPECT_STREQ(e.what(),
+                 "[router] cannot choose 3 of 4 experts from 1 of 2 groups; expected at least 1 chosen expert and 1 "
+                 "chosen group, groups of equal size, and enough experts in the chosen groups");
   }
 }
 

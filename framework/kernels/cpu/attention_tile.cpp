@@ -176,7 +176,7 @@ struct Attention {
         for (int64_t k = 0; k < columns; ++k) to[r * span + k] *= factor;
     }
   }
-  /// Stores columns [size, C) of a row of values as zeros.
+  /// Sets the elements of a row of out or dv from the value size on to zero.
   void clear_rest(In* to) const {
     for (int64_t c = of_value.elements; c < of_key.elements; ++c) to[c] = In{};
   }

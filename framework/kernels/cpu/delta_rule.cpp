@@ -89,7 +89,8 @@ struct Problem {
     }
     chunk.set(q.x.data() + i * size, k.x.data() + i * size, end - i);
   }
-  // Copies the state before the first row of sequence b to S.
+  // Sets S to the state of value head h before the first row of sequence b. The state is zero if the operand `state` is
+  // undefined.
   void first_state(A* S, int64_t b, int64_t h) const {
     if (!o.state.defined()) return std::fill(S, S + state_size(), A{0});
     const A* from = o.state.data<A>() + (b * heads + h) * state_size();
@@ -139,7 +140,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& last_state, const 
   });
 }
 
-// Results of backward, as pointers.
+// Results and incoming gradients of backward, as pointers.
 template <class T>
 struct Results {
   using A = accumulator_t<T>;

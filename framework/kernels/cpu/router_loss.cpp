@@ -126,7 +126,7 @@ void store_loss(const RouterLoss& out, A loss, const LossFactors& factors) {
   *out.total.data<double>() += static_cast<double>(value);
 }
 
-/// Returns the gradient of the loss from `dweighted`, the gradient of the weighted loss.
+/// Returns dweighted * weight, rounded to A: the gradient of the loss without `share` (see RouterLossKernels).
 template <class A>
 double loss_gradient(const Tensor& dweighted, const LossFactors& factors) {
   require_flat("router loss", "dweighted", dweighted, 1);

@@ -172,7 +172,7 @@ void sum_columns(std::string_view op, Stream& stream, sum_t<D>* out, const Rows<
 /// average and there are few groups and columns.
 void add_column_sums(std::string_view op, Stream& stream, const Tensor& dbias, const Tensor& dy, const Ranges& ranges) {
   constexpr int64_t rows_per_split = 256, wanted_blocks = 1024;
-  constexpr int warp = 32, few = 8;  // values of `lanes`; `few` gives more blocks if there are few rows
+  constexpr int warp = 32, few = 8;  // values of `max_lanes`; `few` gives more blocks if there are few rows
   require_flat(op, "dbias", dbias, ranges.groups * dy.dim(-1));
   with_dtype<float, bf16, double>(op, dy.dtype(), [&]<class T>() {
     using A = accumulator_t<T>;

@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(threads) forward_kernel(D* out, sum_t<D>* last
   }
 }
 
-// Results of backward, and scratch memory of each block.
+// Results and incoming gradients of backward, and scratch memory.
 template <class D>
 struct Back {
   D *dq, *dk, *dv;

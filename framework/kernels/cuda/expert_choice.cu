@@ -1,6 +1,6 @@
-// Choice of tokens by experts. One block per expert and scope finds the lowest score that the expert chooses, bit by
-// bit, beginning with the most significant bit. Among the tokens with exactly this score, the expert chooses the first
-// tokens.
+// Choice of tokens by experts. In choose_kernel, one block per expert and scope finds the lowest score that the expert
+// chooses, bit by bit, beginning with the most significant bit. Among the tokens with exactly this score, the expert
+// chooses the first tokens.
 #include <limits>
 
 #include "framework/kernels/cuda/order.cuh"
@@ -13,8 +13,9 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-constexpr int choosers = 1024;  // threads of a block; blocks are as large as possible, because there may be few experts
-constexpr int threads = 128;    // threads of all other blocks
+// Threads of a block of choose_kernel. Its blocks are as large as possible, because there may be few experts.
+constexpr int choosers = 1024;
+constexpr int threads = 128;  // threads of a block of the other kernels
 
 template <class A>
 struct Operands {

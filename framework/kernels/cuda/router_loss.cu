@@ -99,7 +99,7 @@ struct Coefficients {
   __device__ double of(int scope) const { return each ? scale * each[scope] : scale; }
 };
 
-/// Returns the gradient of a loss, given the gradient of its weighted value.
+/// Returns dweighted * weight, rounded to A: the gradient of the loss without `share` (see RouterLossKernels).
 template <class A>
 __device__ double loss_gradient(const A* dweighted, A weight) {
   const A gradient = *dweighted * weight;

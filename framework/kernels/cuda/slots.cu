@@ -187,7 +187,7 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
   require_flat("slots_sort", "rows", rows, ids.numel());
   require_flat("slots_sort", "tokens", tokens, ids.numel());
   require_flat("slots_sort", "offsets", offsets, offsets.numel());
-  require(offsets.numel() > 0, "[slots_sort] offsets has no elements; expected one element more than experts");
+  require(offsets.numel() > 0, "[slots_sort] offsets has no elements; expected one more element than experts");
   require(ids.numel() <= (1 << 30), "[slots_sort] cannot sort ", ids.dim(0), " tokens of ", ids.dim(1),
           " slots; expected at most 2^30 slots in total");
   if (offsets.numel() - 1 > counters && ids.numel() > 0) return sort_many(stream, tokens, rows, offsets, ids);

@@ -30,8 +30,8 @@ struct Token {
       if (is_candidate(e, slot) && logits[e] > largest) largest = logits[e];
     return largest;
   }
-  /// True if the softmax of `slot` includes `expert`. It includes the slot's expert, and each candidate whose logit is
-  /// at most tolerance * max(|logit|, top) below `top`. `top` is the largest logit of the candidates.
+  /// True if the softmax of `slot` includes `expert`. This softmax includes the slot's expert, and each candidate whose
+  /// logit is at most tolerance * max(|logit|, top) below `top`. `top` is the largest logit of the candidates.
   __device__ bool takes_part(int expert, int slot, A top) const {
     if (expert == ids[slot]) return true;
     const A x = logits[expert], size = x < 0 ? -x : x;

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(threads) start_kernel(A* statistics, Columns<A
   const int64_t column = c.target_column();
   // The logit of the target must be read before the row is overwritten.
   const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);
-  // m is finite even if every logit is -inf, so that such logits become 0 and not NaN.
+  // m is finite even if every logit is -inf, so that the exponentials of such logits are 0 and not NaN.
   A m = std::numeric_limits<A>::lowest(), total = 0;
   for (int64_t v = threadIdx.x; v < c.count; v += threads) m = row[v] > m ? row[v] : m;
   m = block_max(m, scratch);

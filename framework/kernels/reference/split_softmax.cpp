@@ -20,7 +20,7 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
     for (int64_t t = 0; t < X.rows; ++t) {
       const int64_t column = index_at(Target, t) - first;
       if (holds(column, X)) Out(Split::at_target, t) = X(t, column);
-      // m is finite even if every logit is -inf, so that such logits become 0 and not NaN.
+      // m is finite even if every logit is -inf, so that the exponentials of such logits are 0 and not NaN.
       double m = logits.dtype() == Dtype::f64 ? std::numeric_limits<double>::lowest()
                                               : static_cast<double>(std::numeric_limits<float>::lowest());
       for (int64_t v = 0; v < X.columns; ++v) m = std::max(m, X(t, v));

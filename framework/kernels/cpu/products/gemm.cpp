@@ -18,7 +18,7 @@ struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes
   int64_t row_step, column_step;  // tiles begin at multiples of these numbers
-  int64_t depth;                  // maximum number of terms of a bf16 tile with more than gemm_sums elements
+  int64_t depth;                  // maximum number of terms of a tile with more than gemm_sums bf16 results
 };
 
 Loops loops_of(Unit unit) {

@@ -16,7 +16,7 @@ struct Sums {
   int64_t stride;
 };
 
-/// Rounds a block of sums to a bf16 result, one row per call.
+/// Rounds a block of sums to a bf16 result, one row per call of step().
 struct Rounding {
   uint16_t* to = nullptr;
   int64_t stride = 0, rows = 0;

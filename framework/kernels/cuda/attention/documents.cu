@@ -15,8 +15,8 @@ struct Offsets {
   int64_t distance[max_tensors];  // distance between tokens, in elements
 };
 
-// Runs as one block. Each thread processes adjacent tokens, in two passes: it counts the documents that begin at its
-// tokens, and after a scan of the counts, writes these documents.
+// Runs as one block. Each thread processes adjacent tokens, in two passes. First, it counts the documents that begin at
+// its tokens. After a scan of the counts, it writes these documents.
 __global__ void find(int* lengths, Offsets offsets, const int* first, const int* last, int64_t tokens,
                      int64_t positions, int64_t documents) {
   const int64_t each = (tokens + threads - 1) / threads;
