@@ -40,7 +40,7 @@ TEST_P(ConnectionEstimate, IsWithinOnePercentOfTheMemoryCountedByTheDouble) {
     const auto all = cuda_double::nccl_communicators();
     EXPECT_TRUE(std::none_of(all.begin(), all.end(), [&](const auto& c) {
       return layout.size(Axis::etp) == 1 && c.name == "ep x etp";
-    })) << "with etp 1, group ep x etp must have no communicator besides that of ep";
+    })) << "with etp 1, group ep x etp must have no communicator besides the communicator of ep";
     world.any(false, run.instance.context);  // waits until all ranks have read the count
   });
 }

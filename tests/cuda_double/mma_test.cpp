@@ -10,7 +10,7 @@ namespace {
 
 constexpr int terms = 16, columns = 8;
 
-/// Returns whole numbers, so that sums are exact.
+/// Returns an element of a factor. The elements are whole numbers, so that sums are exact.
 float left_element(int r, int k) { return static_cast<float>((r * 7 + k * 3) % 11 - 5); }
 float right_element(int k, int c) { return static_cast<float>((k * 5 + c * 13) % 9 - 4); }
 

@@ -65,8 +65,8 @@ class OneValue final : public pp::StageWork {
   const Tensor received_;
 };
 
-// Returns the peaks of the ranks of a pipeline. Expects every received tensor to be correct, although its sender has
-// reused the memory.
+// Returns the peak of device memory of each rank of a pipeline, in bytes. Expects every received tensor to be correct,
+// although its sender has reused the memory.
 std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int micro_batches) {
   std::vector<int64_t> peaks(ranks);
   const auto body = [&](const CardWorld& w) {
@@ -102,8 +102,8 @@ TEST(NcclMemory, PipelineMemoryDoesNotGrowWithMicroBatches) {
     }
 }
 
-// Returns the peaks of two ranks in a bounded pass that sends rows to the experts and back in `chunks` chunks. The
-// experts return the rows that they receive.
+// Returns the peaks of device memory of two ranks, in bytes, in a bounded pass that sends rows to the experts and back
+// in `chunks` chunks. The experts return the rows that they receive.
 std::vector<int64_t> peaks_of_pass(int chunks) {
   constexpr int64_t tokens = 64, experts = 4, width = 128;
   std::vector<int64_t> peaks(2);

@@ -23,8 +23,8 @@ const std::vector<int64_t>& offsets() {
   return all;
 }
 
-// Returns the result tensor of a product in `type`. With Write::add, the tensor starts with normal values. Otherwise,
-// the tensor starts poisoned.
+// Returns the result tensor of a product in `type`. With Write::add, the tensor starts with standard normal values.
+// Otherwise, the tensor starts poisoned.
 Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
   const Tensor t = r.output(shape, type, terms, layout);
   if (write == Write::add) reference_table.pointwise.copy(r.host_stream, t, r.normal(shape, type));

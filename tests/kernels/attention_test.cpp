@@ -77,7 +77,7 @@ class Attention : public testing::TestWithParam<std::tuple<Case, Dtype>> {
   std::mt19937_64 generator_{20240229};
 };
 
-/// Values of any floating tensor [tokens, heads, size] as double.
+/// Values of any floating tensor [tokens, heads, size] as double. All values are 0 if `zero` is true.
 struct Array {
   int64_t heads, size;
   std::vector<double> values;

@@ -79,7 +79,7 @@ void gate_backward(K k, Trial& r) {
                         dlog_decay, dstrength, o);
 }
 
-// Returns f(x) for normal numbers x.
+// Returns a tensor of f(x) for standard normal numbers x.
 Tensor mapped(Trial& r, const Shape& shape, double (*f)(double)) {
   const Tensor t = r.normal(shape, r.acc());
   reference::Array a = reference::load(t);

@@ -10,8 +10,8 @@ constexpr int64_t experts = 5, features = 33;
 constexpr Layout strided = Layout::strided_rows;
 constexpr std::array both{Write::replace, Write::add};
 
-// Returns a result whose rows have `layout`, inside a larger tensor. With Write::add, the result starts with normal
-// values.
+// Returns a result whose rows have `layout`, inside a larger tensor. With Write::add, the result starts with standard
+// normal values.
 Tensor result(Trial& r, const Shape& shape, Dtype type, int64_t terms, Write write, Layout layout) {
   const Tensor t = r.output(shape, type, terms, layout);
   if (write == Write::add) reference_table.pointwise.copy(r.host_stream, t, r.normal(shape, type));

@@ -104,8 +104,12 @@ TEST_P(Products, SumOverNoTermsIsZeroOrUntouched) {
 
 using Offsets = std::vector<int64_t>;
 GroupOffsets on_host(const Offsets& offsets) { return GroupOffsets::on_host(offsets); }
-// Offsets of four experts for five cases: every expert has rows; two experts have no rows; one expert has all rows; no
-// expert has rows; the first and last rows belong to no expert.
+// Offsets of four experts for five cases:
+// - every expert has rows;
+// - two experts have no rows;
+// - one expert has all rows;
+// - no expert has rows;
+// - the first and last rows belong to no expert.
 const Offsets groups[] = {
     {0, 7, 20, 33, 65}, {0, 0, 41, 41, 65}, {0, 0, 65, 65, 65}, {0, 0, 0, 0, 0}, {3, 3, 40, 41, 60}};
 

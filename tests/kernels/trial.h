@@ -45,7 +45,7 @@ class Trial {
   Trial(uint64_t seed, Size size_, Dtype dtype_, Device device)
       : size(size_), dtype(dtype_), stream(device.context().compute()), device_(device), seed_(seed) {}
 
-  /// Returns standard normal values.
+  /// Returns a tensor of random values with a standard normal distribution.
   Tensor normal(Shape shape, Dtype type, Layout layout = Layout::contiguous);
   Tensor normal(Shape shape, Layout layout = Layout::contiguous) { return normal(shape, dtype, layout); }
   /// Returns uniform integers in [0, bound).
@@ -62,8 +62,8 @@ class Trial {
   Tensor output(Shape shape, int64_t terms = 1, Layout layout = Layout::contiguous) {
     return output(shape, dtype, terms, layout);
   }
-  /// Returns an output that starts with normal values and is compared after the body, for kernels that add or work in
-  /// place.
+  /// Returns an output that starts with standard normal values and is compared after the body, for kernels that add or
+  /// work in place.
   Tensor update(Shape shape, Dtype type, int64_t terms = 1);
   /// Returns uninitialised memory that is not compared, for example for values that forward keeps for backward.
   Tensor scratch(Shape shape, Dtype type) { return Tensor::empty(shape, type, device_); }
@@ -97,7 +97,7 @@ class Trial {
   }
   Tensor guarded(Shape shape, Dtype type, Layout layout, Tensor* whole);
   Tensor watch(const Tensor& t, const Tensor& whole, int64_t terms, Yardstick yardstick = Yardstick::tensor);
-  /// Returns normal values for a tensor with the shape of `t`.
+  /// Returns random values with a standard normal distribution, in the shape of `t`.
   kernels::reference::Array drawn(const Tensor& t);
 
   std::unique_ptr<device::DeviceContext> own_;  // null on a shared device
