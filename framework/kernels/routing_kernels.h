@@ -87,8 +87,8 @@ struct SparseMixerKernels {
   static const SparseMixerKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Returns the number of tokens that each of `experts` experts chooses in a scope of `tokens` tokens, each of which has
-/// `slots` slots: min(ceil(factor * slots * tokens / experts), tokens). See ExpertChoiceKernels.
+/// Returns the number of tokens that each of `experts` experts chooses in a scope of `tokens` tokens:
+/// min(ceil(factor * slots * tokens / experts), tokens). Each token has `slots` slots. See ExpertChoiceKernels.
 inline int64_t tokens_of_expert(int64_t tokens, int64_t slots, int64_t experts, double factor) {
   const double mean = static_cast<double>(slots * tokens) / static_cast<double>(experts);
   // Limits the result before the cast, because a huge factor gives a result that exceeds every integer type.

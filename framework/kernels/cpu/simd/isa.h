@@ -23,8 +23,10 @@ bool machine_has_dot();
 /// pairs of bf16 does twice as many operations per cycle as f32 multiply-adds on AMD's processors, and the same number
 /// on Intel's processors.
 bool machine_prefers_dot();
-/// True if the machine has x86-64-v4, AVX-512 BF16 and the matrix unit for bf16 (AMX), HEXAD_MAX_ISA permits their use,
-/// and the operating system lets this process use the unit's registers. The first call requests this permission.
+/// True if all of these conditions hold:
+/// - The machine has x86-64-v4, AVX-512 BF16 and the matrix unit for bf16 (AMX).
+/// - HEXAD_MAX_ISA permits their use.
+/// - The operating system lets this process use the unit's registers. The first call requests this permission.
 bool machine_has_amx();
 
 /// Loops for each floating dtype.

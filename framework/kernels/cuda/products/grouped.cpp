@@ -13,9 +13,9 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Sizes from which each group is a separate dense product if tensor cores do not support the operands: minimum number
-// of elements of a weight, and minimum average number of rows per group. From these sizes on, dense products of f32 and
-// f64 are assumed to be faster than the simple kernel (not measured).
+// Minimum number of elements of a weight, and minimum average number of rows per group. From these sizes on, each group
+// is a separate dense product if tensor cores do not support the operands. Such products of f32 and f64 are assumed to
+// be faster than the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
 // Minimum average number of rows per group for a separate launch for each group. With fewer rows, the simple kernel
 // computes all groups in one launch (not measured).
