@@ -40,7 +40,7 @@ class Search {
   Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
       : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
 
-  /// True if the problem is about an integer key or mentions an integer key, and is not a missing key.
+  /// True if the problem is about an integer key or mentions an integer key, and the problem is not a missing key.
   bool can_try(const Problems::Problem& p) const { return !p.missing && !keys_of(p, text_of(p)).empty(); }
   /// Returns a text like "56, 64" or "parallel.tp 2, 3"; empty if no value that was tried can be suggested.
   std::string values_for(const Problems::Problem& p) {

@@ -7,14 +7,14 @@
 
 namespace hexad::config {
 
-/// Compares the next part of `path` with the folders in the last existing folder of `path`. If a folder has a similar
-/// name, returns a text like "; did you mean 'runs/sixteen'?". Otherwise returns the names of up to three folders, most
-/// similar first, for example "; in 'runs' there are: four, ten, twelve and 1 more". Hidden folders are ignored.
-/// Returns an empty text if `path` exists or there are no folders. In the working directory and in the root, only
-/// similar folders are suggested.
+/// Compares the first part of `path` that does not exist with the names of the folders next to it. If a folder has a
+/// similar name, returns a text like "; did you mean 'runs/sixteen'?". Otherwise returns the names of up to three
+/// folders, most similar first, for example "; in 'runs' there are: four, ten, twelve and 1 more". Hidden folders are
+/// ignored. Returns an empty text if `path` exists or there are no folders. In the working directory and in the root,
+/// only similar folders are suggested.
 std::string nearest_folders(const std::string& path);
 
-/// Returns a text like "; below it: 'runs/four', 'runs/ten' and 1 more". The text contains up to five files and folders
+/// Returns a text like "; below it: 'runs/four', 'runs/ten'". The text contains up to five files and folders
 /// directly in `folder` that `accepted` accepts, sorted by path. Returns an empty text if there are none or `folder`
 /// cannot be listed.
 std::string accepted_below(const std::string& folder,

@@ -47,7 +47,7 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
         lower(word.front()) != lower(candidate.front()))
       continue;
     const size_t edits = edit_distance(word, candidate);
-    // A candidate is probably a different word if the number of edits exceeds two limits: 1, and a third of the letters
+    // A candidate is probably a different word if the number of edits exceeds 1 and also exceeds a third of the letters
     // of the shorter word.
     const size_t allowed = std::max<size_t>(1, std::min(word.size(), candidate.size()) / 3);
     if (edits <= allowed && edits < fewest) {

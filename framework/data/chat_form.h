@@ -37,7 +37,7 @@ struct ChatForm {
 
 /// Returns the names of the forms that can express tools, such as "plain, chatml, llama3, model".
 std::string forms_with_tools();
-/// Returns all forms. docs/data.md describes them.
+/// Returns all forms except `model`, which a model's chat template defines. docs/data.md describes them.
 std::span<const ChatForm> chat_forms();
 /// Returns the form with this name. Throws Error(usage) that lists all names if the name is unknown.
 const ChatForm& chat_form(std::string_view name);

@@ -11,10 +11,11 @@ namespace hexad::data {
 
 struct ChatTemplate {
   std::string source;
-  std::string path;  // file for messages, and the key if the file is tokenizer_config.json
+  std::string
+      path;  // location of the template, as error messages name it: the file and, in tokenizer_config.json, the key
   std::vector<std::pair<std::string, std::string>> tokens = {};  // special tokens, such as bos_token: name and text
-  // The template for conversations that list tools, and its location for messages. If `tool_source` is empty, `source`
-  // writes these conversations, too.
+  // The template for conversations that list tools, and its location, as error messages name it. If `tool_source` is
+  // empty, `source` writes these conversations, too.
   std::string tool_source = {}, tool_path = {};
 
   /// Returns a digest of everything that determines the text of a conversation.

@@ -29,7 +29,7 @@ struct Conversation {
   std::vector<jinja::Value> tools = {};  // descriptions of the tools that answers may call, each an object
 };
 
-/// Returns the place of a turn for messages: "turn 2", or "the key "system"".
+/// Returns the location of a turn, as messages name it: "turn 2", or "the key "system"".
 std::string place_of(const ChatTurn& turn);
 
 /// A form of conversations: the marks around the turns. Thread-safe.

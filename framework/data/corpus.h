@@ -30,7 +30,9 @@ struct CorpusScan {
   int64_t empty_documents = 0;
   HeldOutRule held_out;
   std::vector<std::string> unnamed_json;  // files that are probably JSON lines but whose name has another ending
-  std::vector<std::string> untaken_json;  // files of form text that are lists of objects without the text key
+  // `.json` files that are read as text although each of them is a list of objects with strings. They are read as text
+  // because the objects lack the text key.
+  std::vector<std::string> untaken_json;
   std::string untaken_keys;               // keys of the first of untaken_json; see keys_of_untaken_json()
   std::vector<std::string> damaged_json;  // files named .json that look like JSON with the text key, but are not JSON
 };
@@ -39,8 +41,8 @@ class Corpus {
  public:
   using Progress = std::function<void(const PrepareProgress&)>;
 
-  /// Selects the files. Their parts are read on the threads of `workers`, which must outlive this object. Throws as
-  /// find_inputs() and conversation_form() do.
+  /// Selects the files. The threads of `workers`, which must outlive this object, later convert their parts to
+  /// documents. Throws as find_inputs() and conversation_form() do.
   Corpus(const PrepareOptions& options, Workers& workers, Progress progress);
 
   const InputFiles& inputs() const { return inputs_; }

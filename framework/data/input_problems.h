@@ -14,7 +14,7 @@ namespace hexad::data {
 inline constexpr std::string_view leave_out_remedy =
     "leave the file out, or pass --binary to take bytes as they are; --exclude PATTERN skips files in folders";
 
-/// Remedy for objects in JSON files that have no text.
+/// Remedy for objects in JSON files that are not valid documents.
 inline constexpr std::string_view mend_object_remedy =
     "correct or remove the object, because no option skips single objects; --exclude PATTERN skips files in folders";
 

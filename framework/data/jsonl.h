@@ -44,7 +44,7 @@ bool form_needs_contents(std::string_view path);
 /// True if a file of form `text` begins with a line of JSON from which `rules` make a document.
 bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules& rules);
 
-/// True if a file of form `text` is named .json, begins with a bracket and has the key of the text, but is not JSON.
+/// True if a file of form `text` is named .json, begins with [ or {, and contains the text key, but is not JSON.
 bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules);
 
 /// Returns a string that names the string-valued keys of the first object in a list of objects. The file must be of

@@ -16,7 +16,7 @@ namespace hexad::data {
 
 class ModelForm final : public ConversationForm {
  public:
-  /// Maximum number of turns. The work for a conversation grows with the square of this number.
+  /// Maximum number of turns. The work for a conversation grows with the square of its number of turns.
   static constexpr size_t max_turns = 1000;
 
   /// Parses the template. Throws Error(data) with the file and line if a part of the template is not supported. A

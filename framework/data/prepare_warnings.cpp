@@ -21,8 +21,8 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
   const bool chat = !options.chat_form.empty();  // a conversation is not divided
   if (part.documents == 1 || part.tokens < few_tokens)
     warnings.push_back(
-        cat("the held-out part is ", counted(part.documents, "document"), " of ", counted(part.tokens, "token"),
-            ", too little for a meaningful held-out loss: give more ", chat ? "conversations or" : "text,",
+        cat("the held-out part has ", counted(part.documents, "document"), " with ", counted(part.tokens, "token"),
+            " in total, too little for a meaningful held-out loss: give more ", chat ? "conversations or" : "text,",
             " a larger --heldout (", options.heldout, " now)",
             chat ? std::string() : cat(" or shorter documents (--split-bytes, ", present_limit(options.split), ")")));
   const double share = static_cast<double>(part.text_bytes) / static_cast<double>(part.text_bytes + s.train.text_bytes);

@@ -40,7 +40,8 @@ struct StoreOptions {
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
 /// RunLock of the run. If StoreOptions::generation is no longer the newest generation of the run, these functions
-/// change no file and throw Error(usage). They repeat this check before each rename or removal of a folder. Not
+/// change no file and throw Error(usage). They repeat this check before they rename or remove a folder that another job
+/// may use. Not
 /// thread-safe: const functions also store the contents of manifests that they read.
 class CheckpointStore {
  public:
@@ -91,8 +92,8 @@ class CheckpointStore {
   const StoreOptions& options() const { return options_; }
   std::string path(int64_t step) const;  // returns a path like "<folder>/step-00000100"
   /// Returns the path of the folder of a save in progress: "<folder>/step-00000100.7.tmp" for generation 7, or
-  /// "<folder>/step-00000100.tmp" without a generation. With generations, two jobs never write to or remove the same
-  /// folder.
+  /// "<folder>/step-00000100.tmp" without a generation. With generations, two jobs never save to the same folder,
+  /// and an older job never removes such a folder of a newer job.
   std::string unfinished_path(int64_t step) const;
   /// Removes `folder`, which belongs to `step`, if it exists. First renames `folder` to unfinished_path(step), in place
   /// of any folder that has this name. No other job uses this name. If a newer job starts during the removal, this job

@@ -66,7 +66,8 @@ void require_tiling(const TensorRecord& t) {
     if (p.region.size.numel() > 0) regions.push_back(p.region);
   }
   require(elements == t.shape.numel(), "[checkpoint] pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
-          " hold ", elements, " elements in ", t.pieces.size(), " pieces, expected ", t.shape.numel());
+          " hold ", elements, " elements (number of pieces: ", t.pieces.size(), "), expected ", t.shape.numel(),
+          " elements");
   if (t.shape.rank() == 0 || make_up(regions, t.shape)) return;
   refuse_overlaps(t, regions);
   fail_invariant(cat("[checkpoint] the pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,

@@ -167,7 +167,7 @@ test_tiny_held_out_part_causes_a_warning() {
   echo "one short text" >texts/1.txt
   seq 20000 >texts/2.txt
   expect 0 prepare
-  expect_text err "warning: the held-out part is 1 document of"
+  expect_text err "warning: the held-out part has 1 document with"
   texts
   for i in $(seq 20); do for _ in $(seq 40); do cat texts/$i.txt; done >texts/long-$i.txt; done
   expect 0 prepare --force --exclude '[0-9]*' --split-bytes 1024

@@ -192,7 +192,7 @@ TEST(Prepare, WarnsIfTheHeldOutPartIsTooSmall) {
   for (int run = 0; run < 2; ++run) {
     const auto warnings = prepare(f.options).warnings;
     ASSERT_EQ(warnings.size(), 2u);
-    expect_contains(warnings[0], "the held-out part is 1 document of ");
+    expect_contains(warnings[0], "the held-out part has 1 document with ");
     expect_contains(warnings[0],
                     "too little for a meaningful held-out loss: give more text, a larger --heldout "
                     "(0.1 now) or shorter documents (--split-bytes, 2000 now)");

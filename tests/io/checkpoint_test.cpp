@@ -258,7 +258,7 @@ TEST_F(Checkpoints, BugsOfTheWriterAreFoundBeforeTheRename) {
   const ShardItem lower{"t", Kind::main, {4, 2}, {{2, 0}, {2, 2}}, t.slice(0, 2, 4)};
   const ShardItem middle{"t", Kind::main, {4, 2}, {{1, 0}, {2, 2}}, t.slice(0, 1, 3)};
   const ShardItem other{"t", Kind::main, {5, 2}, {{2, 0}, {2, 2}}, t.slice(0, 2, 4)};
-  EXPECT_NE(attempt({{upper}}).find("hold 4 elements in 1 pieces, expected 8"), std::string::npos);
+  EXPECT_NE(attempt({{upper}}).find("hold 4 elements (number of pieces: 1), expected 8 elements"), std::string::npos);
   EXPECT_NE(attempt({{upper}, {middle}}).find("is written twice: [0, 0]+[2, 2] and [1, 0]+[2, 2]"), std::string::npos);
   EXPECT_NE(attempt({{upper}, {other}}).find("is f32 [4, 2] on one rank and f32 [5, 2] on another"), std::string::npos);
   EXPECT_EQ(attempt({{upper}, {lower}}), "");

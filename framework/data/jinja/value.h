@@ -55,9 +55,10 @@ struct Value {
 
 struct List {
   std::vector<Value> items;
-  int depth = 1;           // depth of nested lists, including this one
-  bool generator = false;  // result of selectattr or rejectattr, whose truth in Python does not depend on its items
-  bool data = false;       // list of JSON that comes with a conversation
+  int depth = 1;  // depth of nested lists, including this one
+  bool generator =
+      false;  // result of the filter selectattr, rejectattr or items; its truth in Python does not depend on its items
+  bool data = false;  // list that comes with a conversation, or a pair that items_of() makes
 };
 
 enum class ObjectKind : uint8_t {
