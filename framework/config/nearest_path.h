@@ -14,9 +14,9 @@ namespace hexad::config {
 /// only similar folders are suggested.
 std::string nearest_folders(const std::string& path);
 
-/// Returns a text like "; below it: 'runs/four', 'runs/ten'". The text contains up to five files and folders
-/// directly in `folder` that `accepted` accepts, sorted by path. Returns an empty text if there are none or `folder`
-/// cannot be listed.
+/// Returns a text like "; below it: 'runs/four', 'runs/ten'". The text contains the first five files and folders
+/// directly in `folder` that `accepted` accepts, sorted by path. If there are more, the text ends in a number, as in
+/// "and 2 more". Returns an empty text if there are none or `folder` cannot be listed.
 std::string accepted_below(const std::string& folder,
                            const std::function<bool(const std::filesystem::path&)>& accepted);
 

@@ -11,8 +11,8 @@ namespace hexad::data {
 
 struct ChatTemplate {
   std::string source;
-  std::string
-      path;  // location of the template, as error messages name it: the file and, in tokenizer_config.json, the key
+  // Location of the template, as error messages name it: the file and, in tokenizer_config.json, the key.
+  std::string path;
   std::vector<std::pair<std::string, std::string>> tokens = {};  // special tokens, such as bos_token: name and text
   // The template for conversations that list tools, and its location, as error messages name it. If `tool_source` is
   // empty, `source` writes these conversations, too.

@@ -90,7 +90,9 @@ struct FileProblems {
     for (const std::string& problem : objects.first)
       all.add(ExitCode::data, problem, {std::string(mend_object_remedy)});
     if (objects.count > objects.first.size())
-      all.add(ExitCode::data, cat(path, ": ", objects.count - objects.first.size(), " more objects have problems"));
+      all.add(ExitCode::data, cat(path, ": ", objects.count - objects.first.size(),
+                                  objects.count == objects.first.size() + 1 ? " more object has a problem"
+                                                                            : " more objects have problems"));
     if (!whole.empty()) all.add(ExitCode::data, whole, remedies);
   }
 };

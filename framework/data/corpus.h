@@ -30,8 +30,8 @@ struct CorpusScan {
   int64_t empty_documents = 0;
   HeldOutRule held_out;
   std::vector<std::string> unnamed_json;  // files that are probably JSON lines but whose name has another ending
-  // `.json` files that are read as text although each of them is a list of objects with strings. They are read as text
-  // because the objects lack the text key.
+  // Files named .json that contain a list of objects with strings, but are read as text, because no object has the text
+  // key.
   std::vector<std::string> untaken_json;
   std::string untaken_keys;               // keys of the first of untaken_json; see keys_of_untaken_json()
   std::vector<std::string> damaged_json;  // files named .json that look like JSON with the text key, but are not JSON

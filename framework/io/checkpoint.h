@@ -72,9 +72,8 @@ class Checkpoint {
   /// wrong, the tensor.
   ///
   /// If there are more shares than shards:
-  /// - Without pages, the shares are distributed over the shards. The shares of one shard divide its pieces. Bytes of a
-  /// shard's header on which no reader
-  ///   depends are then not checked, because only the digest of the whole file covers them.
+  /// - Without pages, each shard is assigned to one or more shares, which divide its pieces. Bytes of a shard's header
+  ///   on which no reader depends are then not checked, because only the digest of the whole file covers them.
   /// - With pages, shares whose index is at least the number of shards check only pages.
   void verify(Share share = {});
   /// Makes later reads skip the digests of pieces. Call it once other ranks have verified all other shares, so that a

@@ -41,8 +41,7 @@ struct StoreOptions {
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
 /// RunLock of the run. If StoreOptions::generation is no longer the newest generation of the run, these functions
 /// change no file and throw Error(usage). They repeat this check before they rename or remove a folder that another job
-/// may use. Not
-/// thread-safe: const functions also store the contents of manifests that they read.
+/// may use. Not thread-safe: const functions also store the contents of manifests that they read.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});

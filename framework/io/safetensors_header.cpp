@@ -88,8 +88,8 @@ HeaderEntries parse_entries(std::string_view text, int64_t file_bytes, std::span
     expected = t.end;
   }
   if (expected != file_bytes) {
-    fail(ExitCode::data, path, ": ", file_bytes - expected, " bytes follow the last tensor, which ends at byte ",
-         expected, "; expected none");
+    fail(ExitCode::data, path, ": the last tensor ends at byte ", expected, ", but the file has ", file_bytes,
+         " bytes; expected no bytes after the last tensor");
   }
   return header;
 }

@@ -73,7 +73,7 @@ TEST(Batch, CountsDocumentsOnlyIfTheyDivideTheSequences) {
     return other.document_count();
   };
   EXPECT_EQ(changed(&Batch::first, 4, 1), 0);  // the first token of sequence 1 belongs to no document
-  EXPECT_EQ(changed(&Batch::last, 1, 2), 0);   // rows of one document have different bounds
+  EXPECT_EQ(changed(&Batch::last, 1, 2), 0);   // tokens of one document have different bounds
   EXPECT_EQ(changed(&Batch::first, 2, 2), 0);  // one document begins before the previous document ends
   EXPECT_EQ(changed(&Batch::last, 3, 5), 0);   // the document ends after its sequence
   EXPECT_EQ(changed(&Batch::first, 3, 0), 0);  // the document starts at a token of another document

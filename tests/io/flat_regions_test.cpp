@@ -49,7 +49,7 @@ TEST(FlatRegions, RangeInsideARowIsOneRectangle) {
   EXPECT_EQ(texts(regions_of_flat_range({{0, 0}, {4, 5}}, {6, 9})), (Texts{"[1, 1]+[1, 3]"}));
 }
 
-TEST(FlatRegions, BeginAtTheStartOfTheRegion) {
+TEST(FlatRegions, RangesCountFromTheStartOfTheRegion) {
   EXPECT_EQ(texts(regions_of_flat_range({{2, 10}, {2, 3}}, {2, 5})), (Texts{"[2, 12]+[1, 1]", "[3, 10]+[1, 2]"}));
 }
 

@@ -161,8 +161,8 @@ std::string separator_of(const Value& value, const Site& site) {
 JsonStyle json_style(const Arguments& arguments, const Site& site) {
   static constexpr std::array<std::string_view, 3> supported{"ensure_ascii", "indent", "separators"};
   if (!arguments.values.empty())
-    site.refuse("'tojson' has ", arguments.values.size(),
-                " arguments, expected only keywords: ", config::join(supported));
+    site.refuse("'tojson' has ", base::counted(std::ssize(arguments.values), "argument"),
+                ", expected only keywords: ", config::join(supported));
   JsonStyle style;
   bool separates = false;
   for (const auto& [name, value] : arguments.named) {
@@ -255,8 +255,8 @@ Value call_function(std::string_view name, const Arguments& arguments, const Sit
   }
   if (name != "namespace") refuse_name("function", name, supported, site);
   if (!arguments.values.empty())
-    site.refuse("'namespace' has ", arguments.values.size(),
-                " positional arguments, expected only keywords: namespace(name=value)");
+    site.refuse("'namespace' has ", base::counted(std::ssize(arguments.values), "positional argument"),
+                ", expected only keywords: namespace(name=value)");
   if (arguments.named.size() > max_members)
     site.refuse("a namespace has ", arguments.named.size(), " members, expected at most ", max_members);
   Object object{ObjectKind::name_space};

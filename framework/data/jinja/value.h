@@ -56,8 +56,9 @@ struct Value {
 struct List {
   std::vector<Value> items;
   int depth = 1;  // depth of nested lists, including this one
-  bool generator =
-      false;  // result of the filter selectattr, rejectattr or items; its truth in Python does not depend on its items
+  // True for the result of the filter selectattr, rejectattr or items. Python treats it as true even if it has no
+  // items.
+  bool generator = false;
   bool data = false;  // list that comes with a conversation, or a pair that items_of() makes
 };
 

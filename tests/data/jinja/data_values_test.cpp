@@ -123,7 +123,7 @@ TEST(ChatTemplateData, WrongUsesAreRefused) {
   expect_contains(problem("{{ [1] | items }}"), "'items' is given a list, expected a message or an object");
   expect_contains(problem("{{ 'a' | join }}"), "'join' is given a text, expected a list");
   expect_contains(problem("{{ data | tojson(2) }}"),
-                  "'tojson' has 1 arguments, expected only keywords: ensure_ascii, indent, separators");
+                  "'tojson' has 1 argument, expected only keywords: ensure_ascii, indent, separators");
   expect_contains(problem("{{ data | tojson(sort_keys=true) }}"),
                   "the keyword of 'tojson' 'sort_keys' is not supported; supported: ensure_ascii, indent, separators");
   expect_contains(problem("{{ data | tojson(ensure_ascii=true) }}"), "'ensure_ascii' of 'tojson' is true");
