@@ -21,7 +21,7 @@ class Lab {
 
   /// Restarts the random numbers as in a new lab with this seed.
   void restart(uint64_t seed) { seed_ = seed, drawn_ = 0; }
-  /// Returns a tensor of standard normal values.
+  /// Returns a tensor of random values with a standard normal distribution.
   Tensor randn(Shape shape, Dtype dtype = Dtype::f64);
   /// Returns a tensor of random whole numbers from [low, high). Sums of these numbers are exact in every order if the
   /// dtype can hold the sums.
@@ -35,7 +35,8 @@ class Lab {
   Tensor values(const std::vector<T>& v) {
     return values(v, {static_cast<int64_t>(v.size())});
   }
-  /// Adds a parameter of normal values. The memory of its gradient holds NaN until a contribution replaces it.
+  /// Adds a parameter of random values with a standard normal distribution. The memory of its gradient holds NaN until
+  /// a contribution replaces it.
   Parameter& parameter(Shape shape, Dtype dtype = Dtype::f64);
 
   Stream& stream() { return context.compute(); }

@@ -1,5 +1,6 @@
 // Test interface of the double of the driver's virtual memory, which maps pages of a device at reserved addresses.
-// Every function for memory fails with CUDA_ERROR_INVALID_CONTEXT in a thread that has chosen no device.
+// Every function for memory except cuMemGetAllocationGranularity fails with CUDA_ERROR_INVALID_CONTEXT in a thread that
+// has chosen no device.
 #pragma once
 
 #include <cuda.h>

@@ -1,7 +1,7 @@
 // Test double of libcuda.so.1 on a machine without a card. cuDNN needs a driver to compile plans. With this double,
-// cuDNN compiles plans for cards that do not exist. The functions that load libraries from memory, get their kernels
-// and set kernel attributes pretend to succeed. All other functions return "no device", except for the functions that
-// return texts of errors. Unused trailing arguments are not declared.
+// cuDNN compiles plans for cards that do not exist. The functions that load libraries from memory, unload them, get
+// their kernels and set kernel attributes pretend to succeed. All other functions return "no device", except for the
+// functions that return texts of errors. Unused trailing arguments are not declared.
 
 namespace {
 
