@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "framework/base/counted.h"
 #include "framework/config/words.h"
 #include "framework/data/jinja/calls.h"
 #include "framework/data/jinja/operators.h"
@@ -265,8 +266,8 @@ class Renderer {
   static void require_parameters(const Statement& macro, const Arguments& given, const Site& here) {
     const size_t parameters = macro.targets.size() - 1;
     if (given.values.size() > parameters)
-      here.refuse("the macro '", config::shown(macro.targets.front()), "' is given ", given.values.size(),
-                  " arguments, expected at most ", parameters);
+      here.refuse("the macro '", config::shown(macro.targets.front()), "' is given ",
+                  base::counted(std::ssize(given.values), "argument"), ", expected at most ", parameters);
     for (const auto& [name, value] : given.named)
       if (std::find(macro.targets.begin() + 1, macro.targets.end(), name) == macro.targets.end())
         here.refuse("the macro '", config::shown(macro.targets.front()), "' has no parameter '", config::shown(name),
