@@ -249,8 +249,10 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
          "model.moe.expert_hidden (8) must be 12, the width of layers.0.mlp");
   expect(refusal(ExitCode::usage, from_dense, split + Keys{"model.moe.expert_hidden=8"}),
          "model.moe.expert_hidden (8) must divide 12");
-  expect(refusal(ExitCode::usage, from_dense, split + Keys{"model.moe.expert_hidden=4", "model.moe.experts=6"}),
-         "model.moe.top_k (2) must be a multiple of the 3 experts that form a dense MLP; nearest: 3");
+  const std::string top_k =
+      refusal(ExitCode::usage, from_dense, split + Keys{"model.moe.expert_hidden=4", "model.moe.experts=6"});
+  expect(top_k, "model.moe.top_k (2) must be a multiple of the 3 experts that form a dense MLP for train.init_experts");
+  EXPECT_TRUE(top_k.ends_with("; nearest: 3")) << top_k;
   expect(refusal(ExitCode::usage, from_dense, copy + Keys{"model.moe.normalize=false"}),
          "model.moe.normalize (false) must be true");
   expect(refusal(ExitCode::usage, from_moe, {"model.moe.experts=8"}),

@@ -133,7 +133,8 @@ TEST(DataOnRanks, OtherNumbersOfDatasetsAreNamed) {
       open_data_on_ranks((world.rank() == 2) == more ? three : one, Registry(), world, {});
     });
     for (const std::string& error : errors)
-      EXPECT_EQ(error, cat("data: rank 2 has ", more ? 3 : 1, " datasets, but rank 0 has ", more ? 1 : 3));
+      EXPECT_EQ(error, cat("data: rank 2 has ", more ? "3 datasets" : "1 dataset", ", but rank 0 has ", more ? 1 : 3,
+                           "; expected the same datasets on all ranks"));
   }
 }
 

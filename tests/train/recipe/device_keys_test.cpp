@@ -13,12 +13,12 @@ using namespace layers;
 using namespace train;
 namespace {
 
-TEST(Recipe, NcclNeedsCardsAndNetworkClassesNeedPriorities) {
+TEST(Recipe, NcclNeedsDeviceCudaAndNetworkClassesNeedPriorities) {
   EXPECT_NE(problem({"distributed.device_collectives=nccl"}, 2)
                 .find("distributed.device_collectives (nccl) needs device: cuda, but device is cpu"),
             std::string::npos);
   EXPECT_NE(problem({"distributed.priority=[ep]", "distributed.network_classes=[3, 2]"})
-                .find("distributed.network_classes ([3, 2]) has 2 numbers for the 1 classes in distributed.priority"),
+                .find("distributed.network_classes ([3, 2]) has 2 numbers, but distributed.priority lists only 1;"),
             std::string::npos);
 }
 
@@ -28,7 +28,7 @@ TEST(Recipe, RegisteredBuffersNeedNccl) {
             std::string::npos);
 }
 
-TEST(Recipe, ReservedMultiprocessorsNeedACard) {
+TEST(Recipe, ReservedMultiprocessorsNeedDeviceCuda) {
   EXPECT_NE(problem({"distributed.reserve_multiprocessors=8"})
                 .find("distributed.reserve_multiprocessors (8) needs device: cuda, but device is cpu"),
             std::string::npos);

@@ -152,16 +152,16 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
 // - The experts read what the dense MLP reads: the normalised sum of the block's input and attention.
 void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
-  const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {
+  const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule,
+                          const std::string& nearest = "") {
     fail(ExitCode::usage, "model.moe.", key, " (", value, ") must be ", rule,
-         " for train.init_experts, because the first loss must equal that of the dense model in ",
-         checkpoint_.folder());
+         " for train.init_experts, because the first loss must equal that of the dense model in ", checkpoint_.folder(),
+         nearest);
   };
   const auto require_multiple = [&](std::string_view key, int64_t value) {
     if (value % parts != 0)
-      refuse(key, value,
-             cat("a multiple of the ", parts,
-                 " experts that form a dense MLP; nearest: ", std::max<int64_t>(1, value / parts) * parts));
+      refuse(key, value, cat("a multiple of the ", parts, " experts that form a dense MLP"),
+             cat("; nearest: ", std::max<int64_t>(1, (value + parts / 2) / parts) * parts));
   };
   if (m.router != "top_k") refuse("router", m.router, "top_k");
   if (!m.normalize) refuse("normalize", "false", "true");

@@ -61,7 +61,8 @@ class Group {
   }
 
  private:
-  // Returns false, and sets done and the reason, if the text has reached max_tokens or the context.
+  // True if the text can get another id. Otherwise, the text has max_tokens ids or its sequence fills the context; sets
+  // done and the reason.
   bool goes_on(Sequence& s) const {
     const bool enough = std::ssize(s.made.ids) >= options_.max_tokens;
     const bool full = s.cache.length + std::ssize(s.next) > instance_.model.config().context;
@@ -127,8 +128,9 @@ int32_t first_of_prompt(const data::Tokenizer& tokenizer) {
   return tokenizer.beginning_of_document().value_or(tokenizer.end_of_document());
 }
 
-// Returns the number of prompts in one forward pass. The number is 1 if experts have a capacity, or if the index of a
-// token determines its experts. In these cases, a prompt's text would depend on other prompts in the same pass.
+// Returns the largest number of prompts in one forward pass. The number is 1 if experts have a capacity, or if the
+// model's own router does not choose the experts (model.moe.routing). In these cases, a prompt's text would depend on
+// other prompts in the same pass.
 size_t prompts_together(const ModelConfig& model, const SamplingOptions& options) {
   const moe::MoeConfig& moe = model.moe;
   const bool apart = moe.experts > 0 && (moe.capacity_factor || moe.routing != moe::Routing::model);

@@ -30,7 +30,7 @@ struct SamplingOptions {
 /// - end_of_turn: the text ended with the ids SamplingOptions::end_of_turn
 /// - end_of_document: one of SamplingOptions::stop_ids was chosen, but does not complete end_of_turn
 /// - max_tokens: the text has SamplingOptions::max_tokens ids
-/// - context: prompt and text fill the model's context
+/// - context: the prompt and the text without its last id fill the model's context
 enum class Stop : uint8_t { end_of_document, end_of_turn, max_tokens, context };
 constexpr auto enum_names(Stop) {
   return std::to_array<std::pair<Stop, std::string_view>>({{Stop::end_of_document, "end_of_document"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/base/counted.h"
 #include "framework/base/units.h"
 #include "framework/data/source.h"
 #include "framework/schedule/executor.h"
@@ -65,8 +66,8 @@ bool has_documents(const data::Batch& batch) {
   return false;
 }
 
-// Returns this rank's limit of page-locked memory, in bytes. By default, the limits of a node's ranks together leave
-// half of the available memory for other purposes.
+// Returns this rank's limit of page-locked memory, in bytes; 0 for device: cpu. By default, the limits of a node's
+// ranks together leave half of the available memory for other purposes.
 int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   if (recipe.device == device::DeviceKind::cpu) return 0;
   if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;
@@ -128,8 +129,8 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
 std::string ModelInstance::connection_text() const {
   const auto memory = cards ? comm::connection_memory(*cards) : std::nullopt;
   if (!memory) return {};
-  return cat("NCCL has connected ", memory->communicators, " communicators of this rank, which take ",
-             human_bytes(static_cast<double>(memory->bytes)), " of its GPU's memory");
+  return cat("NCCL has connected ", counted(memory->communicators, "communicator"), " of this rank, with ",
+             human_bytes(static_cast<double>(memory->bytes)), " of GPU memory in total");
 }
 
 int place_of(const comm::ProcessGroup& world) {

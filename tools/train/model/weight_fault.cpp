@@ -23,7 +23,7 @@ void ruin_a_weight(ModelInstance& instance) {
                       std::numeric_limits<double>::quiet_NaN());
 }
 
-// Flips the last bit of each of the first `count` weights that this rank owns.
+// Flips the last bit of each of the first `count` weights of `p` that this rank owns.
 void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
   const Tensor owned = p.owned_weights(), known = copy_to_host("fault", owned, instance.context.compute());
   for (int64_t i = 0; i < std::min(count, owned.numel()); ++i)

@@ -31,7 +31,7 @@ Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional
 /// Returns the cores of this rank. `world` is the group of all ranks. Only the ranks of a node exchange their
 /// affinities. Collective over the world.
 Cores find_cores(const comm::ProcessGroup& world);
-/// Returns the cores of this process, if it is the only rank of its node.
+/// Returns the cores of this process, which must be the only rank of its node.
 Cores find_cores();
 
 /// Returns the smallest CPU quota of this process's control groups and their parents, in cores; none without a limit.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/counted.h"
 #include "framework/base/failure.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/train/process/first_failure.h"
@@ -37,8 +38,8 @@ Failure difference(const data::TrainingData& data, const comm::ProcessGroup& wor
   const std::string first = comm::broadcast_text(mine, 0, world, host);
   const std::string first_heldout = comm::broadcast_text(cat(heldout), 0, world, host);
   if (first.size() != mine.size())
-    return {cat("data: ", rank_has(world), data.fingerprints.size(), " datasets, but rank 0 has ",
-                first.size() / digest_length),
+    return {cat("data: ", rank_has(world), counted(std::ssize(data.fingerprints), "dataset"), ", but rank 0 has ",
+                first.size() / digest_length, "; expected the same datasets on all ranks"),
             ExitCode::data};
   for (size_t i = 0; i < data.fingerprints.size(); ++i) {
     const std::string here = data.fingerprints[i].to_string(), there = first.substr(i * digest_length, digest_length);
@@ -48,7 +49,8 @@ Failure difference(const data::TrainingData& data, const comm::ProcessGroup& wor
               ExitCode::data};
   }
   if (cat(heldout) != first_heldout)
-    return {cat("data: ", rank_has(world), heldout, " held-out sequences, but rank 0 has ", first_heldout, remedy),
+    return {cat("data: ", rank_has(world), counted(heldout, "held-out sequence"), ", but rank 0 has ", first_heldout,
+                remedy),
             ExitCode::data};
   return {};
 }

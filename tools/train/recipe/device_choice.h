@@ -8,8 +8,8 @@
 
 namespace hexad::train {
 
-/// Replaces the recipe's device. Used for HEXAD_DEVICE and `verify --device`, and by verify for the oracle. If the
-/// device changes, resets a value to auto if only the previous device supports it.
+/// Replaces the recipe's device. Used for HEXAD_DEVICE, for `hexad verify --device`, and for the oracle of verify, its
+/// reference run on one rank. If the device changes, resets a value to auto if only the previous device supports it.
 void replace_device(Recipe& r, device::DeviceKind device);
 
 /// Returns the device that HEXAD_DEVICE names; none if the variable is unset or empty. Adds a problem if its value is

@@ -9,8 +9,8 @@
 
 namespace hexad::train {
 
-/// Adds a problem for every broken rule, with the arithmetic and the nearest legal values. If `world` > 0, also checks
-/// that the layout fits `world` ranks.
+/// Adds a problem for every broken rule, with the numbers that the rule compares. If `world` > 0, also checks that the
+/// layout fits `world` ranks.
 void check_layout(const Recipe& recipe, int64_t world, config::Problems& problems);
 
 /// Adds a problem such as "model.heads (5) must be divisible by parallel.tp (2); nearest: 4, 6" if `divisor` does not

@@ -128,8 +128,8 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
     problems.add("distributed.priority", "must name each class of traffic at most once");
   if (r.distributed.network_classes.size() > r.distributed.priority.size())
     problems.add("distributed.network_classes",
-                 cat("has ", r.distributed.network_classes.size(), " numbers for the ", r.distributed.priority.size(),
-                     " classes in distributed.priority; expected at most one number for each class"));
+                 cat("has ", r.distributed.network_classes.size(), " numbers, but distributed.priority lists only ",
+                     r.distributed.priority.size(), "; expected at most one number for each listed class"));
   try {
     io::Resume::parse(r.checkpoint.resume);
   } catch (const base::Error&) {

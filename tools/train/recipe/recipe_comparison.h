@@ -17,7 +17,7 @@ namespace hexad::train {
 /// resulting value. Without shared experts, model.moe.shared_hidden may change.
 std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& now);
 /// Returns a line such as "data.packing: isolated -> joined" for each changed key of `data`, except keys for paths,
-/// checks and order.
+/// checks and order. Weights of a mixture that give equal shares, such as 9:1 and 0.9:0.1, count as equal.
 std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now);
 /// Returns a line such as "optim.lr: 0.01 -> 0.02" for each changed key. Ignores run.dir, because a run may be moved,
 /// and train.threads, because it depends on the number of ranks. Compares train.init_from as absolute paths. If the

@@ -49,7 +49,7 @@ class RunTrace {
   std::optional<PassRecorder> passes_;  // MoE passes of the current step, if this object records them
   std::optional<device::Span> step_;
   std::optional<double> zero_;           // start of the trace, on this rank's clock
-  telemetry::TraceRecords own_records_;  // records of this rank
+  telemetry::TraceRecords own_records_;  // MoE passes of this rank that all_ does not have yet
   telemetry::TraceRecords all_;          // on rank 0: records of all ranks
 };
 

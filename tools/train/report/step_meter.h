@@ -53,7 +53,7 @@ class StepMeter {
   const std::function<void(const std::string&)> warn_;
   RankClock clock_;
   const double flops_per_token_;
-  double reported_peak_ = 0;     // peak FLOP/s used for the metrics so far
+  double reported_peak_ = 0;     // peak FLOP/s of all ranks in the latest metrics; 0 before the first
   const int64_t started_after_;  // last step before the measured steps
 };
 
