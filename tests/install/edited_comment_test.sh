@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# edited_comment_test.sh SOURCES: after a change of a comment in a precompiled header, a new build folder can be built with
-# ccache. ccache compares preprocessed sources, which have no comments, and could take the precompiled header of the
-# previous build. But GCC would then not recognise the changed header, and define its classes twice.
+# edited_comment_test.sh SOURCES: tests that ccache can build a new build folder after a comment in a precompiled header
+# has changed. ccache compares preprocessed sources, which have no comments, so it could take the precompiled header of
+# the previous build. GCC would then not recognise the changed header, and would define its classes twice.
 set -euo pipefail
 command -v ccache >/dev/null || { echo 'skipped: ccache is not installed' && exit 77; }
 scratch=$(mktemp -d)

@@ -82,7 +82,8 @@ TEST(Advisers, MontaPipelinesLargeExchangesAndNotSmallOnes) {
 TEST(Advisers, MontaChoosesTheChunksOfItsOwnAlgorithm) {
   const TimeCurve exchange = sampled(1e-4, 1e9), gather = sampled(1e-4, 2e9);
   const MoeSchedule s = advised(layer(), rates(exchange, gather), "MoNTA");
-  // Computes the same times by the equation, without efficiencies: a chunk of x bytes takes latency + sent / rate.
+  // Computes MoNTA's times without efficiencies: a collective takes its latency plus its sent bytes divided by the
+  // rate.
   const double volume = 4.0 * 1024 * 512 * 2 * 4;
   const auto seconds = [&](int64_t n) {
     const double x = volume / static_cast<double>(n);

@@ -93,7 +93,7 @@ TEST_F(MemoryCheck, CountsTheLimitOfAControlGroupForItsOwnRanksOnly) {
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
 }
 
-TEST_F(MemoryCheck, CountsTheMemoryOfACardIfTheModelIsOnCards) {
+TEST_F(MemoryCheck, CountsTheMemoryOfAGpuIfTheModelIsOnGpus) {
   Recipe recipe = small_recipe({"distributed.device_collectives=host"});
   recipe.device = device::DeviceKind::cuda;
   const double need = needed(recipe, 2);
@@ -101,14 +101,14 @@ TEST_F(MemoryCheck, CountsTheMemoryOfACardIfTheModelIsOnCards) {
   for (int64_t r = 0; r < 2; ++r)
     ranks[r].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
-  ranks[1].cards[0].id = 0;  // both ranks share a card
+  ranks[1].cards[0].id = 0;  // both ranks share a GPU
   const MemoryFit shared = fit(recipe, ranks);
   EXPECT_EQ(shared.verdict, Verdict::too_much);
   EXPECT_NE(shared.text.find("of the memory of a GPU (H100) is available"), std::string::npos) << shared.text;
   EXPECT_NE(shared.text.find("fewer ranks per GPU"), std::string::npos) << shared.text;
 }
 
-TEST_F(MemoryCheck, CountsConnectionsOfNcclUnlessRanksShareACard) {
+TEST_F(MemoryCheck, CountsConnectionsOfNcclUnlessRanksShareAGpu) {
   Recipe recipe = small_recipe();
   recipe.device = device::DeviceKind::cuda;
   const double connections = estimate_memory(recipe, extensions_, 2).connections;
@@ -119,7 +119,7 @@ TEST_F(MemoryCheck, CountsConnectionsOfNcclUnlessRanksShareACard) {
   const MemoryFit two = fit(recipe, ranks);
   EXPECT_EQ(two.verdict, Verdict::too_much);
   EXPECT_NE(two.text.find(", connections of NCCL "), std::string::npos) << two.text;
-  ranks[1].cards[0].id = 0;  // both ranks share a card
+  ranks[1].cards[0].id = 0;  // both ranks share a GPU
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
 }
 

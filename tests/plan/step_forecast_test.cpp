@@ -157,7 +157,7 @@ TEST(StepForecast, StagesThatShareTheEmbeddingDoNotWaitForEachOther) {
   }
 }
 
-TEST(StepForecast, CountsTheUpdateOnceAndByShares) {
+TEST(StepForecast, UpdateCountsOnceAndIsShorterIfRanksShareIt) {
   const auto update = [](const std::vector<std::string>& overrides) {
     const Recipe r = recipe_of(
         "model: {layers: 2, hidden: 512, heads: 8, context: 512, vocab: 1024}\n"

@@ -246,7 +246,7 @@ TEST(StepSimulation, SlowsKernelsDuringCopies) {
   EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.compute_beside_copy = 0.5}).seconds, 6);
 }
 
-TEST(StepSimulation, RanksThatNeverMeetAreABug) {
+TEST(StepSimulation, CollectiveThatOneRankLacksThrows) {
   std::vector<Step> ranks{Step(0), Step(1)};
   for (Step& s : ranks) s.group("ep", TrafficClass::ep, {0, 1});
   ranks[0].collective(0, 2);

@@ -136,8 +136,10 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
     return 1;
   }
   if (part > width || width % part != 0) {
-    int64_t nearest = std::min(part, width);
-    while (width % nearest != 0) --nearest;
+    int64_t below = std::min(part, width), above = below;
+    while (width % below != 0) --below;
+    while (width % above != 0) ++above;
+    const int64_t nearest = part - below <= above - part ? below : above;
     fail(ExitCode::usage, "model.moe.expert_hidden (", part, ") must divide ", width, ", the width of ", mlp, " in ",
          checkpoint_.folder(), ", for train.init_experts: split; nearest: ", nearest);
   }

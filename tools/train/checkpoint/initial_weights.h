@@ -23,7 +23,7 @@ class InitialWeights {
   ///   recipe allows that
   /// - Error(usage) with the stored tensor's name if the recipe's model does not use this tensor
   /// - Error(usage) with the key if a key of model.moe does not fit train.init_experts
-  /// - Error(data) if a weight is neither stored nor can be made
+  /// - Error(data) if a weight is not stored and cannot be made from other weights
   void require_shapes(const ModelInstance& instance) const;
   /// Loads the weights into the model and the optimizer's main weights. Also loads the model's states. Throws like
   /// require_shapes(), and Error(numeric) if a stored element is not finite. Collective.

@@ -29,8 +29,8 @@ std::vector<ChoiceItem> read_choice_items(const std::string& path);
 /// - A context without other text is replaced by beginning-of-document or, if the tokenizer lacks it, end-of-document.
 /// - Only the last `context` + 1 ids of a longer text remain.
 ///
-/// Throws Error(data) if less than one id or more than `context` ids are predicted. The message begins with `place`,
-/// FILE:LINE.
+/// Throws Error(data) if the choice adds no id to the context, or if more than `context` ids are predicted. The message
+/// begins with `place`, FILE:LINE.
 LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceItem& item, size_t choice,
                                  int64_t context, const std::string& place);
 

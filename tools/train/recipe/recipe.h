@@ -64,7 +64,9 @@ struct TrainConfig {
   void fields(V& v) {
     using config::at_least, config::automatic, config::positive;
     v("steps", steps, "optimizer steps of the whole run", at_least(1));
-    v("precision", precision, "dtype of weights and activations; bf16 keeps f32 main weights, f64 is for comparisons");
+    v("precision", precision,
+      "dtype of weights and activations; with bf16, the optimizer also keeps main weights (optim.main_weights); f64 is "
+      "for comparisons");
     v("seed", seed, "seed of all random choices");
     v("threads", threads,
       "threads of a rank's kernels; auto: the rank's share of the cores that the ranks of its node may use", automatic,
