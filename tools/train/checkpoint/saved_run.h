@@ -21,7 +21,7 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
 config::Document saved_document(const io::Checkpoint& checkpoint);
 /// Returns the saved recipe as a struct. Throws Error(usage) if a value is no longer legal.
 Recipe saved_recipe(const io::Checkpoint& checkpoint);
-/// Returns the saved progress. Its schedule is empty if an older program wrote the checkpoint.
+/// Returns the saved progress. Texts that an older program did not write, such as the schedule, are empty.
 Progress saved_progress(const io::Checkpoint& checkpoint);
 /// Returns the fingerprints of the training data of the checkpoint's run.
 std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);

@@ -15,7 +15,7 @@ struct FusedShape {
   device::DeviceKind device;
   int place;                             // index of the rank on its node; chooses one of the node's GPUs
   base::Dtype dtype;                     // type of rows and weights
-  int64_t rows, hidden, width, experts;  // rows R, features D, columns F of an expert, experts E
+  int64_t rows, hidden, width, experts;  // rows of all experts, features of a row, width of an expert, experts
   int64_t threads = 1;                   // threads of kernels on a CPU
 };
 

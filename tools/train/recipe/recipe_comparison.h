@@ -26,8 +26,8 @@ std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now
 std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& now);
 
 /// Compares the learning rate of the first step after `step` in two recipes: `before` of the checkpoint, and `now` of
-/// the run that continues from it. Returns a line with both values if they differ by more than 5%; otherwise an empty
-/// text.
+/// the run that continues from it. Returns a line with both values if the second differs from the first by more than
+/// 5%; otherwise an empty text.
 std::string learning_rate_jump(const Recipe& before, const Recipe& now, int64_t step);
 
 /// Recipe of a run, perhaps written by another version of this program. Comparisons omit keys that cannot be read, and

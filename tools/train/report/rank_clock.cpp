@@ -106,7 +106,7 @@ RankClock::Account RankClock::account_since(double began) const {
   Account account{.seconds = now() - began, .traffic = take()};
   double waited = 0;
   for (comm::TrafficStats& t : account.traffic) {
-    // Limits the seconds to the duration of the step. The sum may be larger, because a device may report operations of
+    // Limits the seconds to the measured duration. The sum may be larger, because a device may report operations of
     // an earlier step, and because the times of overlapping operations are added.
     t.seconds = std::min(t.seconds, account.seconds);
     t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // includes waits for a free core
@@ -114,7 +114,7 @@ RankClock::Account RankClock::account_since(double began) const {
   }
   account.waited_seconds = std::min(waited, account.seconds);
   // Several threads may have waited for different classes at the same time. Scales the times, so that their sum is at
-  // most the duration of the step.
+  // most the measured duration.
   if (waited > account.seconds)
     for (comm::TrafficStats& t : account.traffic) t.exposed_seconds *= account.seconds / waited;
   return account;
