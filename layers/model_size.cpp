@@ -93,7 +93,7 @@ double flops_of_empty_slots(const ModelConfig& c) {
 
 PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   const auto tokens = static_cast<double>(c.context);
-  // FLOPs of a block, by is_moe(), is_delta() and window_of().
+  // FLOPs of a block per token, by is_moe(), is_delta() and window_of().
   std::map<std::tuple<bool, bool, int64_t>, double> known;
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {

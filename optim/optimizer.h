@@ -62,7 +62,7 @@ class Optimizer {
     Tensor weights, main;
     std::vector<std::string> names;  // names of the states
     std::vector<Tensor> states;
-    base::GlobalIndex place{};  // position in the model, used to round bf16 states
+    base::GlobalIndex place{};  // global indices of the elements, used to round bf16 states
     bool rests = false;         // true if `main` contains rests
     bool matrices = false;      // true if the rule updates whole matrices of this parameter
   };

@@ -194,7 +194,7 @@ class ParameterSet {
   /// Adds a parameter. Throws std::logic_error if another parameter has the same name, or if the shards or the stack of
   /// `spec` do not fit its shape.
   Parameter& add(Parameter::Spec spec);
-  /// Throws std::logic_error if no parameter has this name.
+  /// Returns the parameter with this name. Throws std::logic_error if there is none.
   Parameter& find(const std::string& name) const;
 
   auto begin() const { return all_.begin(); }

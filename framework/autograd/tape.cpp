@@ -143,7 +143,7 @@ Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::fu
             "[tape] the root of backward depends on nothing that needs a gradient; expected a root that depends on a "
             "leaf or a parameter");
     require(root.gradient.shape() == root.value.shape() && root.gradient.dtype() == root.value.data.dtype(),
-            "[tape] the root is ", root.value.shape(), " ", root.value.data.dtype(), " but its gradient ",
+            "[tape] the root is ", root.value.shape(), " ", root.value.data.dtype(), " but its gradient is ",
             root.gradient.shape(), " ", root.gradient.dtype(), "; expected the same shape and dtype");
     accumulate(root.value.id, root.gradient);
     log_ = &spans_of(root.gradient.device());

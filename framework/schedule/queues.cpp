@@ -23,7 +23,7 @@ class Run {
         queues_(sets.sets * sets.beside),
         first_waiting_(jobs.size() + 1),
         active_(sets.sets) {
-    base::require(sets.beside <= max_beside, "[schedule] sets of ", sets.beside, " queues; expected at most ",
+    base::require(sets.beside <= max_beside, "[schedule] each set has ", sets.beside, " queues; expected at most ",
                   max_beside, ", because 64 bits mark the active queues of a set");
     queue_of_.reserve(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {

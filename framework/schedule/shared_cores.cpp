@@ -19,7 +19,7 @@ void SharedCores::check() const {
     base::fail(base::ExitCode::usage, "rates: ranks of a node share ", cores,
                " cores; expected a finite number above 0");
   if (ranks < 1 || measured_ranks < 1 || threads < 1)
-    base::fail(base::ExitCode::usage, "rates: ", ranks, " ranks of a node, measured with ", measured_ranks,
+    base::fail(base::ExitCode::usage, "rates: a node has ", ranks, " ranks, and was measured with ", measured_ranks,
                " ranks of ", threads, " threads; expected each number to be at least 1");
   if (!(waiting >= 0 && waiting <= 1))
     base::fail(base::ExitCode::usage, "rates: a rank that waits uses ", waiting,

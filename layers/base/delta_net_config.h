@@ -18,8 +18,9 @@ struct DeltaNetConfig {
   bool operator==(const DeltaNetConfig&) const = default;
   bool used() const { return heads > 0; }
   int64_t number_of_key_heads() const { return key_heads.value_or(heads); }
-  /// Returns the widths of all query or key heads together, and of all value heads together.
+  /// Returns the width of all query heads together, which is also the width of all key heads together.
   int64_t key_width() const { return number_of_key_heads() * key_size; }
+  /// Returns the width of all value heads together.
   int64_t value_width() const { return heads * value_size; }
 
   template <class V>

@@ -16,7 +16,7 @@ namespace hexad::layers {
 ///     heads on this rank and C is the size of a head.
 ///   - Latent attention: only `keys`, [maximum length, 1, rope_size + kv_rank].
 ///   - Delta net: `state` [1, heads on this rank, key_size, value_size] after the last token, and `recent`, the last
-///     rows before the convolutions of queries, keys and values.
+///     conv_size - 1 input rows of the convolutions of queries, keys and values.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
@@ -38,10 +38,10 @@ struct MicroBatch {
   Tensor ids, positions;
   Tensor targets;      // id of the token to predict at each row; -1: none
   Tensor first, last;  // positions [first, last) of each token's document; undefined: the whole sequence
-  /// Positions [chunk_first, chunk_last) of each token's attention chunk (Llama 4: model.attention_chunk), and the
-  /// number of attention chunks over all ranks; undefined: the model has no attention chunks.
+  /// Positions [chunk_first, chunk_last) of each token's attention chunk (Llama 4: model.attention_chunk); undefined:
+  /// the model has no attention chunks.
   Tensor chunk_first, chunk_last;
-  int64_t chunks = 0;
+  int64_t chunks = 0;       // number of attention chunks over all ranks that share the micro-batch; 0: none
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
   int64_t first_token = 0;  // global index of token 0, from which keys of random numbers are computed
   /// Number of tokens in each sequence that are not padding, over all ranks; empty: no sequence has padding.

@@ -298,7 +298,7 @@ struct ModelConfig {
       at_least(0));
     v("temperature", temperature,
       "factor of the queries in blocks without rotary positions, which grows with the position p from 0: 1 + scale "
-      "ln(1 + floor((p + 1) / floor)) (Llama 4)");
+      "ln(1 + n), where n is (p + 1) / floor, rounded down (Llama 4)");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1), at_most(1 << 24));
     v("gelu", gelu, "formula of GELU: exact, or the tanh approximation");

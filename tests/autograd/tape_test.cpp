@@ -68,9 +68,9 @@ TEST_F(TapeTest, BackwardThrowsWhenTheRootGradientHasAnotherShapeOrDtype) {
   EXPECT_EQ(message_of([&] {
               backward(tape, y, lab.randn({2, 2}));
             }),
-            "[tape] the root is [4] f64 but its gradient [2, 2] f64; expected the same shape and dtype");
+            "[tape] the root is [4] f64 but its gradient is [2, 2] f64; expected the same shape and dtype");
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4}, Dtype::f32)); }),
-            "[tape] the root is [4] f64 but its gradient [4] f32; expected the same shape and dtype");
+            "[tape] the root is [4] f64 but its gradient is [4] f32; expected the same shape and dtype");
 }
 
 TEST_F(TapeTest, ContributionsOfDifferentShapesThrow) {

@@ -34,7 +34,7 @@ struct SumAndNorm {
 /// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of the sum. x and addend have the same shape
 /// and dtype. One kernel computes both results. x and addend get the same gradient.
 SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps, double base = 0);
-/// Returns the RMS norm of the last dimension of x, without a gain.
+/// Returns the RMS norm of x over the last dimension, without a gain.
 Value unit_rms_norm(Tape& tape, const Value& x, double eps);
 /// Returns the layer norm of x over the last dimension. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);

@@ -32,7 +32,7 @@ void multiply(Stream& s, const Tensor& out, const Tensor& x, const Tensor& w, co
   });
 }
 
-// Computes dx = dy w for the rows of each group, as multiply() computes its product.
+// Computes dx = dy w for the rows of each group, with as many kernel calls as multiply().
 void multiply_back(Stream& s, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& rows,
                    bool dense) {
   if (!dense) return kernels_of(dy).grouped_matmul.input_gradient(s, dx, dy, w, rows, Write::replace);

@@ -93,7 +93,7 @@ class ExpertWeights {
 
  private:
   friend class Experts;
-  /// Implementations of activations(): with two kernel calls, with one kernel call, and with both in a duel.
+  /// Implementations of activations(): with separate kernel calls, with one kernel call, and with both in a duel.
   ExpertActivations plain_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
                                       const Tensor& weights) const;
   ExpertActivations fused_activations(Stream& s, const Tensor& rows, const RowGroups& groups,

@@ -46,12 +46,12 @@ class WireWeights {
 ///   dispatch.a2a_inside   only hierarchical: sends each row to the rank of this node that has the same position in the
 ///                         node as the rank of the row's expert
 ///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes. With
-///                         windows, copies rows to their places among the grouped rows of these ranks;
+///                         windows, copies rows to their positions among the grouped rows of these ranks;
 ///                         dispatch.pack then obtains the rows without copying them
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width (esp_exchange: gather)
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
-///                         grouped and in plain format, and chunks are not computed together. In each chunk, a joined
-///                         row is copied to its experts of that chunk
+///                         grouped and in plain format, and chunks are not computed together. If rows are joined
+///                         (RoutingCounts::joined), each chunk copies a row to the row's experts of that chunk
 class Dispatch {
  public:
   struct Options {

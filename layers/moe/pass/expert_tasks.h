@@ -38,7 +38,7 @@ struct SharedWork {
 };
 
 /// Adds these tasks:
-///   shared_experts     computes the shared experts while rows are in flight
+///   shared_experts     does the work of SharedWork while rows are in flight
 ///   experts            computes the experts of one chunk, or of all chunks together
 ///   weight_gradients   computes the experts' weight gradients, divided like the tasks `experts`
 ///   shadows.gradients  computes the weight gradients of the shadows (ShadowTasks), divided in the same way

@@ -13,8 +13,8 @@ namespace hexad::moe {
 struct ForwardKeeps {
   // Activations by chunk, or one entry if chunks are computed together; null: nothing is kept.
   std::vector<ChunkActivations>* all = nullptr;
-  /// Offloads the activations, and is used instead of `all` under memory reuse. The pass is then bounded: it combines
-  /// the results of each chunk separately, for the chunk's tokens in `tokens`.
+  /// Offloads the activations that the strategy of memory reuse offloads. Used instead of `all` under memory reuse. The
+  /// pass is then bounded: it combines the results of each chunk separately, for the chunk's tokens in `tokens`.
   OffloadedActivations* offloaded = nullptr;
   const std::vector<ChunkTokens>* tokens = nullptr;
 };

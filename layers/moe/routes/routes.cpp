@@ -268,7 +268,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
   // A memory limit needs memory reuse (moe_choices.h), under which rows are not gathered chunk by chunk. buffer_bytes()
   // does not count such rows.
   base::require(!routes.collection, "[moe] schedule.moe.memory_limit is ", *settings.schedule.memory_limit,
-                ", but rows are gathered chunk by chunk; expected memory_limit: none");
+                " bytes, but rows are gathered chunk by chunk; expected memory_limit: none");
   const int64_t limit = *settings.schedule.memory_limit;
   const auto largest = [&](int64_t value) {
     const double most =

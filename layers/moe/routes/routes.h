@@ -42,8 +42,8 @@ struct PassSettings {
   std::optional<PassGroups> lane_groups{};
   kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: not fused
 
-  /// Starts to time `part` of the layer under the name of the graph in it, such as "forward". The caller calls
-  /// StreamTimer::stop() of the result. Returns null if the part is not timed.
+  /// Starts to time one part of the layer. `part` is the name of the graph that runs in this part, such as "forward".
+  /// The caller calls StreamTimer::stop() of the result. Returns null if the part is not timed.
   std::shared_ptr<schedule::StreamTimer> start(std::string_view part, Stream& stream) const {
     return clock ? clock->start(base::cat(name, " ", part), stream) : nullptr;
   }
@@ -105,7 +105,8 @@ struct Routes {
   const comm::ProcessGroup* sharers = nullptr;
   /// True if each sharer holds the inputs of all tokens. The sharers then also gather the gradients of the inputs.
   bool inputs_alike = false;
-  /// Rows that the sharers gather chunk by chunk or set by set; empty: they gather all tokens at the end.
+  /// Rows that the sharers gather chunk by chunk or set by set; empty: the sharers, if any, gather the results of all
+  /// tokens at the end.
   std::optional<RowCollection> collection{};
 
   const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }

@@ -50,7 +50,7 @@ struct ScheduleSite {
   bool has_dense_rows = false;        // true if the recipe or its profile sets schedule.moe.dense_rows
   bool fuses_experts = true;          // false: the experts are not SwiGLU, or have biases or a limit
   std::vector<std::string> orders{};  // names of the registered orders
-  std::function<int64_t(ReuseStrategy)> least_memory_limit{};  // returns the minimum of schedule.moe.memory_limit
+  std::function<int64_t(ReuseStrategy)> least_memory_limit{};  // returns the minimum of memory_limit in bytes
 };
 
 /// Reason why a schedule is illegal: the key of schedule.moe, and the text of the problem, which follows the key.

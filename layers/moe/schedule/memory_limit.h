@@ -8,15 +8,16 @@
 namespace hexad::moe {
 
 /// Returns an upper bound of the buffers' bytes in a pass that restores activations: the maximum of forward and
-/// backward. Inputs, outputs and scratch memory of the matrix products are not counted. There are two sets of buffers.
-/// While one chunk is computed, either the next chunk arrives and its offloaded tensors are fetched, or the previous
-/// chunk returns and its tensors are offloaded. `dtype` is the dtype of the rows.
+/// backward. The inputs and outputs of the pass, and the scratch memory of matrix products, are not counted. There are
+/// two sets of buffers. While one chunk is computed, either the next chunk arrives and its offloaded tensors are
+/// fetched, or the previous chunk returns and its tensors are offloaded. `dtype` is the dtype of the rows.
 int64_t buffer_bytes(const ep::RoutingCounts& counts, const ExpertShape& shape, ReuseStrategy memory_reuse,
                      Dtype dtype);
 /// Returns the same bound for a rank that, in each chunk, sends at most `sent` rows and computes at most `there` rows.
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype);
 
-/// Returns the number of chunks to try next if `chunks` chunks need buffers of `bytes` bytes, more than `limit`.
+/// Returns the number of chunks to try next if `chunks` chunks need buffers of `bytes` bytes, which exceeds
+/// `limit` bytes.
 int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit);
 
 }  // namespace hexad::moe

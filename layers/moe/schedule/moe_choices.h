@@ -123,7 +123,8 @@ inline constexpr std::tuple moe_choices{
 
   choice("all_to_all", [](auto& s) -> auto& { return s.all_to_all; },
     ChoiceFacts{.meaning = "transport of rows between ranks: direct, or hierarchical (DeepSpeed-MoE, Tutel's 2DH): "
-                           "first inside a node, to the rank with the position of the destination, then between nodes, "
+                           "first inside a node, to the rank whose index in the node is that of the destination, "
+                           "then between nodes, "
                            "so that a rank sends one message to each other node; hierarchical needs the same number of "
                            "ranks on each node of an all-to-all; window: each rank copies rows to their places in the "
                            "memory of the experts' ranks and copies results from there, which needs ep ranks on one "
@@ -174,7 +175,8 @@ inline constexpr std::tuple moe_choices{
         };
         if (s.chunk_by == ChunkBy::nodes || s.chunk_by == ChunkBy::experts)
           refuse(base::cat("schedule.moe.chunk_by must be none or tokens (now ", base::enum_name(s.chunk_by),
-                           "), because a token is summed when its chunk has returned"),
+                           "), because a token's expert results are summed as soon as its chunk has returned, so one "
+                           "chunk must contain them all"),
                  "chunk_by: none or tokens");
         if (s.overlaps_collectives())
           refuse(base::cat("schedule.moe.overlap must be sequential or none (now ", base::enum_name(s.overlap),

@@ -28,8 +28,8 @@ struct MoeScheduleConfig : MoeChoices<std::optional> {
   std::vector<std::string_view> open_keys() const;
   /// Copies all choices from `schedule`. Sets redecide_every to 0, because nothing is left to decide.
   void choose(const MoeSchedule& schedule);
-  /// Copies the choices that are unset from `schedule`, and sets redecide_every to 0. Also resets dense_rows if `gemms`
-  /// was open and `schedule` does not read dense_rows.
+  /// Sets the choices that are unset here to their values in `schedule`. Sets redecide_every to 0. Also resets
+  /// dense_rows if `gemms` was open and `schedule` does not read dense_rows.
   void choose_open(const MoeSchedule& schedule);
 
   void fields(config::Visitor& v);

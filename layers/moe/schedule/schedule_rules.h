@@ -17,7 +17,7 @@ std::vector<MoeSchedule> combinations(const MoeScheduleConfig& config, const Sch
 /// Returns `schedule` with the late choices of `like` (see ChoiceFacts::late).
 MoeSchedule with_late_choices(MoeSchedule schedule, const MoeSchedule& like);
 
-/// True if a layer is known to compute bitwise the same under both schedules, gradients included. On a GPU, the
+/// True if a layer's results, gradients included, are known to be bitwise identical under both schedules. On a GPU, the
 /// schedules must be equal. Elsewhere, they may differ in choices that keep all bits (ChoiceFacts::keeps_bits).
 bool same_bits(const MoeSchedule& a, const MoeSchedule& b, bool on_gpu);
 
