@@ -58,7 +58,7 @@ struct Case {
   Numbers weight(const std::string& name) {
     for (const auto& p : lab.parameters)
       if (p->name() == "delta_net." + name) return values_of(p->local());
-    ADD_FAILURE() << "no parameter " << name;
+    ADD_FAILURE() << "the layer has no parameter " << name << "; expected this parameter";
     return {};
   }
 };

@@ -175,9 +175,10 @@ double mean_over_layers(const StepResult& r, double RouterStatistics::*loss, int
 
 void expect_losses(const nlohmann::json& expected, const StepResult& r, int64_t micro_batches, double allowed) {
   expect_near(expected["cross_entropy"], r.loss, allowed, "cross-entropy");
-  expect_near(expected["aux_loss"], mean_over_layers(r, &RouterStatistics::aux_loss, micro_batches), allowed, "aux");
-  expect_near(expected["z_loss"], mean_over_layers(r, &RouterStatistics::z_loss, micro_batches), allowed, "z");
-  expect_near(expected["grad_norm"], r.grad_norm, allowed, "norm");
+  expect_near(expected["aux_loss"], mean_over_layers(r, &RouterStatistics::aux_loss, micro_batches), allowed,
+              "auxiliary loss");
+  expect_near(expected["z_loss"], mean_over_layers(r, &RouterStatistics::z_loss, micro_batches), allowed, "z-loss");
+  expect_near(expected["grad_norm"], r.grad_norm, allowed, "gradient norm");
 }
 
 TEST(GoldenDecoder, LogitsMatchPyTorch) {
@@ -248,7 +249,7 @@ TEST_P(GoldenEncoder, LogitsLossAndGradientsMatchPyTorch) {
   expect_close(expected, widened(run.logits(source), g.memory, expected.shape()), allowed(g));
   const StepResult result = run.step(source, 1);
   expect_near(g.facts["cross_entropy"], result.loss, allowed(g), "cross-entropy");
-  expect_near(g.facts["grad_norm"], result.grad_norm, allowed(g), "norm");
+  expect_near(g.facts["grad_norm"], result.grad_norm, allowed(g), "gradient norm");
   expect_gradients(g, run, allowed(g));
 }
 INSTANTIATE_TEST_SUITE_P(, GoldenEncoder, testing::Values("f64", "f32", "bf16"), [](const auto& i) { return i.param; });

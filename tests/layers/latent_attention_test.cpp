@@ -53,7 +53,7 @@ struct Case {
   std::vector<double> weight(const std::string& name) {
     for (const auto& p : lab.parameters)
       if (p->name() == "attention." + name) return values_of(p->local());
-    ADD_FAILURE() << "no parameter " << name;
+    ADD_FAILURE() << "the layer has no parameter " << name << "; expected this parameter";
     return {};
   }
 };

@@ -86,7 +86,7 @@ TEST(ModelSize, ParametersOfQwen2EqualTheHandCount) {
   EXPECT_EQ(s.active_parameters, s.parameters - 28 * 56 * expert);
 }
 
-// The papers publish the sizes of experts only.
+// The papers publish only the sizes of experts.
 TEST(ModelSize, ModelsOfMpmoeAndParmHaveThePapersExperts) {
   const auto experts = [](const std::string& recipe, int64_t layers, int64_t count, int64_t hidden, int64_t width) {
     EXPECT_EQ(size_of_recipe("models/" + recipe + ".yaml").expert_parameters,
@@ -283,7 +283,7 @@ INSTANTIATE_TEST_SUITE_P(
         Overrides{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
                   "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=2"}));
 
-TEST(ModelSize, CountsTheOwnElementsOfLatentValues) {
+TEST(ModelSize, DoesNotCountThePaddingOfLatentValues) {
   const Overrides latent{"model.attention=latent",    "model.kv_heads=auto",      "model.head_size=auto",
                          "model.latent.kv_rank=8",    "model.latent.nope_size=4", "model.latent.rope_size=2",
                          "model.latent.value_size=3", "model.moe.experts=0",      "model.mlp_hidden=20"};

@@ -132,7 +132,7 @@ schedule: {moe: {chunk_by: tokens, chunks: 3}}
   EXPECT_EQ(trained("backwards"), trained("alternating"));
 }
 
-TEST(Registry, ImpossibleOrderIsRefusedWithItsStep) {
+TEST(Registry, RefusalOfAnIllegalOrderNamesTheStep) {
   Registry registry;
   registry.add_moe_order({"hasty", [](size_t chunks) {
                             auto steps = moe::alternating_order().steps(chunks);

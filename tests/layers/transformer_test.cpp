@@ -298,7 +298,7 @@ INSTANTIATE_TEST_SUITE_P(
              "model.moe.score=sigmoid",
              "model.moe.normalize=false"}},
         Odd{"OneExpert", {"model.moe.experts=1", "model.moe.top_k=1"}},
-        Odd{"FormsOfFamilies",
+        Odd{"SettingsOfSeveralModelFamilies",
             {"model.hidden=7", "model.heads=2", "model.kv_heads=1", "model.head_size=5", "model.qk_norm=all_heads",
              "model.qkv_bias=true", "model.o_bias=true", "model.rotary_share=0.4", "model.rotary_scaling.kind=ntk",
              "model.rotary_scaling.factor=2", "model.moe.shared_experts=1", "model.moe.shared_gate=true",

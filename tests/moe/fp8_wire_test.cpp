@@ -1,4 +1,4 @@
-// Tests rows that are sent as fp8: their loss of accuracy, which does not depend on the chunks.
+// Tests rows that are sent as fp8: their loss of accuracy, which does not depend on the chunks, and their bytes.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -74,7 +74,7 @@ TEST(IssueOrder, ErrorNamesTheIllegalOrder) {
     FAIL() << "an order without computation was accepted; expected an error that names step experts[0]";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
-    EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), for 1 chunks: step experts[0] is missing");
+    EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), for 1 chunk: step experts[0] is missing");
   }
 }
 

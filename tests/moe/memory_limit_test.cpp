@@ -1,4 +1,5 @@
-// schedule.moe.memory_limit: the buffers of a pass remain within the limit for balanced and for skewed routing.
+// Memory reuse, and schedule.moe.memory_limit: the buffers of a pass remain within the limit for balanced and for
+// skewed routing.
 #include "layers/moe/schedule/memory_limit.h"
 
 #include <gtest/gtest.h>

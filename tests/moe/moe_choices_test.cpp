@@ -19,7 +19,7 @@ TEST(MoeChoices, MatchTheKeysOfTheSectionInOrder) {
   EXPECT_EQ(written, keys + "trial_share redecide_every ");
 }
 
-TEST(MoeChoices, ReferenceNamesValuesWithTheirGlosses) {
+TEST(MoeChoices, ReferenceNamesValuesWithTheirDescriptions) {
   const std::string reference = config::reference<MoeScheduleConfig>();
   const auto expect_words = [&](auto e) {
     for (const auto& word : words(e)) {
@@ -224,8 +224,9 @@ TEST(MoeChoices, MemoryReuseIsRefusedWithAReason) {
   EXPECT_EQ(reason({.tp = 2}, [](MoeSchedule& s) { s.duplicates = Duplicates::baseline; }), "");
   EXPECT_NE(reason(site, [](MoeSchedule& s) { s.duplicates = Duplicates::baseline; }).find("etp ranks gather"),
             std::string::npos);
-  EXPECT_NE(reason(site, [](MoeSchedule& s) { s.chunk_by = ChunkBy::experts, s.chunks = 2; }).find("when its chunk"),
-            std::string::npos);
+  EXPECT_NE(
+      reason(site, [](MoeSchedule& s) { s.chunk_by = ChunkBy::experts, s.chunks = 2; }).find("as soon as its chunk"),
+      std::string::npos);
   EXPECT_NE(reason(site, [](MoeSchedule& s) { s.overlap = Overlap::a2a_allgather, s.chunks = 2; }).find("together"),
             std::string::npos);
 }

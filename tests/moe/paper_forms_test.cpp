@@ -72,7 +72,7 @@ void add_link(Rates& rates, TaskKind kind, std::string group, int size, double b
 double begin_of(const Timeline& t, const std::string& name) {
   for (const auto& span : t.spans)
     if (span.task.name == name) return span.begin;
-  ADD_FAILURE() << "no task " << name;
+  ADD_FAILURE() << "the timeline has no task " << name << "; expected this task";
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// Selection bias of experts, which routers without auxiliary losses adjust to the load.
+// Selection bias of experts, which MoeLayer::finish_batch() adjusts to the load.
 #include <gtest/gtest.h>
 
 #include <cmath>

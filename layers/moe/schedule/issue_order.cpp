@@ -120,7 +120,8 @@ std::string in_turn_problem(std::span<const IssueStep> steps) {
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded) {
   std::vector<IssueStep> steps = order.steps(chunks);
   if (const std::string why = issue_order_problem(steps, chunks, bounded); !why.empty())
-    base::fail(base::ExitCode::usage, "schedule.moe.order (", order.name, "), for ", chunks, " chunks: ", why);
+    base::fail(base::ExitCode::usage, "schedule.moe.order (", order.name, "), for ", chunks,
+               chunks == 1 ? " chunk: " : " chunks: ", why);
   return steps;
 }
 

@@ -16,8 +16,8 @@ int64_t buffer_bytes(const ep::RoutingCounts& counts, const ExpertShape& shape, 
 /// Returns the same bound for a rank that, in each chunk, sends at most `sent` rows and computes at most `there` rows.
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype);
 
-/// Returns the number of chunks to try next if `chunks` chunks need buffers of `bytes` bytes, which exceeds
-/// `limit` bytes.
+/// Returns the number of chunks to try next if `chunks` chunks need buffers of `bytes` bytes, more than `limit`
+/// bytes.
 int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit);
 
 }  // namespace hexad::moe
