@@ -66,8 +66,8 @@ class Saved {
   /// did not save N tensors.
   template <size_t N>
   std::array<Tensor, N> get() const {
-    require(N == slots_.size(), "[tape] an op reads ", N, " saved tensors; expected ", slots_.size(),
-            ", as many as it saved");
+    require(N == slots_.size(), "[tape] the number of saved tensors that an op reads is ", N, "; expected ",
+            slots_.size(), ", the number that the op saved");
     std::array<Tensor, N> out;
     for (size_t i = 0; i < N; ++i) out[i] = slots_[i] ? slots_[i]->get(*stream_) : Tensor{};
     return out;

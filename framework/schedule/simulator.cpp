@@ -151,8 +151,8 @@ using Members = std::map<std::pair<std::string, int>, std::vector<Member>>;
 Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& groups) {
   Members all;
   for (const auto& [group, numbers] : groups) {
-    base::require(numbers.size() == graphs.size(), "[schedule] group '", group, "' has ", numbers.size(),
-                  " numbers for ", graphs.size(), " ranks; expected one number for each rank");
+    base::require(numbers.size() == graphs.size(), "[schedule] group '", group, "': the number of entries is ",
+                  numbers.size(), "; expected ", graphs.size(), ", one for each rank");
     for (size_t r = 0; r < numbers.size(); ++r) all[{group, numbers[r]}].push_back({r, {}});
   }
   for (size_t r = 0; r < graphs.size(); ++r)
@@ -178,9 +178,9 @@ Parts match(std::span<const TaskGraph* const> graphs, const RankGroups& groups) 
   for (const auto& [group, members] : members_of(graphs, groups)) {
     const Member& first = members.front();
     for (const Member& member : members) {
-      base::require(member.tasks.size() == first.tasks.size(), "[schedule] group '", group.first, "': rank ",
-                    first.rank, " takes part in ", first.tasks.size(), " collectives, rank ", member.rank, " in ",
-                    member.tasks.size(), "; expected equal numbers");
+      base::require(member.tasks.size() == first.tasks.size(), "[schedule] group '", group.first,
+                    "': the number of collectives is ", first.tasks.size(), " on rank ", first.rank, " and ",
+                    member.tasks.size(), " on rank ", member.rank, "; expected equal numbers");
       for (size_t k = 0; k < first.tasks.size(); ++k) {
         const TaskSpec& mine = graphs[member.rank]->tasks()[member.tasks[k]].spec;
         const TaskSpec& firsts = graphs[first.rank]->tasks()[first.tasks[k]].spec;

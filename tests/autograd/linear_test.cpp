@@ -70,7 +70,7 @@ TEST(Linear, ErrorNamesTheParameterAndBothShapes) {
   Tape tape(lab.stream(), *policy);
   try {
     linear(tape, tape.leaf(lab.randn({4, 2})), w);
-    FAIL() << "no error was thrown";
+    FAIL() << "no error was thrown; expected std::logic_error";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[linear] x is [4, 2] but p0 is [5, 3]; expected [T, D] and [..., N, D] with D > 0");
   }
@@ -83,7 +83,7 @@ TEST(Linear, RefusesRowsWithoutElements) {
   Tape tape(lab.stream(), *policy);
   try {
     linear(tape, tape.leaf(lab.randn({4, 0})), w);
-    FAIL() << "no error was thrown";
+    FAIL() << "no error was thrown; expected std::logic_error";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[linear] x is [4, 0] but p0 is [5, 0]; expected [T, D] and [..., N, D] with D > 0");
   }

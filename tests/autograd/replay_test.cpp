@@ -213,7 +213,8 @@ TEST_F(TapeTest, ReadingTensorsThatThePullbackDidNotSaveThrows) {
     EXPECT_EQ(message_of([&] {
                 backward(t, y, lab.randn({3, 4}));
               }),
-              "[tape] an op reads 1 saved tensors; expected " + std::to_string(count) + ", as many as it saved");
+              "[tape] the number of saved tensors that an op reads is 1; expected " + std::to_string(count) +
+                  ", the number that the op saved");
   }
 }
 

@@ -211,7 +211,7 @@ TEST(ZLoss, NamesATokenBelowEveryScope) {
   Tape tape(lab.stream(), *policy);
   try {
     router_z_loss(tape, tape.leaf(lab.randn({2, 3})), lab.values<int32_t>({0, -2}));
-    FAIL() << "no error was thrown";
+    FAIL() << "no error was thrown; expected std::logic_error";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(),
                  "[router_z_loss] token 1 has scope -2; expected at least 0, or -1 if the token is not valid");

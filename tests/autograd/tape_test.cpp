@@ -96,7 +96,7 @@ TEST_F(TapeTest, ReadingAnotherNumberOfSavedTensorsThrows) {
   const Value y = tape.record("wrong", copy_of(x.data), {x}, save(x.data),
                               [&](Backward&, const Tensor&, const Saved& s) { s.get<2>(); });
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] an op reads 2 saved tensors; expected 1, as many as it saved");
+            "[tape] the number of saved tensors that an op reads is 2; expected 1, the number that the op saved");
 }
 
 TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {

@@ -169,7 +169,7 @@ TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {
     config.name = name, config.moment_dtype = MomentDtype::bf16;
     try {
       with_averaged().make(config);
-      ADD_FAILURE() << "moments in bf16 are accepted for the optimizer " << name;
+      ADD_FAILURE() << "moments in bf16 were accepted for the optimizer " << name << "; expected an error";
     } catch (const base::Error& e) {
       EXPECT_EQ(e.what(), cat("optim.moment_dtype (bf16) must be f32 for the optimizer ", name,
                               ", whose states are never in bf16"));
@@ -239,7 +239,7 @@ TEST(UpdateRules, ElementwiseRefusesASliceWithTooFewStates) {
   give(lab, p);
   try {
     optimizer.step(lab.stream(), 0.1, {}, 1);
-    FAIL() << "no error was thrown";
+    FAIL() << "no error was thrown; expected std::logic_error";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(),
                  "[optimizer] elementwise() updates 2 states, but a slice has 1; expected at least 2 "

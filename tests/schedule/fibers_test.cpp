@@ -10,7 +10,7 @@
 namespace hexad::schedule {
 namespace {
 
-// Adds `text` to the log when its scope ends, whether normally or by an exception.
+// Adds `text` to the log when this object is destroyed, at the normal end of a scope or by an exception.
 struct Mark {
   std::string& log;
   char text;

@@ -132,7 +132,7 @@ TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
   sends(twice, Lane::inter, "D1", 1);
   sends(gathers, Lane::inter, "G0", 1, {}, TaskKind::all_gather);
   EXPECT_EQ(error_of({once, twice}, pair),
-            "[schedule] group 'ep': rank 0 takes part in 1 collectives, rank 1 in 2; expected equal numbers");
+            "[schedule] group 'ep': the number of collectives is 1 on rank 0 and 2 on rank 1; expected equal numbers");
   EXPECT_EQ(error_of({once, gathers}, pair),
             "[schedule] group 'ep', collective 0: 'D0' of rank 0 is all_to_all, 'G0' of rank 1 is all_gather; expected "
             "equal kinds");
@@ -143,7 +143,7 @@ TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
       error_of({once, once}, {{"ep", {0, 1}}}),
       "[schedule] task 'D0' of rank 0 communicates among 2 ranks, but its group 'ep' has 1; expected equal numbers");
   EXPECT_EQ(error_of({once, once}, {{"ep", {0}}}),
-            "[schedule] group 'ep' has 1 numbers for 2 ranks; expected one number for each rank");
+            "[schedule] group 'ep': the number of entries is 1; expected 2, one for each rank");
 }
 
 TEST(SimulatedRanks, AreNamedWhenTheyDeadlock) {

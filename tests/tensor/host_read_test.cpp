@@ -49,7 +49,7 @@ TEST(HostRead, NamesMismatchedDtypes) {
   const HostRead read = read_to_host("test", Tensor::zeros({1}, Dtype::i64, context), context.compute());
   try {
     read.wait<float>();
-    FAIL() << "no error was thrown";
+    FAIL() << "no error was thrown; expected std::logic_error";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[tensor] access to [1] as f32; expected its dtype, i64");
   }
