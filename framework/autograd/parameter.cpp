@@ -73,8 +73,8 @@ class Source {
 Parameter::Spec checked(Parameter::Spec spec) {
   for (const Shard& s : spec.placement.shards)
     require(s.parts > 0 && 0 <= s.index && s.index < s.parts && 0 <= s.dim && s.dim < spec.global_shape.rank(),
-            "[parameter] ", spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ",
-            s.dim, "; expected a piece in 0 .. ", s.parts - 1, " and a dimension in 0 .. ",
+            "[parameter] ", spec.name, " ", spec.global_shape, ": the placement has piece ", s.index, " of ", s.parts,
+            " of dimension ", s.dim, "; expected a piece in 0 .. ", s.parts - 1, " and a dimension in 0 .. ",
             spec.global_shape.rank() - 1);
   if (const Stack& s = spec.stack; !s.names.empty())
     require(0 <= s.dim && s.dim < spec.global_shape.rank() &&
@@ -168,7 +168,7 @@ void Parameter::bind_gradient(const Tensor& memory) {
 void Parameter::shard(const Sharding& sharding) {
   const FlatRange& share = sharding.share;
   require(0 <= share.begin && share.begin <= share.end && share.end <= shape_.numel(), "[parameter] ", name(), " ",
-          shape_, ": share [", share.begin, ", ", share.end, "); expected a range in [0, ", shape_.numel(), "]");
+          shape_, ": the share is [", share.begin, ", ", share.end, "); expected a range in [0, ", shape_.numel(), "]");
   sharding_ = sharding;
 }
 

@@ -81,8 +81,8 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   if (!wants(index)) return;
   check_not_replayed(index);
   Tensor& sum = replay_.sum_of(inputs_[index]);
-  require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
-          sum.dtype(), " and ", shape, " ", dtype, " of one value; expected the same shape and dtype");
+  require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] one value gets gradients ",
+          sum.shape(), " ", sum.dtype(), " and ", shape, " ", dtype, "; expected the same shape and dtype");
   // Changes the sum in place only if no other object shares it, because an op may pass `dout` on to two inputs.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
@@ -163,9 +163,9 @@ void Replay::accumulate(int32_t id, Tensor gradient) {
     sum = std::move(gradient);
     return;
   }
-  require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
-          sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(),
-          " of one value; expected the same shape and dtype");
+  require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] one value gets gradients ",
+          sum.shape(), " ", sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(),
+          "; expected the same shape and dtype");
   // Changes the sum in place only if no other object shares it, because an op may pass `dout` on to two inputs.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);

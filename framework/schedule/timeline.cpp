@@ -106,8 +106,8 @@ std::vector<Timeline::CollectiveTime> Timeline::collectives() const {
 
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin) {
   const auto tasks = graph.tasks();
-  base::require(times.size() == tasks.size(), "[schedule] ", times.size(), " measured times for a graph of ",
-                tasks.size(), " tasks; expected one time for each task");
+  base::require(times.size() == tasks.size(), "[schedule] the number of measured times is ", times.size(),
+                "; expected ", tasks.size(), ", one for each task of the graph");
   Timeline timeline;
   if (tasks.empty()) return timeline;
   const auto earlier = [](const TaskTime& a, const TaskTime& b) { return a.begin < b.begin; };

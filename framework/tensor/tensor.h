@@ -151,8 +151,8 @@ View<T, Rank> Tensor::view() const {
 
 template <class T>
 Tensor Tensor::from(std::span<const T> values, Shape shape, Device device, Category category) {
-  require(static_cast<int64_t>(values.size()) == shape.numel(), "[tensor] ", values.size(), " values for ", shape,
-          "; expected ", shape.numel());
+  require(static_cast<int64_t>(values.size()) == shape.numel(), "[tensor] the number of values for ", shape, " is ",
+          values.size(), "; expected ", shape.numel());
   Tensor t = empty(shape, dtype_of<T>, device, category);
   t.upload(values.data());
   return t;

@@ -43,7 +43,7 @@ struct MicroBatch {
   Tensor chunk_first, chunk_last;
   int64_t chunks = 0;       // number of attention chunks over all ranks that share the micro-batch; 0: none
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
-  int64_t first_token = 0;  // global index of token 0, from which keys of random numbers are computed
+  int64_t first_token = 0;  // global index of token 0, for routing overrides and logs
   /// Number of tokens in each sequence that are not padding, over all ranks; empty: no sequence has padding.
   std::vector<int64_t> valid_tokens{};
   /// Index of each row's token; empty: row r is token r.
@@ -58,7 +58,8 @@ struct MicroBatch {
   std::vector<Further> further{};  // one for each prediction block; empty: the blocks do not run
 
   int64_t predicted = 0;  // number of rows with a target
-  /// Number of documents over all ranks that share the micro-batch; 0: unknown (AttentionShape::documents).
+  /// Number of documents over all ranks that share the micro-batch (AttentionShape::documents). 0: not counted, for
+  /// example because every sequence is one document.
   int64_t documents = 0;
 
   /// Returns the number of tokens on all ranks that share the micro-batch.

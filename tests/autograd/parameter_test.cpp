@@ -81,21 +81,21 @@ TEST(Parameter, ErrorsNameTheParameter) {
               p->bind_gradient(Tensor::zeros({4, 6, 8}, Dtype::bf16, lab.context));
             }),
             "[parameter] w: gradient memory is [4, 6, 8] bf16; expected [4, 6, 8] f32");
-  EXPECT_EQ(
-      message_of([&] {
-        made(lab, "w", Dtype::f32, {{Axis::tp, 3, 4, 0}});
-      }),
-      "[parameter] w [4, 6, 8]: piece 0 of 4 of dimension 3; expected a piece in 0 .. 3 and a dimension in 0 .. 2");
-  EXPECT_EQ(
-      message_of([&] {
-        made(lab, "w", Dtype::f32, {{Axis::tp, 1, 2, 2}});
-      }),
-      "[parameter] w [4, 6, 8]: piece 2 of 2 of dimension 1; expected a piece in 0 .. 1 and a dimension in 0 .. 2");
-  EXPECT_EQ(
-      message_of([&] {
-        made(lab, "w", Dtype::f32, {{Axis::tp, -1, 2, 0}});
-      }),
-      "[parameter] w [4, 6, 8]: piece 0 of 2 of dimension -1; expected a piece in 0 .. 1 and a dimension in 0 .. 2");
+  EXPECT_EQ(message_of([&] {
+              made(lab, "w", Dtype::f32, {{Axis::tp, 3, 4, 0}});
+            }),
+            "[parameter] w [4, 6, 8]: the placement has piece 0 of 4 of dimension 3; "
+            "expected a piece in 0 .. 3 and a dimension in 0 .. 2");
+  EXPECT_EQ(message_of([&] {
+              made(lab, "w", Dtype::f32, {{Axis::tp, 1, 2, 2}});
+            }),
+            "[parameter] w [4, 6, 8]: the placement has piece 2 of 2 of dimension 1; "
+            "expected a piece in 0 .. 1 and a dimension in 0 .. 2");
+  EXPECT_EQ(message_of([&] {
+              made(lab, "w", Dtype::f32, {{Axis::tp, -1, 2, 0}});
+            }),
+            "[parameter] w [4, 6, 8]: the placement has piece 0 of 2 of dimension -1; "
+            "expected a piece in 0 .. 1 and a dimension in 0 .. 2");
   EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }),
             "[initialize] does not support i32; supported: f32, bf16, f64");
 }
@@ -116,7 +116,7 @@ TEST(Parameter, OwnsAllOfItsWeightsUnlessItOwnsItsShareOnly) {
   EXPECT_EQ(message_of([&] {
               p->shard({.share = {100, 193}});
             }),
-            "[parameter] w [4, 6, 8]: share [100, 193); expected a range in [0, 192]");
+            "[parameter] w [4, 6, 8]: the share is [100, 193); expected a range in [0, 192]");
 }
 
 // Storage that binds weights to `memory`. `holders` expires once no holder is left.

@@ -123,7 +123,7 @@ TEST(Add, ErrorNamesShapesAndDtypes) {
     add(tape, tape.leaf(lab.randn({3})), tape.leaf(lab.randn({3}, Dtype::f32)));
     FAIL() << "no error was thrown; expected std::logic_error";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[add] [3] f64 and [3] f32; expected the same shape and dtype");
+    EXPECT_STREQ(e.what(), "[add] a is [3] f64, b [3] f32; expected the same shape and dtype");
   }
 }
 

@@ -80,7 +80,7 @@ TEST_F(TapeTest, ContributionsOfDifferentShapesThrow) {
     b.accumulate(0, dout.reshape({2, 2}));
   });
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] gradients [4] f64 and [2, 2] f64 of one value; expected the same shape and dtype");
+            "[tape] one value gets gradients [4] f64 and [2, 2] f64; expected the same shape and dtype");
 }
 
 TEST_F(TapeTest, BackwardThrowsOnAGradientForAMissingInput) {

@@ -163,7 +163,7 @@ TEST_F(TensorTest, AccessErrorsNameTheFoundAndTheExpected) {
   EXPECT_EQ(message_of([&] {
               Tensor::from<float>(five, {2, 3}, context);
             }),
-            "[tensor] 5 values for [2, 3]; expected 6");
+            "[tensor] the number of values for [2, 3] is 5; expected 6");
 }
 
 TEST_F(TensorTest, OverflowingSizesAreRefusedBeforeAllocation) {

@@ -9,8 +9,8 @@ Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far) {
 }
 
 Value add(Tape& tape, const Value& a, const Value& b) {
-  require(a.shape() == b.shape() && a.data.dtype() == b.data.dtype(), "[add] ", a.shape(), " ", a.data.dtype(), " and ",
-          b.shape(), " ", b.data.dtype(), "; expected the same shape and dtype");
+  require(a.shape() == b.shape() && a.data.dtype() == b.data.dtype(), "[add] a is ", a.shape(), " ", a.data.dtype(),
+          ", b ", b.shape(), " ", b.data.dtype(), "; expected the same shape and dtype");
   Tensor out = Tensor::like(a.data);
   kernels::kernels(a.device()).pointwise.add(tape.stream, out, a.data, b.data);
   return tape.record("add", out, {a, b}, {}, [](Backward& back, const Tensor& dout, const Saved&) {

@@ -12,7 +12,8 @@ namespace hexad::moe {
 using autograd::Backward;
 using autograd::Saved;
 
-/// One call of an MoE layer, from its forward to its backward.
+/// One call of an MoE layer, from its forward to its backward. In the comments below, the shared experts include the
+/// dense MLP of model.moe.dense_residual (SharedWork).
 struct PassCall {
   std::shared_ptr<const Routes> routes;
   const Experts* experts;

@@ -75,7 +75,8 @@ inline constexpr std::tuple moe_choices{
                         ": with one chunk nothing overlaps");
         // An ep group of one rank always has one chunk or phase.
         if (s.chunk_by == ChunkBy::nodes && at.ep > 1 && s.chunks > at.ep)
-          no.add("must be at most parallel.ep (", at.ep, ") for chunk_by: nodes, which divides the all-to-all by peers");
+          no.add("must be at most parallel.ep (", at.ep, ") for chunk_by: nodes, which divides the all-to-all by "
+                 "peers");
         if (const int64_t most = s.max_phases(at);
             s.returns_in_phases() && at.ep > 1 && s.chunks > at.ep && s.chunks != most)
           no.add("must be at most parallel.ep (", at.ep, ")", most > at.ep ? ", or parallel.ep x parallel.etp (" : "",
