@@ -105,7 +105,7 @@ TEST(CrossEntropyLoss, BlocksDoNotChangeTheResult) {
   }
 }
 
-TEST(CrossEntropyLoss, ShippedBlocksDoNotChangeTheResult) {
+TEST(CrossEntropyLoss, DefaultBlocksDoNotChangeTheResult) {
   Lab lab;
   const int64_t rows = 2 * BlockSizes{}.logit_rows + 3;
   Parameter& w = lab.parameter({6, 3});
@@ -143,7 +143,7 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
 }
 
 // Computes the same loss in three dtypes. The bf16 run uses a rounded copy of the logits' gradient.
-TEST(CrossEntropyLoss, SingleAndHalfPrecisionAgreeWithDouble) {
+TEST(CrossEntropyLoss, F32AndBf16AgreeWithF64) {
   Lab lab;
   const Tensor x = lab.randn({7, 4}, Dtype::bf16), w = lab.randn({9, 4}, Dtype::bf16);
   const std::vector<int32_t> targets{0, 5, -1, 2, 8, 1, 3};

@@ -161,7 +161,7 @@ TEST(Schedules, PaddingSendsTheCapacityFactorTimesAsManyBytes) {
   EXPECT_EQ(sent({"model.moe.capacity_factor=1.5", "schedule.moe.capacity_padding=full"}), 1.5 * plain);
 }
 
-TEST(Schedules, ByLoadUsesDenseGemmsFromAMeanRowCountPerActiveExpert) {
+TEST(Schedules, ByLoadUsesDenseGemmsIfTheMeanRowsOfActiveExpertsReachTheThreshold) {
   using moe::Gemms;
   const auto is_dense = [](Gemms gemms, std::optional<int64_t> rows, std::vector<int64_t> offsets) {
     moe::MoeSchedule s;

@@ -13,7 +13,7 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-TEST(MoeLayer, BiasMovesByTheSignOfTheLoadOnceABatch) {
+TEST(MoeLayer, BiasMovesAgainstTheExcessLoadOnceABatch) {
   MoeLab lab({"model.moe.bias_rate=0.125"});
   ASSERT_EQ(std::distance(lab.states.begin(), lab.states.end()), 1);
   const auto& state = *lab.states.begin();

@@ -45,7 +45,7 @@ TEST(Alpha, IsOneAloneAndWithoutAMeasurement) {
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter, Lane::compute}), 0.5) << "a lane does not slow itself down";
 }
 
-TEST(Alpha, CappedComputationHasItsOwnValues) {
+TEST(Alpha, CappedComputationPrefersValuesMeasuredWithCapping) {
   const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
                                   {Lane::inter, {Lane::compute}, 0.9, true},
                                   {Lane::inter, {Lane::copy}, 0.8},

@@ -57,7 +57,7 @@ TEST_F(TensorTest, IsAccountedInItsCategoryUntilTheLastHandleIsDestroyed) {
   EXPECT_EQ(used(Category::activation), 0);
 }
 
-TEST_F(TensorTest, OffloadedHasItsOwnCategory) {
+TEST_F(TensorTest, OffloadedTensorCountsInTheOffloadCategory) {
   const Tensor t = Tensor::offloaded({4}, Dtype::f64, context);
   EXPECT_EQ(context.offload_allocator()->stats().used_in(Category::offload), 32);
   EXPECT_EQ(context.allocator()->stats().total, 0);
