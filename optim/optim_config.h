@@ -30,7 +30,7 @@ constexpr auto enum_names(GradientDtype) {
 }
 
 /// Dtype in which AdamW stores its moments. Registered rules with RuleDeclaration::reads_moment_dtype also store their
-/// states in this dtype. f32 stands for the accumulator dtype, which is f64 in an f64 run.
+/// states in this dtype. The value f32 means the accumulator dtype, which is f64 in an f64 run.
 enum class MomentDtype : uint8_t { f32, bf16 };
 constexpr auto enum_names(MomentDtype) {
   return std::to_array<std::pair<MomentDtype, std::string_view>>(

@@ -60,8 +60,11 @@ struct JobTimes {
 /// Simulates the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its
 /// collective occupies its queue but does not slow other queues. The simulation of n jobs takes about n log n steps.
 /// If sets share cores, the simulation takes more steps, because a change in one set may update all sets of its node.
-/// Throws std::logic_error if a set has more than 64 queues, if a queue is out of range, if a job without a queue takes
-/// time, or if CoreSharing::node does not have one entry for each set.
+/// Throws std::logic_error if
+///   - a set has more than 64 queues;
+///   - a queue is out of range;
+///   - a job without a queue takes time;
+///   - CoreSharing::node does not have one entry for each set.
 JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
 
 }  // namespace hexad::schedule

@@ -110,8 +110,8 @@ struct Rates {
 
   /// Returns the link in `links` with these properties; null if there is no such link.
   const Link* find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const;
-  /// Returns the seconds of a task while no other lane is active: the sum of the times of its matrix products, of its
-  /// copied bytes and of its transferred bytes. The products share the FLOPs of the task equally, and run at the speed
+  /// Returns the seconds of a task while no other lane is active. This is the sum of the times of the task's matrix
+  /// products, copies and transfers. The products share the FLOPs of the task equally, and run at the speed
   /// of the task's share of the threads. Throws base::Error(usage) if a measurement is missing, or if a task that is
   /// not communication transfers bytes.
   double seconds(const TaskSpec& task) const;

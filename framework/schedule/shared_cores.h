@@ -33,8 +33,8 @@ struct SharedCores {
   /// True if the ranks of a node may need more cores than the node has, in the simulated job or during the measurement.
   /// `needed` is the maximum number of cores that a rank needs.
   bool shared(double needed) const;
-  /// Returns the speed of a rank that needs `own` cores, relative to its speed during the measurement, while the ranks
-  /// of its node need `mean` cores on average.
+  /// Returns the speed of a rank relative to its speed during the measurement. The rank needs `own` cores. The ranks of
+  /// its node need `mean` cores on average.
   double speed(double own, double mean) const;
   /// Throws base::Error(usage) if a member is out of range.
   void check() const;

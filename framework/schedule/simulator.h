@@ -47,13 +47,15 @@ inline constexpr const char* node_group = "node";
 /// bound, because in reality bytes wait for a receiver that is not ready. A member that waits for another occupies its
 /// lane but does not slow other lanes.
 ///
-/// If ranks share cores, computations and copies run faster while the ranks of the node need fewer cores than during
-/// the measurement, and slower while they need more. Communication keeps its speed. Ranks without tasks are assumed to
+/// If ranks share cores, the speed of computations and copies depends on the number of cores that the ranks of the node
+/// need. While they need fewer cores than during the measurement, computations and copies run faster. While they need
+/// more cores, computations and copies run slower. Communication keeps its speed. Ranks without tasks are assumed to
 /// need as many cores as the other ranks of their node do on average.
 ///
-/// Throws base::Error(usage) if a rate is missing or invalid. Throws std::logic_error if the members of a group differ
-/// in the number or the kinds of their collectives, if `groups` does not fit the graphs, or if ranks wait for each
-/// other forever.
+/// Throws base::Error(usage) if a rate is missing or invalid. Throws std::logic_error if
+///   - the members of a group differ in the number or the kinds of their collectives;
+///   - `groups` does not fit the graphs;
+///   - ranks wait for each other forever.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

@@ -24,8 +24,8 @@ namespace hexad::layers {
 ///
 /// In generation, the cache holds one row for each token: the rotated part of its keys, followed by its latent. A pass
 /// over several tokens of a sequence computes the keys and values of all tokens so far from these rows. A pass over one
-/// token attends to the rows themselves (section 2.1.2 of the paper): "k_up" is absorbed into the query, and "v_up" is
-/// applied to the result.
+/// token attends to the rows themselves (section 2.1.2 of the paper). "k_up" is then absorbed into the query, and
+/// "v_up" is applied to the result.
 class LatentAttention : public SelfAttention {
  public:
   /// Makes the layer. `rotary` must outlive the layer.

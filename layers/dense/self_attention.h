@@ -15,9 +15,9 @@ class SelfAttention : public TokenMixer {
   /// Sets the members that both kinds of attention need. Scores are multiplied by `scale`.
   SelfAttention(const ModelConfig& c, double scale, int64_t layer, const Builder& b);
 
-  /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch. R is
-  /// the number of rows, H of query heads, G of key/value heads, and C the size of a head. The elements of a head of v
-  /// after the first ModelConfig::size_of_value() must be zero. This also applies to attend_from().
+  /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch. R:
+  /// number of rows. H: number of query heads. G: number of key/value heads. C: size of a head. The elements of a head
+  /// of v after the first ModelConfig::size_of_value() must be zero. This also applies to attend_from().
   Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& context) const;
   /// Returns the attention of the new tokens of one sequence, which begin at position `begin`. `k` and `v` are the keys
   /// and values of all its tokens so far.

@@ -14,8 +14,8 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
   const QueriesAndKeys out{Tensor::like(q.data), Tensor::like(k.data)};
   kernel.apply(tape.stream, out, {q.data, k.data}, positions, cosine, sine, Direction::forward);
   const Value inputs[] = {q, k};
-  // The pullback holds the positions and the tables without saving them on the tape, because they outlive the tape: the
-  // layer owns the tables, and the batch owns the positions.
+  // The pullback holds the positions and the tables without saving them on the tape. They outlive the tape, because the
+  // layer owns the tables and the batch owns the positions.
   const std::vector<Value> values =
       tape.record_many("rotary", {out.q, out.k}, inputs, {},
                        [&kernel, positions, cosine, sine](Backward& b, const Tensor& dq, const Saved&) {

@@ -23,8 +23,8 @@ struct ExpertShape {
 
 /// Experts of one rank: E / P SwiGLU or GELU MLPs (E experts, P ep ranks). The parameters are "gate_up" [E, 2, F, D],
 /// which is read by a single matrix product, and "down" [E, D, F]. GELU experts have "up" [E, F, D] instead of
-/// "gate_up". Each of these names stands for a weight with the suffix ".weight" and, if configured, a bias with the
-/// suffix ".bias". Parameters are sharded over ep ranks in dimension 0 and, except the bias of "down", over etp ranks
+/// "gate_up". Each of these names has a weight, with the suffix ".weight", and may have a bias, with the suffix ".bias"
+/// (Config::bias). Parameters are sharded over ep ranks in dimension 0 and, except the bias of "down", over etp ranks
 /// in F. With etp > 1, the results of each etp rank are therefore addends of the complete results. Forward and backward
 /// are plain functions of tensors: the schedule decides which tensors are kept, moved and recomputed. Functions that
 /// read weights are members of ExpertWeights. Functions that add to the gradients of parameters are members of this

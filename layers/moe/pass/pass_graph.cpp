@@ -10,8 +10,8 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// Returns the groups in which the tasks of a pass communicate: settings.lane_groups, if they are set, in a bounded
-// pass, because its tasks are issued late; otherwise settings.groups and settings.tensor.
+// Returns the groups in which the tasks of a pass communicate. A bounded pass uses settings.lane_groups, if they are
+// set, because its tasks are issued late. Otherwise, a pass uses settings.groups and settings.tensor.
 PassGroups groups_of(const PassSettings& settings, Buffers buffers) {
   const bool late = buffers == Buffers::bounded;
   return late && settings.lane_groups ? *settings.lane_groups : PassGroups{settings.groups, settings.tensor};

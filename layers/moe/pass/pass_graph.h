@@ -106,8 +106,8 @@ class PassGraph {
   /// Returns the task after which the next chunk may be dispatched: the task that frees its buffers, else the task of
   /// run_first(), else no_task. Call this function once per chunk.
   TaskId room_to_dispatch();
-  /// Returns the tasks after which the next chunk may be computed, because they free its buffers; empty if the pass is
-  /// not bounded, and for the first chunk.
+  /// Returns the tasks after which the next chunk may be computed, because they free its buffers. Returns none for the
+  /// first chunk, and if the pass is not bounded.
   std::vector<TaskId> room_to_compute() const;
   /// Records the task that computes a chunk.
   void note_computed(size_t chunk, TaskId task);

@@ -9,8 +9,8 @@
 
 namespace hexad::moe {
 
-/// Number of tokens that an expert chooses in each scope of `scope_tokens` consecutive tokens, as a multiple of the
-/// mean number of slots per expert (kernels::ExpertChoiceKernels).
+/// Number of tokens that an expert chooses in each scope. A scope has `scope_tokens` consecutive tokens. The number is
+/// `factor` times the mean number of slots per expert in the scope, rounded up (kernels::ExpertChoiceKernels).
 struct ChoicesOfExperts {
   int64_t scope_tokens;
   double factor;

@@ -78,9 +78,9 @@ namespace {
 // True if ep ranks get copies of the hot experts of other ranks.
 bool shadows(const PassSettings& settings) { return settings.schedule.shadows() && settings.groups.ep->size() > 1; }
 
-// Returns the minimum load of a hot expert. If the recipe does not set this load, the rows of a hot expert must also be
-// at least as large as its weights, which are sent instead. A row has D elements. The weights have 3 * D * F elements,
-// or 2 * D * F for GELU experts.
+// Returns the minimum load of a hot expert. If the recipe does not set this load, there is a second condition: the rows
+// of a hot expert must be at least as large as its weights, which are sent instead of the rows. A row has D elements.
+// The weights have 3 * D * F elements, or 2 * D * F for GELU experts.
 ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
   if (s.hot_load) return {.least_load = *s.hot_load};
   return {.least_load = MoeSchedule::usual_hot_load, .least_rows = (shape.gated ? 3 : 2) * shape.width};
