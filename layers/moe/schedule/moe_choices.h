@@ -210,7 +210,7 @@ inline constexpr std::tuple moe_choices{
           return no.add("needs schedule.moe.rows: slot (now token), because a limit counts only buffers of slot rows; "
                         "set rows: slot, or memory_limit: none");
         if (const int64_t least = at.least_memory_limit(s.memory_reuse); *s.memory_limit < least)
-          no.add("is too small for chunks of one token; the minimum is ", least);
+          no.add("is too small for chunks of one token; the minimum is ", least, " bytes");
       }}),
 
   choice("wire", [](auto& s) -> auto& { return s.wire; },
