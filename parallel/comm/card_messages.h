@@ -6,10 +6,11 @@
 
 namespace hexad::comm {
 
-/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). For operations that only
-/// transfer bytes, copies tensors through separate buffers on the card. These buffers are necessary, because transports
-/// can share at most the first page of a tensor's mapped memory with other processes. Passes all other operations, such
-/// as sums, unchanged to `other`, the group that the constructor gets.
+/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). For operations on
+/// device tensors that only transfer bytes, copies the tensors through separate buffers on the card. These buffers are
+/// necessary, because transports can share at most the first page of a tensor's mapped memory with other processes.
+/// Passes all other operations, such as sums or operations on host tensors, unchanged to `other`, the group that the
+/// constructor gets.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;

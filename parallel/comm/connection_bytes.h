@@ -39,8 +39,8 @@ CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 /// - Rings (for all_reduce, reduce_scatter and all_gather) receive from one peer and send to another peer on each
 ///   channel. The trees of sums use the same pairs in both directions.
 /// - Use::sums also needs the buffers of NVLink SHARP if a node has several ranks.
-/// - Exchanges receive from and send to every peer of the node on each channel, or on two channels if there are several
-///   nodes. All peers on other nodes together have one buffer for each direction.
+/// - Exchanges receive from and send to every peer of the node on each channel, or on at most two channels if there are
+///   several nodes. All peers on other nodes together have one buffer for each direction.
 ///
 /// Excludes messages, which have separate communicators, and the few MB that every communicator needs.
 int64_t connection_bytes(const CommunicatorShape& shape, Uses uses, const BufferSizes& sizes = {});

@@ -45,8 +45,8 @@ struct TrafficStats {
 /// Statistics of the traffic of one rank. All groups of the rank share the meter. Thread-safe.
 class TrafficMeter final : public device::WaitObserver {
  public:
-  /// Returns the traffic since the previous call. The time of operations in flight is counted up to this call. Their
-  /// bytes are counted when they end.
+  /// Returns the traffic since the previous call. For a flight that has not ended, the time up to this call is counted;
+  /// its bytes are counted when it ends. add_device_operation() counts time and bytes when it is called.
   TrafficStats take(TrafficClass traffic);
 
   void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }

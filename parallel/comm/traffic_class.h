@@ -13,7 +13,7 @@ namespace hexad::comm {
 enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
 inline constexpr int traffic_class_count = 6;
 std::string_view name_of(TrafficClass traffic);
-/// Returns the classes whose priority a recipe may choose, with their names. Control traffic always goes first.
+/// Returns the classes whose priority a recipe may choose, with their names. Omits control traffic.
 constexpr auto enum_names(TrafficClass) {
   using enum TrafficClass;
   return std::to_array<std::pair<TrafficClass, std::string_view>>(

@@ -15,10 +15,10 @@ namespace hexad::comm {
 /// Windows of the ranks of a group. A window is a block of memory on the device of its rank. Kernels of all ranks
 /// access it, so that rows need no messages. The windows of all ranks have the same size.
 ///
-/// An exchange on a stream consists of four calls: open(), then kernels that write to windows, then wait_for_ranks(),
-/// then kernels that read windows, then close(). Between wait_for_ranks() and close(), windows contain what all ranks
-/// wrote between open() and wait_for_ranks(). Exchanges must not overlap. All ranks must begin the same exchanges in
-/// the same order, also relative to other operations of the group.
+/// An exchange on a stream consists of five steps: open(), kernels that write to windows, wait_for_ranks(), kernels
+/// that read windows, and close(). Between wait_for_ranks() and close(), windows contain what all ranks wrote between
+/// open() and wait_for_ranks(). Exchanges must not overlap. All ranks must begin the same exchanges in the same order,
+/// also relative to other operations of the group.
 ///
 /// Windows grow in two cases only: hold() allocates them at first, and grow() enlarges them between steps. A window is
 /// then a quarter larger than requested, so that it rarely overflows later. If a device refuses the memory, all ranks

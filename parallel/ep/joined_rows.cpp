@@ -18,7 +18,7 @@ struct Row {
   int64_t sent_in, returns_in;  // first and last chunk of its experts
 };
 
-// Rows of all sources, in the order of their tokens. Source p etp + j is ep rank p and etp rank j.
+// Rows of all sources, in the order of their tokens. Source p * etp + j is ep rank p and etp rank j.
 class ArrivingRows {
  public:
   ArrivingRows(const SlotOrder& order, const ReceivedCounts& n, const ExpertGroups& g, const RoutingOptions& options,

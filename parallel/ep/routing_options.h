@@ -29,7 +29,8 @@ constexpr auto enum_names(EspExchange) {
 /// Path of rows between ranks.
 enum class AllToAll : uint8_t {
   direct,        // directly from rank to rank
-  hierarchical,  // first inside the node, to the rank with the place of the destination, then between nodes
+  hierarchical,  // first inside the node, to the rank that has the same index in its node as the destination; then
+                 // between nodes
   window,        // directly to grouped places in the memory of the expert's rank, and back from there (comm::Windows)
 };
 
