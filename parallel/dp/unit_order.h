@@ -19,8 +19,8 @@ class UnitOrder {
   static constexpr size_t none = ~size_t{0};  // no unit: between two steps, or unknown
   static constexpr size_t most = 1 << 16;     // maximum number of remembered uses of a step
 
-  /// Appends a use of `unit` and returns the expected next unit. Returns `none` if no use of `unit` is known, or if the
-  /// step ended after that use.
+  /// Appends a use of `unit` and returns the expected next unit. Returns `none` if no earlier use of `unit` is known,
+  /// or if the step ended after that use.
   size_t use(size_t unit);
   /// Ends a step. Forgets the steps before it.
   void end_step();

@@ -102,7 +102,7 @@ TEST(CardMessages, StayOnTheCardExceptForSums) {
 }
 
 // The engine's thread starts the copies back to the card and frees staged memory, so it must choose the rank's device.
-TEST(CardMessages, GoThroughHostMemoryOfRanksOnDifferentCards) {
+TEST(CardMessages, GoThroughHostMemoryBetweenRanksOnDifferentCards) {
   const auto run = [](const ProcessGroup& processes) {
     const device::ContextOptions place{.kind = device::DeviceKind::cuda, .place = processes.rank() + 1};
     check_collectives(processes, place);

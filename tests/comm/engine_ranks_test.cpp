@@ -132,7 +132,7 @@ TEST(EngineRanks, FailingRankMakesItsPeersThrow) {
       with_engine_ranks(4, body, {.adversary = adversary});
       FAIL();
     } catch (const Error& e) {
-      EXPECT_STREQ(e.what(), "loss is NaN");  // the cause, not its consequences
+      EXPECT_STREQ(e.what(), "loss is NaN");  // the error of the failing rank, not an error of its peers
     }
     EXPECT_EQ(peers, 3);
   }

@@ -7,9 +7,9 @@
 
 namespace hexad::comm {
 
-/// Returns the plan of a collective with a planted mistake: some rounds do not wait for the last round that they depend
-/// on. If `sums` is true, these rounds sum received data and overwrite slots that are still in use. If `sums` is false,
-/// these rounds pass on data that has not arrived.
+/// Returns the plan of `op`. If `op` is of kind `kind`, the plan has a planted mistake: some rounds do not wait for the
+/// last round that they depend on. If `sums` is true, these rounds sum received data and overwrite slots that are still
+/// in use. If `sums` is false, these rounds pass on data that has not arrived.
 template <Operation::Kind kind, bool sums>
 MessagePlan hasty_plan(const Operation& op, int rank, int size, int64_t round_bytes) {
   MessagePlan plan = make_message_plan(op, rank, size, round_bytes);

@@ -97,7 +97,7 @@ TEST(ImaginedGroup, RefusesOperationsWithUnknownResults) {
   EXPECT_THROW(group.split(0, 0, TrafficClass::ep, "ep"), std::logic_error);
 }
 
-TEST(ImaginedGroup, HasTheSubgroupsOfAMesh) {
+TEST(ImaginedGroup, SubgroupHasTheListedMembers) {
   const ImaginedGroup world(5, 8);
   const auto group = world.subgroup({1, 5, 7}, TrafficClass::ep, "ep");
   EXPECT_EQ(group->rank(), 1);

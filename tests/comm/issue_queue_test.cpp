@@ -165,7 +165,7 @@ TEST_F(Queue, RoundWithoutSpaceBlocksSmallerRoundsOfItsDirection) {
   small->operation.in = Tensor::zeros({piece + piece / 4}, Dtype::u8, context);
   EXPECT_EQ(starts(), "ep2.0");
   finish_oldest();
-  EXPECT_EQ(starts(), "") << "ep2.1 must wait for ep1.3, although its quarter of a piece fits";
+  EXPECT_EQ(starts(), "") << "ep2.1 must wait for ep1.3, although ep2.1, a quarter of a piece, fits";
   post_receive(TrafficClass::ep, 3);
   EXPECT_EQ(starts(), "ep3.0 ep3.1 ep3.2");
 }

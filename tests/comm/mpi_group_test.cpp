@@ -37,7 +37,8 @@ TEST(MpiGroup, PassesChecksWithoutDirectMessages) {
 
 TEST(MpiGroup, SplitsByColourAndKey) {
   check_split(world->group());
-  const auto again = world->group().split(0, 0, TrafficClass::dp, "dp");  // after groups of different sizes
+  const auto again =
+      world->group().split(0, 0, TrafficClass::dp, "dp");  // the earlier groups of the ranks differ in size
   check_collectives(*again);
 }
 

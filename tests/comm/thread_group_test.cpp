@@ -79,7 +79,7 @@ TEST(ThreadGroup, FailingRankMakesItsPeersThrow) {
     with_ranks(4, body);
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "loss is NaN");  // the cause, not its consequences
+    EXPECT_STREQ(e.what(), "loss is NaN");  // the error of the failing rank, not an error of its peers
   }
   EXPECT_EQ(peers, 3);
 }

@@ -49,7 +49,7 @@ TEST(Windows, AreWrittenAndReadByAllRanks) {
       late);
 }
 
-TEST(Windows, JoinRanksWithEngines) {
+TEST(Windows, AreWrittenAndReadByRanksWithEngines) {
   with_engine_ranks(3, [](const ProcessGroup& world) {
     DeviceContext context;
     Windows windows(world);
