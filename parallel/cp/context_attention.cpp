@@ -1,5 +1,6 @@
 #include "parallel/cp/context_attention.h"
 
+#include "framework/base/counted.h"
 #include "parallel/cp/kinds.h"
 
 namespace hexad::cp {
@@ -26,8 +27,8 @@ void check(const Value& q, const Value& k, const Value& v, const ContextAttentio
             "[cp] first or last is ", bounds.dtype(), " ", bounds.shape(),
             "; expected one i32 entry, contiguous, for each of ", rows, " local rows");
   require(c.kind != ContextKind::ulysses || ulysses_fits(q.data.dim(1), k.data.dim(1), c.split.ranks), "[cp] ",
-          q.data.dim(1), " heads with ", k.data.dim(1), " key heads cannot be divided among ", c.split.ranks,
-          " ranks; expected a multiple of ", c.split.ranks,
+          counted(q.data.dim(1), "head"), " with ", counted(k.data.dim(1), "key head"), " cannot be divided among ",
+          c.split.ranks, " ranks; expected a multiple of ", c.split.ranks,
           " heads, and key heads that are a multiple or a divisor of ", c.split.ranks);
 }
 

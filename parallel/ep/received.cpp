@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "framework/base/counted.h"
+
 namespace hexad::ep {
 namespace {
 
@@ -39,7 +41,7 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
       const int64_t fewest = (slots + slots_per_row - 1) / slots_per_row;
       if (rows < fewest || rows > slots)
         refuse(rank, group, "the count ", rows, " of rows for rank ", to, " in chunk ", c, "; expected ", fewest,
-               " .. ", slots, " for its ", slots, " slots");
+               " .. ", slots, " for its ", base::counted(slots, "slot"));
     }
   if (sum != all)
     refuse(rank, group, "counts of slots by expert that add up to ", sum, "; expected ", all, ", its number of slots");
@@ -59,15 +61,16 @@ void CountsMessage::check_joined(std::span<const int64_t> message, int rank, con
         const int64_t rows = message[chunks * (experts + (back ? ranks : 0)) + c * ranks + to];
         if (rows < 0 || rows > of_chunk)
           refuse(rank, group, "the count ", rows, " of rows ", back ? "from" : "for", " rank ", to, " in chunk ", c,
-                 "; expected 0 .. ", of_chunk, " for its ", of_chunk, " slots");
+                 "; expected 0 .. ", of_chunk, " for its ", base::counted(of_chunk, "slot"));
         (back ? returned : sent) += rows;
       }
       slots += of_chunk;
     }
     const int64_t fewest = (slots + slots_per_row - 1) / slots_per_row;
     if (sent != returned || sent < fewest)
-      refuse(rank, group, "counts of ", sent, " rows for rank ", to, " and ", returned,
-             " rows that return; expected equal counts of ", fewest, " .. ", slots, " rows, for ", slots, " slots");
+      refuse(rank, group, "counts of ", base::counted(sent, "row"), " for rank ", to, " and of ",
+             base::counted(returned, "row"), " for the return; expected equal counts of ", fewest, " .. ", slots,
+             " rows, for ", base::counted(slots, "slot"));
   }
 }
 
@@ -91,16 +94,16 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
   }
   for (size_t e = 0; e < left.size(); ++e)
     if (left[e] > 0)
-      refuse(rank, group, "local expert ", e, " for ", slots[e] - left[e], " rows; expected ", slots[e],
-             ", as in its counts");
+      refuse(rank, group, "local expert ", e, " for ", base::counted(slots[e] - left[e], "row"), "; expected ",
+             slots[e], ", as in its counts");
 }
 
 void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t> counted, bool returning, int rank,
                        const comm::ProcessGroup& group) {
   for (size_t c = 0; c < listed.size(); ++c)
     if (listed[c] != counted[c])
-      refuse(rank, group, "experts of ", listed[c], " rows that are ", returning ? "returned" : "sent", " in chunk ", c,
-             "; expected the ", counted[c], " rows in its counts");
+      refuse(rank, group, "experts of ", base::counted(listed[c], "row"), returning ? " returned" : " sent",
+             " in chunk ", c, "; expected ", base::counted(counted[c], "row"), ", as in its counts");
 }
 
 }  // namespace hexad::ep

@@ -1,3 +1,4 @@
+#include "framework/base/counted.h"
 #include "parallel/tp/split_vocabulary.h"
 
 namespace hexad::tp {
@@ -6,8 +7,8 @@ using namespace base;
 
 VocabularyPart vocabulary_part(std::string_view op, const Parameter& table, const ProcessGroup& group) {
   const int64_t vocabulary = table.global_shape()[0];
-  require(group.size() <= vocabulary, "[", op, "] ", table.name(), " has ", vocabulary, " rows for the ", group.size(),
-          " ranks of ", group.name(), "; expected at least one row per rank");
+  require(group.size() <= vocabulary, "[", op, "] ", table.name(), " has ", counted(vocabulary, "row"), " for the ",
+          group.size(), " ranks of ", group.name(), "; expected at least one row per rank");
   const Shard expected{Axis::tp, 0, group.size(), group.rank()};
   const auto [begin, size] = table.region();
   require(begin[0] == expected.begin(vocabulary) && begin[0] + size[0] == expected.end(vocabulary), "[", op, "] rank ",

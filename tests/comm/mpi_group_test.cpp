@@ -37,8 +37,8 @@ TEST(MpiGroup, PassesChecksWithoutDirectMessages) {
 
 TEST(MpiGroup, SplitsByColourAndKey) {
   check_split(world->group());
-  const auto again =
-      world->group().split(0, 0, TrafficClass::dp, "dp");  // the earlier groups of the ranks differ in size
+  // Splits the world again, although the earlier groups of the ranks differ in size.
+  const auto again = world->group().split(0, 0, TrafficClass::dp, "dp");
   check_collectives(*again);
 }
 

@@ -97,8 +97,8 @@ TEST(Plan, MessagesToAnotherNodeReachDifferentRanksInEachStep) {
   const std::vector<int64_t> rows(ranks, 10);
   const Tensor t = Tensor::zeros({80, 4}, Dtype::f32, context), u = Tensor::zeros({80, 4}, Dtype::f32, context);
   for (const auto& node_of : {+[](int r) { return r / of_a_node; }, +[](int r) { return r % 2; }}) {
-    std::map<std::pair<int, size_t>, int>
-        received;  // keyed by receiver, and position among the sender's messages to the other node
+    // Numbers of messages, by receiver and by position among the sender's messages to the other node.
+    std::map<std::pair<int, size_t>, int> received;
     for (int r = 0; r < ranks; ++r) {
       const MessagePlan plan =
           make_message_plan({.kind = Kind::all_to_all, .out = t, .in = u, .splits = {rows, rows}}, r, ranks, 1 << 20);

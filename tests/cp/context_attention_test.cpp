@@ -414,7 +414,7 @@ TEST(ContextAttentionErrors, NameMismatchedArguments) {
             "[cp] sequences of 6 tokens cannot be divided into 2 x 2 equal pieces; expected a multiple of 4");
   EXPECT_EQ(
       message(nothing, {4, 3, 4}, {4, 1, 4}),
-      "[cp] 3 heads with 1 key heads cannot be divided among 2 ranks; expected a multiple of 2 heads, and key heads "
+      "[cp] 3 heads with 1 key head cannot be divided among 2 ranks; expected a multiple of 2 heads, and key heads "
       "that are a multiple or a divisor of 2");
   EXPECT_EQ(
       message(nothing, {4, 6, 4}, {4, 3, 4}),

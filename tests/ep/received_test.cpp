@@ -128,10 +128,10 @@ TEST(Received, CountsOfJoinedRowsMustAgree) {
     return message_of(ExitCode::communication, [&] { counts.check(wrong, 0, self); });
   };
   const std::string sender = "routing: rank 0 of group " + self.name() + " sent ";
-  EXPECT_EQ(with(8, 2), sender + "the count 2 of rows for rank 0 in chunk 0; expected 0 .. 1 for its 1 slots");
+  EXPECT_EQ(with(8, 2), sender + "the count 2 of rows for rank 0 in chunk 0; expected 0 .. 1 for its 1 slot");
   EXPECT_EQ(with(15, 1), sender + "the count 1 of rows from rank 1 in chunk 1; expected 0 .. 0 for its 0 slots");
   EXPECT_EQ(with(12, 1), sender +
-                             "counts of 1 rows for rank 0 and 2 rows that return; expected equal counts of 1 "
+                             "counts of 1 row for rank 0 and of 2 rows for the return; expected equal counts of 1 "
                              ".. 2 rows, for 2 slots");
 }
 
@@ -141,7 +141,7 @@ TEST(Received, JoinedRowsMustBeThoseThatWereCounted) {
   EXPECT_NO_THROW(ep::check_joined_rows(listed, listed, false, 0, self));
   EXPECT_EQ(message_of(ExitCode::communication, [&] { ep::check_joined_rows(listed, counted, true, 0, self); }),
             "routing: rank 0 of group " + self.name() +
-                " sent experts of 1 rows that are returned in chunk 0; expected the 0 rows in its counts");
+                " sent experts of 1 row returned in chunk 0; expected 0 rows, as in its counts");
 }
 
 TEST(Received, GatheredExpertsMustExist) {

@@ -144,7 +144,7 @@ TEST(SlotOrder, RefusesSlotRowsWithARepeatedExpert) {
   }
 }
 
-TEST(SlotOrder, RefusesMoreChunksThanParts) {
+TEST(SlotOrder, RefusesIllegalNumbersOfChunks) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0}, 1);
   EXPECT_THROW(ep::order_slots(ids, {4, 2, {Chunking::By::peers, 3}}, 0, lab.stream()), std::logic_error);

@@ -29,7 +29,7 @@ Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
   return random_choices(rank, load, rank % 2 == 1, experts, lab.context);
 }
 
-// Sends the rows of a chunk as messages. Returns them in their final positions.
+// Sends the rows of a chunk as messages. Returns the rows received, grouped by expert.
 Tensor sent_and_placed(Lab& lab, const RoutingPlan& plan, size_t chunk, const Tensor& tokens,
                        const comm::ProcessGroup& world) {
   const ep::ChunkCounts& counts = plan.counts.chunks[chunk];

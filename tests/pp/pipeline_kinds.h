@@ -13,8 +13,8 @@ inline std::vector<PipelineKind> all_kinds() {
   return kinds;
 }
 
-/// Returns every kind: with one, two and three virtual stages if the kind has a choice, and with and without pairs if
-/// the kind supports pairs.
+/// Returns configurations of every kind: with one, two and three virtual stages if the kind has a choice, and with and
+/// without pairs if the kind supports pairs.
 inline std::vector<PipelineConfig> all_configs() {
   std::vector<PipelineConfig> configs;
   for (const PipelineKind kind : all_kinds())

@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RunnerOfPairs, testing::Values(PipelineKind::one
 
 PipelineConfig pairs_of(PipelineKind kind) { return {.kind = kind, .split = {}, .overlap = Overlap::micro_batches}; }
 
-TEST_P(RunnerOfPairs, GivesOneRanksGradientsWithOrWithoutTurns) {
+TEST_P(RunnerOfPairs, GivesOneRanksGradientsWithAndWithoutFibers) {
   for (const Pairs pairs : {Pairs::one_after_the_other, Pairs::as_fibers})
     for (const int ranks : {1, 2, 3, 4})
       for (const int micro_batches : {1, 2, 3, 7, 8})
@@ -291,7 +291,7 @@ class Noting final : public Fake {
   int fails_at_;
 };
 
-TEST(RunnerOfOneRank, RunsThePartsOfAPairInTurns) {
+TEST(RunnerOfOneRank, RunsTheActionsOfAPairInTurns) {
   with_ranks(1, [](const ProcessGroup& pp) {
     Lab lab;
     schedule::Fibers fibers;
@@ -301,7 +301,7 @@ TEST(RunnerOfOneRank, RunsThePartsOfAPairInTurns) {
   });
 }
 
-TEST(RunnerErrors, FailureOfOnePartOfAPairEndsBoth) {
+TEST(RunnerErrors, FailureOfOneActionOfAPairEndsBoth) {
   with_ranks(1, [](const ProcessGroup& pp) {
     Lab lab;
     schedule::Fibers fibers;

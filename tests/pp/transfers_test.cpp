@@ -67,7 +67,7 @@ TEST(Transfers, ReceivesArePostedOneActionAhead) {
   EXPECT_EQ(of_rank_1(2), std::vector<Message>{});
 }
 
-TEST(Transfers, NoTensorIsKeptIfNoRankCanWaitForItself) {
+TEST(Transfers, GPipe1F1BAndZbH1FreeSentTensorsAtOnce) {
   for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b, PipelineKind::zb_h1})
     for (int ranks = 1; ranks <= 6; ++ranks)
       for (int micro_batches = 1; micro_batches <= 14; ++micro_batches)

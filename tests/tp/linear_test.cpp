@@ -249,7 +249,7 @@ TEST_P(SplitLinear, SecondMicroBatchAddsToTheGradients) {
   });
 }
 
-TEST_P(SplitLinear, ComputesTheSameInEvaluationAndRecordsNoOp) {
+TEST_P(SplitLinear, EvaluationEqualsTrainingAndRecordsNoOp) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp pieces = pieces_of(lab, make(lab, odd, Bias::yes));
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t rows = 5, of_head = 3;
 constexpr double eps = 0.25;  // large, so that its effect on the gradients is visible
 
-// Rows of all heads, their gain, and the largest number of pieces into which the rows and the gain can be divided.
+// Rows of all heads, their gain, and the largest number of pieces into which the columns and the gain can be divided.
 struct Heads {
   Tensor x;
   Parameter* gain;

@@ -75,7 +75,7 @@ TEST(VocabEmbeddingErrors, NameTheIdTheTableAndTheRanks) {
     EXPECT_EQ(message(piece, 31), "[vocab_embedding] ids[1] is 31; expected 0 .. 30");
     EXPECT_EQ(message(piece, -1), "[vocab_embedding] ids[1] is -1; expected 0 .. 30");
     EXPECT_EQ(message(row, 0),
-              "[vocab_embedding] p1 has 1 rows for the 2 ranks of world; expected at least one row per rank");
+              "[vocab_embedding] p1 has 1 row for the 2 ranks of world; expected at least one row per rank");
     EXPECT_EQ(message(whole, 0),
               cat("[vocab_embedding] rank ", group.rank(), " of 2 holds rows 0 .. 30 of p0; expected ",
                   group.rank() == 0 ? "0 .. 14" : "15 .. 30"));
