@@ -36,8 +36,8 @@ CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 /// Returns the bytes that NCCL allocates on the card of one rank to connect it for `uses`. Valid for cards that are
 /// connected by NVSwitch, and computed as in NCCL 2.28:
 ///
-/// - Rings (for all_reduce, reduce_scatter and all_gather) receive from one peer and send to another peer on each
-///   channel. The trees of sums use the same pairs in both directions.
+/// - Rings (for all_reduce, reduce_scatter, all_gather and broadcast) receive from one peer and send to another peer on
+///   each channel. The trees of sums use the same pairs in both directions.
 /// - Use::sums also needs the buffers of NVLink SHARP if a node has several ranks.
 /// - Exchanges receive from and send to every peer of the node on each channel, or on at most two channels if there are
 ///   several nodes. All peers on other nodes together have one buffer for each direction.

@@ -59,7 +59,7 @@ struct DeviceGroupOptions {
   /// permit (nccl/registered.h).
   bool register_buffers = false;
   /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
-  /// of group. If null, NCCL computes sums, in an order that depends on its version, the cards and their links.
+  /// of group. If null, NCCL computes sums. Their order depends on NCCL's version, the cards and their links.
   SumInOrder sum_of = nullptr;
   /// Network class of each traffic class (InfiniBand: service level; RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};

@@ -24,9 +24,9 @@ struct Limits {
   /// Approximate number of bytes that a rank sends in one round of an operation, to all peers together. Priorities take
   /// effect only between rounds. The value must be the same on all ranks.
   int64_t round_bytes = 128 << 10;
-  /// Maximum bytes in flight, per link and direction, for boosted channels and for the classes of the highest priority
-  /// that this rank uses on the link. A channel without a round in flight may start a round even if this round exceeds
-  /// the limit. The limit must be large enough to keep the link busy until the engine's next poll.
+  /// Maximum bytes in flight, per link and direction. This limit applies to boosted channels, and to the classes of the
+  /// highest priority that this rank uses on the link. A channel without a round in flight may start a round even if
+  /// this round exceeds the limit. The limit must be large enough to keep the link busy until the engine's next poll.
   int64_t window_bytes = 2 << 20;
   /// Maximum bytes in flight, per link and direction, for each class of lower priority. Traffic of higher priority must
   /// wait for these bytes, because they are already in the buffers of sockets and switches.

@@ -184,7 +184,8 @@ class Planner : public MessagePlanBuilder {
   // done.
   static constexpr int sets = 2;
 
-  // Returns the maximum bytes of a slot. In large groups, all slots together have at most about scratch_bytes.
+  // Returns the maximum bytes of a slot. In large groups, all slots together have at most about
+  // BlockSizes::scratch_bytes.
   int64_t slot_limit() const {
     if (!large()) return piece_;
     return std::min(piece_, std::max<int64_t>(64, block_sizes().scratch_bytes / (sets * others()) / 64 * 64));

@@ -34,9 +34,9 @@ struct Round {
 };
 
 /// Messages of an operation, in rounds that start in order. Therefore the messages between two ranks also start in
-/// order and can be matched without identifiers. The number and sizes of the messages depend only on the operation (not
-/// on the values of its tensors), the size of the group and the bytes of a round. Sender and receiver therefore divide
-/// a transfer in the same way.
+/// order and can be matched without identifiers. The number and sizes of the messages depend only on the operation, the
+/// size of the group and the bytes of a round, not on the values of tensors. Sender and receiver therefore divide a
+/// transfer in the same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one; a round may be empty
   std::vector<Tensor> scratch;  // buffers owned by the message plan

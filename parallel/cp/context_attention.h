@@ -21,7 +21,7 @@ struct ContextAttention {
   /// i32 [R], one entry for each local row. The row sees positions [first, last) of its sequence, which are its
   /// document. If these tensors are undefined, each row sees its whole sequence.
   Tensor first = {}, last = {};
-  int64_t documents = 0;   // number of documents; see AttentionShape
+  int64_t documents = 0;   // number of documents; see kernels::AttentionShape
   int64_t window = 0;      // a query at position p sees only positions above p - window; 0: no window
   int64_t value_size = 0;  // number of elements of a head of v that may differ from zero; 0: all (AttentionShape)
   /// Attention sinks of the heads. Every query counts the sink of its head exactly once.

@@ -18,9 +18,9 @@ using base::Dtype;
 /// launches that are in flight at the same time fit on the card together (class_config.h).
 ///
 /// Events: an event is a mark on the stream of the operation. It needs no host thread and owns no tensor. A tensor may
-/// be freed immediately, because its memory is reused only after the stream has passed the operation (Blocks). The
-/// stream that reuses the memory thereby waits for the other ranks, for example until a message is received. Only a
-/// stream that has waited for the event may modify a tensor in place.
+/// be freed immediately, because its memory is reused only after the stream has passed the operation
+/// (device::cuda::Blocks). The stream that reuses the memory thereby waits for the other ranks, for example until a
+/// message is received. Only a stream that has waited for the event may modify a tensor in place.
 ///
 /// Connections: connect() and connect_routes() allocate the card memory that NCCL needs. If the ranks are not connected
 /// for a kind of operation, the first operation of this kind connects them, and is thus collective. The first message

@@ -20,8 +20,8 @@ namespace hexad::comm::nccl {
 /// pages are freed. Whole blocks (framework/device/cuda/whole_blocks.h) meet these requirements: each is one
 /// allocation, and has the size of a bucket, which is the same on all ranks.
 ///
-/// The first operation that uses a block registers the block. The block remains registered until it is freed or the
-/// communicator ends. Thread-safe, because any thread may free blocks.
+/// use() registers each block only once. The block remains registered until it is freed or the communicator ends.
+/// Thread-safe, because any thread may free blocks.
 class Registered : public std::enable_shared_from_this<Registered> {
  public:
   /// Makes the object; returns null if the rank's options turn registration off.
