@@ -37,7 +37,8 @@ class AtomicFile {
   int64_t end_ = 0;
 };
 
-/// Writes `contents` to `path` through an AtomicFile.
+/// Writes `contents` to `path` through an AtomicFile. Passes `reached` to commit(). Throws Error(resource) like the
+/// members of AtomicFile.
 void write_file(const std::string& path, std::string_view contents,
                 const std::function<void(std::string_view point)>& reached = {});
 

@@ -22,8 +22,9 @@ struct Failure {
 /// - for any other exception, 1, because it is a bug.
 Failure failure_of(const std::exception& e);
 
-/// Calls `work` and returns the failure that its exception reports. Ranks can thus exchange their failures, so that
-/// none of them waits for a rank that has failed. If `work` is collective, all ranks must get the same exception.
+/// Calls `work` and returns the failure that its exception reports, or an empty Failure if it throws none. Ranks can
+/// thus exchange their failures, so that none of them waits for a rank that has failed. If `work` is collective, all
+/// ranks must get the same exception.
 template <class F>
 Failure attempted(F&& work) {
   try {

@@ -50,8 +50,8 @@ class Philox {
 
  private:
   std::array<uint32_t, 4> block(uint64_t index) const;
-  std::array<uint32_t, 2> key_;
-  std::array<uint32_t, 2> high_;  // upper words of the counter, from purpose, name and step
+  std::array<uint32_t, 2> key_;   // from seed and purpose
+  std::array<uint32_t, 2> high_;  // upper words of the counter, from name and step
 };
 
 }  // namespace hexad::base

@@ -21,8 +21,8 @@ std::string valid_utf8(std::string_view s);
 /// Decodes text that arrives in pieces, such as the tokens of a model. A piece may end inside a character.
 class Utf8Pieces {
  public:
-  /// Appends `bytes` and returns the characters that are now complete. All results together equal valid_utf8() of the
-  /// whole text.
+  /// Appends `bytes` and returns the characters that are now complete. The results of all add() calls and of finish()
+  /// together equal valid_utf8() of the whole text.
   std::string add(std::string_view bytes);
   /// Returns U+FFFD if the text ends inside a character; otherwise an empty text.
   std::string finish();

@@ -110,8 +110,8 @@ class DeviceContext {
   SpanLog spans_{*this};
 };
 
-/// Location of a tensor: a handle to the rank's context. The context must outlive every tensor made through it. The
-/// memory of a tensor is owned by the tensor's handles and may be freed after the context is destroyed.
+/// Location of a tensor: a handle to the rank's context. A tensor must not be used after its context is destroyed.
+/// Handles of the tensor that still exist then, for example in an Event, may be destroyed later and free its memory.
 class Device {
  public:
   Device() = default;

@@ -65,8 +65,9 @@ class SpanLog {
   bool recording_ = false;
   int64_t recordings_ = 0;
   Records records_;
-  std::vector<size_t> open_;                 // indices of the open spans, outermost first
-  std::vector<std::array<Event, 2>> marks_;  // the device's marks of the spans in records_.host; empty on a CPU
+  std::vector<size_t> open_;  // indices of the open spans, outermost first
+  std::vector<std::array<Event, 2>>
+      marks_;  // the device's marks of the spans in records_.host; empty on a CPU and on a meta device
 };
 
 /// A span from the construction to the destruction of this object. The span is recorded only if the log is recording at

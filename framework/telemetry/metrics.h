@@ -70,7 +70,8 @@ struct StepMetrics {
   double z_loss = 0;
   double router_max_load = 0;   // maximum load of an expert divided by the mean load, in the worst layer
   double dropped_fraction = 0;  // fraction of token-expert pairs that were dropped, 0 .. 1
-  double shadowed_experts = 0;  // number of hot experts, mean over MoE layers, micro-batches and ranks
+  double shadowed_experts = 0;  // number of hot experts, whose weights all ep ranks receive; mean over MoE layers,
+                                // micro-batches and ranks
   CommByClass comm;             // traffic during this step only
   /// Number of copies from device memory to the host, by the name of the read (tensor/host_read.h). Counts the copies
   /// that rank 0 has requested since the metrics of the previous step. Empty on the CPU.

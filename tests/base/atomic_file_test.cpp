@@ -33,8 +33,8 @@ class AtomicFileTest : public testing::Test {
   fs::path folder_ = fs::path(testing::TempDir()) / ("hexad-atomic-file-" + std::to_string(::getpid()));
 };
 
-/// Limits the files that this process writes to `bytes` while the object exists. Longer writes fail with EFBIG, not
-/// with a signal.
+/// Limits the size of the files that this process writes to `bytes` bytes while the object exists. Writes beyond this
+/// size fail with EFBIG, not with a signal.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

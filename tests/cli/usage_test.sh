@@ -66,7 +66,7 @@ test_help_shows_defaults_and_fits_a_terminal() {
   expect_text out "to generate for each prompt [default: 200]" "0: always the most probable token [default: 0.8]" "[default: auto]"
   expect_no_text out "several times ["  # a list has no default
   expect 0 "$HEXAD" prepare --help
-  expect_text out "vocabulary of a bpe tokenizer [default: 4096]" "[default: file]"
+  expect_text out "vocabulary size of a bpe tokenizer [default: 4096]" "[default: file]"
   for command in train generate eval validate prepare tokenize inspect env "bench gemm" "bench predict" "bench prefill" profile \
     verify; do
     # shellcheck disable=SC2086

@@ -66,7 +66,8 @@ TEST(ReadConfig, GreedyChoiceAmongSeveralGroupsIsRefused) {
 TEST(ReadConfig, OneMagnitudeOfLatentAttentionWithoutTheOtherIsRefused) {
   Json config = golden_config("kimi_k2");
   config["rope_scaling"].erase("mscale_all_dim");
-  expect_contains(refusal(config), "rotary mscale is 1 and mscale_all_dim is 0, expected both above 0, or neither");
+  expect_contains(refusal(config),
+                  "rotary mscale is 1 and mscale_all_dim is 0, expected both above 0, or both missing");
 }
 
 TEST(ReadConfig, RotaryHalvesOfLatentAttentionAreRefused) {

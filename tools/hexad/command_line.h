@@ -104,7 +104,8 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
 
   Command root() { return {app_.get(), &exit_code_}; }
-  /// Runs the chosen command and returns its exit code. Throws Error(usage) for invalid arguments.
+  /// Runs the chosen command and returns its exit code. If the arguments name no command, prints the help and returns
+  /// ExitCode::usage. Throws Error(usage) for invalid arguments.
   base::ExitCode parse(int argc, char** argv);
 
  private:

@@ -399,7 +399,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
     const Json share = read.keys["model.rotary_share"];
     if (share != family.rotary_share && share != stated)
       fail(ExitCode::data, where, ": rotary_dim is ", found->dump(), ", but partial_rotary_factor is ", share.dump(),
-           ", expected equal shares");
+           ", expected partial_rotary_factor to equal rotary_dim divided by the size of a head");
     read.keys.set("model.rotary_share", stated, where);
   }
   read_pattern(config, family.pattern, read.keys, where);

@@ -26,7 +26,7 @@ struct ConfigKey {
   // Name, and alternative names after '|'. New configs have the first name. Family::sections explains names with a dot.
   std::string_view config;
   std::string_view recipe;
-  std::string_view usual{};  // value of a missing key, as JSON; "null": the value of `auto`; empty: the key is required
+  std::string_view usual{};  // value of a missing key, as JSON; "null": `auto` or `none`; empty: the key is required
   Conversion conversion = Conversion::same;
 };
 

@@ -345,7 +345,7 @@ void ForeignModel::check_mxfp4(const Link& link) const {
       blocks{matrix[0], matrix[1], matrix[2] / mxfp4::block, mxfp4::block_bytes};
   const auto check = [&](const SourceTensor& found, const Shape& expected, std::string_view what) {
     if (found.dtype != "U8" || !(found.shape == expected))
-      fail(ExitCode::data, where(link), " or its scales: the ", what, " are ", found.dtype, " ", found.shape,
+      fail(ExitCode::data, where(link), " is in MXFP4: its ", what, " are ", found.dtype, " ", found.shape,
            ", expected U8 ", expected, " by config.json");
   };
   check(tensor(link), blocks, "blocks");

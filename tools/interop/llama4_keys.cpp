@@ -57,7 +57,8 @@ std::vector<bool> blocks_without_rotary(const Json& config, int64_t layers, cons
   return marks;
 }
 
-/// Returns a flag for each block: true if it has full attention.
+/// Returns a flag for each block: true if it has full attention. Without layer_types, these are the blocks without
+/// rotary positions.
 std::vector<bool> marks_of_full_attention(const Json& config, const std::vector<bool>& without_rotary,
                                           const std::string& where) {
   const Json types = value_or_null(config, "layer_types");

@@ -13,8 +13,9 @@ namespace {
 
 enum class Type : uint8_t { integer, real, flag, text, numbers };
 
-/// A key with the recipe's default, as JSON. `null` means `auto` or `none`. If `computed` is false, the key matters
-/// only in training, or ModelKeys::meaning() contains the values derived from it.
+/// A key with the recipe's default, as JSON. `null` means `auto` or `none`. If `computed` is false,
+/// ModelKeys::meaning() omits the key, because it matters only in training, no config.json can express it, or
+/// meaning() contains the values derived from it.
 struct KnownKey {
   std::string_view path;
   Type type;

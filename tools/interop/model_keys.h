@@ -47,8 +47,8 @@ class ModelKeys {
   int64_t shared_width() const;
 
   /// Returns a text such as "model.heads: 4 -> 8" for each key that makes the two models compute different functions.
-  /// Ignores keys that have no effect in one of the models, and keys that only matter in training. Both sets of keys
-  /// must be resolved.
+  /// Ignores keys that have no effect in one of the models, keys that only matter in training, and keys that no
+  /// config.json can express. Both sets of keys must be resolved.
   static std::vector<std::string> differences(const ModelKeys& before, const ModelKeys& after);
   /// Returns the section `model` of a recipe, as YAML. It always contains the sizes that are keys of `model` itself,
   /// such as model.layers. It contains other keys only if they differ from their defaults. The width of the shared

@@ -101,14 +101,14 @@ int64_t original_context(const Json& all, const Json& config, const ModelKeys& k
   return std::llround(value);
 }
 
-/// Reads mscale and mscale_all_dim of latent attention. Both or neither must be given, because implementations differ
-/// if only one is missing.
+/// Reads mscale and mscale_all_dim of latent attention. A value of 0 counts as missing. Both or neither must be given,
+/// because implementations differ if only one is missing.
 void read_magnitudes(const Json& all, ModelKeys& keys, const std::string& where) {
   const double turned = number(all, "mscale", 0, where), whole = number(all, "mscale_all_dim", 0, where);
   if (turned == 0 && whole == 0) return;
   if (turned <= 0 || whole <= 0)
     fail(ExitCode::data, where, ": rotary mscale is ", turned, " and mscale_all_dim is ", whole,
-         ", expected both above 0, or neither");
+         ", expected both above 0, or both missing");
   keys.set("model.yarn.mscale", turned, where);
   keys.set("model.yarn.mscale_all_dim", whole, where);
 }

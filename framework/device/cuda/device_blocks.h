@@ -25,7 +25,7 @@ class Blocks {
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
   /// Removes a block. Returns one mark for each queue that used the block: the mark set by end_use() or, without one,
   /// the queue's current end. If no queue used the block, returns the marks passed to add(). If the block has
-  /// companions, blocks the host until the marks of the queues that used the block have been passed.
+  /// companions (see accompany()), blocks the host until the marks of the queues that used the block have been passed.
   Marks remove(void* begin);
   /// Announces a launch in `queue` that uses the block containing the address `place`. Does nothing if no block
   /// contains it.

@@ -12,14 +12,15 @@
 namespace hexad::device::cuda {
 
 /// Reference events of a card, to which the times of marks are relative. The queues of a context share these events.
-/// The times of marks of different queues can therefore be compared, and the host waits only once for each event.
+/// The times of marks of different queues can therefore be compared, and the host waits only once for each reference.
 /// Thread-safe.
 class CardClock {
  public:
   explicit CardClock(int ordinal) : ordinal_(ordinal) {}
   /// Reference event. Its host time is measured at the first use.
   class Reference;
-  /// Returns the newest reference. If it is more than 16 s old, records a new reference in `stream`. Does not wait.
+  /// Returns the newest reference. If there is none, or if it is more than 16 s old, first records a new reference in
+  /// `stream`. Does not wait.
   std::shared_ptr<const Reference> reference(cudaStream_t stream);
 
  private:

@@ -12,7 +12,8 @@ namespace hexad::device::cuda {
 class RawMemory {
  public:
   virtual ~RawMemory() = default;
-  /// Allocates a block; returns null if the source has no memory left or its limit would be exceeded.
+  /// Allocates a block; returns null if the source has no memory left or its limit would be exceeded. Throws
+  /// Error(resource) if the allocation fails for another reason.
   virtual std::byte* allocate(int64_t bytes) = 0;
   virtual void free(std::byte* block, int64_t bytes) noexcept = 0;
   /// True if memory must not be freed before the end of the context. An allocator at its limit then reuses its blocks

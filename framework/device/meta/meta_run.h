@@ -21,7 +21,7 @@ class MetaRun {
   /// `groups` equal groups, and a token uses experts of at most top_groups groups.
   struct Choice {
     int64_t top_k, experts, groups = 1, top_groups = 1;
-    bool given = false;  // true: the recipe fixes the routing, and `ids` already contains it
+    bool given = false;  // true: the recipe fixes the routing, and the argument `ids` of Choose already contains it
     int64_t layer = -1;  // index among the layers with experts; -1: unknown
     bool operator==(const Choice&) const = default;
   };

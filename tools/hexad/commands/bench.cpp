@@ -67,7 +67,7 @@ base::ExitCode bench_predict(const PredictArguments& o, const train::Extensions&
     if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
     Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root, "bench predict");
     require_no_stages(recipe, o.recipe);
-    take_dense_rows(recipe);  // the schedules that `gemms: auto` tries depend on this threshold
+    take_dense_rows(recipe);  // sets schedule.moe.dense_rows, on which the schedules of `gemms: auto` depend
     return bench_predictions(recipe, extensions, world, o.bench);
   });
 }

@@ -219,16 +219,16 @@ void add_generate(const Program& program) {
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--prompt", &options->prompts, "text to continue; may be given several times").one_at_a_time();
   command
-      .add_option(
-          "--prompt-file", &options->prompt_file,
-          "file with a text on each line; if its name ends in .jsonl, .ndjson or .json, a JSON object with a text "
-          "under \"prompt\"")
+      .add_option("--prompt-file", &options->prompt_file,
+                  "file with one text on each line, or one JSON object with the text under \"prompt\" if its name ends "
+                  "in .jsonl, "
+                  ".ndjson or .json")
       .path();
   command
-      .add_option(
-          "--chat-form", &options->chat_form,
-          "treat the texts as questions to a chat model with conversations in this form; print only the answers; "
-          "model: the chat template of the imported model from which the run started")
+      .add_option("--chat-form", &options->chat_form,
+                  "form of a chat model's conversations: reads the texts as questions, and prints only the answers; "
+                  "model is the "
+                  "chat template of the imported model from which the run started")
       .legal(one_of(forms));
   command.add_option("--system", &options->system, "instructions before each question; needs --chat-form");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")

@@ -125,7 +125,7 @@ void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t 
   fmt::print(
       "\ninside, network: bytes that a rank sends in a step on the fast link and on the network (mean over stages)\n"
       "switch: number of ranks with the same tp coordinate that communicate over the network\n"
-      "by: number of ranks by which the job can grow with these groups\n");
+      "by: number of ranks by which the job can grow if its groups keep their sizes\n");
   const auto lacking = first_lacking(path);
   if (lacking == path.end()) return;
   const PathPoint& longest = *(lacking - 1);

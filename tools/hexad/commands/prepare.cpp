@@ -148,8 +148,8 @@ void add_prepare(const Program& program) {
   command.add_option(
       "--tokenizer-pattern", &o->choice.pattern,
       "pattern of a .tiktoken file, such as cl100k; default: the known pattern for this number of tokens");
-  const Option vocab =
-      command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
+  const Option vocab = command.add_option("--vocab", &o->vocab_size, "vocabulary size of a bpe tokenizer")
+                           .legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents that are held out").legal(number(0, 0.9));
   const Option split =
       command

@@ -32,12 +32,12 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const train::Recipe& recipe, const
 
 /// Returns the message about a dataset that was replaced after the run saved the checkpoint. The texts and the
 /// tokenizer of such a dataset may differ from the texts and the tokenizer of the run. Returns an empty text if no
-/// dataset was replaced, or if `overrides` set keys of `data`. Ignores datasets whose training tokens are missing or
-/// damaged.
+/// dataset was replaced, if `overrides` set keys of `data`, or if the checkpoint has no fingerprints of these datasets.
+/// Ignores datasets whose training tokens are missing or damaged.
 std::string replaced_data(const TrainedRun& run, const std::vector<std::string>& overrides);
 
-/// Throws Error(data), the same on all ranks, if two ranks read different contents from the file `path`. A rank that
-/// cannot read the file throws alone. Collective.
+/// Throws Error(data) if two ranks read different contents from the file `path`. If ranks cannot read the file, throws
+/// the failure of the lowest of these ranks. All ranks throw the same error. Collective.
 void require_same_file(const comm::World& world, const std::string& path);
 
 /// Throws Error(usage) unless the run's model is a decoder, and names the router if experts choose tokens. `purpose`
