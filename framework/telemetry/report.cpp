@@ -207,8 +207,7 @@ std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t la
   std::string out =
       "<section class=\"card wide\"><h2>Parts of the run</h2>\n<p class=\"muted\">The run was started several times, "
       "or trained in stages. The recipe of a part that began after step N is recipe-N.yaml in the run directory, with "
-      "N in eight digits.</p>\n<table "
-      "class=\"facts "
+      "N in eight digits.</p>\n<table class=\"facts "
       "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the previous "
       "part</th></tr></thead>"
       "<tbody>\n";

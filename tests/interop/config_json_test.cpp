@@ -108,7 +108,7 @@ TEST(ReadConfig, OldAndNewRotaryKeysAreEquivalent) {
   }
 }
 
-// The implementations of these families ignore the key or fail.
+// The reference implementations of these families ignore partial_rotary_factor, or fail if it is below 1.
 TEST(ReadConfig, PartialRotationIsRefusedForFamiliesThatRotateWholeHeads) {
   for (const char* family : {"mixtral", "qwen3_moe", "qwen2_moe", "olmoe", "ernie4_5_moe", "deepseek_v3", "deepseek_v2",
                              "gpt_oss", "llama4_text", "phimoe", "llama", "qwen3"}) {

@@ -233,7 +233,7 @@ TEST(GptOss, BadAndMissingScalesAreRefused) {
   tensors[scales].bytes[5] = static_cast<char>(0xff);
   EXPECT_NE(refusal().find("has NaN or infinity at element 160"), std::string::npos) << refusal();
   tensors[scales].shape = {experts, 1, hidden};
-  EXPECT_NE(refusal().find("the scales are U8"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("is in MXFP4: its scales are U8"), std::string::npos) << refusal();
   tensors.erase(scales);
   EXPECT_NE(refusal().find(cat("missing tensor '", scales, "'")), std::string::npos) << refusal();
 }

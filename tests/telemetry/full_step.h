@@ -1,4 +1,4 @@
-// Metrics of a step in which every value is set.
+// Metrics of a step in which every value except `stage` is set.
 #pragma once
 
 #include <cstdint>

@@ -221,14 +221,12 @@ void add_generate(const Program& program) {
   command
       .add_option("--prompt-file", &options->prompt_file,
                   "file with one text on each line, or one JSON object with the text under \"prompt\" if its name ends "
-                  "in .jsonl, "
-                  ".ndjson or .json")
+                  "in .jsonl, .ndjson or .json")
       .path();
   command
       .add_option("--chat-form", &options->chat_form,
                   "form of a chat model's conversations: reads the texts as questions, and prints only the answers; "
-                  "model is the "
-                  "chat template of the imported model from which the run started")
+                  "model is the chat template of the imported model from which the run started")
       .legal(one_of(forms));
   command.add_option("--system", &options->system, "instructions before each question; needs --chat-form");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
