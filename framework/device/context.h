@@ -26,7 +26,8 @@ class DeviceContext {
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   DeviceKind kind() const { return kind_; }
-  /// True if the host may access the memory of tensors and launches return after the kernel has finished.
+  /// True if the host may access the memory of tensors, and launches on Lane::compute return after the kernel has
+  /// finished.
   bool on_host() const { return kind_ == DeviceKind::cpu; }
   /// True if launches are asynchronous, or would be on the device that a meta device represents. The host should then
   /// avoid waiting for results.

@@ -21,7 +21,7 @@ struct Origin {
   ExpertLayout experts = ExpertLayout::separate;
   std::optional<Element> element;             // type of most tensors; nullopt: unknown
   std::map<std::string, Element> exceptions;  // types of the other tensors, by foreign name
-  FileStamps files;  // stamps of the files that the import read, for changed_file(); empty in older imports
+  FileStamps files;  // stamps of config.json and the weight files, for changed_file(); empty in older imports
 };
 
 /// Returns the text of origin.json.
