@@ -220,8 +220,8 @@ void add_generate(const Program& program) {
   command.add_option("--prompt", &options->prompts, "text to continue; may be given several times").one_at_a_time();
   command
       .add_option("--prompt-file", &options->prompt_file,
-                  "file with one text on each line, or one JSON object with the text under \"prompt\" if its name ends "
-                  "in .jsonl, .ndjson or .json")
+                  "file with one text on each line; each line is a JSON object with the text under \"prompt\" if the "
+                  "file's name ends in .jsonl, .ndjson or .json")
       .path();
   command
       .add_option("--chat-form", &options->chat_form,
