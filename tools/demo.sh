@@ -89,7 +89,7 @@ act 'Act 2. A rank is killed; six ranks continue from the checkpoint in another 
 recipe64=($recipe train.precision=f64)
 run 0 unbroken.log "${eight[@]}" train "${recipe64[@]}" run.dir="$out/unbroken"
 say_command "${eight[@]}" train "${recipe64[@]}" run.dir="$out/broken"
-# Starts the same run again. Every rank writes its process id to a file.
+# Starts the same training again, in runs/demo/broken. Every rank writes its process id to a file.
 "${nodes[@]}" --ranks 4 --rate $rate bash -c 'echo $$ >"$0-$OMPI_COMM_WORLD_RANK"; exec "$@"' "$out/rank" \
   "$hexad" train "${recipe64[@]}" run.dir="$out/broken" >"$out/broken.log" 2>&1 &
 job=$!

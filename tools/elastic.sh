@@ -157,7 +157,8 @@ wait_for_ranks() {
 }
 
 # Waits before the next start, so that the launcher notices a lost node and ranks of the last start end. Waits a few
-# seconds, or longer with each start in a row that wrote no checkpoint.
+# seconds, or longer with each start in a row that wrote no checkpoint. Does not wait if the last start saved as asked
+# (exit code 75).
 rest_before_start() {
   local seconds=$((every < 5 ? every : 5)) most=$((every < 300 ? 300 : every)) i
   [ $code -ne 75 ] || [ $failures -gt 0 ] || return 0

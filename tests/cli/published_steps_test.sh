@@ -71,7 +71,7 @@ test_gate_takes_no_other_option() {
 test_row_that_cannot_be_simulated_is_listed_and_fails() {
   predict 8000 kimi
   expect 1 published --only 'AM-'
-  expect_text err "AM-kimi_k2-256-512: no such layout" "1 rows could not be simulated"
+  expect_text err "AM-kimi_k2-256-512: no such layout" "rows that could not be simulated: 1"
   grep -qE '^AM-kimi_k2-256-512 .* 924 +- +-  H100  failed$' out || failed "out does not list the row that failed"
 }
 

@@ -105,7 +105,8 @@ class Bench {
  public:
   Bench(const Options& o, World& world) : options_(o), world_(world) { world.set_limits(o.limits); }
 
-  // Measures `urgent` with and without `others`, which have lower priority.
+  // Measures `urgent` alone, and after `others` have started: once with MoNTA's priorities, in which `others` have
+  // lower classes, and once in order of arrival.
   void conflict(int round, std::string_view name, PeerTraffic& urgent, const std::vector<PeerTraffic*>& others) {
     const auto measure = [&](std::string_view order, const Priorities& priorities,
                              const std::vector<PeerTraffic*>& beside) {
@@ -176,9 +177,10 @@ int run(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", o.rounds, "number of repetitions")->check(CLI::PositiveNumber);
   app.add_option("--round-bytes", o.limits.round_bytes, "bytes of a piece of an operation")->check(CLI::PositiveNumber);
-  app.add_option("--window-bytes", o.limits.window_bytes, "bytes in flight in each direction")
+  app.add_option("--window-bytes", o.limits.window_bytes, "maximum bytes in flight in each direction")
       ->check(CLI::PositiveNumber);
-  app.add_option("--low-window-bytes", o.limits.low_window_bytes, "bytes of lower classes in flight in each direction")
+  app.add_option("--low-window-bytes", o.limits.low_window_bytes,
+                 "maximum bytes in flight in each direction, for each class of lower priority")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   return with_world([&](World& world) {

@@ -68,10 +68,10 @@ class LayerContestant final : public schedule::GraphRunner {
   /// rank's graphs. Collective.
   void predict(const plan::Predictor* predictor);
 
-  /// Returns a picture of the last pass on this rank.
+  /// Returns an SVG picture of a pass of the last step on this rank. `pass` is an index of pass_names.
   std::string picture(size_t pass, std::string_view title) const;
-  /// Writes a line to `out` for each task of the last pass on this rank: measured and predicted start and end, in
-  /// seconds.
+  /// Writes a line to `out` for each task of a pass of the last step on this rank: `head`, name, lane, and the measured
+  /// and predicted start and end in seconds. `pass` is an index of pass_names.
   void list(size_t pass, std::string_view head, std::ostream& out) const;
 
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;

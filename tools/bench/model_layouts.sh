@@ -39,6 +39,6 @@ done <tools/bench/model_layouts.tsv
 [ -s "$scratch/planned" ] || [ -e "$scratch/failed" ] ||
   usage "--only is '$only', expected a pattern that matches a row of tools/bench/model_layouts.tsv"
 if [ -e "$scratch/failed" ]; then
-  echo "$(wc -l <"$scratch/failed") recipes could not be planned; see above" >&2
+  echo "recipes that could not be planned: $(wc -l <"$scratch/failed"); see above" >&2
   exit 1
 fi

@@ -31,8 +31,8 @@
 // Prints one line per measurement, with fields separated by tabs:
 //   layer, round, schedule, forward or backward
 //   seconds of the slowest rank for the pass, including the router
-//   seconds of the slowest rank for the pass's task graph, or for both graphs of backward of duplicates:
-//   pause_before_gate
+//   seconds of the slowest rank for the task graph of the pass; under duplicates: pause_before_gate, backward has two
+//   graphs, whose seconds are added
 //   seconds with communication, and seconds with computation, each on the rank that has the most
 //   predicted seconds of the graph: simulated, before the first round, from the graphs of all ranks and the rates of
 //   --profile; "-" without it

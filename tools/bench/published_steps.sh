@@ -52,7 +52,7 @@ status=0
 awk -v gate=$gate -f tools/bench/median.awk -f tools/bench/megatron_flops.awk -f tools/bench/published_steps.awk \
   tools/bench/published_models.tsv "$scratch/rows" || status=$?
 if [ -e "$scratch/failed" ]; then
-  echo "$(wc -l <"$scratch/failed") rows could not be simulated; see above" >&2
+  echo "rows that could not be simulated: $(wc -l <"$scratch/failed"); see above" >&2
   exit 1
 fi
 exit $status

@@ -14,7 +14,7 @@
 #include "tools/bench/growth_rows.h"
 
 int main(int count, char** words) {
-  CLI::App app("Costs of one rank in jobs of many ranks");
+  CLI::App app("Measures the costs of one rank in jobs of many ranks");
   std::vector<int> worlds;
   app.add_option("ranks", worlds, "numbers of ranks: powers of two from 64 on")->required();
   CLI11_PARSE(app, count, words);

@@ -92,7 +92,7 @@ void name_pairs(std::vector<Finding>& findings, const Messages& messages, std::v
     findings.push_back({.code = base::ExitCode::done,
                         .kind = "link",
                         .message = fmt::format("from {} to {}: {}{}", name_of(*m.from), name_of(*m.to), extent(slow[i]),
-                                               ends_list ? fmt::format("; and {} more links", unnamed) : "")});
+                                               ends_list ? fmt::format("; and {} more", unnamed) : "")});
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace hexad::check_cluster {
 
-/// Limits above which a value counts as slow.
+/// Limits that a slow value reaches. slow_values() also applies a limit that depends on the spread of all values.
 struct Rule {
   double ratio;             // least ratio of the value to its reference
   double least_excess = 0;  // least difference between the value and its reference

@@ -44,8 +44,8 @@ def extract(folder):
 
 
 def by_segments(data, encode_text, id_of_byte):
-    """Encodes valid UTF-8 by `encode_text`. Every other byte becomes a separate token. The texts
-    before and after such a byte are encoded separately."""
+    """Encodes valid UTF-8 by `encode_text`. Each byte that is not part of valid UTF-8 becomes a separate token. The
+    texts before and after such a byte are encoded separately."""
     ids = []
     for text, byte in re.findall("([^\udc80-\udcff]+)|([\udc80-\udcff])", data.decode("utf-8", "surrogateescape")):
         ids += encode_text(text) if text else [id_of_byte(ord(byte) - 0xdc00)]

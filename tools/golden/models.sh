@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates tests/golden/hf: small random models of every family that `hexad import` reads, and the results that
-# `transformers` computes with them. Installs PyTorch and transformers from PyPI into a separate virtual environment.
+# `transformers` computes with them. Installs PyTorch and transformers into a separate virtual environment.
 #
 #   tools/golden/models.sh                      all families, into tests/golden/hf
 #   tools/golden/models.sh --out DIR qwen3_moe  one family, into DIR/qwen3_moe

@@ -217,7 +217,8 @@ class Cover {
     result_.runs.push_back(v);
   }
 
-  // Adds a run for the pair of features a and b, on the mesh where the run covers the most missing pairs.
+  // Adds a run for the pair of features a and b, on the mesh where the run covers the most missing pairs. Records the
+  // pair as impossible if no legal run with this pair is found.
   void show(int a, int b) {
     std::vector<Features::Choice> fixed;
     for (int f : {a, b})

@@ -44,7 +44,8 @@ class IsolatedWorker {
   int children_ = 0;
 };
 
-/// Runs `work` in a new child process, for at most `seconds`.
+/// Runs `work` in a new child process for at most `seconds`. Returns its result or a failure, like
+/// IsolatedWorker::ask().
 Isolated run_isolated(const std::function<std::string()>& work, double seconds);
 
 }  // namespace hexad::verify

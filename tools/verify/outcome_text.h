@@ -19,8 +19,8 @@ Outcome outcome_from_json(const std::string& text, const Variant& variant);
 
 /// Returns the heading of the table: "mesh   options   steps tensors elements   worst   where".
 std::string table_head();
-/// Returns one line of the table. The line shows the largest difference if the run agrees, otherwise the error or the
-/// first mismatch.
+/// Returns one line of the table. The line shows the largest difference if the run agrees, otherwise the error, the
+/// first mismatch, or the text "nothing was compared".
 std::string table_row(const Outcome& outcome);
 /// Returns a few lines that explain a failure, with the values that differ.
 std::string explanation(const Outcome& outcome);

@@ -18,14 +18,14 @@ namespace hexad::verify {
 class Sabotage {
  public:
   virtual ~Sabotage() = default;
-  /// Returns groups that communicate wrongly and replace the groups of `world`. Null: the correct groups are used.
-  /// `world` outlives the result.
+  /// Returns a world whose groups communicate wrongly, and which replaces the given world. Null: the run uses the given
+  /// world. The given world outlives the result.
   virtual std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup&, const MeshSizes&) const {
     return nullptr;
   }
   /// Returns the function that splits collectives into messages. Used by ranks with a communication engine.
   virtual comm::MakeMessagePlan plan() const { return comm::make_message_plan; }
-  /// Returns wrong data that replace `source` on this rank. Null: the correct data are used.
+  /// Returns wrong data that replace the given data on this rank. Null: the run uses the given data.
   virtual std::unique_ptr<data::Source> data(const data::Source&, const TrainingRun&) const { return nullptr; }
   virtual void initialized(TrainingRun&) const {}
   virtual void loaded(TrainingRun&) const {}

@@ -85,7 +85,8 @@ Selection select(const std::string& layouts, int world, const Illegal& illegal, 
   Covering c = cover(meshes, illegal, seed);
   Selection s{{}, describe(c, meshes.size(), world)};
   s.runs = std::move(c.runs);
-  if (s.runs.empty()) fail(ExitCode::usage, "no layout of ", world, " ranks is legal for this recipe\n", s.text);
+  if (s.runs.empty())
+    fail(ExitCode::usage, "no layout of ", base::counted(world, "rank"), " is legal for this recipe\n", s.text);
   if (count && *count < s.runs.size()) {
     s.text += fmt::format("\n{} of these runs, drawn with seed {}", *count, seed);
     s.runs = drawn(s.runs, *count, seed);

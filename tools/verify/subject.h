@@ -73,10 +73,10 @@ class Subject {
 struct Oracle {
   std::vector<Expected> steps;  // steps[0] is the state before the first step, without result and gradients
   std::string checkpoint;       // folder of the checkpoint saved after the first step
-  // After the last step:
-  Evaluation heldout;              // without padding; tokens and bytes are counted in the data themselves
-  std::vector<int32_t> continued;  // result of generated(); empty for an encoder
-  layers::RoutingLog routing;      // set if may_differ_by_rounding(), otherwise empty
+  /// Held-out losses after the last step, without padding. Tokens and bytes are counted in the data themselves.
+  Evaluation heldout;
+  std::vector<int32_t> continued;  // result of generated() after the last step; empty for an encoder
+  layers::RoutingLog routing;      // routing in all steps and in the evaluation; empty unless may_differ_by_rounding()
   // Set only for an eventful kind:
   std::string start{};  // checkpoint with the initial weights
   // Names of the tensors that are made not finite in the first step. Runs of the training loop of `hexad train` change

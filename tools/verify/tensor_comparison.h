@@ -49,7 +49,7 @@ enum class Measure : uint8_t {
 /// `relative` is infinite in these cases:
 /// - Counts, texts or shapes differ.
 /// - Only one value is not finite, or only the expected number is zero.
-/// - The oracle has no such tensor, or the ranks do not own each element of the tensor exactly once.
+/// - The oracle has no such tensor, or the number of elements that the ranks own differs from the tensor's size.
 struct Finding {
   int64_t step = 0;
   std::string what;  // such as "loss" or "gradient layers.0.moe.router.weight"
@@ -58,7 +58,8 @@ struct Finding {
   int64_t place = 0;   // see Whole::place
 };
 
-/// Extent of a comparison. Each tensor counts once per step, even if several ranks hold it.
+/// Extent of a comparison. A weight, its gradient and its states are separate tensors. Each tensor counts once per
+/// step, even if several ranks hold it.
 struct Compared {
   int64_t steps = 0, tensors = 0, elements = 0;
 
@@ -93,8 +94,8 @@ class Comparer {
   void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);
   void evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual);
   void generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual);
-  /// Merges the differences of all ranks and returns the same result on each rank. Also reports tensors whose elements
-  /// the ranks do not own exactly once. Collective.
+  /// Merges the differences of all ranks and returns the same result on each rank. Also reports tensors of which the
+  /// ranks own more or fewer elements than the tensor has. Collective.
   Comparison merged(const comm::ProcessGroup& group, Device device) const;
 
  private:

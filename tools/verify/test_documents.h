@@ -29,8 +29,8 @@ FixedSource documents(int64_t sequences, int64_t context, int64_t vocab, uint64_
 /// Returns documents() of the recipe's context and vocabulary, enough for three global batches.
 FixedSource documents_of(const Recipe& recipe);
 
-/// Returns the first `sequences` sequences of `source`. Splits their documents further, and removes all targets from
-/// the same sequences as documents().
+/// Returns the first `sequences` sequences of `source`, or all if `source` has fewer. Splits their documents further.
+/// The last token of a document loses its target. Sequences that have no targets in documents() lose all targets.
 FixedSource cut_further(const data::Source& source, int64_t sequences, uint64_t seed = 5);
 
 }  // namespace hexad::verify

@@ -28,9 +28,9 @@ struct MeshSizes {
 /// Returns every mesh of `world` ranks, even if a model forbids it. There are 10 meshes of 2 ranks, 46 of 4, 146 of 8.
 std::vector<MeshSizes> meshes_of(int world);
 
-/// Returns the simulated node of each of `world` ranks that are threads. If `world` is a power of two, the ranks are
-/// divided evenly between two nodes. Every group is then either within one node or also divided evenly. Otherwise, all
-/// ranks are on one node.
+/// Returns the simulated node of each of `world` ranks that are threads. If `world` is a power of two above 1, the
+/// ranks are divided evenly between two nodes. Every group is then either within one node or also divided evenly.
+/// Otherwise, all ranks are on one node.
 std::vector<int> nodes_of_threads(int world);
 
 /// A setting with several values. The first value is the plain value.
@@ -43,9 +43,11 @@ struct Option {
   std::vector<std::vector<std::string>> sets{};
 };
 
-/// Returns all options. If an option is a key of the recipe, its values are values of this key.
-/// - sp, zero, pipeline, cp_kind, expansion, order, recompute, bucket_bytes and worker_lanes.
-/// - overlap: overlap of two micro-batches.
+/// Returns all options:
+/// - sp, zero, cp_kind, expansion, order, recompute and worker_lanes: values of a key of the recipe (Option::key).
+/// - pipeline: kind of pipeline, each kind without overlap and, if it permits this, with overlap of two micro-batches.
+/// - overlap: overlap of two micro-batches on a mesh without pipeline stages.
+/// - bucket_bytes: the recipe's size of gradient buckets, or about 1 KiB.
 /// - The choices of schedule.moe that are marked as varied in layers/moe/schedule/moe_choices.h.
 /// - window: rows are exchanged through windows (ep::AllToAll::window), if each ep group is on one node.
 /// - moe: division, overlap and order of the MoE layer's work, as in the recipe or different.
@@ -73,11 +75,11 @@ struct Variant {
   void choose(std::string_view option, std::string_view value);
   /// True if the variant sets a memory limit for MoE layers. The recipe determines the number of bytes.
   bool has_memory_limit() const;
-  /// Returns the overrides with which a recipe runs as this variant, including options with plain values. Excludes the
-  /// memory limit and the subject's changes.
+  /// Returns the overrides with which a recipe runs as this variant, including options with plain values. The value
+  /// `own` has no override, because it keeps the recipe's setting. Excludes the memory limit and the subject's changes.
   std::vector<std::string> overrides() const;
-  /// Returns the axes longer than one, and etp if it differs from tp: "pp=2,tp=2,ep=4,etp=1,dp=2". Returns "dp=1" for
-  /// one rank.
+  /// Returns the axes pp, dp, cp, tp and ep that are longer than one, and etp if it differs from tp, such as
+  /// "pp=2,dp=2,tp=2,ep=4,etp=1". Returns "dp=1" for one rank.
   std::string mesh_text() const;
   /// Returns the options whose values are not plain: "sp=true,zero=1". Empty if all values are plain.
   std::string options_text() const;
