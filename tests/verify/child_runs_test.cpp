@@ -1,4 +1,4 @@
-// Number of child processes that run layouts, and behaviour after a run that ends its child.
+// Number of child processes that run layouts, and behaviour after a run that crashes or hangs.
 #include "tools/verify/child_runs.h"
 
 #include <gtest/gtest.h>

@@ -21,7 +21,7 @@ struct Bug {
   std::string name;
   std::vector<std::string> overrides;  // overrides for the recipe that shows the bug
   std::string layout;                  // a layout of four ranks
-  std::string where;                   // part of the first reported place; empty: any place
+  std::string where;                   // part of the name of the first reported mismatch; empty: any name
   std::string smallest;                // smallest failing layout
   std::shared_ptr<verify::Sabotage> sabotage;
   std::string error = "";  // part of the error, if the run ends instead of giving wrong results

@@ -131,7 +131,7 @@ void rotate_nodes(const Operation& op) {
   std::rotate(rows, rows + op.splits.receive[0] * op.out.dim(1), rows + op.out.numel());
 }
 
-// Plants a bug: a later chunk uses the buffer of these results before they return.
+// Plants a bug: a later chunk overwrites the results in the input of an all-to-all before they are sent.
 std::optional<Event> overwrite_results(const ProcessGroup& right, const Operation& op, Stream& stream) {
   if (op.kind != Kind::all_to_all) return {};
   scale(op.in, 0);
