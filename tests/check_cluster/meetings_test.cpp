@@ -78,7 +78,7 @@ std::vector<int> equal_nodes(int nodes, int ranks_of_node) {
   return node_of_rank;
 }
 
-TEST(Meetings, PlacesAreSampledSoThatRoundsStayWithinTheirLimit) {
+TEST(Meetings, IndicesOfRanksAreSampledSoThatRoundsStayWithinTheirLimit) {
   const auto node_of_rank = equal_nodes(32, 16);
   const int64_t inside = 15, across = 31;
   EXPECT_EQ(static_cast<int64_t>(agreed_meetings(node_of_rank)[0].size()), inside + 16 * across);

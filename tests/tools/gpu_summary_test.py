@@ -1,4 +1,4 @@
-"""Tests of tools/gpu/summary.py: peak of a step, which is its recorded total, and names of processes without a report."""
+"""Tests of tools/gpu/summary.py: the peak of a step, processes without a report, and the log lines of a failed stage."""
 
 import json
 import os
