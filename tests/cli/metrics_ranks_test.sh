@@ -73,7 +73,7 @@ test_step_counts_only_its_own_traffic() {
       expect_equal "$(sent step $run.disturbed | number dp | sort -u | wc -l)" 1
       paste <(sent step $run.plain | number dp) <(sent step $run.disturbed | number dp) |
         awk '{ late += $2 - $1; if (late < 0 || 2 * late > $2) bad = 1 } END { exit bad || late != 0 || NR != 6 }' ||
-        failed "a step has dp traffic of other steps than itself and the one before"
+        failed "a step has dp traffic of a step other than itself and the previous step"
     else
       expect_equal "$(sent step $run.disturbed)" "$(sent step $run.plain)"
       expect_equal "$(sent step $run.plain | sort -u | wc -l)" 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Each rank's log file holds the identity of the rank, and the start, saves, warnings and end of the run.
-# The terminal shows only a part of this.
+# The terminal shows only a part of the log.
 . "$(dirname "$0")/cli.sh"
 
 job=(train tiny.yaml parallel.ep=2 optim.schedule=constant)

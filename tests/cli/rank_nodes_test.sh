@@ -5,7 +5,7 @@
 
 nodes=$CLI_TESTS/../../tools/testbed/rank_nodes.sh
 
-test_every_rank_knows_its_node_and_its_place_there() {
+test_every_rank_knows_its_node_and_its_index_there() {
   expect 0 "$nodes" --nodes 2 --ranks 3 bash -c \
     'echo "$OMPI_COMM_WORLD_RANK $HEXAD_NODE $HEXAD_LOCAL_RANK $(hostname) $(nproc) $1"' rank 'two  words'
   expect_equal "$(sort out | awk '{print $1, $2, $3}' | xargs)" "0 0 0 1 0 1 2 0 2 3 1 0 4 1 1 5 1 2"

@@ -65,7 +65,7 @@ void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
       crowded_hyperthreads[physical[i]].push_back(rank->rank);
     const double most = std::max(1.0, share);
     if (rank->facts.threads > most + 1e-9)
-      add(fmt::format("{} has {}, but its share is only {:.3g} cores; set train.threads={}", name_of(*rank),
+      add(fmt::format("{} has {}, but its share of the cores is only {:.3g}; set train.threads={}", name_of(*rank),
                       base::counted(rank->facts.threads, "kernel thread"), share, static_cast<int>(most + 1e-9)));
   }
   const std::string& node = ranks.front()->facts.host;

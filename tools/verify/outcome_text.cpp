@@ -85,7 +85,7 @@ std::string explanation(const Outcome& o) {
     const std::string size = std::isfinite(f.relative) ? fmt::format("off by {:.1e}; ", f.relative) : "";
     text += fmt::format("{}: step {}: {}: {}{}\n", o.variant.text(), f.step, f.what, size, f.detail);
   }
-  if (all.size() > max_explained) text += fmt::format("... and {} more quantities\n", all.size() - max_explained);
+  if (all.size() > max_explained) text += fmt::format("... and {} more\n", all.size() - max_explained);
   return text;
 }
 
