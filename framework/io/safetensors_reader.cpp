@@ -90,7 +90,8 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, FileWork work) {
 const TensorInfo& SafetensorsFile::info(std::string_view name) const {
   const auto found = index_.find(name);
   if (found == index_.end())
-    fail(ExitCode::data, path_, ": contains no tensor '", name, "', expected one of its ", index_.size(), " tensors");
+    fail(ExitCode::data, path_, ": contains no tensor '", name, "', expected ",
+         index_.size() == 1 ? "its only tensor" : base::cat("one of its ", index_.size(), " tensors"));
   return tensors_[found->second];
 }
 

@@ -73,21 +73,26 @@ TEST(Gather, AcceptsEmptyPieces) {
   });
 }
 
-TEST(Gather, NamesATensorNotOwnedExactlyOnce) {
-  for (const int64_t count : {34, 35}) {  // elements of rank 0; both ranks together own 34 and 36 of 35 elements
-    SCOPED_TRACE(testing::Message() << count << " elements of rank 0");
+TEST(Gather, NamesAnElementNotOwnedExactlyOnce) {
+  struct Case {
+    int64_t first, second;  // elements that ranks 0 and 1 own, both from element 0
+    const char* message;
+  };
+  const char* twice =
+      "[gather] element 0 of layers.0.w is owned by rank 1 and by an earlier rank; expected one owner for each element";
+  for (const Case& c :
+       {Case{34, 0, "[gather] no rank owns element 34 of layers.0.w; expected one owner for each of its 35 elements"},
+        Case{35, 1, twice}, Case{34, 1, twice}}) {  // in the last case, the ranks own 35 elements in total
+    SCOPED_TRACE(testing::Message() << c.first << " and " << c.second << " elements");
     try {
       on_ranks(2, [&](const comm::ProcessGroup& world) {
         device::DeviceContext context;
-        const int64_t mine = world.rank() == 0 ? count : count - 34;
+        const int64_t mine = world.rank() == 0 ? c.first : c.second;
         gather({piece_of_35("layers.0.w", {{0, 0}, {5, 7}}, 0, mine, true, context)}, world, context);
       });
       ADD_FAILURE() << "no error was thrown; expected an error that names layers.0.w";
     } catch (const std::logic_error& e) {
-      EXPECT_STREQ(e.what(),
-                   count == 34
-                       ? "[gather] the ranks own 34 elements of layers.0.w; expected 35, each owned by one rank"
-                       : "[gather] the ranks own 36 elements of layers.0.w; expected 35, each owned by one rank");
+      EXPECT_STREQ(e.what(), c.message);
     }
   }
 }

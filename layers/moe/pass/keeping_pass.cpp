@@ -58,10 +58,12 @@ KeptTensors kept_from(const Saved& saved, size_t computations) {
   KeptTensors kept;
   kept.experts.resize(computations);
   std::vector<Tensor> tensors = saved.all();
+  size_t expected = 0;
+  kept.each([&](Tensor&) { ++expected; });
+  require(tensors.size() == expected, "[moe] the tape returned ", tensors.size(), " saved tensors; expected ",
+          expected);
   auto next = tensors.begin();
   kept.each([&](Tensor& t) { t = std::move(*next++); });
-  require(next == tensors.end(), "[moe] the tape returned ", tensors.size(), " saved tensors; expected ",
-          next - tensors.begin());
   return kept;
 }
 
