@@ -82,7 +82,7 @@ TEST(ScaleRoom, NodesNeedTheNumberOfTheirRanks) {
   nodes.expect_problem("the smallest points need 1 and 2 nodes, but there are only 2");
 }
 
-TEST(ScaleCores, AreSharedByMoreRanksOnOneMachine) {
+TEST(ScaleCores, AreSharedIfOneMachineHasMoreRanks) {
   EXPECT_EQ(shared_cores(point(2).point, 2), 0);
   EXPECT_EQ(shared_cores(point(4).point, 2), 2);
   EXPECT_EQ(shared_cores(point(4, 1, 2).point, 2), 0);

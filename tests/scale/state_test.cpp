@@ -154,7 +154,7 @@ TEST_F(ScaleState, KeysThatChangeNoRunMayChange) {
   EXPECT_EQ(refusal(), "accepted");
 }
 
-TEST_F(ScaleState, NamesAFolderThatCannotBeMade) {
+TEST_F(ScaleState, AFolderThatCannotBeMadeIsNamed) {
   write_text(folder_ / "x", "a file");
   expect_refusal((folder_ / "x").string() + " is not a folder");
   experiment_.config.dir = (folder_ / "x/y").string();

@@ -51,9 +51,8 @@ struct Advice {
 ///            all-to-all
 ///   Parm     Algorithm 1: duplicates (S1 or S2); S2 returns rows in phases. A capacity factor above 1 counts only if
 ///            `usual` pads rows (capacity_padding)
-///   EPS-MoE  the number of expert groups with the largest gain L(N) - R(N) among the numbers that meet the bounds of
-///   e0
-///            and e1 (eps::Extra). R(N) is a line fitted to the extra time of communication in N groups
+///   EPS-MoE  the number N of expert groups with the largest gain L(N) - R(N) (eps::gain()). N is 1, or meets the
+///            bounds of e0 and e1 (eps::Extra). R(N) is a line fitted to the extra time of communication in N groups
 ///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least predicted time
 ///
 /// Only measured links are used (Rates::links). An adviser is silent in these cases:

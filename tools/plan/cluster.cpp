@@ -39,8 +39,9 @@ constexpr PlausibleRates plausible_bytes{1e4, 1e14, "bytes/s"}, plausible_flops{
 // may be too long, but not by this factor.
 constexpr double largest_fall = 100;
 
-// Checks that the times of a measured curve are in seconds and do not fall with the size. `work`(size) is the number of
-// bytes or FLOPs of a size. Does nothing if the entry `entry`, which has the curve, has other problems.
+// Checks that the times of a measured curve are in seconds, and that no time is below 1/largest_fall of the time of a
+// smaller size. `work`(size) is the number of bytes or FLOPs of a size. Does nothing if the entry `entry`, which has
+// the curve, has other problems.
 void check_times(const Curve& curve, const std::string& entry, const PlausibleRates& plausible, const auto& work,
                  config::Problems& problems) {
   if (!problems.good({entry}) || curve.is_constant() || !(curve.points.front().x > 0)) return;

@@ -146,8 +146,8 @@ class Composition {
     group_of_.push_back(at->second);
   }
 
-  // False in two cases: activations are offloaded, so less recomputation offloads more and may take longer; or the
-  // objective is memory, so time does not matter.
+  // True if more recomputation in layout `i` certainly makes the step longer, and if time matters. Time does not matter
+  // under Objective::memory. If activations are offloaded, less recomputation offloads more and may take longer.
   bool recomputation_is_slower(size_t i) const { return !by_memory_ && !legal_[i].recipe.offload.activations; }
 
   std::vector<size_t> most_recomputation_first(size_t begin) const {
@@ -178,8 +178,8 @@ class Composition {
     for (const size_t i : by_memory_ ? most_recomputation_first(begin) : same_settings_together(begin)) compose(i);
   }
 
-  // Returns the time below which a layout is simulated. Returns none if there are too few layouts so far, or if the
-  // time does not decide.
+  // Returns the seconds of a composed step below which a layout is simulated. Returns none if there are too few layouts
+  // so far, and under Objective::memory.
   std::optional<double> seconds_to_undercut() const {
     const size_t wanted = simulated_per_wanted * request_.wanted;
     std::vector<double> seconds;

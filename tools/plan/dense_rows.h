@@ -23,8 +23,8 @@ std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element eleme
 /// Replaces `schedule.moe.dense_rows: auto` by measured_dense_rows() of the cluster in schedule.profile, in every stage
 /// with gemms: by_load or auto. The shape is a rank's share of an expert: hidden x expert_hidden / etp. If there are no
 /// experts, no profile or no such measurements, the key remains `auto`. If gemms is auto and dense GEMMs are never
-/// faster, the key also remains `auto`, so that by_load is not tried. Returns a line for the log, or an empty text if
-/// there are no such measurements.
+/// faster, the key also remains `auto`, so that by_load is not tried. Returns a line for the log with the measured
+/// thresholds; empty if no key is open, or if there are no experts, no profile or no such measurements.
 std::string take_dense_rows(train::Recipe& recipe);
 
 }  // namespace hexad::plan

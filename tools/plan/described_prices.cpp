@@ -18,8 +18,8 @@ namespace {
 constexpr double tile = 128;           // number of rows, and of columns, of the tile that one SM computes at a time
 constexpr double peers_of_a_step = 8;  // number of sends that NCCL batches in one step
 
-// Returns the share at x. The share is linear between points and constant beyond them. Applies to shares that depend on
-// quantities other than the amount of work.
+// Returns the efficiency of attention at the sequence length x. The efficiency is linear between points and constant
+// beyond them.
 double share_at(const Curve& curve, double x) {
   const auto& points = curve.points;
   if (curve.is_constant() || x <= points.front().x) return points.front().y;

@@ -96,11 +96,11 @@ class FewLayers {
 /// the recipe.
 std::array<int64_t, 2> recorded_contexts(const train::Recipe& recipe);
 
-/// Returns the seconds of a micro-batch of the recipe in a model with one period of layers. Simulates the ranks of the
-/// recipe's first pipeline stage in a job of `world` ranks. If the loads of experts are given, each layer has the mean
-/// load of all layers. Returns none if optim.freeze is set, because layers then differ. Also returns none if
-/// schedule.moe.memory_limit is set, or if the steps of the two recorded lengths issue different operations. Takes
-/// milliseconds.
+/// Returns the seconds of a micro-batch of the recipe in a model with the dense first layers (model.moe.dense_layers)
+/// and one period of layers. Simulates a rank of the recipe's first pipeline stage in a job of `world` ranks. If the
+/// loads of experts are given, each layer has the mean load of all layers. Returns none if optim.freeze is set, because
+/// layers then differ. Also returns none if schedule.moe.memory_limit is set, or if the steps of the two recorded
+/// lengths issue different operations. Takes milliseconds.
 std::optional<double> micro_batch_of_few_layers(train::Recipe recipe, const train::Extensions& extensions,
                                                 const Prices& prices, int64_t world, RoutingLoad load,
                                                 std::shared_ptr<SharedByRuns> shared);

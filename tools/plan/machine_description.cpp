@@ -77,8 +77,8 @@ class Checker {
     if (link->efficiency) rising(key + ".efficiency", *link->efficiency, "bytes");
   }
 
-  // Checks that the network does not give a rank far more bandwidth than the link inside a domain, which is always the
-  // faster of both links.
+  // Checks that the network does not give a rank far more bandwidth than the link inside a domain, which is usually the
+  // faster link.
   void units_of_links(const Machine& m) const {
     if (!m.inside || !m.network || !good("ranks_per_node") || !good("topology") || !good("inside.bandwidth") ||
         !good("network.bandwidth"))

@@ -197,7 +197,8 @@ struct Machine {
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, with these exceptions: links that the machine does not use, the size
-/// of host memory, the radix of switches, and peaks. `assumptions` has one text for each assumed value.
+/// of host memory, the radix of switches, and peaks. `assumptions` has one text for each assumed value,
+/// except for `domain` and topology.rails, whose default is ranks_per_node.
 struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;

@@ -22,7 +22,7 @@ using base::ExitCode;
 using telemetry::TraceEvent;
 using telemetry::TraceRecords;
 
-// Returns the step's number if `e` is the event of row "host" that encloses a whole step; none otherwise.
+// Returns the step's number if `e` is the event of lane "host" that encloses a whole step; none otherwise.
 std::optional<int64_t> step_of(const TraceEvent& e) {
   constexpr std::string_view word = "step ";
   if (e.lane != "host" || !e.name.starts_with(word)) return {};

@@ -58,8 +58,8 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// Returns the recipe with which the run starts. If memory_reuse is open, this recipe has a value for it. Only an
-// explicit limit affects this value.
+// Returns the recipe with which the run starts. If memory_reuse is open, this recipe has values for all open choices of
+// schedule.moe. The value of memory_reuse depends on memory.limit_bytes, but not on the memory of the machine.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
   if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));

@@ -31,8 +31,8 @@ struct RankMemory {
   std::string host;
   std::vector<train::MemoryPool> pools{}, cards{};  // cards: at most one
 
-  /// Returns the limits of this process, which is the `place`-th rank of its machine. Throws Error if `device` is not
-  /// available.
+  /// Returns the limits of this process, whose index among the ranks of its machine is `place`. Throws Error if
+  /// `device` is not available.
   static RankMemory here(device::DeviceKind device, int place);
 };
 

@@ -19,7 +19,7 @@ struct MemorySaving {
 /// Returns the savings that the recipe does not use yet and that can have an effect, the cheapest first.
 std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t world);
 
-/// Returns a text with the savings that reduce the memory from `need` to `limit` (bytes), each with the resulting
+/// Returns a text with the savings that reduce the memory from `need` to at most `limit` bytes, each with the resulting
 /// memory. If no saving is sufficient, the text names the most effective one. The text is empty if no saving helps.
 /// `needed` returns the memory of a changed recipe.
 ///

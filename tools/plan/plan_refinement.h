@@ -33,7 +33,8 @@ class PlanRefinement {
   /// of one period of layers. `layout` must have its memory and, except under Objective::memory, its step. The result
   /// is never worse, and it fits if `layout` fits.
   PlannedLayout refined(PlannedLayout layout, int64_t most);
-  /// Refines the first `count` layouts, but at most three. Does not try the other layouts, whose results are known.
+  /// Refines the first `count` layouts, but at most three. Does not try changes that result in another layout of
+  /// `layouts`, because the results of these layouts are known.
   void refine_first(std::vector<PlannedLayout>& layouts, size_t count);
 
   /// Tries the changes of with_more_offloaded(). Returns the first changed layout that fits and can be simulated; none

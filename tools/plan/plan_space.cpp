@@ -83,8 +83,8 @@ class Collector {
  public:
   explicit Collector(LayoutRules& rules) : rules_(rules) {}
 
-  // Adds the recipe with each of `recomputes`, and counts their variants, or counts all these combinations as refused.
-  // The rules accept either all of these values or none.
+  // If the rules accept the recipe, adds it with each of `recomputes`, and counts the variants of these layouts.
+  // Otherwise, counts all these combinations as refused. The rules accept either all values in `recomputes` or none.
   void add(Recipe r, std::span<const layers::Recompute> recomputes) {
     int64_t variant_count = 0;
     for (const layers::Recompute recompute : recomputes)

@@ -18,9 +18,9 @@ struct RecipeToPlan {
 };
 
 /// Reads a recipe for any number of ranks. If the recipe is illegal, but legal without the keys of its layout, removes
-/// these keys, because a plan sets them. They are the sizes of groups and their order, the micro-batch and the
-/// pipeline. Throws Error(usage) with every problem of the recipe if the recipe is illegal without these keys, too.
-/// Also throws this error if a key is unknown or has an illegal value.
+/// these keys, because a plan sets them. They are the keys of the section parallel, batch.micro, and the keys
+/// `kind`, `virtual_stages` and `split` of schedule.pipeline. Throws Error(usage) with every problem of the recipe if
+/// the recipe is illegal without these keys, too. Also throws this error if a key is unknown or has an illegal value.
 RecipeToPlan load_to_plan(config::Document document, const train::Extensions& extensions);
 
 /// Returns the first problem of `error`, with file and line.

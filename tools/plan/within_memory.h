@@ -56,7 +56,8 @@ class MemoryNeeds {
 /// Returns the schedule with memory_reuse: none and without memory_limit.
 moe::MoeSchedule keeping_schedule(moe::MoeSchedule schedule);
 
-/// Returns the recipe with this schedule in place of its open choices.
+/// Returns the recipe with the values of `schedule` for all choices of schedule.moe, open or not, and with
+/// redecide_every 0.
 train::Recipe with_schedule(const train::Recipe& recipe, const moe::MoeSchedule& schedule);
 
 }  // namespace hexad::plan

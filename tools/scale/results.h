@@ -69,7 +69,7 @@ std::string programs_text(const Results& results);
 /// Returns the number of ranks of a row, for tables: "4", or "4 (ranks > cores)" if ranks shared cores.
 std::string ranks_text(const ResultRow& row);
 
-/// Returns the classes of traffic that occur in any row.
+/// Returns the classes of traffic that occur in the measurement of any row.
 std::vector<std::string> classes_of(const Results& results);
 
 /// Returns the table: csv_of() as CSV (RFC 4180 with '\n'), json_of() as JSON, and markdown_of() as Markdown for a

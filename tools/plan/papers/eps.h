@@ -62,7 +62,7 @@ double block_seconds(double flops, double io, double D, const Machine& machine);
 /// Returns max(V/NW, V_O).
 double comm_seconds(double volume, const Machine& machine);
 
-/// Section 4.3, Fig. 9: bytes that N groups read and write. In (a), the tensor is split by rows, and the weights by
+/// Bytes that N groups read and write (section 4.3, Fig. 9). In (a), the tensor is split by rows, and the weights by
 /// experts. In (b), the tensor is split by columns. There are m samples with P0 bytes of input and P1 bytes of output,
 /// and E experts of W bytes.
 struct SplitIo {
@@ -70,18 +70,18 @@ struct SplitIo {
 };
 SplitIo split_io(double m, double P0, double P1, double E, double W, double N);
 /// Returns T(a) or T(b): the seconds of E experts with C FLOPs each. `rate` is the FLOP/s of grouped products of E/N
-/// groups for (a), and of E groups for (b).
+/// experts for (a), and of E experts for (b).
 double split_seconds(double E, double C, double rate);
 
-/// Section 3.2, conclusion 1, for the paper's GPUs: the faster kind of products if each expert has `rows` rows. In Fig.
-/// 5(a), 16 experts share m rows. Grouped products are faster below m = 2048, dense products from m = 4096 on.
+/// Kind of products that is faster on the paper's GPUs if each expert has `rows` rows (section 3.2, conclusion 1). In
+/// Fig. 5(a), 16 experts share m rows. Grouped products are faster below m = 2048, dense products from m = 4096 on.
 enum class Product { grouped, either, dense };
 constexpr std::string_view name_of(Product p) {
   return p == Product::grouped ? "grouped" : p == Product::dense ? "dense" : "either";
 }
 Product product(double rows, double grouped_below = 2048.0 / 16, double dense_from = 4096.0 / 16);
 
-/// Section 5.2, item 5: R(N) = k * N + b, the overhead of N groups in seconds.
+/// Overhead R(N) = k * N + b of N groups, in seconds (section 5.2, item 5).
 struct Overhead {
   double k = 0, b = 0;
   double operator()(double N) const { return k * N + b; }
@@ -102,7 +102,7 @@ struct Groups {
 std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_experts, const Overhead& overhead);
 Groups best_groups(const std::vector<Groups>& tried);
 
-/// Section 5.2, item 4: relative extra time of communication (e0) and of products (e1) if they are split into N groups.
+/// Relative extra time of communication (e0) and of products (e1) in N groups (section 5.2, item 4).
 /// - e0 = N * S(m/N)/S(m) - 1
 /// - e1 = N * G(m/N, E/N)/G(m, E) - 1
 ///

@@ -1,10 +1,10 @@
 // MoNTA (Guo et al. 2024): closed forms of an all-to-all under tensor parallelism, and of memory. Volumes are bytes.
 //
 // Corrections of contradictions in the paper:
-//   equation 3       omits the top-k factor: the volume of 256 M in Table 8 needs b * k = 2
+//   equation 3       has the top-k factor k, because the volume of 256 M in Table 8 needs b * k = 2
 //   Algorithms 1, 2  line 19 is T_min = T; the N of the least T is returned with T_min, not the last N
-//   Algorithm 2      a chunk's copy may be the longest of the three: T = AA + AG + D2D + (N - 1) * max(AA, AG, D2D)
-//   equations 14-16  do not follow from Table 8, whose latencies these functions give
+//   Algorithm 2      T is AA + AG + D2D + (N - 1) * max(AA, AG, D2D), because a chunk's copy may take longest
+//   equations 14-16  are replaced by the latencies of Table 8, from which they do not follow
 #pragma once
 
 #include <cstdint>
@@ -110,7 +110,7 @@ struct Shards {
 struct StateBytes {
   double non_moe, moe;  // psi_1, psi_2
 };
-/// Returns Table 3 for `p1` parameters outside experts and `p2` in them. `zero` is 0 to 3.
+/// Returns the bytes of a rank by Table 3 for `p1` parameters outside experts and `p2` in them. `zero` is 0 to 3.
 StateBytes state_bytes(double p1, double p2, const Shards& shards, int64_t zero,
                        const ParameterBytes& each = bf16_gradients);
 

@@ -1,6 +1,9 @@
 // MPMoE (Zhang et al. 2024): closed forms of an MoE layer whose batch is divided into n micro-batches of tokens. Data
 // sizes are in elements unless the name contains "bytes". Each rank has one expert, as in the paper.
 //
+// T_I and T_O are the input and output of the layer. T_DI and T_DO are the input and output of the experts, with one
+// row for each assignment of a token to an expert. T_M is the result of the first product of an expert.
+//
 // Corrections and additions to the paper:
 //   equations 2, 4, 5  count one expert per token; with k experts T_DI, T_M and T_DO are k times as large
 //   equation 5         holds from n = 2 on; a single micro-batch saves nothing (by the equation, n = 1 would cost
@@ -98,7 +101,7 @@ constexpr std::string_view name_of(Reuse r) {
   return names[base::ordinal(r)];
 }
 
-/// Cost of restoring a whole batch.
+/// Cost of restoring T_DI and T_M for a whole batch.
 struct ReuseCost {
   double copied = 0;        // elements copied to the host in forward, and the same number copied back in backward
   double communicated = 0;  // elements of T_DI sent again

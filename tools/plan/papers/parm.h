@@ -3,7 +3,7 @@
 //
 // Corrections, and choices where the paper has two conventions:
 //   Algorithm 1    line 2 is T = k * f * B * L / E, without M, so that y = E * T * M * N_ESP
-//   equation 13    drops N_ESP in its second line
+//   equation 13    keeps N_ESP, which the paper drops in the second line
 //   equation 14    ends in an MP-AllGather, so it is S2 without overlap. Algorithm 1's alpha_o, beta_o price
 //                  the overlapped pair of AlltoAll and AllGather. Here they are used as in equation 14,
 //                  over y/N_MP (the AlltoAll's own size), not over y

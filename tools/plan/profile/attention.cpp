@@ -12,7 +12,7 @@ namespace {
 using base::Dtype;
 using tensor::Tensor;
 
-// Returns a function that computes causal attention of one sequence of zeros.
+// Returns a function that runs a pass of causal attention on one sequence of zeros.
 std::function<void()> make_attention(const AttentionHeads& size, Element element, AttentionPass pass, int64_t positions,
                                      device::Device device) {
   const Dtype dtype = dtype_of(element);

@@ -26,7 +26,7 @@ int64_t bytes_of_exchange(int64_t bytes, int ranks);
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes,
                        const std::shared_ptr<Operands>& operands, device::Device device);
 
-/// Makes an exchange that reuses one small block of memory.
+/// Makes an exchange with separate memory of bytes_of_exchange() bytes. Every start uses this memory again.
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, device::Device device);
 
 }  // namespace hexad::plan

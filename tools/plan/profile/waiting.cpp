@@ -15,7 +15,8 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Returns the forward product `p` with the largest number of rows that takes at most a quarter of kernel_batch.
+// Returns a function that runs the forward product `p` with the largest measured number of rows that takes at most a
+// quarter of kernel_batch. If every measured number takes longer, uses the smallest.
 std::function<void()> make_product(const MeasuredProduct& p, device::Device device) {
   double most = p.points.points.front().x;
   for (const Curve::Point& point : p.points.points)
