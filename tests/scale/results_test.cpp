@@ -117,7 +117,8 @@ TEST(ScaleResults, PictureGrowsWithItsLegend) {
     for (const int64_t ranks : {1, 2})
       results.rows.push_back({.point = "p", .ranks = ranks, .values = {std::to_string(i)}});
   const std::string svg = step_time_picture(results);
-  EXPECT_NE(svg.find("viewBox=\"0 0 860 670\""), std::string::npos) << svg.substr(0, 200);  // 30 + 40 lines of 16
+  EXPECT_NE(svg.find("viewBox=\"0 0 860 670\""), std::string::npos)
+      << svg.substr(0, 200);  // 30 px, and 40 lines of 16 px
   EXPECT_NE(svg.find("y=\"654.0\""), std::string::npos);
   results.rows.resize(8);
   EXPECT_NE(step_time_picture(results).find("viewBox=\"0 0 860 360\""), std::string::npos);

@@ -179,7 +179,7 @@ TEST_F(ScaleState, RunDirectoriesWithoutRecordAreRefusedByName) {
 TEST_F(ScaleState, ADamagedRunDoesNotBlockTheExperiment) {
   const ExperimentFolder folder = open();
   folder.start(first_);
-  folder.end(first_, {.state = RunState::finished});  // without metrics
+  folder.end(first_, {.state = RunState::finished});  // the run has no metrics
   EXPECT_EQ(refusal(), "accepted");
 }
 

@@ -11,17 +11,18 @@ namespace hexad::plan {
 /// Factor by which the memory of a rank is multiplied for CapacityGains::more_memory.
 inline constexpr double memory_more = 1.25;
 
-/// Returns the layouts of `composed` that seem to need at most memory_more times `memory` bytes: those with the
-/// shortest composed steps, at most three.
+/// Returns at most three layouts of `composed` that seem to need at most memory_more times `memory` bytes: the layouts
+/// with the shortest composed steps.
 std::vector<PlannedLayout> within_more_memory(const std::vector<PlannedLayout>& composed, double memory);
 
-/// Returns the layouts of `candidates` whose sizes tp, cp, pp and ep are those of `best`, except for at most one.
+/// Returns the layouts of `candidates` that differ from `best` in at most one of the sizes tp, cp, pp and ep.
 std::vector<PlanCandidate> neighbours_of(const PlanCandidate& best, std::vector<PlanCandidate> candidates);
 
-/// Tries each layout of `excluded` with the schedule of `best`, or with the layout's own schedule if the schedule of
-/// `best` is illegal in this layout. Estimates the memory of at most three layouts, in the order of their composed
-/// steps. Simulates the first layout that needs more than site.memory, but at most memory_more times site.memory.
-/// Returns this layout if its step is shorter than the step of `best`.
+/// Tries each layout of `excluded` with the MoE schedule, the pipeline overlap and the bucket size of `best`, or with
+/// the layout's own settings if these settings of `best` are illegal in this layout. Estimates the memory of at most
+/// three layouts, in the order of their composed steps. Simulates the first layout that needs more than site.memory,
+/// but at most memory_more times site.memory, and whose offloaded tensors fit the host. Returns this layout if its step
+/// is shorter than the step of `best`; otherwise none.
 std::optional<PlannedLayout> with_more_memory(const PlannedLayout& best, std::vector<PlannedLayout> excluded,
                                               const PlanSite& site);
 

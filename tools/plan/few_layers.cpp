@@ -44,7 +44,8 @@ double temporary_of(const device::MemoryStats& stats) {
       0.0, static_cast<double>(stats.peak_total) - kept.weights - kept.gradients - kept.optimizer - kept.activations);
 }
 
-// Extrapolates a size linearly from its values in the two recorded steps, `less` and `more`.
+// Extrapolates a size linearly from its values in the two recorded steps, `less` and `more`. `times` is 0 at the step
+// with the shorter sequences, and 1 at the step with the longer sequences.
 struct Line {
   double times;
   double operator()(double less, double more) const { return std::max(0.0, less + (more - less) * times); }

@@ -20,14 +20,14 @@ struct PlanSite {
   std::shared_ptr<SharedByRuns> shared{};  // results that the runs of all layouts share; null: none
 };
 
-/// Function that returns copies of a recipe, each with another value of one key, or of keys that exclude each other. A
-/// copy may be illegal, or equal to the recipe.
+/// Function that returns copies of a recipe, each with other values of one key or of a few related keys. A copy may be
+/// illegal, or equal to the recipe.
 using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, const PlanSite& site);
 
-/// Changes of one key.
+/// Changes of one key, or of a few related keys.
 struct ChangesOfKey {
   Changes changed_recipes;
-  bool in_layers = false;  // true: the key changes nothing outside the layers
+  bool in_layers = false;  // true: the changes affect nothing outside the layers
 };
 
 /// Returns the changes of these keys, in the order of the search:

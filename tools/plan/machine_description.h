@@ -190,10 +190,13 @@ struct Machine {
   }
 };
 
-/// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
-/// missing links and peaks, and rates and times in wrong units. Also adds problems for a network that is far faster
-/// than the link inside, for a collective that takes all SMs, and for curves that fall or begin at 0. Except for
-/// attention, also adds problems for curves that rise so fast that more work would take less time.
+/// Checks the rules between the keys of the section that was read at `path`. Adds a problem for each of these:
+/// - inconsistent sizes, missing links, no peak
+/// - rates and times in wrong units
+/// - a network that is far faster than the link inside
+/// - a collective that takes all SMs
+/// - a curve of efficiency that falls or begins at size 0
+/// - except for attention, a curve that rises so fast that more work would take less time
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, with these exceptions: links that the machine does not use, the size

@@ -193,7 +193,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   for (const Json& s : before.value("switches", Json::array())) {
     const auto name = [&](const char* key) { return s.at(key).get<std::string>(); };
     switches_.push_back({s.at("step").get<int64_t>(), name("from"), name("to")});
-    for (const std::string& text : {name("from"), name("to")})  // later re-decisions compare them, too
+    for (const std::string& text : {name("from"), name("to")})  // later re-decisions compare both
       if (const auto known = allowed(text)) index_of(*known);
   }
   searches_ = std::move(searches);

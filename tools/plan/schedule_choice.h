@@ -120,7 +120,10 @@ class ScheduleChoice {
   size_t current_ = 0;
   bool warm_ = false;  // true if the previous trial step had the current schedule
   bool made_ = false;
-  // Numbers of trial steps: so far, including steps that are not measured; of all finalists; and the maximum in total.
+  // Numbers of trial steps:
+  // - turn_: trial steps so far, including steps that are not measured
+  // - family_turns_: trial steps of all finalists together
+  // - turns_: maximum for the whole choice
   int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;
   // One search for each strategy of memory_reuse: first the strategy of the fastest schedule, then the others in
   // predicted order.

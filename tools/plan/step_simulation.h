@@ -59,9 +59,9 @@ struct SimulatedStep {
 /// - If several members of a group are in `records`, their collectives end together. If only one member is in
 ///   `records`, its collective does not wait. The other members are assumed to do the same at the same time.
 /// - A message begins when its sender issues it. A receive ends with its message, if the sender is in `records`.
-/// - If the sender is not in `records`, the receive ends with the message that the receiver sends in the mirrored
-///   direction, because the sender is assumed to behave like the receiver. The receive takes no time if the receiver
-///   sends no such message, or sends it only after the receive.
+/// - A sender that is not in `records` is assumed to behave like the receiver. The receive therefore ends with the
+///   message that the receiver sends in the mirrored direction. The receive takes no time if the receiver sends no
+///   message in this direction, or sends the message only after the receive.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
 

@@ -95,7 +95,7 @@ struct ExperimentConfig {
       config::file_path);
     v("cluster_set", cluster_set, "overrides of the cluster file");
     v("launcher", launcher,
-      "command before the program's name that starts the ranks of a point; empty: mpirun, or srun in a Slurm "
+      "command that starts the ranks of a point, without the program's name; empty: mpirun, or srun in a Slurm "
       "allocation");
     v("at_once", at_once,
       "largest number of runs that execute at the same time, each on its own cores (train.threads for each rank) or, "

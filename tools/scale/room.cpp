@@ -110,9 +110,9 @@ std::string lack_of_memory(const ExperimentConfig& config, const std::vector<Loa
              " together, but this machine has ", base::human_bytes(static_cast<double>(memory_bytes)), " available");
 }
 
-// Returns the words of the default launcher, without binding to cores. If there are at most two ranks, Open MPI
-// by default binds each rank to one core, so the threads of a rank would share this core. Open MPI also binds the first
-// ranks of simultaneous runs to the same cores. MPICH's launcher (Hydra) does not bind ranks.
+// Returns the words of the default launcher, without binding to cores. With at most two ranks, Open
+// MPI by default binds each rank to one core, so the threads of a rank would share this core. Open MPI also binds the
+// first ranks of simultaneous runs to the same cores. MPICH's launcher (Hydra) does not bind ranks.
 std::vector<std::string> unbound_launcher(int64_t ranks) {
   std::vector<std::string> words = words_of(train::launcher(ranks));
   if (!train::in_slurm_allocation() && comm::mpi_library().family == comm::MpiFamily::open_mpi)
@@ -164,7 +164,7 @@ std::string problem_of_room(const ExperimentConfig& config, const std::vector<Lo
       return cat("cannot be more than 1: point ", point.point.name, " needs ", base::counted(needs.back(), unit),
                  ", but there are ", room.places.size(), ", so its ranks would share them");
   }
-  if (needs.size() < 2) return "is more than 1, but there is only one point";
+  if (needs.size() < 2) return "is more than 1, but there is only one point, whose runs never execute at the same time";
   std::ranges::sort(needs);
   if (needs[0] + needs[1] > std::ssize(room.places))
     return cat("cannot be more than 1: the smallest points need ", needs[0], " and ", base::counted(needs[1], unit),

@@ -76,7 +76,7 @@ class MeasuredSizes {
     return {};
   }
   // Returns the size in the middle of the widest gap between two measured sizes; none if there is no gap. Considers
-  // only gaps whose upper end takes less than `left` seconds.
+  // only gaps whose upper size can be measured in `left` seconds.
   std::optional<size_t> middle_of_widest_gap(double left) const {
     std::optional<size_t> middle;
     size_t widest = 0;
