@@ -58,7 +58,7 @@ class LayoutRules {
 
 /// Limits of the search.
 struct PlanSpace {
-  int64_t world;               // ranks
+  int64_t world;               // number of ranks
   int64_t ranks_per_domain;    // number of ranks that the fast link connects; the limit of tp
   int64_t ranks_per_node = 0;  // 0: unknown
 };

@@ -240,7 +240,8 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
     if (is_sibling(c.schedule, like) &&
         std::ranges::find(starts, c.schedule.memory_reuse, &MoeSchedule::memory_reuse) == starts.end())
       starts.push_back(c.schedule);
-  // Removes schedules whose predicted number of chunks cannot be tried, because their order is illegal for this number.
+  // Removes schedules whose predicted number of chunks cannot be tried, for example because their order is illegal for
+  // this number.
   std::erase_if(starts, [&](const MoeSchedule& s) { return !std::ranges::binary_search(numbers_of(s), s.chunks); });
   const bool chooses = starts.size() > 1 || numbers_of(like).size() > 1;
   // Trials of a number of chunks take one step that is not measured, and the measured steps. `like` needs no trials if

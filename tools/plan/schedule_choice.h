@@ -58,18 +58,18 @@ class ScheduleChoice {
   /// Outcome of a re-decision.
   struct Redecision {
     double imbalance = 1;    // ratio of the busiest ep rank's rows to the mean, in the predicted layer
-    std::string from{};      // name of the schedule before
+    std::string from{};      // name of the schedule before the re-decision
     std::string fastest{};   // name of the schedule that this rank predicts to be the fastest
     double gain = 0;         // ratio of the seconds of `from` to the seconds of `fastest`, minus 1
     bool switched = false;   // true if rank 0 predicts a gain above 5%, so that its `fastest` was set on all ranks
     bool same_bits = false;  // true if `from` and the new schedule give bitwise identical results
   };
   /// Predicts all allowed schedules for the load of the experts in this step. Sets the fastest schedule if it is more
-  /// than 5% faster than the current schedule. `loads` has a row for each MoE layer. The layer with the median
-  /// imbalance is predicted. Predictions are scaled by the errors that trials have shown. Requires that the choice has
-  /// been made. Returns none if there is nothing to compare. The result depends only on the step's load, on the trials
-  /// and on earlier switches, which state() contains. Therefore, a resumed run makes the same decisions. All ranks
-  /// follow rank 0. Collective.
+  /// than 5% faster than the current schedule. `loads` has a row for each MoE layer to which tokens
+  /// were assigned. The layer with the median imbalance is predicted. Predictions are scaled by the errors that trials
+  /// have shown. Requires that the choice has been made. Returns none if there is nothing to compare. The result
+  /// depends only on the step's load, on the trials and on earlier switches, which state() contains. Therefore, a
+  /// resumed run makes the same decisions. All ranks follow rank 0. Collective.
   std::optional<Redecision> redecide(int64_t step, const ExpertShares& loads);
 
   /// Returns a text such as "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".

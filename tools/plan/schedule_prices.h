@@ -1,5 +1,5 @@
-// Predicted times of the schedules of a recipe's MoE layers. The graphs of all ranks are recorded on the meta device,
-// and the simulator prices them.
+// Predicted times of the schedules of a recipe's MoE layers. The graphs of one rank of each class (LayerGraphs)
+// are recorded on the meta device, and the simulator prices them.
 #pragma once
 
 #include <string>

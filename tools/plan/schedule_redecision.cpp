@@ -30,7 +30,7 @@ const std::vector<double>& typical_layer(const ExpertShares& loads, int ranks) {
   return *order[order.size() / 2];
 }
 
-// Returns the ratio of measured to predicted seconds for candidates without trials. It is the median over the
+// Returns the assumed ratio of measured to predicted seconds for candidates without trials: the median ratio of the
 // candidates with trials, or 1 if no candidate has trials.
 double usual_error(const std::vector<ScheduleCandidate>& candidates) {
   std::vector<double> errors;
