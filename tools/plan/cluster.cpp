@@ -77,7 +77,7 @@ void check_bytes(const Curve& points, const std::string& path, config::Problems&
 }
 
 // Largest plausible ratio of a link's rate to its rate for a larger message, among messages of at least `bytes` bytes.
-// Bursts of a traffic shaper and caches make small messages fast, but not long ones.
+// Bursts of a traffic shaper and caches make small messages fast, but not large messages.
 struct LargestRatio {
   double bytes, ratio;
 };

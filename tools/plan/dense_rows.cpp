@@ -63,7 +63,7 @@ std::string take_dense_rows(train::Recipe& recipe) {
   for (const int64_t rows : found) {
     line +=
         base::cat(line.empty() ? "schedule.moe.dense_rows: " : "; ", "as measured in ", recipe.schedule.profile, ", ");
-    line += rows == never_dense ? "no load favours dense GEMMs" : base::cat(rows);
+    line += rows == never_dense ? "dense GEMMs are not faster at the largest load" : base::cat(rows);
   }
   return line;
 }

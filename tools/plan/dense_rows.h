@@ -10,7 +10,7 @@
 
 namespace hexad::plan {
 
-/// Threshold for schedule.moe.dense_rows if dense GEMMs are slower at every measured load.
+/// Threshold for schedule.moe.dense_rows if dense GEMMs are not faster at the largest measured load.
 inline constexpr int64_t never_dense = int64_t{1} << 40;
 
 /// Returns the smallest measured number of rows per expert from which on dense GEMMs are faster. At this number and at
@@ -22,8 +22,8 @@ std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element eleme
 
 /// Replaces `schedule.moe.dense_rows: auto` by measured_dense_rows() of the cluster in schedule.profile, in every stage
 /// with gemms: by_load or auto. The shape is a rank's share of an expert: hidden x expert_hidden / etp. If there are no
-/// experts, no profile or no such measurements, the key remains `auto`. If gemms is auto and dense GEMMs are never
-/// faster, the key also remains `auto`, so that by_load is not tried. Returns a line for the log with the measured
+/// experts, no profile or no such measurements, the key remains `auto`. If gemms is auto and the threshold is
+/// never_dense, the key also remains `auto`, so that by_load is not tried. Returns a line for the log with the measured
 /// thresholds; empty if no key is open, or if there are no experts, no profile or no such measurements.
 std::string take_dense_rows(train::Recipe& recipe);
 

@@ -20,7 +20,7 @@ struct MeasuredStep {
   telemetry::RunSummary summary;
   std::array<double, comm::traffic_class_count> sent{};  // median bytes of all ranks in a step, by traffic class
 
-  std::optional<int64_t> traced_step = {};  // traced step whose duration is the median
+  std::optional<int64_t> traced_step = {};  // traced step with the median duration on rank 0
   telemetry::TraceRecords trace = {};  // trace of traced_step on all ranks; times are relative to the start of the step
   std::string trace_problem = {};      // reason why there is no trace
 };

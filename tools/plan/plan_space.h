@@ -31,7 +31,7 @@ struct PlanCandidate {
 
 /// A setting that differs between two layouts.
 struct ChangedSetting {
-  std::string key, from, to;  // "-" if the setting has no effect
+  std::string key, from, to;  // from and to: values; "-" if the setting has no effect
 };
 /// Returns the effective settings that differ between two layouts on `world` ranks, in the order of the recipe.
 std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const PlanCandidate& to, int64_t world);
@@ -63,7 +63,7 @@ struct PlanSpace {
   int64_t ranks_per_node = 0;  // 0: unknown
 };
 
-/// Legal layouts, and counts of illegal ones.
+/// Legal layouts, and counts of illegal layouts.
 struct PlanCandidates {
   std::vector<PlanCandidate> legal;        // without their variants()
   int64_t variants = 0;                    // number of variants() of all `legal`, which are legal, too

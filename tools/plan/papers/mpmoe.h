@@ -1,8 +1,8 @@
 // MPMoE (Zhang et al. 2024): closed forms of an MoE layer whose batch is divided into n micro-batches of tokens. Data
 // sizes are in elements unless the name contains "bytes". Each rank has one expert, as in the paper.
 //
-// T_I and T_O are the input and output of the layer. T_DI and T_DO are the input and output of the experts, with one
-// row for each assignment of a token to an expert. T_M is the result of the first product of an expert.
+// T_I and T_O are the input and output of the layer. T_DI and T_DO are the input and output of the experts, and T_M is
+// the result of an expert's first product. In the paper, each of these tensors has one row for each token.
 //
 // Corrections and additions to the paper:
 //   equations 2, 4, 5  count one expert per token; with k experts T_DI, T_M and T_DO are k times as large
