@@ -36,7 +36,8 @@ fs::path nearest_folder(const fs::path& path) {
   return folder;
 }
 
-// A temporary file without a name. No other process can open the file, and the system deletes it on closing.
+// A temporary file without a name. No other process can open the file, and the system deletes the file when it is
+// closed.
 class ScratchFile {
  public:
   explicit ScratchFile(const fs::path& folder) {

@@ -83,8 +83,8 @@ struct LargestRatio {
 };
 constexpr LargestRatio largest_ratios[] = {{0, 100}, {1 << 20, 8}};
 
-// Checks that the rate of a link does not fall too far with the size of the message. Does nothing if the entry `entry`
-// has other problems.
+// Checks that no rate of a link is larger than the rate for a larger message by more than the factors in
+// largest_ratios. Does nothing if the entry `entry` has other problems.
 void check_rates_of_link(const Curve& curve, const std::string& entry, config::Problems& problems) {
   for (const auto& [bytes, ratio] : largest_ratios) {
     if (!problems.good({entry})) return;

@@ -28,7 +28,7 @@ Trial search_unimodal(int64_t low, int64_t high, const std::function<std::option
 struct SampleSummary {
   double median = 0, deviation = 0;
 };
-/// Summarises at least one sample.
+/// Returns the summary of `samples`, which must have at least one sample.
 SampleSummary summary_of(std::vector<double> samples);
 /// True if the samples of `a` and `b` do not show which is smaller: their medians differ by at most the larger
 /// deviation.

@@ -14,7 +14,7 @@ namespace hexad::plan {
 
 class MemoryReport {
  public:
-  /// Makes a report. If memory_reuse is not chosen yet, finds its values that fit the memory limit. `extensions` must
+  /// Makes a report. If memory_reuse is open, finds the schedules that fit the memory limit. `extensions` must
   /// outlive the report.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
@@ -45,8 +45,8 @@ class MemoryReport {
   const train::Recipe recipe_;
   const train::Extensions& extensions_;
   const int64_t world_;
-  train::Recipe planned_;               // the recipe, with a value for memory_reuse if it was not chosen yet
-  std::optional<WithinMemory> within_;  // schedules that fit, if memory_reuse was not chosen yet
+  train::Recipe planned_;               // the recipe; if memory_reuse is open, with values for all open choices
+  std::optional<WithinMemory> within_;  // schedules that fit; set if memory_reuse is open
 };
 
 /// Returns "weights 1.20 GiB (1.10 GiB), ...": for each category, the largest estimate of any stage, and in brackets
