@@ -76,8 +76,9 @@ std::optional<double> PlanRefinement::micro_batch(const Recipe& r) {
   return at->second;
 }
 
-// False if a change inside layers does not shorten a micro-batch of few layers. Always true under Objective::memory,
-// and if micro-batches overlap, because a single micro-batch then does not show the gain of a change.
+// True if a change inside layers shortens a micro-batch of few layers, or if the seconds of this micro-batch are
+// unknown. Always true under Objective::memory, and if micro-batches overlap, because a single micro-batch then does
+// not show the gain of a change.
 bool PlanRefinement::may_be_faster(const PlannedLayout& best, const Recipe& changed) {
   const Recipe& before = best.candidate.recipe;
   if (site_.request.objective == Objective::memory || before.schedule.pipeline.overlap != pp::Overlap::none)

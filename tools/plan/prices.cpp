@@ -64,8 +64,8 @@ double Prices::product(const Product& p) const { return product(p, p.rows / p.gr
 
 double Prices::product(const Product& p, double largest) const {
   if (p.rows <= 0) return 0;
-  base::require(p.inputs > 0 && p.outputs > 0 && p.groups >= 1, "[Prices] a product of ", p.inputs, " x ", p.outputs,
-                ", ", p.groups, " groups; expected sizes above 0 and at least 1 group");
+  base::require(p.inputs > 0 && p.outputs > 0 && p.groups >= 1, "[Prices] a product has a weight of ", p.inputs, " x ",
+                p.outputs, " and ", p.groups, " groups; expected sizes above 0 and at least 1 group");
   base::require(largest * (1 + 1e-9) >= p.rows / p.groups, "[Prices] the largest of ", p.groups, " groups has ",
                 largest, " rows; expected at least ", p.rows / p.groups, ", the mean of ", p.rows, " rows");
   if (!tables_->measured.has_products(p.dtype)) return tables_->description_of(p.dtype).product(p, largest);
@@ -108,8 +108,9 @@ double Prices::copy(CopyKind kind, double bytes) const {
 double Prices::collective(Collective operation, const GroupPlace& place, double bytes) const {
   if (bytes <= 0 || place.ranks < 2) return 0;
   base::require(place.nodes >= 1 && place.groups >= 1 && place.ranks_per_node * place.nodes == place.ranks, "[Prices] ",
-                place.groups, " groups of ", place.ranks, " ranks as ", place.nodes, " nodes x ", place.ranks_per_node,
-                "; expected at least 1 group and 1 node, and a product equal to the number of ranks");
+                place.groups, " groups of ", place.ranks, " ranks are on ", place.nodes, " nodes x ",
+                place.ranks_per_node,
+                " ranks; expected at least 1 group and 1 node, and a product equal to the number of ranks");
   const bool described = tables_->described && !tables_->measured.has_link(operation, place);
   if (tables_->measured.has_links() && !described) return tables_->measured.collective(operation, place, bytes);
   return tables_->description("links").collective(operation, place, bytes);

@@ -114,7 +114,7 @@ struct StateBytes {
 StateBytes state_bytes(double p1, double p2, const Shards& shards, int64_t zero,
                        const ParameterBytes& each = bf16_gradients);
 
-/// Inputs of Table 4: activation bytes of a rank, by configuration.
+/// Inputs of Table 4, which gives the activation bytes of a rank for several configurations.
 struct Activations {
   double b = 1, s = 1, h = 1, l = 1;  // sequences, tokens per sequence, width, layers
   double a = 0;                       // heads; 0 omits the scores, as blockwise attention does

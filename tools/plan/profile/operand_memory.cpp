@@ -49,7 +49,7 @@ Operands::Operands(int64_t bytes, device::Device device)
 tensor::Tensor Operands::next(int64_t numel) {
   constexpr int64_t blocks = 64;
   numel = (numel + alignment - 1) / alignment * alignment;
-  base::require(numel <= memory_.numel(), "[profile] a block of ", numel, " elements, expected at most ",
+  base::require(numel <= memory_.numel(), "[profile] a block has ", numel, " elements, expected at most ",
                 memory_.numel());
   if (used_ + numel > std::min(blocks * numel, memory_.numel())) used_ = 0;
   used_ += numel;
