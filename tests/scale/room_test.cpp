@@ -71,7 +71,7 @@ TEST(ScaleRoom, RunsThatCannotRunAtOnceAreRefusedWithTheReason) {
   memory.expect_problem("the tensors of the largest 2 points need ");
 }
 
-TEST(ScaleRoom, NodesNeedTheNumberOfTheirRanks) {
+TEST(ScaleRoom, SeparateNodesNeedANumberOfRanksPerNode) {
   Case nodes;
   nodes.room = {.kind = Room::Kind::nodes, .places = {"a", "b", "c"}};
   nodes.expect_problem("needs ranks_per_node or a cluster file");
@@ -111,7 +111,7 @@ TEST(ScaleHosts, SlurmListIsExpanded) {
   EXPECT_EQ(hosts_of(""), Names());
 }
 
-TEST(ScaleCores, HaveAllProcessorsThatShareThem) {
+TEST(ScaleCores, HaveAllTheirProcessors) {
   const telemetry::TemporaryFolder folder;
   for (const auto& [processor, siblings] : {std::pair(0, "0,4"), std::pair(4, "0,4"), std::pair(1, "1,5")}) {
     const std::filesystem::path topology = folder / base::cat("cpu", processor, "/topology");

@@ -128,7 +128,8 @@ struct MeasuredPeak {
   }
 };
 
-/// Measured times of a collective. All groups of this kind run the collective at the same time, without other work.
+/// Measured times of a collective. All groups of the kind `group` with `ranks` ranks run the collective at the same
+/// time, without other work.
 struct MeasuredLink {
   Collective operation = Collective::all_to_all;
   GroupKind group = GroupKind::all;

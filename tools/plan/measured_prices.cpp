@@ -15,7 +15,8 @@ using schedule::TimeCurve;
 
 namespace {
 
-constexpr double attention_share = 0.5;  // ratio of attention's rate to the rate of a measured product
+constexpr double attention_share =
+    0.5;  // assumed ratio of attention's rate to the rate of the largest measured product
 
 }  // namespace
 
