@@ -15,8 +15,8 @@ using schedule::TimeCurve;
 
 namespace {
 
-constexpr double attention_share =
-    0.5;  // assumed ratio of attention's rate to the rate of the largest measured product
+// Assumed ratio of attention's rate to the rate of the largest measured product.
+constexpr double attention_share = 0.5;
 
 }  // namespace
 

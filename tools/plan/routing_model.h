@@ -1,4 +1,4 @@
-// Models of the experts that tokens choose, for estimates that depend on this choice.
+// Models of the choice of experts by tokens, for estimates that depend on this choice.
 #pragma once
 
 #include <memory>
