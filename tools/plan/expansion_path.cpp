@@ -28,7 +28,7 @@ Shortfall shortfall(const PlanAt& plan_at, int64_t context, int64_t ranks, doubl
 std::optional<FittingLayout> with_more_ranks(const PlanAt& plan_at, const Shortfall& shortfall) {
   if (!shortfall.least) return {};
   for (int64_t times = 2; times <= 64 && shortfall.least->ranks * times <= max_planned_ranks; times *= 2) {
-    if (shortfall.least->layout.memory.total > shortfall.memory * static_cast<double>(times)) continue;
+    if (shortfall.least->layout.counted_memory() > shortfall.memory * static_cast<double>(times)) continue;
     if (auto fit = first_fit(plan_at, shortfall.least->context, shortfall.least->ranks * times)) return fit;
   }
   return {};

@@ -1,6 +1,9 @@
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "framework/base/units.h"
 #include "framework/kernels/kernel_table.h"
@@ -50,19 +53,18 @@ void measure_attention(Cluster& cluster, const Timer& timer, const ProfileOption
   size_t open = options.attention.size() * elements.size() * passes.size();
   for (const auto& [element, element_name] : elements)
     for (const AttentionHeads& size : options.attention) {
-      double last = 0;  // seconds of forward plus backward, each for its longest measured sequence
-      int64_t longest = 0;
+      std::vector<std::string> longest;  // seconds of each pass for its longest measured sequence
       for (const auto& [pass, pass_name] : passes) {
         const auto prepare = [&, e = element, p = pass](int64_t positions) -> Timer::Work {
           return {static_cast<double>(positions), make_attention(size, e, p, positions, timer.device()), kernel_batch};
         };
         const Curve curve = timer.curve(lengths, budget.left() / static_cast<double>(open--), prepare);
         cluster.attention.push_back({element, pass, size.heads, size.head_size, curve});
-        last += curve.points.back().y;
-        longest = static_cast<int64_t>(curve.points.back().x);
+        longest.push_back(fmt::format("{} {} for {} positions", pass_name,
+                                      base::precise_duration(curve.points.back().y), curve.points.back().x));
       }
-      progress(fmt::format("{} attention, {} heads of size {}: {} for forward and backward, {} positions", element_name,
-                           size.heads, size.head_size, base::precise_duration(last), longest));
+      progress(fmt::format("{} attention, {} heads of size {}: {}", element_name, size.heads, size.head_size,
+                           fmt::join(longest, ", ")));
     }
 }
 
