@@ -9,8 +9,9 @@ namespace hexad::base {
 /// of the two middle values.
 double median(std::vector<double> values);
 
-/// Returns the median. If the number of values is even, the result is the smaller of the two middle values. One of two
-/// ranks can thus be slow relative to the result. Throws std::logic_error if there are no values.
+/// Returns the median. If the number of values is even, the result is the smaller of the two middle values. For
+/// example, with two ranks the result is the time of the faster rank, so the slower rank stands out. Throws
+/// std::logic_error if there are no values.
 double lower_median(std::vector<double> values);
 
 }  // namespace hexad::base

@@ -19,7 +19,7 @@ std::string human_duration(double seconds);
 /// Formats a duration below a minute with three significant digits: "4.56 ms", "850 ms", "12.3 s". Formats a longer
 /// duration like human_duration(). Unlike human_duration(), it distinguishes the durations of short steps.
 std::string precise_duration(double seconds);
-/// Formats a share in 0..1 as a percentage: "43.2%".
+/// Formats a share as a percentage: 0.432 gives "43.2%". The share may be negative or above 1.
 std::string human_percent(double share);
 /// Format `value` with a number of decimals, or of significant digits; "NaN", "Inf" or "-Inf" if it is not finite.
 std::string with_decimals(double value, int decimals);

@@ -13,8 +13,8 @@ namespace hexad::config {
 size_t edit_distance(std::string_view a, std::string_view b);
 
 /// Returns the candidate of which `word` is most likely a misspelling. The result is empty if no candidate is similar
-/// enough, or if `word` has more than 64 bytes. Words of one or two letters are similar only if they begin with the
-/// same letter.
+/// enough, or if `word` has more than 64 bytes. If `word` and a candidate both have at most two letters, they are
+/// similar only if they begin with the same letter.
 std::string_view closest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// Returns the words as a text "a, b, c".

@@ -82,8 +82,8 @@ std::string read_weight(const ChatJson& message, bool& is_learned) {
   return {};
 }
 
-// Reads the non-empty texts under all further keys of a turn (ChatTurn::other_texts). Refuses values of other types
-// unless they are null or empty.
+// Reads the non-empty texts under all further keys of a turn (ChatTurn::other_texts). Refuses values of other types,
+// and the keys "role" and "content" if they are further keys. Skips values that are null or empty.
 std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
   if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});

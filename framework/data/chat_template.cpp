@@ -47,7 +47,7 @@ void read_list(const JsonField& list, ChatTemplate& found) {
        config::shown(config::join(names)), ", expected a template named default");
 }
 
-// Returns the folder of a tokenizer file, or the folder itself.
+// Returns `path` if it is a folder, otherwise the folder of the file `path`.
 fs::path folder_of(const std::string& path) {
   return file_problem(path) == "is a directory" ? fs::path(path) : fs::path(path).parent_path();
 }

@@ -243,10 +243,11 @@ class Scanner {
   CorpusScan result_ = {};
   StreamingDigest digest_;
   int64_t done_bytes_ = 0;
-  std::vector<uint64_t> hashes_;                  // one for each document that is not empty
-  std::vector<Digest> contents_;                  // digests of the files' contents
-  std::vector<FileProblems> problems_;            // one entry for each file
-  OrderedJobs<NumberedPart, ScannedPart> parts_;  // declared last: its threads use all other members
+  std::vector<uint64_t> hashes_;        // one for each document that is not empty
+  std::vector<Digest> contents_;        // digests of the files' contents
+  std::vector<FileProblems> problems_;  // one entry for each file
+  OrderedJobs<NumberedPart, ScannedPart>
+      parts_;  // declared last: its destructor waits for threads that use inputs_ and rules_
 };
 
 }  // namespace

@@ -67,7 +67,8 @@ class Reader {
   // lose the last digits.
   Value decimal(double number) {
     constexpr double limit = 9223372036854775808.0;
-    if (std::abs(number) >= limit) problem_ = cat("has the number ", number, ", expected numbers below 2^63");
+    if (std::abs(number) >= limit)
+      problem_ = cat("has the number ", number, ", expected numbers above -2^63 and below 2^63");
     return jinja::decimal(number);
   }
 

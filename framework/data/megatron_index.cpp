@@ -151,7 +151,8 @@ class IndexReader {
       if (positions[i] != start)
         refuse("sequence ", i, " begins at token ", positions[i], ", expected ", start,
                ", the end of the sequence before it; only sequences in order and without gaps can be read in place");
-      if (sizes[i] < 0 || sizes[i] > tokens - start)
+      if (sizes[i] < 0) refuse("sequence ", i, " has ", sizes[i], " tokens, expected at least 0; the index is damaged");
+      if (sizes[i] > tokens - start)
         refuse("sequence ", i, " of ", sizes[i], " tokens begins at token ", start, ", but ", index_.data_path,
                " has only ", tokens, " tokens (", bin_bytes_, " bytes); is it truncated?");
       starts.push_back(start + sizes[i]);

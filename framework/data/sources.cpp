@@ -85,7 +85,8 @@ NamedData Sources::open(const std::string& name, const SourceContext& run,
     fail(ExitCode::usage, "data.source (", config::shown(name),
          ") is not a registered source; registered: ", config::nearest_first(name, names()));
   NamedData data = declared->make({run, {source_options(name), declared->options, options}});
-  require(data.train != nullptr, "[data] the source ", name, " returned no training data; expected a source");
+  require(data.train != nullptr, "[data] the factory of data.source ", name,
+          " returned null as NamedData::train; expected a data::Source");
   const auto checked = [&](std::shared_ptr<const Source> source, bool repeats) -> std::shared_ptr<const Source> {
     if (source->context() != run.context)
       fail(ExitCode::data, "data.source ", name, ": has sequences of ", source->context(), " tokens, expected ",

@@ -73,9 +73,12 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const Tokeniz
     std::error_code error;  // an error means that there is no such folder
     const bool unfinished =
         std::filesystem::is_directory(std::filesystem::path(path).parent_path() / unfinished_folder_name, error);
-    fail(ExitCode::data, path, ": there is no such file; ",
-         unfinished ? "`hexad prepare` is still running or was interrupted; start it again with the same options"
-                    : "to write a tokenizer into the dataset's folder, run `hexad prepare`");
+    fail(
+        ExitCode::data, path, ": there is no such file; ",
+        unfinished
+            ? "if `hexad prepare` is still running, wait until it ends; if it was interrupted, start it again with the "
+              "same options"
+            : "to write a tokenizer into the dataset's folder, run `hexad prepare`");
   }
   if (problem == "is a directory") return load_tokenizer(tokenizer_file_in(path), choice);
   std::string bytes = read_file(path, largest_tokenizer_file);

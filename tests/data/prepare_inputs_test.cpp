@@ -131,7 +131,7 @@ TEST(Prepare, WarnsOfListsOfObjectsWithoutTheTextKey) {
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0],
             f.folder / "text/c.json" +
-                ": taken as text, with brackets and quotes, because this list of objects has no key "
+                ": taken as text, with brackets and quotes, because no object has the key "
                 "\"text\"; keys with strings: content; to make each object a document, name its key of text with "
                 "--text-key");
 }
@@ -168,8 +168,8 @@ TEST(Prepare, WarnsOfJsonThatIsTruncated) {
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0], f.folder / "text/c.json" +
-                             ": taken as text, because it is not JSON, but it begins like JSON and has the key "
-                             "\"text\"; if it is truncated or damaged, restore the file");
+                             ": taken as text, because the text begins like JSON and has the key \"text\", but is "
+                             "not JSON; if a file is truncated or damaged, restore it");
 }
 
 TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {

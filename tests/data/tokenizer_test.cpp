@@ -273,7 +273,8 @@ TEST(TokenizerFile, TruncatedEmptyMissingAndOtherFilesAreNamed) {
   expect_contains(message_of(ExitCode::data, load),
                   path + ": there is no such file; to write a tokenizer into the dataset's folder, run");
   std::filesystem::create_directory(folder / "unfinished");
-  expect_contains(message_of(ExitCode::data, load), "; `hexad prepare` is still running or was interrupted; start it");
+  expect_contains(message_of(ExitCode::data, load),
+                  "; if `hexad prepare` is still running, wait until it ends; if it was");
   trained(300)->save(path);
   folder.write("tokenizer.json", read_file(path).substr(0, 200));
   expect_contains(message_of(ExitCode::data, load), path + ": damaged tokenizer: not JSON");

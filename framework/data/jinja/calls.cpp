@@ -94,7 +94,7 @@ Value length_of(const Value& value, const Site& site) {
   if (const List* list = value.list()) return number(std::ssize(list->items));
   if (const Object* mapping = value.mapping()) return number(std::ssize(mapping->members));
   if (value.get<Undefined>() != nullptr) return number(0);
-  site.refuse("'length' is given ", kind_of(value), ", expected a text or a list");
+  site.refuse("'length' is given ", kind_of(value), ", expected a text, a list, a message or an object");
 }
 
 // Selects messages of a list by the member that the first argument names. The member must be true or, with three

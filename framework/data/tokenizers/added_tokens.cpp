@@ -78,7 +78,7 @@ void AddedTokens::split(std::string_view text, const ByteRanges& trusted,
       end += code_point_at(text.substr(end)).bytes;
     if (begin > done) on_text(text.substr(done, begin - done));
     on_token(token->id);
-    done = end;  // can decrease: strip_right may have taken white space that contains this token
+    done = end;  // can decrease: strip_right of the previous token may have taken white space that contains this token
   }
   if (done < text.size()) on_text(text.substr(done));
 }

@@ -117,7 +117,8 @@ class Pipeline final : public ImportedTokenizer {
           const size_t begin = part.data() - text.data();
           const ByteRanges trusted_part = trusted.slice(begin, begin + part.size());
           if (!marks_have_special(part, trusted_part)) return encode_part(part, trusted_part, call);
-          // Positions in the normalized text are not known, so text of messages is encoded separately from marks here.
+          // The ranges `trusted` are not known in the normalized text. Trusted text (marks of the chat form) and other
+          // text (messages) are therefore encoded separately.
           const ByteRanges marks = whole_characters(part, trusted_part);
           size_t done = 0;
           for (const auto [from, to] : marks.ranges()) {

@@ -15,7 +15,7 @@ namespace hexad::data {
 class Regex {
  public:
   /// Compiles `pattern`, written in `dialect`. `where` names the pattern's file and key in messages.
-  /// Throws Error(data) if the pattern is invalid, too long, or uses a construct that has a different meaning in PCRE2.
+  /// Throws Error(data) if the pattern is invalid or too long, or if pcre_pattern() refuses it.
   Regex(std::string_view pattern, std::string where, RegexDialect dialect);
   ~Regex();
   Regex(Regex&&) noexcept;

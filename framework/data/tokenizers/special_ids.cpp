@@ -70,8 +70,8 @@ int32_t end_of(const TokenizerRequest& request, const SpecialHints& hints, const
   for (const std::string_view name : usual_ends)
     if (const auto id = id_of(name)) return *id;
   fail(ExitCode::data, request.path,
-       ": no token ends documents (no eos_token in tokenizer_config.json, no usual name such as <|endoftext|>); name "
-       "a token with --end-of-document");
+       ": no token ends documents (no eos_token in tokenizer_config.json, no eos_token_id in generation_config.json, "
+       "no usual name such as <|endoftext|>); name a token with --end-of-document");
 }
 
 std::optional<int32_t> beginning_of(const SpecialHints& hints, const IdByName& id_of, const Config& config) {

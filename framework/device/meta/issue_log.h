@@ -93,7 +93,7 @@ using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, Comm
 /// it runs concurrently with all lanes.
 struct Issue {
   std::string_view family, name;  // such as "swiglu", "backward" or "comm", "all_to_all"
-  Lane lane;                      // lane to which the operation was issued; always compute with Host::computes
+  Lane lane;  // lane to which the operation was issued; always Lane::compute if the log has Host::computes
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
   // Operations that must end before this operation starts. For each lane, only the last non-communication operation is

@@ -146,7 +146,8 @@ TEST(ReadValue, NumbersDepthAndKeysAreBounded) {
   EXPECT_EQ(problem("-9223372036854775808"), "");
   EXPECT_EQ(problem("[9223372036854775808]"),
             "has the number 9223372036854775808, expected at most 9223372036854775807");
-  expect_contains(problem("100000000000000000000"), "has the number 1e+20, expected numbers below 2^63");
+  expect_contains(problem("100000000000000000000"),
+                  "has the number 1e+20, expected numbers above -2^63 and below 2^63");
   EXPECT_EQ(problem(std::string(32, '[') + std::string(32, ']')), "");
   EXPECT_EQ(problem(std::string(33, '[') + std::string(33, ']')),
             "has objects and lists nested more than 32 levels deep, the maximum");

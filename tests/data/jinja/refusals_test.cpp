@@ -128,7 +128,7 @@ TEST(ChatTemplateRefusal, MistakesAreNamedWithTheirLine) {
       {"{{ missing | tojson }}", "'tojson' is given undefined ('missing'), expected a text, a number"},
       {"{{ 'a'.split('') }}", "'split' is given an empty text, expected a separator"},
       {"{{ 'a'.startswith(1) }}", "'startswith' is given a number, expected a text"},
-      {"{{ 1 | length }}", "'length' is given a number, expected a text or a list"},
+      {"{{ 1 | length }}", "'length' is given a number, expected a text, a list, a message or an object"},
       {"{{ 'a' | first }}", "'first' is given a text, expected a list"},
   });
 }
