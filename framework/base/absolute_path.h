@@ -7,8 +7,8 @@
 
 namespace hexad::base {
 
-/// Returns `path`, relative to the working directory, as an absolute path. An empty path remains empty. Returns `path`
-/// unchanged if the working directory no longer exists.
+/// Returns `path` as an absolute path. A relative path begins in the working directory. An empty path remains empty.
+/// Returns `path` unchanged if the working directory no longer exists.
 inline std::string absolute_path(const std::string& path) {
   if (path.empty()) return path;
   std::error_code error;

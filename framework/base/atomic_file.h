@@ -1,4 +1,5 @@
-// Files that appear under their name only once they are complete, even if writing fails midway.
+// Files that appear under their final name only once they are complete. If writing fails, an existing file of that name
+// does not change.
 #pragma once
 
 #include <cstdint>

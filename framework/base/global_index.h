@@ -9,8 +9,8 @@
 namespace hexad::base {
 
 /// Maps the elements of a flat range of a rank's piece to their indices in the whole tensor. The piece consists of runs
-/// that are contiguous in the whole tensor and whose starts are `stride` elements apart. A default-constructed map maps
-/// every element to itself.
+/// of `run` elements that are contiguous in the whole tensor and whose starts are `stride` elements apart. A
+/// default-constructed map maps every element to itself.
 struct GlobalIndex {
   int64_t begin = 0;  // index of the range's first element in the piece
   int64_t first = 0;  // index of the piece's first element in the whole tensor

@@ -41,8 +41,8 @@ class Corpus {
  public:
   using Progress = std::function<void(const PrepareProgress&)>;
 
-  /// Selects the files. The threads of `workers`, which must outlive this object, later convert their parts to
-  /// documents. Throws as find_inputs() and conversation_form() do.
+  /// Selects the files. The threads of `workers`, which must outlive this object, later convert the parts of the files
+  /// to documents. Throws as find_inputs() and conversation_form() do.
   Corpus(const PrepareOptions& options, Workers& workers, Progress progress);
 
   const InputFiles& inputs() const { return inputs_; }

@@ -113,7 +113,7 @@ class Finder {
   struct Entry {
     size_t input;  // index of the input through which the file was found
     std::string path;
-    std::string below;    // part of `path` below the input
+    std::string below;    // part of `path` below the input; the file's name if the file itself is an input
     bool named = false;   // true if the file itself is an input
     bool linked = false;  // true if the file was found through a link in a folder
   };

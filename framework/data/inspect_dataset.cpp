@@ -40,7 +40,7 @@ double bytes_per_token(const Part& part) {
              : 0;
 }
 
-/// The first tokens of a document.
+/// The first tokens of a document, `ids`, and the number of tokens of the whole document, `tokens`.
 struct Sample {
   const Part* part;
   int64_t document, tokens;

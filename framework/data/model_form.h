@@ -23,11 +23,11 @@ class ModelForm final : public ConversationForm {
   /// template of conversations with tools is refused only when it is needed.
   explicit ModelForm(const ChatTemplate& source);
 
-  /// Finds each answer by rendering two texts: the turns before it with the beginning of an answer
+  /// Finds each learned answer by rendering two texts: the turns before it with the beginning of an answer
   /// (add_generation_prompt), and the turns up to its end. The answer, with its tool calls, is the text that the second
-  /// rendering adds to the first. Other texts of turns are variables of the template. Returns a problem if the template
-  /// does not contain the key of such a text, or if it leaves out the calls of an answer. Also returns a problem if the
-  /// second rendering does not begin with the first, because the tokens of the answer are then unknown.
+  /// rendering adds to the first. ChatTurn::other_texts become members of the turn's message. Returns a problem if the
+  /// template does not contain the key of such a text, or if it leaves out the calls of an answer. Also returns a
+  /// problem if the second rendering does not begin with the first, because the tokens of the answer are then unknown.
   std::string write(const Conversation& conversation, Document& out) const override;
   std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;

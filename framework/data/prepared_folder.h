@@ -34,8 +34,8 @@ std::string differences_to(const std::string& record, const PrepareOptions& opti
 /// Returns the text of summary.json, which lists every file that was taken or skipped.
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary);
 
-/// Returns the result of an earlier run of the same request if all of its files still exist undamaged; otherwise
-/// nullopt.
+/// Returns the result of an earlier run of the same request if all of its files still exist undamaged, otherwise
+/// nullopt. The members `inputs`, `warnings` and `resumed_documents` are not set.
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request);
 
 /// Throws Error(usage) if the folder contains a dataset, or a part of a dataset, from a different request. A damaged

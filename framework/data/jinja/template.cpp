@@ -87,7 +87,8 @@ class Renderer {
     if (all.get<Undefined>() != nullptr) return {};
     const List* list = all.list();
     const Object* mapping = all.mapping();
-    if (list == nullptr && mapping == nullptr) here.refuse("loops over ", kind_of(all), ", expected a list");
+    if (list == nullptr && mapping == nullptr)
+      here.refuse("loops over ", kind_of(all), ", expected a list, a message or an object");
     const std::vector<Value> items = mapping != nullptr ? keys_of(*mapping, here) : list->items;
     here.spend(std::ssize(items));
     if (statement.expressions.size() == 1) return items;

@@ -32,7 +32,7 @@ struct IssuePart {
   };
   /// Call of IssueLog::mark().
   struct OperationMark {
-    int32_t issue;  // index among the operations that the part added; -1: an operation outside the part
+    int32_t issue;  // index among the operations that the part added; -1: none of them
     bool operator==(const OperationMark&) const = default;
   };
   /// Call of the program. The part does not contain the calls to the log that the program makes during this call

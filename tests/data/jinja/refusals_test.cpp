@@ -121,7 +121,7 @@ TEST(ChatTemplateRefusal, MistakesAreNamedWithTheirLine) {
       {"{{ messages }}", "writes a list, expected a text or a number; the filter tojson writes lists and messages"},
       {"{{ messages[::0] }}", "a slice has the step 0"},
       {"{{ messages['a':] }}", "a bound of a slice is a text, expected a whole number"},
-      {"{% for c in 'abc' %}{% endfor %}", "loops over a text, expected a list"},
+      {"{% for c in 'abc' %}{% endfor %}", "loops over a text, expected a list, a message or an object"},
       {"{% for a, b in messages %}{% endfor %}", "an item of the loop is a message, expected a list of 2"},
       {"{% set bos_token.a = 1 %}", "'bos_token' is a text, expected a namespace"},
       {"{{ raise_exception('no\nroles') }}", R"(t.jinja:1: the template refuses the conversation: no\x0aroles)"},
