@@ -33,7 +33,7 @@ struct Value {
 
 class Replay;
 
-/// Context of one call of a pullback or of a weight pullback.
+/// Context in which a pullback or a weight pullback is called.
 class Backward {
  public:
   Stream& stream;

@@ -19,9 +19,9 @@ class CoreWatch {
   long taken_ = 0;
 };
 
-/// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. If other
-/// threads needed the core at the end of the last spin, does not spin while this need persists, because the awaited
-/// thread may need the core, too. Not thread-safe.
+/// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. Does not
+/// spin if other threads needed the core at the end of the last spin and still need it, because one of them may be the
+/// awaited thread. Not thread-safe.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}

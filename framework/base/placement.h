@@ -13,7 +13,7 @@ namespace hexad::base {
 enum class Axis : uint8_t { pp, dp, cp, tp, edp, ep, etp };
 
 /// Division of dimension `dim` of the global tensor into `parts` pieces along `axis`. This rank has piece `index`.
-/// Piece i of a dimension of n elements is [n * i / parts, n * (i + 1) / parts); the sizes of pieces differ by at most
+/// Piece i of a dimension of n elements is [n * i / parts, n * (i + 1) / parts). The sizes of pieces differ by at most
 /// 1.
 struct Shard {
   Axis axis;

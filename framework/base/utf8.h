@@ -7,8 +7,8 @@
 
 namespace hexad::base {
 
-/// Returns the length in bytes of the UTF-8 sequence at the start of `s`; 0 if `s` is empty or the sequence is invalid
-/// (a wrong first or later byte, overlong, surrogate, truncated, or above U+10FFFF).
+/// Returns the length in bytes of the UTF-8 sequence at the start of `s`; 0 if `s` is empty or the sequence is invalid.
+/// An invalid sequence has a wrong byte, is truncated or longer than necessary, or is a surrogate or above U+10FFFF.
 size_t utf8_length(std::string_view s);
 
 /// Returns the number of code points of `s`, which must be valid UTF-8.

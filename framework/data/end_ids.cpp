@@ -36,8 +36,8 @@ void add_end(const Json& value, const std::string& path, const Tokenizer& tokeni
   if (text.empty() || is_mark(text)) {
     found.ids.push_back(id);
   } else {
-    found.warnings.push_back(
-        cat(ignored, id, ", which is the text '", config::shown(text), "', expected a special token of the tokenizer"));
+    found.warnings.push_back(cat(ignored, id, ", which is the text '", config::shown(text),
+                                 "', expected a special token or a mark such as <|user|>"));
   }
 }
 

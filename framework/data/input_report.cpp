@@ -29,7 +29,7 @@ std::string thing(const SkippedFile& file, bool several) {
     case SkipReason::same_file:
       return "already taken under another name";
     case SkipReason::special:
-      return several ? "not regular files" : "not a regular file";
+      return several ? "files that are not regular" : "file that is not regular";
     case SkipReason::output:
       return "in the output folder";
     case SkipReason::binary:

@@ -61,7 +61,7 @@ void check_tokenizer(const PrepareOptions& o) {
   if (o.tokenizer == "bpe" || o.tokenizer == "bytes") return;
   if (base::file_problem(o.tokenizer) == "no such file")
     fail(ExitCode::data, o.tokenizer,
-         ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer");
+         ": there is no such file; expected --tokenizer bpe, bytes or the path of a tokenizer");
   load_tokenizer(o.tokenizer, o.choice);
 }
 

@@ -30,7 +30,7 @@ class Opener {
   TrainingData open(std::vector<MixtureEntry> entries) {
     if (options_.expected && options_.expected->size() != entries.size()) {
       fail(ExitCode::data, "data: the number of datasets is ", entries.size(), ", expected ", options_.expected->size(),
-           ", on which the checkpoint was trained");
+           ", the number on which the checkpoint was trained");
     }
     std::vector<MixtureSource::Part> parts;
     for (const MixtureEntry& entry : entries) open_tokenizer(entry.dataset);

@@ -51,7 +51,8 @@ TEST(EndIds, IdsOutsideOfTheVocabularyAndTextAreIgnoredWithAWarning) {
   EXPECT_EQ(found.warnings[0], ignored + "9999, expected an id of the tokenizer (a whole number from 0 to 260)");
   EXPECT_EQ(found.warnings[1], ignored + "-1, expected an id of the tokenizer (a whole number from 0 to 260)");
   EXPECT_EQ(found.warnings[2], ignored + "a string, expected an id of the tokenizer (a whole number from 0 to 260)");
-  EXPECT_EQ(found.warnings[3], ignored + "97, which is the text 'a', expected a special token of the tokenizer");
+  EXPECT_EQ(found.warnings[3],
+            ignored + "97, which is the text 'a', expected a special token or a mark such as <|user|>");
 }
 
 TEST(EndIds, DamagedFilesAreIgnoredWithAWarning) {

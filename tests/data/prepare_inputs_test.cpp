@@ -241,7 +241,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.inputs = {"/no/such"}; }), "/no/such: no such file");
   expect_contains(
       message(data, [](auto& o) { o.tokenizer = "/no/tokenizer.json"; }),
-      "/no/tokenizer.json: there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer");
+      "/no/tokenizer.json: there is no such file; expected --tokenizer bpe, bytes or the path of a tokenizer");
   expect_contains(message(data,
                           [&](auto& o) {
                             o.tokenizer = f.folder.write("config.json", "{}");

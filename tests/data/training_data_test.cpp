@@ -99,7 +99,7 @@ TEST(TrainingData, ChangesSinceTheCheckpointAreNamed) {
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: changed since the checkpoint");
   p.opening.expected = std::vector<Digest>(2);
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }),
-                  "the number of datasets is 1, expected 2, on which the checkpoint was trained");
+                  "the number of datasets is 1, expected 2, the number on which the checkpoint was trained");
 }
 
 TEST(TrainingData, ForeignTokenizerIsNamed) {

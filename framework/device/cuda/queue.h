@@ -65,8 +65,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   /// record_timed() if that mark still exists and no Handle existed during or since that call. Otherwise, makes a new
   /// mark.
   std::shared_ptr<const DeviceMark> record();
-  /// Returns a new mark that also records the time at which the queue passes it. Does not wait. After the clock has
-  /// made a new reference, the first passed_at() of a mark blocks the host until the work issued so far in the queue is
+  /// Returns a new mark that also records the time at which the queue passes it. Does not wait. The first
+  /// passed_at() after the clock has made a new reference blocks the host until the work issued so far in the queue is
   /// done.
   std::shared_ptr<const DeviceMark> record_timed();
   /// Makes later work of this queue wait for `event`. Blocks the host until the host's part of the event, if any, is
