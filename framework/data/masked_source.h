@@ -11,7 +11,8 @@ namespace hexad::data {
 struct MaskingOptions {
   double probability = 0.15;  // probability with which a token is chosen
   int32_t mask_id = 0;
-  int32_t text_ids = 0;  // ids >= text_ids (end-of-document, mask) are never chosen or used as random ids
+  // Number of text ids. The ids from this number on (end-of-document, mask) are never chosen or used as random ids.
+  int32_t text_ids = 0;
   uint64_t seed = 0;
 };
 

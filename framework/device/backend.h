@@ -19,8 +19,8 @@ struct ContextOptions {
   int64_t pinned_limit = 0;          // maximum bytes of page-locked host memory: buffers for copies and, on a card,
                                      // offloaded memory; 0: no limit
   int reserved_multiprocessors = 0;  // multiprocessors reserved for communication: matrix products do not use them
-  bool poison = false;               // fills every allocated block of device memory with NaN
-  bool worker_lanes = false;         // gives every lane except compute a thread; see
+  bool poison = false;               // true: every allocated block of device memory is filled with NaN
+  bool worker_lanes = false;         // true: every lane except compute gets a thread; see
                                      // DeviceContext::run_lanes_on_threads
   std::string offload_folder = "/tmp";
   std::shared_ptr<MetaRun> meta{};  // required for DeviceKind::meta, unused otherwise; see

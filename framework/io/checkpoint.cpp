@@ -203,7 +203,8 @@ const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const 
     return file;
   const std::string digest = file.digest(piece.stored);
   if (digest != piece.digest)
-    fail(ExitCode::data, where(), " is damaged: digest ", digest, ", expected ", piece.digest);
+    fail(ExitCode::data, where(), " is damaged: digest ", digest, ", expected ", piece.digest,
+         "; copy this file again, or choose another checkpoint");
   checked_.emplace(piece.shard, piece.stored);
   return file;
 }

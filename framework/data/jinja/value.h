@@ -59,7 +59,7 @@ struct List {
   // True for the result of the filter selectattr, rejectattr or items. Python treats it as true even if it has no
   // items.
   bool generator = false;
-  bool data = false;  // list that comes with a conversation, or a pair that items_of() makes
+  bool data = false;  // true for a list that comes with a conversation, or a pair that items_of() makes
 };
 
 enum class ObjectKind : uint8_t {

@@ -18,7 +18,7 @@ class CardAllocator final : public Allocator {
     int ordinal = 0;
     int64_t addresses = 0;  // bytes of addresses that each segment reserves; a multiple of all segments' page sizes
     int64_t limit = 0;      // maximum bytes of mapped pages and of memory passed to account(); 0: no limit
-    bool poison = false;    // fills new blocks with NaN
+    bool poison = false;    // true: new blocks are filled with NaN
   };
   /// `blocks` records the queues that use each block. The host must not access the blocks.
   CardAllocator(std::shared_ptr<Blocks> blocks, const Options& options);
