@@ -140,7 +140,7 @@ test_targets_that_are_not_empty_are_refused() {
   expect_text err ".: is the working directory, which cannot be replaced"
 }
 
-test_json_has_the_facts() {
+test_json_reports_the_type_and_the_tensors_of_a_model() {
   expect 0 "$HEXAD" import "$model" imported --json
   expect_text out '"model_type":"mixtral"' '"tensors":41' '"files":["generation_config.json"]'
   expect 0 "$HEXAD" export imported exported --json

@@ -61,7 +61,7 @@ test_step_counts_only_its_own_traffic() {
     fixed=("${data[@]}" model.moe.routing=trace model.moe.trace=trace "$layout")
     expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=$run.plain checkpoint.every=0 checkpoint.at_end=false
     expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=$run.disturbed "${disturbed[@]}"
-    # Under zero 3, an evaluation leaves weights gathered, so the next step gathers fewer.
+    # Under zero 3, an evaluation leaves weights gathered, so the next step may gather fewer.
     if [ $layout == parallel.zero=3 ]; then
       paste <(sent step $run.disturbed | number dp) <(sent step $run.plain | number dp) |
         awk '!($1 > 0 && $1 <= $2) { bad = 1 } END { exit bad || NR != 6 }' || failed "a step has traffic of an evaluation or save"
@@ -111,7 +111,7 @@ test_lines_without_a_kind_are_read() {
 test_step_without_targets_has_no_loss_and_moves_no_weight() {
   local step some=0 one=("${data[@]}" model.context=1 batch.micro=1 checkpoint.every=1 checkpoint.keep=0 train.steps=12)
   bytes_prepared
-  # `run_without_targets RUN RANKS KEY=VALUE...`: trains, and checks the steps without targets.
+  # `run_without_targets RUN RANKS KEY=VALUE...`: trains, and expects the steps without targets to change no tensor.
   run_without_targets() {
     expect 0 ranks "$2" train tiny.yaml "${one[@]}" batch.global="$2" optim.weight_decay=0.5 run.dir="$1" "${@:3}"
     some=0

@@ -26,9 +26,9 @@ STAND_IN
   export STARTS=$PWD/starts HEXAD=$PWD/hexad BENCH=$PWD/bench
 }
 
-# `make_bench FAILING`: makes a fake moe_layer. Each line of the file `times.txt` has a schedule, or LAYER:SCHEDULE, and its
-# seconds: of the pass, of communication, of computation, predicted. The start with the number FAILING ends in the middle of
-# its second layer.
+# `make_bench FAILING`: makes a fake moe_layer. Each line of the file `times.txt` has a schedule (SCHEDULE or
+# LAYER:SCHEDULE) and four times in seconds: of a pass, of its communication, of its computation, and the predicted time of
+# the pass. The start with the number FAILING ends in the middle of its second layer.
 make_bench() {
   cat >bench <<STAND_IN
 #!/bin/bash
@@ -101,7 +101,8 @@ test_mpmoe_compares_exchanges_alone() {
   expect_text err "--bytes has '1000', expected multiples of 4096, the bytes of a row"
 }
 
-# The first start ends in the middle of the second layer. A layer without all of its searches is measured again.
+# The first start ends in the middle of the second layer. A layer that lacks one of its search
+# rows is measured again.
 test_mpmoe_measures_only_missing_layers() {
   copy_scripts
   {
@@ -143,7 +144,7 @@ test_eps_measures_only_missing_parts() {
   expect 9 eps
   expect_equal "$(starts)" " 1 products 1 profiled 4 started "
   expect 0 eps
-  # Layers by PN, combinations, groups in sequence, and four kinds of blocks.
+  # Seven more starts: layers by PN, combinations, groups in sequence, and four kinds of blocks.
   expect_equal "$(starts)" " 1 products 1 profiled 11 started "
   expect_equal "$(stored | cut -f 1 | sort | uniq -c | tr -s ' \n' ' ')" \
     " 10 M=512,H=1536,B=256,E=40,k=6,ep=2,routing=random,model.moe.expert=swiglu\
@@ -249,7 +250,8 @@ test_mpmoe_prints_memory_by_part() {
   expect_text err "has rows of other settings"
 }
 
-# The fake train_schedules chooses S2. With the first rate, S1 is the fastest strategy; the third start fails.
+# The fake train_schedules chooses S2. Of the strategies S1 to S4, S1 is the fastest at 800 Mbit/s, and S2 is the fastest
+# at 100 Mbit/s. The third start fails.
 test_mpmoe_compares_the_choice_with_each_strategy() {
   copy_scripts
   cat >bench <<'STAND_IN'
@@ -293,9 +295,9 @@ STAND_IN
   expect_text err "has rows of other settings"
 }
 
-# With m = 8 and m = 16, groups take longer than one group. The condition of products fails with m = 8, and the
-# condition of communication fails with m = 16. From m = 32 on, groups take three quarters of the time, but the
-# simulator predicts this only from m = 64 on.
+# m is the number of tokens. With m = 8 and m = 16, two groups of experts take longer than one group. The paper's
+# condition on products fails with m = 8, and its condition on communication fails with m = 16. From m = 32 on, two groups
+# take three quarters of the time of one group, but the simulator predicts this only from m = 64 on.
 test_eps_shows_where_groups_pay() {
   copy_scripts
   printf '%s\n' '#!/bin/bash' 'echo products >>"$STARTS"' 'for run in 1 2; do' \

@@ -151,7 +151,7 @@ STAND_IN
   expect 9 parm
   expect_equal "$(stored | cut -f 1 | sort -u | wc -l)" 46
   expect_text kept/cluster.yaml 'bursts: [{group: inter, seconds: 0.02}]'
-  # The rows so far become those of another commit, and of a machine with another load.
+  # Marks the rows measured so far as rows of another commit, and of another machine with another load.
   sed -i 's/^run\t.*/run\t2026-01-02T03:04:05Z\tabc1234\tother processor, 8 cores, machine 01234567\t7.50 1 1/' kept/rows
   expect 0 parm
   expect_text out "measured:  45 layers before" "Fig. 7" "measured:  360 rows of commit abc1234 on other processor, 8 cores,\
@@ -224,7 +224,8 @@ STAND_IN
   expect 0 monta
   expect_equal "$(sort starts | uniq -c | tr -s ' \n' ' ')" " 2 profiled 5 started "
   expect_text out "measured:  5 layers before" "predicted: 8 layers; sha256 $(cat sealed)"
-  # Row 1 has whole experts across nodes, and only its combine gathers. Row 2 gathers in both parts.
+  # In row 1 of the paper's table, experts are whole and lie across nodes, and only combine gathers. In row 2, dispatch
+  # and combine gather.
   grep -qF 'tp=8,ep=2,etp=1,parallel.order=tp-cp-dp-ep-pp' kept/rows || failed "kept/rows has no layer of row 1"
   table() {
     awk -v part="$1" -v row="$2" '$1 == "25mbit:200mbit" && $2 == row && $3 == part && $4 == 8 && $5 == 1048576 &&
@@ -343,7 +344,8 @@ STAND_IN
   expect_text err "has rows of other settings"
 }
 
-# With 16 experts on 4 ranks and 6 experts per token, random experts are on 3.538 ranks, but experts in turn on 2.
+# With 16 experts on 4 ranks, the six random experts of a token are on 3.538 ranks on average. Six experts with
+# consecutive numbers would be on 2 ranks.
 test_eps_compares_bytes_for_the_ranks_that_tokens_visit() {
   local layer=M=256,H=64,E=16,k=6,routing=random,B=256,ep=4
   { printf 'ranks\t%s\t1\t3.5400\t3.5385\n' $layer

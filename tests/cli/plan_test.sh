@@ -27,7 +27,7 @@ test_plan_is_a_valid_recipe() {
     "from layout 1 to layout 2" "from layout 1 to the unchanged recipe, " \
     "with 25% more memory of each rank (capacity gain): no shorter step found" "with twice the ranks (32): " " efficiency " \
     "one change after another" "  layout 1" "batch.micro: "
-  # The rows of a walk begin and end with the layouts of the table: first layout 1, last layout 2.
+  # The first walk (one change after another) begins with layout 1 of the table and ends with layout 2.
   awk '/^ [12] / { time[$1] = $2 " " $3 }
        /one change after another/ && !walks++ { inside = 1; next }
        inside && !NF { exit }

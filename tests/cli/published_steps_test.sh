@@ -16,8 +16,8 @@ FAKE
 }
 published() { HEXAD=$PWD/fake "$bench/published_steps.sh" "$@"; }
 
-# `rows ROW...`: prints the tables of made-up rows. A row has the columns of published_steps.awk, divided by spaces;
-# each row has the settings of one rank with 4096 tokens. With gate=1, the aims are checked.
+# `rows ROW...`: prints the tables of made-up rows. A row has the columns of published_steps.awk, divided by spaces. The
+# word `settings` in a row stands for a context of 4096 tokens and one tensor rank. With gate=1, the aims are checked.
 rows() {
   local row
   for row in "$@"; do

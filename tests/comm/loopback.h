@@ -102,7 +102,7 @@ class LoopbackTransport final : public Transport {
   static constexpr int64_t broken_size = 13;  // size of receives that fail
   static constexpr int64_t costly_size = 23;  // size of receives that throw std::bad_alloc
   static inline std::atomic<int> aborted = 0;
-  static inline std::atomic<int> deaf = -1;  // rank whose engine does not answer, as if it were stopped
+  static inline std::atomic<int> deaf = -1;  // rank whose engine does not answer, as if it were stopped; -1: none
 
  private:
   struct Receive {

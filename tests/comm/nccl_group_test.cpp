@@ -361,7 +361,7 @@ TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
 TEST(DeviceGroup, ReservesMultiprocessorsForTrafficDuringProducts) {
   const std::vector<TrafficBeside> traffic{{.traffic = TrafficClass::pp, .messages = true, .operations = 2},
                                            {.traffic = TrafficClass::dp}};
-  constexpr int expected = 32;  // two messages of 8 blocks, a sum of 16
+  constexpr int expected = 32;  // two messages of 8 blocks each, and a sum of 16 blocks
   const auto reserved = [](DeviceContext& context) {
     return device::cuda::cuda_stream(context.compute()).card().reserved();
   };

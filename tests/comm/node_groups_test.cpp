@@ -16,7 +16,7 @@ std::vector<int> members_of(const ProcessGroup& group, int rank) {
   return {ranks.begin(), ranks.end()};
 }
 
-TEST(NodeGrid, NumbersNodesAndPlacesInRankOrder) {
+TEST(NodeGrid, NumbersNodesAndPositionsInRankOrder) {
   const std::vector<int> nodes{7, 2, 7, 2, 2, 7};
   const NodeGrid grid(nodes);
   EXPECT_EQ(grid.nodes(), 2);
@@ -34,7 +34,7 @@ TEST(NodeGrid, HasTwoLevelsOnlyIfSeveralNodesHaveTheSameNumberOfRanksAboveOne) {
   EXPECT_EQ(NodeGrid(std::vector{0, 1, 2}).places(), 1);
 }
 
-TEST(NodeGroups, HoldTheRanksOfOneNodeOrOfOnePlace) {
+TEST(NodeGroups, HoldTheRanksOfOneNodeOrOfOnePosition) {
   with_ranks(6,
              [](const ProcessGroup& world) {
                const auto groups = split_by_node(world);

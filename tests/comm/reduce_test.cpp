@@ -15,7 +15,8 @@ template <class T>
 std::vector<T> reduced(std::vector<std::vector<T>> ranks, Reduce op) {
   std::vector<const void*> sources;
   for (const auto& r : ranks) sources.push_back(r.data());
-  reduce(ranks[0].data(), sources, static_cast<int64_t>(ranks[0].size()), dtype_of<T>, op);  // reduces in place, too
+  // The first source is also the result.
+  reduce(ranks[0].data(), sources, static_cast<int64_t>(ranks[0].size()), dtype_of<T>, op);
   return ranks[0];
 }
 

@@ -81,8 +81,8 @@ void expect_reads(const StepCounts& counts, const Counts& expected) {
 TEST(HostWaits, StepOfOneRankReadsNoRoutingCounts) { expect_reads(second_step(1, {}), once_a_rank(1)); }
 
 // Expects that each rank waits once more if passes are measured, because the rank must relate the card's times to the
-// host's times. In a slow step, a rank may wait two more times, because the card's clock gets a new reference after
-// 16 s.
+// host's times. In a slow step, a rank may wait twice instead of once, because the card's clock gets a new reference
+// after 16 s.
 void expect_one_more_if_measured(int ranks, const std::vector<std::string>& overrides) {
   const StepCounts plain = second_step(ranks, overrides);
   StepCounts measured = second_step(ranks, overrides, true);

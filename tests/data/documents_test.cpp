@@ -69,7 +69,7 @@ TEST(DocumentSplitter, TooLargeDocumentIsNamed) {
       "large.txt: has a document of more than 268435456 bytes, the maximum; divide the document with --split-bytes");
 }
 
-TEST(PartReader, DocumentsHaveAPlace) {
+TEST(PartReader, DocumentsNameTheirFileAndLine) {
   const auto places = [](const InputFile& file, std::string_view contents) {
     Texts found;
     PartReader reader(file, {}, [&](FilePart&& part) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # links_test.sh [FOLDER]: checks the pages of the sources (or of FOLDER):
 #   - the target of every relative link exists, with the heading that the link names;
-#   - for every `folder/file.h` in a page, the path of a file ends with this name. Exceptions are CHANGELOG.md and the
-#     folders docs/reports and docs/adr, which describe older trees, docs/plan.md, and docs/adding-*.md and
-#     docs/embedding.md, whose files the reader makes;
+#   - for every `folder/file.h` in a page, the path of a file ends with this name. This check leaves out pages that describe
+#     older trees (CHANGELOG.md, docs/reports, docs/adr), docs/plan.md, and pages whose files the reader makes
+#     (docs/adding-*.md, docs/embedding.md);
 #   - a page of docs/ has at most 250 lines, not counting diffs, so that people read the page. recipe-reference.md, which the
 #     program writes, is exempt.
 set -euo pipefail

@@ -49,7 +49,7 @@ inline Tensor random_ids(Lab& lab, int rank, int64_t tokens, int64_t top_k, int6
   return ids_of(lab, ids, top_k);
 }
 
-/// Returns rows [S, 3] that contain their expert, source rank and slot.
+/// Returns a row for each kept slot, [kept slots, 3]: the expert, the source rank and the index of the slot.
 inline Tensor naming_rows(Lab& lab, const RoutingPlan& plan, const Tensor& ids, int rank) {
   const std::vector<int64_t> rows = plan.indices.rows.to_vector<int64_t>();
   const std::vector<int32_t> experts = ids.to_vector<int32_t>();

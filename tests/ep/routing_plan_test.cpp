@@ -83,7 +83,7 @@ struct ArrivedRow {
 };
 
 // Two ep ranks have four experts each. Two etp ranks share each expert.
-TEST(RoutingPlan, PlacesEqualThoseOfARowByRowSearch) {
+TEST(RoutingPlan, PositionsOfRowsEqualThoseOfARowByRowSearch) {
   constexpr int64_t experts = 8, local = 4, top_k = 3;
   constexpr int ranks = 2;
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {

@@ -24,7 +24,8 @@ build_page() {
   cmake --build build
 }
 
-# Expects the plain program to refuse the recipe with TEXT.
+# `expect_refused TEXT`: expects the installed `hexad`, which lacks the code of the page, to refuse the recipe with exit
+# code 2 and this text.
 expect_refused() {
   local code=0
   hexad/bin/hexad validate recipe.yaml 2>refused || code=$?

@@ -52,7 +52,7 @@ TEST_F(Checkpoints, RegionsAcrossPiecesInTwoDimensionsAreAssembled) {
   CheckpointWriter writer(store, 5);
   writer.create();
   std::vector<std::string> parts;
-  for (int i = 0; i < 6; ++i) {  // 3 x 2 pieces, rows of 2, columns of 3 and 7
+  for (int i = 0; i < 6; ++i) {  // 3 x 2 pieces: two rows each, with 3 or 7 columns
     const Region region = i % 2 ? Region{{i / 2 * 2, 3}, {2, 7}} : Region{{i / 2 * 2, 0}, {2, 3}};
     parts.push_back(
         writer.write_shard(i, 6, std::vector<ShardItem>{{"t", Kind::main, t.shape(), region, slice(t, region)}}));

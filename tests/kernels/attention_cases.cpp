@@ -12,7 +12,7 @@ constexpr int64_t heads = 4, key_heads = 2;
 
 int64_t size_of_head(const Trial& r) { return std::min<int64_t>(r.size.width, 65); }
 
-// Sets the elements of each head of x[T, H, C] from `size` on to zero, unless `size` is 0. Returns the result.
+// Zeroes the elements of each head of x[T, H, C] whose index is at least `size`, unless `size` is 0. Returns x.
 Tensor with_zeros(const Tensor& x, int64_t size) {
   if (size == 0 || size >= x.dim(2)) return x;
   reference::Array a = reference::load(x);

@@ -58,7 +58,7 @@ class Attention : public testing::TestWithParam<std::tuple<Case, Dtype>> {
     });
     return t;
   }
-  // Clears the elements of each head of x[T, H, C] from `size` on, unless `size` is 0.
+  // Zeroes the elements of each head of x[T, H, C] whose index is at least `size`. Does nothing if `size` is 0.
   static void clear_from(const Tensor& x, int64_t size) {
     if (size == 0) return;
     with_dtype<float, bf16, double>("test", x.dtype(), [&]<class T>() {

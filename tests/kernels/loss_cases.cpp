@@ -21,7 +21,7 @@ void cross_entropy(K k, Trial& r, double scale) {
   const int64_t vocabulary = shape[1];
   const Tensor targets = targets_for(r);
   const auto losses = [&] { return r.output({shape[0]}, r.acc(), vocabulary); };
-  if (vocabulary == 1 || scale == 0) r.expect_zeros();  // with a vocabulary of one token, the loss is zero
+  if (vocabulary == 1 || scale == 0) r.expect_zeros();  // one token: no loss; scale 0: no gradient
   for (Dtype type : {Dtype::bf16, Dtype::f32, Dtype::f64}) {
     if (size_of(type) > size_of(r.acc())) continue;  // gradients must not be wider than the logits
     k.cross_entropy.forward(r.stream, losses(), r.output(shape, type, vocabulary), r.update(shape, r.acc()), targets,

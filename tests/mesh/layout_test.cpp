@@ -27,7 +27,7 @@ TEST(Layout, EveryRankIsInExactlyOneGroupOfEachAxis) {
     });
 }
 
-TEST(Layout, PlacesAndRanksAreInverse) {
+TEST(Layout, CoordinatesDetermineTheRank) {
   for (int world : {1, 2, 4, 6, 8, 12})
     for_each_ordered_layout(world, [&](const Layout& m) {
       for (int r = 0; r < world; ++r) {

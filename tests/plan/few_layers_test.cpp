@@ -29,7 +29,7 @@ FewLayers few_layers(const Recipe& r, const std::array<int64_t, 2>& contexts) {
   return {r, extensions, prices_of_stage(r, Prices(two_nodes()), ranks, 1), contexts};
 }
 
-// Returns recipes with tensor parallelism, with experts, and with weights divided among ranks.
+// Returns three recipes: with tensor parallelism, with experts, and with weights divided among ranks (ZeRO-3).
 std::vector<Recipe> recipes(const std::string& device) {
   std::vector<Recipe> all;
   for (const std::vector<std::string>& overrides :

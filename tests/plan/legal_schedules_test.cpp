@@ -136,7 +136,7 @@ TEST(LegalSchedules, VaryMemoryReuseExceptWhenChunkedByNodes) {
 }
 
 TEST(LegalSchedules, AreRefusedWithTheReasonWhenNoneExists) {
-  // Offloading needs separate chunks, but the phases of peers are not separate.
+  // moe_choices.h refuses s1 to s4 with chunks of nodes, because all expert results of a token must be in one chunk.
   const std::string message = message_of(ExitCode::usage, [] {
     small_recipe(
         {"parallel.ep=2", "schedule.moe.chunk_by=nodes", "schedule.moe.chunks=auto", "schedule.moe.memory_reuse=s1"});

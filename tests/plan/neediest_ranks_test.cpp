@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Offload", 8, 8, {equal, "offload.activations=true"}}),
     [](const auto& c) { return c.param.name; });
 
-TEST(NeediestRanksOfGpus, DependOnTheirPlacesOnNodes) {
+TEST(NeediestRanksOfGpus, DependOnThePlacementOfStagesOnNodes) {
   const auto stages = [](int ranks, const std::vector<std::string>& overrides) {
     std::vector<std::string> all{equal};
     all.insert(all.end(), overrides.begin(), overrides.end());

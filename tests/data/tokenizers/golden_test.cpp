@@ -57,7 +57,7 @@ Document conversation(const std::string& message) {
 
 TEST(SmallTokenizers, ConversationHasTheIdsOfItsWholeText) {
   const ScratchFolder folder;
-  int known = 0;  // tokenizers that keep the bytes of the text; other tokenizers drop spaces or have no decoder
+  int known = 0;  // number of tokenizers whose tokens have known spans in the text
   for (const Json& entry : golden("small.json")) {
     SCOPED_TRACE(entry.at("name").get<std::string>());
     const std::string path = folder.write("tokenizer.json", entry.at("tokenizer").dump());
