@@ -120,7 +120,8 @@ test_number_of_workers_does_not_change_the_dataset() {
   expect_text err "--workers"
 }
 
-# Two files of 72 MB take three shards of 64 MiB. The program is killed once its journal exists, after the first shard.
+# Two files of 72 MB take three shards of at most 64 MiB. The program is killed once its journal exists, after the first
+# shard.
 test_killed_preparation_is_continued() {
   local i
   mkdir texts

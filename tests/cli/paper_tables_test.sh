@@ -356,7 +356,7 @@ test_eps_compares_bytes_for_the_ranks_that_tokens_visit() {
   expect_text out "g = 3.540 ranks have experts of a token, formula for random experts 3.538 (seed 1): $layer"
 }
 
-test_shares_of_threads_are_beside_table_6() {
+test_times_by_share_of_threads_are_printed_with_table_6() {
   for round in 1 2 3; do
     printf 'M=512,B=256\t%d\t1.00\tforward\t2\t1\t1\t1\t2\t0\t1\t1\t1\n' $round
     printf 'M=512,B=256\t%d\t0.50\tforward\t1.6\t1\t1\t1\t1.5\t0\t1\t1\t1\n' $round

@@ -283,7 +283,7 @@ test_path_ends_with_the_shortfall_of_its_last_length() {
   expect_text out " 32K       8 does not fit: the least memory found is " "longest that fits: "
 }
 
-test_path_takes_no_option_of_one_length() {
+test_range_of_contexts_refuses_options_for_one_context() {
   write_model
   for option in --explain "--out best.yaml" "--svg plan.svg" "--layouts 3" "--objective ranks"; do
     expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K $option

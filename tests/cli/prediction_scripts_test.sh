@@ -84,7 +84,7 @@ test_seconds_and_peak_of_a_run_on_two_ranks_are_found() {
   grep -qE '^[0-9.e-]+ [0-9.e-]+ [1-9][0-9]*$' found || failed "expected seconds and peak bytes of a step, found: $(cat found)"
 }
 
-test_reference_recipe_is_legal_at_each_place() {
+test_reference_recipe_is_legal_on_each_number_of_ranks() {
   local ranks
   for ranks in 1 2 4 8; do
     bash -c '. "$1/common.sh" && . "$1/predictions.sh" && cd "$1/../.." &&

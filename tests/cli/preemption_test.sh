@@ -61,7 +61,8 @@ test_sigusr1_may_come_again_and_be_followed_by_one_sigterm() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# Slurm sends SIGTERM twice within milliseconds, and users press Ctrl-C twice. The second signal arrives during the save.
+# Slurm sends SIGTERM twice within milliseconds, and users press Ctrl-C twice. The second and the third signal arrive
+# during the save, less than a second after the first.
 test_second_signal_within_a_second_belongs_to_the_first() {
   local first second
   for first in INT TERM; do

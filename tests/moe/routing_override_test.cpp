@@ -82,8 +82,8 @@ TEST(RoutingOverride, ZipfDiffersByStepAndLayer) {
 }
 
 // The benchmark moe_layer uses this routing for routing=random. With 16 experts on 4 ranks and 6 experts per token, the
-// mean number of ranks that 20000 tokens visit has a standard error of 0.004. Under balanced routing, a token visits
-// only 2 ranks.
+// number of ranks that a token visits, averaged over 20000 tokens, has a standard error of 0.004. Under balanced
+// routing, a token visits only 2 ranks.
 TEST(RoutingOverride, ZipfOfExponentZeroSpreadsDistinctExpertsOverRanksAsFormulaExpects) {
   moe::MoeConfig c = config(moe::Routing::zipf);
   c.experts = 16, c.top_k = 6, c.zipf_exponent = 0;
