@@ -88,7 +88,7 @@ test_crash_leaves_rank_step_and_backtrace() {
   done
 }
 
-test_rank_without_memory_shows_its_largest_users() {
+test_rank_without_memory_shows_the_largest_users_of_its_memory() {
   expect 4 ranks 2 "${job[@]}" memory.limit_bytes=300000
   expect_text err "out of memory: " "does not fit under the limit of 300000 bytes; in use:" "KiB in use, peak" "largest blocks:" \
     "KiB optimizer"

@@ -4,7 +4,7 @@
 
 train() { ranks 2 train tiny.yaml parallel.ep=2 optim.schedule=constant "$@"; }
 
-test_full_disk_of_one_rank_is_agreed_by_all() {
+test_all_ranks_agree_that_the_disk_of_one_rank_is_full() {
   local rank
   for rank in 0 1; do
     rm -rf run

@@ -2,7 +2,7 @@
 # Formats of inputs: JSON lines, compressed files, conversations, indexes of Megatron-LM.
 . "$(dirname "$0")/texts.sh"
 
-test_json_lines_have_several_names() {
+test_json_lines_are_read_under_several_file_extensions() {
   local name
   mkdir texts
   for name in a.ndjson a.JSONL a.json; do
@@ -55,7 +55,7 @@ test_text_under_nested_keys_is_read() {
   expect_text err 'texts/a.jsonl:3: has no key "meta.body" (--text-key)'
 }
 
-test_conversations_are_learned_by_their_answers() {
+test_only_the_answers_of_conversations_are_learned() {
   local line
   mkdir texts
   for line in $(seq 60); do

@@ -43,7 +43,7 @@ test_layouts_train_an_imported_model_alike() {
   done
 }
 
-test_a_run_starts_from_the_folder_itself() {
+test_a_run_starts_from_a_hugging_face_folder() {
   import_model
   expect 0 "$HEXAD" train imported/recipe.yaml "${settings[@]}" run.dir=one
   cp -r "$model" foreign

@@ -32,7 +32,7 @@ tables() {
   (cd "$root" && awk "$@" "$rows")
 }
 
-test_programs_of_tables_can_be_read() {
+test_awk_reads_the_programs_of_all_tables() {
   echo 'END { exit 0 }' >end.awk  # ends awk before other END blocks divide by the number of rows, which is zero
   programs >all
   [ "$(wc -l <all)" -ge 12 ] || failed "found $(wc -l <all) programs, expected at least 12"
@@ -263,7 +263,7 @@ test_testbeds_print_the_bursts_of_their_links() {
   expect_equal "$(cat out)" "[{group: inter, seconds: 0.005243}]"
 }
 
-test_cost_of_cutting_compares_with_one_chunk() {
+test_cost_of_chunks_is_relative_to_one_chunk() {
   row() { printf 'M=512,B=256\t1\t%s\tforward\t%s\t%s\t1\t1\t%s\t0\t1\t1\t1\n' "$1" "$2" "$2" "$3"; }
   { row pn1 2.0 2.0 && row pn2 1.6 1.5 && row cut2 2.5 2.4 && row pn5 1.5 - && row cut5 3.0 -; } >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk \

@@ -11,7 +11,7 @@ test_every_batch_is_measured_under_every_schedule() {
   expect_nothing_at run
 }
 
-test_chunks_are_passes() {
+test_prompts_may_be_computed_in_chunks() {
   expect 0 prefill parallel.pp=2 --prompts 2x8 --chunk 3
   expect_equal "$(grep -cE '^recipe +2 +8 +3( +[0-9.]+){3}$' out)" 1
 }

@@ -14,7 +14,7 @@ test_every_rank_knows_its_node_and_its_index_there() {
   expect_count 6 out 'two  words'
 }
 
-test_ranks_may_be_placed() {
+test_placement_sets_the_node_of_each_rank() {
   expect 0 "$nodes" --nodes 2 --ranks 3 --placement 0,1,0,1,1,0 bash -c \
     'echo "$OMPI_COMM_WORLD_RANK $HEXAD_NODE $HEXAD_LOCAL_RANK"'
   expect_equal "$(sort out | xargs)" "0 0 0 1 1 0 2 0 1 3 1 1 4 1 2 5 0 2"

@@ -236,7 +236,7 @@ test_rules_between_keys_are_checked_despite_wrong_keys() {
     "batch.global (7) must be divisible by batch.micro (2)"
 }
 
-test_missing_dataset_is_reported_with_the_searched_places() {
+test_missing_dataset_is_reported_with_the_searched_folders() {
   local data=(data.synthetic=false data.dataset=texts)
   expect 3 "$HEXAD" train tiny.yaml "${data[@]}"
   expect_text err "data.dataset (texts): no such folder in the working directory, $PWD, to which dataset paths are relative" \

@@ -47,7 +47,7 @@ test_samples_stay_within_the_memory_limit_of_the_run() {
   expect 0 "$HEXAD" generate limited --prompt "the quick" --max-tokens 4
 }
 
-test_report_names_its_program_time_place_and_command() {
+test_report_names_version_time_host_and_command() {
   expect 0 ranks 2 train tiny.yaml train.steps=2 'run.prompts=["the fox"]'
   expect_text run/report.html "<th scope=\"row\">Version</th><td>hexad $("$HEXAD" --version) (" \
     "<th scope=\"row\">Written</th><td>$(date -u +%Y-%m-%d) " "<th scope=\"row\">Host of rank 0</th><td>$(hostname)<" \

@@ -91,7 +91,7 @@ two_cores_are_there() {
   return 1
 }
 
-test_runs_at_once_have_cores_of_their_own_and_are_counted() {
+test_simultaneous_runs_have_separate_cores_and_are_counted() {
   make_experiment 'at_once: 2'
   two_cores_are_there || return 0
   expect_text out '4 runs executed, 0 finished before, 0 failed' 'Up to 2 runs executed at the same time'
@@ -106,7 +106,7 @@ test_runs_at_once_have_cores_of_their_own_and_are_counted() {
   expect_text err 'belongs to another experiment: at_once: 2 -> 1'
 }
 
-test_runs_at_once_that_were_interrupted_start_again() {
+test_interrupted_simultaneous_runs_start_again() {
   make_experiment 'at_once: 2'
   two_cores_are_there || return 0
   rm -r results
@@ -123,7 +123,7 @@ test_runs_at_once_that_were_interrupted_start_again() {
   expect_equal "$(states finished)" 4
 }
 
-test_runs_at_once_that_would_share_something_are_refused() {
+test_simultaneous_runs_that_would_share_cores_or_links_are_refused() {
   make_experiment 'at_once: 2'
   expect 2 "$HEXAD" scale e.yaml 'set=[train.threads=auto]'
   expect_text err 'e.yaml:10: at_once (2) needs a number of threads for each rank (train.threads)'

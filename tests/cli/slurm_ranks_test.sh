@@ -158,7 +158,7 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "step 6/6"
 }
 
-test_points_of_an_experiment_run_at_once_on_nodes_of_their_own() {
+test_points_of_an_experiment_run_simultaneously_on_separate_nodes() {
   cat >e.yaml <<'Y'
 recipe: tiny.yaml
 dir: results

@@ -170,7 +170,7 @@ test_chat_templates_are_refused_by_line() {
   expect_nothing_at data/train.hxd
 }
 
-test_imported_model_is_asked_with_its_chat_template() {
+test_prompts_of_an_imported_model_follow_its_chat_template() {
   chats
   cp -r "$CLI_TESTS/../golden/hf/mixtral" model
   make_chat_model model

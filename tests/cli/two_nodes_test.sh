@@ -15,7 +15,7 @@ test_link_has_the_requested_rate() {
   expect_count 2 out 'rate 37Mbit'
 }
 
-test_training_across_nodes_is_the_same_run() {
+test_training_across_nodes_has_the_losses_of_one_rank() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=one
   expect 0 "$nodes" --ranks 2 --rate 1gbit "$HEXAD" train "$PWD/tiny.yaml" run.dir="$PWD/two" parallel.cp=2 parallel.ep=4
   expect_same_losses one two

@@ -114,7 +114,7 @@ TEST(UnitOrder, EvaluationsDisturbFewExpectations) {
 }
 
 // Generation uses the units of a forward again and again, without an update.
-TEST(UnitOrder, ALongStepIsForgottenInPart) {
+TEST(UnitOrder, PartOfALongStepIsForgotten) {
   UnitOrder order;
   for (const size_t u : {0, 1, 2, 3}) order.use(u);
   int wrong = 0;

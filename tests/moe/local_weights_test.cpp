@@ -156,7 +156,7 @@ TEST(LocalWeights, FollowTheComputedRowsAndReturnToTheirSlots) {
   t.expect_to_return();
 }
 
-TEST(LocalWeights, HaveAPartForEachComputation) {
+TEST(LocalWeights, AreDividedAmongTheComputationsOfChunks) {
   LocalRoutes t;
   t.plan({.chunking = {ep::Chunking::By::tokens, 2}});
   EXPECT_EQ(values_of(moe::part_of_computation(t.routes, t.computed(), 1)), (std::vector<double>{14, 17, 15, 16}));
