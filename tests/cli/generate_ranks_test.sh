@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generation and questions give the same results on one rank and on several ranks.
+# Generated text and answers to questions (`eval --choices`) are the same on one rank and on several ranks.
 . "$(dirname "$0")/cli.sh"
 
 # `trained KEY=VALUE...`: prepares texts, and trains a model on them.
@@ -38,7 +38,7 @@ test_layouts_give_the_tokens_of_one_rank() {
     expect 0 ranks 4 generate "$@" parallel.tp=2 parallel.pp=2
     expect_equal "$(results)" "$alone"
   done
-  # A text is the same on two ranks, and only one of them prints it.
+  # Two ranks generate the text of one rank, and only one of the two ranks prints the text.
   expect 0 "$HEXAD" generate run --prompt "the quick" --max-tokens 5
   alone=$(cat out)
   expect 0 ranks 2 generate run --prompt "the quick" --max-tokens 5 parallel.tp=2

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A run that is asked to stop saves and exits with 75. After a resume, the run ends with the same weights.
+# If a run is asked to stop, it saves and exits with code 75. The resumed run ends with the weights of an uninterrupted
+# run.
 . "$(dirname "$0")/cli.sh"
 
 steps=1000

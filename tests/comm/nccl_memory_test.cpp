@@ -1,6 +1,6 @@
-// Tests of the device memory that NCCL takes to connect ranks: the estimate and the accounting of this memory, groups
-// and duplicates that share the memory, and failures if a device has too little. The NCCL test double takes memory for
-// each connection.
+// Device memory that NCCL takes to connect ranks. Tests the estimate and the accounting of this memory, the sharing of
+// this memory by groups and duplicates, and failures if a device has too little memory. The NCCL test double takes
+// memory for each connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>

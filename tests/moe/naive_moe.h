@@ -140,8 +140,8 @@ class Naive {
     }
     return chosen;
   }
-  // True if expert e keeps token t: the tokens of the scope that chose e and come before t in the order of the drop
-  // rule (probability or position) are fewer than e's capacity.
+  // True if expert e keeps token t. Of the tokens of the scope that chose e, expert e keeps the first ones in the order
+  // of the drop rule (probability or position), up to its capacity.
   bool kept(int64_t t, int64_t e, const std::vector<Row>& scores, const std::vector<std::vector<int64_t>>& chosen,
             const MicroBatch& batch, int64_t valid) const {
     if (!c_.capacity_factor) return true;

@@ -81,9 +81,9 @@ TEST(RoutingOverride, ZipfDiffersByStepAndLayer) {
   EXPECT_EQ(choose(c, 0, 50), choose(c, 0, 50));
 }
 
-// The benchmark moe_layer uses this routing for routing=random. With 16 experts on 4 ranks and 6 experts per token, the
-// number of ranks that a token visits, averaged over 20000 tokens, has a standard error of 0.004. Under balanced
-// routing, a token visits only 2 ranks.
+// The benchmark moe_layer uses this routing for routing=random. There are 16 experts on 4 ranks and 6 experts per
+// token. The number of ranks that a token visits, averaged over 20000 tokens, has a standard error of 0.004. Under
+// balanced routing, a token visits only 2 ranks.
 TEST(RoutingOverride, ZipfOfExponentZeroSpreadsDistinctExpertsOverRanksAsFormulaExpects) {
   moe::MoeConfig c = config(moe::Routing::zipf);
   c.experts = 16, c.top_k = 6, c.zipf_exponent = 0;
