@@ -25,7 +25,7 @@ std::vector<double> errors_in(const std::string& report, const std::string& patt
   return errors;
 }
 
-// Returns the quantile that PredictionError defines.
+// Returns the quantile at `share` (0 to 1) of `values`, as PredictionError defines it.
 double quantile(std::vector<double> values, double share) {
   std::ranges::sort(values);
   const double at = share * static_cast<double>(values.size() + 1) - 1;

@@ -234,7 +234,7 @@ TEST(PricesOfLinks, AllReduceIsAReduceScatterAndAnAllGather) {
   EXPECT_GT(sum, 0.9 * both);
 }
 
-TEST(PricesOfLinks, AreOversubscribedBeyondALeafSwitch) {
+TEST(PricesOfLinks, IncludeOversubscriptionBeyondALeafSwitch) {
   Cluster cluster = shipped("h100-dgx");
   cluster.machine->topology.oversubscription = 2;
   const Prices prices(cluster);

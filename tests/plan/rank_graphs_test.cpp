@@ -16,7 +16,7 @@ using schedule::Lane;
 using schedule::TaskGraph;
 using schedule::TaskKind;
 
-// Returns a graph with as many tasks as the rank's number. All numbers in the costs of all tasks differ.
+// Returns a graph of `rank` tasks. The costs of different tasks differ, also between ranks.
 TaskGraph graph_of(int rank) {
   TaskGraph graph;
   for (int i = 0; i < rank; ++i) {

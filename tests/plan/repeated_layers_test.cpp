@@ -50,7 +50,8 @@ void for_each_rank(const Case& c, const F& f) {
   }
 }
 
-// Returns the record of a step that runs all layers and passes, after steps of `before` micro-batches.
+// Returns the record of a step of `recorded` micro-batches that runs all layers and passes. Before this step, one step
+// runs for each number of micro-batches in `before`.
 StepRecord run_all(const Recipe& r, const mesh::Layout& layout, int rank, std::initializer_list<int64_t> before,
                    int64_t recorded) {
   const train::Extensions extensions;
@@ -219,8 +220,8 @@ TEST(RepeatedLayersOfRecords, GiveTheRecordsOfWholeSteps) {
   }
 }
 
-// The first layer with experts allocates the windows. This layer is recorded, because the layer that always runs is the
-// dense layer before it.
+// The first layer with experts allocates the windows, unlike the later layers with experts. It is the recorded layer,
+// because the layer before it is dense. The calls of the later layers differ from its calls, so all layers must run.
 TEST(LayersThatDiffer, RunInsteadOfBeingRepeated) {
   const Recipe r = recipe_with({"parallel.ep=2", "schedule.moe.all_to_all=window", "model.moe.dense_layers=1"});
   const mesh::Layout layout(r.parallel.sizes(), 2);

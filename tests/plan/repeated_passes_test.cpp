@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"RoundedGradients", 4, {stages, "train.precision=bf16", "optim.grad_dtype=bf16"}}),
     [](const auto& c) { return c.param.name; });
 
-// Returns a case with small buckets, so that a layer's weights and gradients are in several of them.
+// Returns a case with small buckets, so that a layer's weights and gradients are in several buckets.
 Case divided(const char* name, int ranks, const char* zero, std::vector<std::string> overrides) {
   overrides.push_back(base::cat("parallel.zero=", zero));
   overrides.push_back("distributed.bucket_bytes=8192");

@@ -1,4 +1,4 @@
-// The program's predictions of the MoE layers' schedules for recipes with the value auto.
+// Predicted order of the schedules of MoE layers, for recipes in which keys of schedule.moe are auto.
 #include "tools/plan/schedule_choice.h"
 
 #include <gtest/gtest.h>

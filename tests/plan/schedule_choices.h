@@ -59,7 +59,8 @@ inline std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const
   return order;
 }
 
-/// Returns rates of links with `latency` seconds and `bytes_per_second`, and of products with `flops` per second.
+/// Returns rates of links with a latency of `latency` seconds and with `bytes_per_second`, and rates of products with
+/// `flops` FLOP/s.
 inline schedule::Rates machine(double latency, double bytes_per_second, double flops) {
   schedule::Rates rates;
   rates.compute.fill(schedule::TimeCurve::linear(1e-7, flops));
@@ -74,7 +75,8 @@ inline std::vector<PassRecorder::LayerTime> layers_of(double seconds) {
   return {{"moe forward", {0, seconds}}, {"moe backward", {0, seconds}}};
 }
 
-/// Runs trials until the choice is made, at most `most` of them. Returns the schedules that were tried.
+/// Runs trials until the choice is made, at most `most` trials. In a trial of schedule s, the forward and the backward
+/// of a layer take seconds(s) each. Returns the schedules that were tried.
 inline std::vector<MoeSchedule> try_all(ScheduleChoice& choice,
                                         const std::function<double(const MoeSchedule&)>& seconds, int64_t most = 1000) {
   std::vector<MoeSchedule> tried;

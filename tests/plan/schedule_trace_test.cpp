@@ -263,7 +263,7 @@ TEST(PassRecorder, RecordsOnlyWhileItExists) {
   EXPECT_EQ(recorded_step(run).size(), 2u * 4 * 2);
 }
 
-// The layers include the exchange of counts, which precedes the passes.
+// The time of a layer includes the exchange of counts, which precedes its pass.
 TEST(PassRecorder, TimesLayersAroundTheirPasses) {
   constexpr double clock_error = 1e-4;  // error of a device's times, in seconds
   for (const char* const layout : {"parallel.ep=2", "parallel.tp=2"})
