@@ -29,8 +29,9 @@ inline TaskId sends(TaskGraph& g, Lane lane, std::string name, int64_t seconds, 
   return g.add({lane, std::move(name), cost, kind}, std::move(after), nothing);
 }
 
-/// Returns a graph of micro-batches of MPMoE (Fig. 4b): S0 S1 R0 S2 R1 ... and, on another lane, E0 E1 .... One
-/// dispatch is ahead of the experts.
+/// Returns MPMoE's pipeline of chunks (Fig. 4b): S0 S1 R0 S2 R1 ... on lane inter, and E0 E1 ... on lane compute. One
+/// dispatch S is in flight ahead of the experts E. Each S and each R takes `send` seconds, and each E takes `experts`
+/// seconds.
 inline TaskGraph pipeline(int chunks, int64_t send, int64_t experts) {
   TaskGraph g;
   std::vector<TaskId> sent;

@@ -27,7 +27,7 @@ device::ContextOptions on_test_device(device::ContextOptions options) {
 }
 
 Tensor to_host(const Tensor& t) {
-  // These tensors need no context. An undefined tensor has none, and a host tensor may have outlived its context.
+  // An undefined tensor has no context, and a host tensor may have outlived its context, so neither is copied here.
   if (!t.defined() || (t.storage()->on_host() && t.contiguous())) return t;
   if (!t.storage()->on_host()) {
     Tensor dense = t;

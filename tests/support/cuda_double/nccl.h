@@ -1,9 +1,9 @@
 // Test interface of the NCCL double, whose ranks are threads of one process.
 //
 // As in NCCL, a collective blocks its stream until the streams of all ranks of the communicator have reached it. A
-// message blocks its stream until the peer's stream has reached its side. A waiting operation occupies thread blocks
-// (CTAs) of its device. Operations of several communicators may together need more thread blocks than the device has.
-// Then ranks that launch these operations in different orders can hang. Ranks that launch operations in different
+// message blocks its stream until the peer's stream has reached the matching call. A waiting operation occupies thread
+// blocks (CTAs) of its device. Operations of several communicators may together need more thread blocks than the device
+// has. Then ranks that launch these operations in different orders can hang. Ranks that launch operations in different
 // orders on one stream always hang.
 //
 // With NCCL_LAUNCH_ORDER_IMPLICIT=1, the operations of a device begin in the order of their launches, even if they

@@ -35,7 +35,7 @@ struct Strides {
   int64_t row, column;
 };
 
-/// Computes d[m, n] = a[m, k] b[k, n], or adds it to d.
+/// Writes the product a[m, k] b[k, n] to d[m, n]. If `add` is true, adds the product to d instead.
 template <class Out>
 void multiply(const GroupProblem& p, const __nv_bfloat16* a, Strides sa, const __nv_bfloat16* b, Strides sb, Out* d,
               bool add) {
