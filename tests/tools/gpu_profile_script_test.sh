@@ -23,7 +23,8 @@ END
 chmod +x "$folder/tools/gpu/with_libraries.sh"
 out=$folder/out
 
-# expect RESULT WRITES CODE TEXT: the script exits with CODE and prints TEXT if hexad exits with RESULT.
+# `expect RESULT WRITES CODE TEXT`: expects the script to exit with CODE and to print TEXT, if hexad exits with RESULT.
+# The hexad of this test writes a profile if WRITES is yes.
 expect() {
   local code=0 said
   said=$(ends_with=$1 writes=$2 "$folder/tools/gpu/profile.sh" "$out" recipe.yaml 2>&1) || code=$?

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/bench/two_programs.sh runs both programs in turn and prints the medians of its rows.
+# tools/bench/two_programs.sh runs two programs in turn. It prints a row for each run, and then each program's medians.
 set -euo pipefail
 bench=$(cd "$(dirname "$0")/../../tools/bench" && pwd)
 folder=$(mktemp -d)

@@ -1,4 +1,4 @@
-// ZeRO changes the contents of a rank's memory, but not the results.
+// ZeRO changes the contents of a rank's memory, but changes the results at most by rounding.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -25,7 +25,8 @@ Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overri
 /// Initial weights are large, so that experts matter.
 Recipe small_recipe(const std::vector<std::string>& overrides = {});
 
-/// Runs `body` on n ranks that are threads. Each has one compute thread, because there may be more ranks than cores.
+/// Runs `body` on n ranks that are threads. Each rank has one compute thread, because there may be more ranks than
+/// cores.
 void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body);
 
 /// Returns the results of `steps` steps on one rank.

@@ -1,4 +1,5 @@
-// Assembly of whole tensors from the ranks' pieces, which are runs of elements of rectangles.
+// Assembly of whole tensors from the pieces of all ranks. A piece is a range of consecutive elements of a rectangular
+// region of the tensor.
 #include "tools/verify/tensor_pieces.h"
 
 #include <gtest/gtest.h>

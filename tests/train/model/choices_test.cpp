@@ -144,7 +144,7 @@ TEST(ReadChoiceItems, NamesFileLineAndMistake) {
   EXPECT_NE(error_of("\n").find("has no item"), std::string::npos);
 }
 
-// Returns five requests of several lengths. The last pass over them is not full.
+// Returns five requests of several lengths. A pass computes two requests, so the last pass computes only one.
 std::vector<LikelihoodRequest> requests() {
   std::vector<LikelihoodRequest> all;
   for (const auto& [length, predicted] : {std::pair{9, 2}, {3, 1}, {5, 4}, {2, 1}, {7, 3}}) {

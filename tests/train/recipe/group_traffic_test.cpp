@@ -30,7 +30,7 @@ data:
   synthetic: true
 )";
 
-// Returns the traffic of rank 0.
+// Returns the traffic of the groups of rank 0, for ranks on the nodes `node_of_rank`.
 std::set<GroupTraffic> traffic(const std::vector<std::string>& overrides, const std::vector<int>& node_of_rank) {
   const int ranks = static_cast<int>(node_of_rank.size());
   const comm::ImaginedGroup world(0, ranks, nullptr, node_of_rank);
