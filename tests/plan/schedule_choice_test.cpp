@@ -69,8 +69,8 @@ TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesSchedule) {
   });
 }
 
-// S1 and S2 gather the same number of tokens after the experts in forward. In backward, S2 also gathers the gradients
-// of the routing weights. With one chunk, S2 equals `drop`.
+// Parm's S1 (`pause_before_gate`) and S2 (`pause_after_gate`) gather the same number of tokens after the experts in
+// forward. In backward, S2 also gathers the gradients of the routing weights. With one chunk, S2 equals `drop`.
 TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
   const Recipe recipe = small_recipe(
       {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=auto", "schedule.moe.esp_exchange=direct"});

@@ -44,7 +44,8 @@ auto distinct(const std::vector<MoeSchedule>& all, F&& f) {
   return out;
 }
 
-/// Returns the schedules of `recipe` on four ranks, in the order of their predictions on `rates`.
+/// Returns the candidate schedules of `recipe` on four ranks. The schedule that is predicted to be fastest with `rates`
+/// comes first.
 inline std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe& recipe) {
   std::vector<MoeSchedule> order;
   on_ranks(4, [&](const comm::ProcessGroup& world) {

@@ -54,7 +54,7 @@ device::Issue kernel(int64_t bytes) {
   return {"pointwise", "add", device::Lane::compute, device::MemoryWork{bytes, base::Dtype::bf16}, -1, {}};
 }
 
-// Returns a step that begins with `first`. Each of its micro-batches has the operation `repeated`.
+// Returns a step of `times` micro-batches. The step begins with `first`. Each micro-batch is the operation `repeated`.
 StepRecord step_of(const device::Issue& first, const device::Issue& repeated, int64_t times) {
   StepRecord record{.rank = 0, .issues = {first}, .groups = {}, .spans = {}};
   record.groups.push_back({"dp", static_cast<int>(comm::TrafficClass::dp), {0, 8}, 0});

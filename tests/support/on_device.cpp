@@ -27,7 +27,8 @@ device::ContextOptions on_test_device(device::ContextOptions options) {
 }
 
 Tensor to_host(const Tensor& t) {
-  // An undefined tensor has no context, and a host tensor may have outlived its context, so neither is copied here.
+  // These tensors are returned without use of their context. An undefined tensor has none, and a contiguous host tensor
+  // may have outlived its context.
   if (!t.defined() || (t.storage()->on_host() && t.contiguous())) return t;
   if (!t.storage()->on_host()) {
     Tensor dense = t;

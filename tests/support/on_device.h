@@ -14,7 +14,7 @@ device::DeviceKind test_device();
 device::ContextOptions on_test_device(device::ContextOptions options = {});
 
 /// Returns the values of `t` as a contiguous tensor in host memory. Returns `t` itself if `t` already is a contiguous
-/// tensor in host memory. `t` may be strided.
+/// tensor in host memory, or is undefined. `t` may be strided.
 tensor::Tensor to_host(const tensor::Tensor& t);
 /// Overwrites a contiguous tensor. `values` must have its type and number of elements.
 template <class T>

@@ -32,6 +32,7 @@ void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>&
 /// Returns the results of `steps` steps on one rank.
 Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps);
 
+/// Compares all tensors, and their names. `allowed` is the tolerance of difference() in tests/support/compare.h.
 void expect_close(const TensorMap& expected, const TensorMap& actual, double allowed);
 void expect_bitwise(const TensorMap& expected, const TensorMap& actual);
 /// Compares losses, gradient norm, number of tokens, router statistics and gradients of every step, and the steps that
@@ -43,7 +44,7 @@ void expect_bitwise(const Trajectory& expected, const Trajectory& actual);
 /// `second`. Expects bitwise equal weights and optimizer states. Both recipes must have the same data. Collective.
 void expect_resumed_bitwise(Recipe first, Recipe second, const comm::ProcessGroup& world);
 
-/// Runs f, which must throw Error with `code`. Returns its message.
+/// Runs f, which must throw Error with `code`. Returns the message of the error.
 std::string message_of(ExitCode code, const std::function<void()>& f);
 
 }  // namespace hexad::tests

@@ -24,7 +24,7 @@ constexpr int64_t send_side_to_node = in_pages(640 * 120 * 8 * steps + 4 * mib);
 constexpr int64_t network_channel = 16 * 128 * kib;  // bytes of a channel in a buffer for messages between nodes
 constexpr int max_channels_beside_network = 2;       // channels of messages inside a node if there are several nodes
 constexpr int64_t multicast_step = 128 * kib;
-// All-reduces of at least this many bytes use NVLink SHARP.
+// All-reduces of at least this many bytes use NVLink SHARP if a node has several ranks of the communicator.
 constexpr size_t least_multicast = 1 << 20;
 
 // Returns the number of channels for messages: a power of two.

@@ -78,7 +78,7 @@ class Clique {
     bool done = false;
   };
   struct Wire {                             // messages from one rank to another
-    bool sender = false, receiver = false;  // true once the rank is ready
+    bool sender = false, receiver = false;  // true once the rank has launched a message in this direction
     std::deque<Message*> sent, expected;
   };
   void perform(const std::map<int, NcclCall>& calls) const;

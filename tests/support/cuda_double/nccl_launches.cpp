@@ -34,7 +34,7 @@ bool begins_in_order() {
 // Positions of a launch in several orders.
 struct Numbers {
   int64_t place;       // position among the communicator's launches
-  int64_t collective;  // position among the communicator's collectives
+  int64_t collective;  // position among the communicator's collectives; 0 for messages
   int64_t launch;      // position among all launches
   bool in_order;       // true if the launch begins only after all earlier launches of its device have begun
 };

@@ -23,8 +23,8 @@ struct Grid {
   std::optional<uint64_t> order{};  // seed of a random order of the blocks, and of the threads in a block
 };
 
-/// Runs `thread` once for each thread of each block. Blocks run one after another. Throws std::runtime_error with
-/// kernel, block and thread if threads wait for other threads that never arrive.
+/// Runs `thread` once for each thread of each block. Blocks run one after another. Rethrows the first exception of a
+/// thread. Throws std::runtime_error with kernel, block and thread if threads wait for other threads that never arrive.
 void run_grid(const Grid& grid, const std::function<void()>& thread);
 
 /// Value that a lane passes to the other lanes of its warp.
@@ -42,9 +42,9 @@ struct Call {
 
 /// Waits for all threads of the block. Returns true if at least one of these threads passes a true `predicate`.
 bool meet_block(const Call& call, bool predicate);
-/// Waits for the lanes of `mask`, which must include this lane. All of these lanes must make the same call. Returns 32
-/// values, one for each lane. Only the values of the mask's lanes are set. The values are valid until this lane's next
-/// rendezvous.
+/// Waits for the lanes of `mask`, which must include this lane. All of these lanes must make the same call. This lane's
+/// value is the `bytes` bytes at `mine`, at most 32. Returns 32 values, one for each lane. Only the values of the
+/// mask's lanes are set. The values are valid until this lane's next rendezvous.
 const LaneValue* meet_warp(const Call& call, unsigned mask, const void* mine, size_t bytes);
 /// Returns the block's dynamic shared memory.
 void* dynamic_shared_memory();
