@@ -237,7 +237,7 @@ TEST(Timer, MeasuresTheSmallestAndTheLargestSizeInLittleTime) {
     const Timer timer(world, context);
     std::vector<int64_t> sizes;
     for (int64_t size = 1; size <= 256; size *= 2) sizes.push_back(size);
-    // A batch takes the given 1 ms at every size, much longer than its runs, which do nothing.
+    // The work does nothing. At every size, a repeat runs it again and again for 1 ms (Work::batch_seconds).
     const auto prepare = [](int64_t size) -> Timer::Work { return {static_cast<double>(size), [] {}, 1e-3}; };
     const Curve few = timer.curve(sizes, 1e-4, prepare);
     ASSERT_EQ(few.points.size(), 2u);

@@ -125,7 +125,7 @@ TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
   }
 }
 
-// The lane skips the other micro-batch's tasks, whose errors must not hide the first error.
+// After the error, the lane skips the tasks of the other graph. The errors of skipped tasks must not hide this error.
 TEST_P(Executor, ErrorOfALateTaskEndsBothGraphs) {
   for (const char failing : {'a', 'b'}) {
     DeviceContext fresh{{.worker_lanes = GetParam()}};
