@@ -168,7 +168,7 @@ TEST(RoutedMemory, IsTheEstimateOfEachLoad) {
       << "with one expert per rank, a rank may get every token instead of a quarter of them";
 }
 
-TEST(RoutedMemory, IsEvenIfARankHasAllExperts) {
+TEST(RoutedMemory, EqualsTheEvenLoadIfARankHasAllExperts) {
   const RoutedMemory memory = routed_memory(recipe_of(yaml, {}, ranks), {}, ranks, 5);
   EXPECT_EQ(memory.p99.bytes, 5);
   EXPECT_EQ(memory.worst.bytes, 5);

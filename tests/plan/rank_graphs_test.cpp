@@ -92,7 +92,7 @@ TEST(RankGroups, NumberAGroupByItsFirstRank) {
   EXPECT_EQ(groups.at(schedule::node_group), (std::vector{0, 0, 1, 1}));
 }
 
-TEST(RankGroups, TheFullestNodeGivesTheRanksOfANode) {
+TEST(RankGroups, MaxRanksOfNodeCountsTheFullestNode) {
   EXPECT_EQ(max_ranks_of_node(std::vector{0, 1, 1, 0, 1}), 3);
   EXPECT_EQ(max_ranks_of_node(std::vector{0}), 1);
 }

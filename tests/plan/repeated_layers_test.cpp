@@ -120,7 +120,7 @@ TEST_P(MemoryOfRepeatedLayers, EqualsTheMemoryOfTheWholeStep) {
   });
 }
 
-TEST_P(MemoryOfRepeatedLayers, EqualsAnEstimate) {
+TEST_P(MemoryOfRepeatedLayers, IsEqualIfOnlyMemoryIsWanted) {
   for_each_rank(GetParam(), [](const Recipe& r, const mesh::Layout& layout, int rank) {
     const StepOnMeta expected = step_on_meta(r, {}, layout, rank, RoutingLoad::even, Wanted::all),
                      actual = step_on_meta(r, {}, layout, rank, RoutingLoad::even, Wanted::memory);

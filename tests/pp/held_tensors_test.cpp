@@ -74,7 +74,7 @@ TEST(HeldTensors, ZeroBubbleRanksCoverNoOthers) {
       << "a later rank keeps fewer micro-batches for backward, but more for delayed weight gradients";
 }
 
-TEST(HeldTensors, MergedPairsAreNotCounted) {
+TEST(HeldTensors, MergedPairsAreRefused) {
   const PipelineConfig pairs{.kind = PipelineKind::one_f_one_b, .split = {}, .overlap = Overlap::micro_batches};
   EXPECT_THROW(HeldTensors(checked(make_schedule(pairs, 2, 4), true), 0), std::logic_error);
 }

@@ -40,7 +40,7 @@ struct Chain {
   }
 };
 
-/// Returns a task with TaskSpec::issued_late: the lane issues the task only after the task's predecessors have ended.
+/// Returns a task with TaskSpec::issued_late: its lane issues the task when the lane reaches it.
 inline TaskSpec late(Lane lane, std::string name) {
   return {.lane = lane, .name = std::move(name), .issued_late = true};
 }

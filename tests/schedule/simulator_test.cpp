@@ -259,7 +259,7 @@ TEST(SimulateRandomGraphs, DependenciesAndLanesHold) {
     }
 }
 
-TEST(SimulateRandomGraphs, LieBetweenTheBusiestLaneAndOneTaskAtATime) {
+TEST(SimulateRandomGraphs, TakeAtLeastTheBusiestLaneAndAtMostAllTasksInSequence) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const TaskGraph g = random_graph(seed);
     const Rates rates = unit_rates();

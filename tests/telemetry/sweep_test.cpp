@@ -90,7 +90,7 @@ TEST(Sweep, EfficiencyComparesFlopsPerRankWithTheFirstRun) {
   EXPECT_TRUE(std::isnan(efficiency(sweep, 2))) << "a run without a number of ranks has no efficiency";
 }
 
-TEST(Sweep, CsvHasALinePerRunAndEmptyUnknownValues) {
+TEST(Sweep, CsvHasALinePerRunAndEmptyCellsForUnknownValues) {
   Sweep sweep = sweep_of({"0.01", "[[0, 1], [2, \"x\"]]"});
   sweep.runs[1].name = "a, \"b\"";
   const std::string csv = csv_of(sweep);

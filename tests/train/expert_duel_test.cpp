@@ -155,7 +155,7 @@ TEST(FusedTrial, UsesTheShapeOfARank) {
   EXPECT_EQ(s.threads, 2);
 }
 
-TEST(FusedTrial, BothWaysAgreeForFewRowsAndExperts) {
+TEST(FusedTrial, FusedAndPlainKernelsAgreeForFewRowsAndExperts) {
   for (const auto& [rows, experts] : {std::pair{1, 1}, {3, 4}, {70, 5}}) {
     const kernels::DuelScore score = try_fused({.device = test_device(),
                                                 .place = 0,

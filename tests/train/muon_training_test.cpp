@@ -56,7 +56,7 @@ TEST(MuonTraining, CheckpointOfCutMatricesLoadsOnOneRank) {
 }
 
 // In f64, the main weights are the weights themselves.
-TEST(MuonTraining, EstimateOfACheckpointCountsOneStateOfAMatrixAndTwoOfOthers) {
+TEST(MuonTraining, EstimateOfACheckpointCountsOneStateOfAMatrixAndTwoOfOtherParameters) {
   const Recipe recipe = muon_recipe();
   TrainingRun run(recipe, self);
   int64_t bytes = 0;

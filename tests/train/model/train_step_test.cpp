@@ -298,7 +298,8 @@ TEST(TrainStep, ObserverSeesTheReducedGradientsOfEachStep) {
   }
 }
 
-// The states of the optimizer and the router are unchanged, too. After the weight is restored, the next step is finite.
+// A weight is NaN, so the step is skipped. The states of the optimizer and the router are unchanged, too. After the
+// weight is restored, the next step is finite.
 TEST(TrainStep, NonFiniteStepChangesNothing) {
   for (const char* precision : {"f64", "f32", "bf16"}) {
     TrainingRun run(small_recipe({std::string("train.precision=") + precision, "model.moe.bias_rate=0.1"}), self);

@@ -17,7 +17,7 @@ TEST(Recipe, ExpertsMustSpreadEvenly) {
             "56, 64");
 }
 
-TEST(Recipe, IsReportedWithItsLine) {
+TEST(Recipe, IllegalLayoutIsReportedWithItsLine) {
   std::string text = yaml;
   text.replace(text.find("ep: 1"), 5, "ep: 3");
   EXPECT_EQ(message_of(ExitCode::usage, [&] { recipe_of(text); }),

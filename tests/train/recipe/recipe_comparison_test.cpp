@@ -13,7 +13,7 @@ using namespace layers;
 using namespace train;
 namespace {
 
-TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
+TEST(Recipe, ExplicitBiasesEqualAutomaticBiases) {
   const auto changes = [](const std::vector<std::string>& before, const std::vector<std::string>& now) {
     return changes_of_model(recipe_of(yaml, before), recipe_of(yaml, now));
   };
