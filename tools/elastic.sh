@@ -118,7 +118,7 @@ rest() { attend sleep "$1" >/dev/null 2>&1; }
 parts=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/elastic
 for part in hosts left_out run; do . "$parts/$part.sh" || exit 4; done
 
-# Ends the script with the exit code of the run.
+# Ends the script with exit code CODE. In a requeued job that has saved nothing since, ends with 1 instead of 75.
 end() { # argument: CODE
   if [ "$1" -eq 75 ] && was_requeued && [ "$(time_of_checkpoint)" == "$saved_first" ]; then
     local reason="is the time limit too short for a start and a step?"

@@ -174,7 +174,7 @@ TEST(Judge, TooLittleMemoryIsAResourceFailure) {
   expect_finding(ranks, ExitCode::resource, "memory", {"node a has 32.0 GiB for each of 2 ranks", "40.0 GiB"},
                  {.card = false, .memory_bytes = 40.0 * (1 << 30)});
   expect_finding(healthy_cluster(1, 1), ExitCode::resource, "memory",
-                 {"node a has 64.0 GiB for its only rank", "80.0 GiB"},
+                 {"node a has 64.0 GiB of free memory for its only rank", "80.0 GiB"},
                  {.card = false, .memory_bytes = 80.0 * (1 << 30)});
 }
 
@@ -214,7 +214,8 @@ TEST(Judge, TooLittleMemoryOfACardIsAResourceFailure) {
   EXPECT_TRUE(judge(ranks, expected).empty());
   ranks[1].facts.card_memory = int64_t{30} << 30;
   expect_finding(ranks, ExitCode::resource, "memory",
-                 {"the GPU of rank 1 of node a has 30.0 GiB for each, expected at least 40.0 GiB"}, expected);
+                 {"the GPU of rank 1 of node a has 30.0 GiB of free memory per rank, expected at least 40.0 GiB"},
+                 expected);
 }
 
 TEST(Judge, CardOnSomeRanksOnlyIsNamed) {

@@ -138,7 +138,8 @@ void lose_last_dense_product(TrainingRun& run) {
   });
 }
 
-// Sets another schedule before the second step, as a run with the value auto does.
+// Before the second step, sets a schedule with two chunks of tokens and the wire format `wire`. A run that leaves its
+// schedule to `auto` also changes the schedule between steps.
 void switch_schedule(TrainingRun& run, kernels::WireFormat wire) {
   if (run.progress.step != 1) return;
   moe::MoeSchedule s = run.recipe.schedule.moe.settled();
@@ -146,7 +147,7 @@ void switch_schedule(TrainingRun& run, kernels::WireFormat wire) {
   run.instance.reschedule(s);
 }
 void switch_rightly(TrainingRun& run) { switch_schedule(run, kernels::WireFormat::model); }
-// Plants a bug: the choice ignores that the recipe sets the format of rows.
+// Plants a bug: the new schedule sends rows in fp8, although the recipe sets another wire format.
 void switch_to_fp8(TrainingRun& run) { switch_schedule(run, kernels::WireFormat::fp8); }
 
 std::unique_ptr<data::Source> one_token_late(const data::Source& source, const TrainingRun& run) {

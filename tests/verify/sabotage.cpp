@@ -17,7 +17,7 @@ class WrongGroup final : public ProcessGroup {
         wrong_(std::move(wrong)) {}
   int rank() const override { return right_.rank(); }
   int size() const override { return right_.size(); }
-  // Returns false, so that ranks never copy rows directly from each other, without start().
+  // Returns false. Otherwise, ranks could copy rows directly from each other, and start() would not see these copies.
   bool in_one_process() const override { return false; }
   std::unique_ptr<ProcessGroup> split(int color, int key, comm::TrafficClass traffic, std::string name) const override {
     auto part = right_.split(color, key, traffic, std::move(name));
@@ -63,7 +63,8 @@ class WrongSource final : public data::Source {
   std::function<void(int64_t, const data::Row&)> change_;
 };
 
-// Returns the number of elements of a bucket with a single parameter (parallel/dp/bucket_plan.cpp).
+// Returns the number of elements of a bucket that holds one parameter of `elements` elements, with the padding that
+// parallel/dp/bucket_plan.cpp adds for `ranks` ranks.
 int64_t padded(int64_t elements, int ranks) { return (elements + 16 * ranks - 1) / (16 * ranks) * (16 * ranks); }
 
 }  // namespace

@@ -34,7 +34,7 @@ std::unique_ptr<data::Source> wrong_source(const data::Source& right,
 /// Returns the first `sequences` sequences of `right`.
 std::unique_ptr<data::Source> shorter_source(const data::Source& right, int64_t sequences);
 
-/// Multiplies each element of an f64 tensor on the host by a factor.
+/// Multiplies each element of `t`, an f64 tensor on the host, by `factor`.
 void scale(const Tensor& t, double factor);
 
 }  // namespace hexad::tests

@@ -25,7 +25,7 @@ inline Recipe completed(Recipe recipe) {
   return recipe;
 }
 
-/// Returns the variant that `text` names.
+/// Returns the first layout of the list `text` for `world` ranks.
 inline Variant layout(const char* text, int world) { return parse_layouts(text, world)[0]; }
 
 /// Test that makes subjects of small_recipe().

@@ -4,7 +4,7 @@
 
 hexad=${HEXAD:-build/release/bin/hexad}
 
-# need PROGRAM HOW_TO_GET_IT: exits with the advice HOW_TO_GET_IT if PROGRAM does not exist.
+# need PROGRAM HOW_TO_GET_IT: if PROGRAM does not exist, prints the advice HOW_TO_GET_IT and exits.
 need() {
   [ -x "$1" ] || command -v "$1" >/dev/null || {
     echo "$(basename "$0"): $1 is missing: $2" >&2
@@ -28,7 +28,7 @@ usage() {
 }
 
 # take_only OPTION...: sets $only to the pattern of --only. Without --only, sets $only to a pattern that matches every
-# row. Scripts that print a line for each row of a table have no other option.
+# row. For scripts whose only option is --only.
 take_only() {
   only=.
   while [ $# -gt 0 ]; do
@@ -122,7 +122,7 @@ keep_settings() {
 }
 
 # add_run FILE: appends a line to FILE that describes the run of the following rows: "run", date, commit, machine, load.
-# The machine has a hash of its name, because machines with the same processors differ.
+# The field machine contains a hash of the machine's name, because machines with the same processor differ.
 add_run() {
   printf 'run\t%s\t%s\t%s\t%s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(commit)" \
     "$(processor), machine $(uname -n | sha256sum | cut -c 1-8)" "$(load)" >>"$1"

@@ -27,10 +27,10 @@ struct Work {
 class CudaTimer {
  public:
   /// Makes a timer. `only` is a regular expression that selects lines by name. Writes a JSON object for each printed
-  /// line to `json_file`, unless this name is empty.
+  /// line to `json_file`, unless this name is empty. Throws Error(resource) if the file cannot be written.
   CudaTimer(device::DeviceContext& card, const std::string& only, const std::string& json_file);
 
-  /// Calls measure() one or more times. Only the last measurement counts.
+  /// Function that calls measure() one or more times. Only the last measurement counts.
   using Around = std::function<void(const std::function<void()>& measure)>;
 
   /// Times a kernel. `call` launches the kernel on the given stream. `around` may call measure() while other work

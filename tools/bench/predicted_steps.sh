@@ -9,8 +9,9 @@
 #
 # --cases: number of cases over all places, rounded up to the same number at each place. --cluster: file for predictions
 # at all places; without it, `hexad profile` measures each place for --seconds. --predict-only: trains no case.
-# Before and after each profile and each case, a short run of a fixed recipe shows the speed of the machine. Prints the
-# errors of the times as measured, and of the times scaled to the machine's speed during its profile.
+# Without --cluster, a short run of a fixed recipe shows the speed of the machine before and after each profile and each
+# case, except on the emulated nodes. Prints the errors of the times as measured. Where the speed is known, also prints
+# the errors of the times scaled to the machine's speed during its profile.
 # random_recipe.awk draws the recipes. A recipe is drawn again if `hexad validate` refuses it, or if it has less than 1
 # or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program; build/release/bin/hexad).
 # With a packed program, use:
@@ -43,7 +44,8 @@ predictions=$output/predictions.tsv measured=$output/measured.tsv
 refused=0 outsized=0
 
 # predict PLACE NUMBER: draws a recipe until it is legal and has a suitable size. Prints its line of the table: case,
-# place, seconds of a step, both limits of their interval, peak bytes of the rank that needs the most, settings.
+# place, predicted seconds of a step, both limits of the interval around these seconds, peak bytes of the rank that
+# needs the most, settings.
 predict() {
   local ranks i settings verdict=
   ranks=$(ranks_of "$1")

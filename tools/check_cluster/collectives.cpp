@@ -42,8 +42,8 @@ std::vector<Group> groups_of(const comm::ProcessGroup& world) {
   return groups;
 }
 
-// Returns the number of repeats, at most max_repeats, that fit into `seconds` after the first two runs. A slow
-// collective is not repeated.
+// Returns the number of repeats, at most max_repeats, that fit into `seconds` after the first two runs. A run takes
+// `once` seconds. If two runs already take `seconds`, returns 0.
 int repeats_within(double seconds, double once) {
   return static_cast<int>(std::clamp(seconds / once - 2, 0.0, max_repeats));
 }

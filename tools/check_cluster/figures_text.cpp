@@ -18,7 +18,7 @@ namespace {
 
 using Format = std::function<std::string(double)>;
 
-// Returns a row with the smallest, the median and the largest value.
+// Returns a row with the smallest, the median and the largest value; an empty text without values.
 std::string row(const std::string& name, const std::vector<double>& values, const Format& format) {
   if (values.empty()) return {};
   const auto [least, most] = std::minmax_element(values.begin(), values.end());

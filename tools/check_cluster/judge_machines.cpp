@@ -23,13 +23,15 @@ void judge_memory(std::vector<Finding>& findings, const std::vector<RankReport>&
     const auto available = static_cast<double>(there.front()->facts.memory_available);
     const double share = available / static_cast<double>(there.size());
     if (!expected.card && share < expected.memory_bytes)
-      findings.push_back(
-          {.code = ExitCode::resource,
-           .kind = "memory",
-           .message = fmt::format(
-               "node {} has {} for {}, expected at least {}", there.front()->facts.host, human_bytes(share),
-               there.size() == 1 ? std::string("its only rank") : base::cat("each of ", there.size(), " ranks"),
-               human_bytes(expected.memory_bytes))});
+      findings.push_back({.code = ExitCode::resource,
+                          .kind = "memory",
+                          .message = fmt::format("node {} has {} of free memory for {}, expected at least {}; free "
+                                                 "memory on this node, or choose a layout "
+                                                 "that needs less memory",
+                                                 there.front()->facts.host, human_bytes(share),
+                                                 there.size() == 1 ? std::string("its only rank")
+                                                                   : base::cat("each of ", there.size(), " ranks"),
+                                                 human_bytes(expected.memory_bytes))});
     firsts.push_back(there.front());
     inverse.push_back(1 / (available + 1));
   }
@@ -59,11 +61,12 @@ void judge_shared_cards(std::vector<Finding>& findings, const std::vector<RankRe
     const std::string& node = there.front()->facts.host;
     const double share = static_cast<double>(available) / static_cast<double>(there.size());
     if (expected.card && share < expected.memory_bytes)
-      findings.push_back(
-          {.code = ExitCode::resource,
-           .kind = "memory",
-           .message = fmt::format("the GPU of {} of node {} has {} for each, expected at least {}", names_of(numbers),
-                                  node, human_bytes(share), human_bytes(expected.memory_bytes))});
+      findings.push_back({.code = ExitCode::resource,
+                          .kind = "memory",
+                          .message = fmt::format(
+                              "the GPU of {} of node {} has {} of free memory per rank, expected at least {}; start "
+                              "fewer ranks on this GPU or free its memory",
+                              names_of(numbers), node, human_bytes(share), human_bytes(expected.memory_bytes))});
     if (there.size() > 1)
       findings.push_back(
           {.code = ExitCode::done,

@@ -49,7 +49,7 @@ void meet_inside(std::vector<int>& meetings, const comm::NodeGrid& grid, int ran
 }
 
 void meet_across(std::vector<int>& meetings, const comm::NodeGrid& grid, int rank, int place) {
-  std::vector<int> players;  // ranks at `place`, in the order of the nodes
+  std::vector<int> players;  // ranks whose index in their node is `place`, in the order of the nodes
   for (int node = 0; node < grid.nodes(); ++node)
     if (place < static_cast<int>(grid.ranks(node).size())) players.push_back(grid.rank(node, place));
   const auto count = static_cast<int64_t>(players.size());

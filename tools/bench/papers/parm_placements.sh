@@ -9,10 +9,10 @@
 #   tools/bench/papers/parm_placements.sh [--layer M=512,H=256,B=256] [--inter 50mbit] [--intra 400mbit] [--rounds 3]
 #                                         [--profile-seconds 30] [--layers N] [--seed 1] [--output FOLDER]
 #
-# --layer: hidden size, width of an expert, tokens of a data-parallel rank. --layers: instead, that many layers of Table
-# III, with padding, as parm.sh takes them; at most 1296. --output: keeps profiles and rows in FOLDER; a later call with
-# the same settings, for example after the first one was killed, measures only what is missing. Needs root, iproute2 and
-# openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# --layer: hidden size, width of an expert, tokens of a data-parallel rank. --layers: measures N layers of Table III
+# instead (at most 1296), chosen as in parm.sh and with padding. --output: keeps profiles and rows in FOLDER; a later
+# call with the same settings, for example after the first one was killed, measures only what is missing. Needs root,
+# iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -72,7 +72,9 @@ class OutputFile {
  public:
   OutputFile() : path_((fs::temp_directory_path() / "hexad-fused-XXXXXX").string()) {
     const int file = ::mkstemp(path_.data());
-    if (file < 0) fail(ExitCode::resource, "cannot make the file ", path_, ": ", std::strerror(errno));
+    if (file < 0)
+      fail(ExitCode::resource, "cannot make the file ", path_, ": ", std::strerror(errno),
+           "; set TMPDIR to a writable folder");
     ::close(file);
   }
   ~OutputFile() { ::unlink(path_.c_str()); }

@@ -65,7 +65,7 @@ struct Explanation {
 /// Layout on twice the ranks, compared with the best layout.
 struct TwiceRanks {
   LayoutFigures figures;
-  double efficiency;  // share of twice the best layout's tokens per second
+  double efficiency;  // tokens per second on twice the ranks, divided by twice the best layout's tokens per second
 };
 TwiceRanks figures_on_twice(const Planned& planned, const plan::PlannedLayout& best,
                             const plan::PlannedLayout& on_twice);
