@@ -171,7 +171,8 @@ TEST(Judge, OtherLibraryIsNamed) {
 
 TEST(Judge, TooLittleMemoryIsAResourceFailure) {
   const auto ranks = healthy_cluster(1, 2);
-  expect_finding(ranks, ExitCode::resource, "memory", {"node a has 32.0 GiB for each of 2 ranks", "40.0 GiB"},
+  expect_finding(ranks, ExitCode::resource, "memory",
+                 {"node a has 32.0 GiB of free memory for each of 2 ranks", "40.0 GiB"},
                  {.card = false, .memory_bytes = 40.0 * (1 << 30)});
   expect_finding(healthy_cluster(1, 1), ExitCode::resource, "memory",
                  {"node a has 64.0 GiB of free memory for its only rank", "80.0 GiB"},
