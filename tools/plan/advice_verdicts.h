@@ -11,7 +11,7 @@ namespace hexad::plan {
 AdvisedLayer advised_layer(const train::Recipe& recipe, const mesh::Mesh& mesh);
 
 /// True if `advised` does the same work as `chosen` (equal graphs), or is not slower. Compares measured times if both
-/// were tried; indistinct times are equal. Otherwise compares predictions.
+/// were tried; times that indistinct() cannot tell apart count as equal. Otherwise compares predictions.
 bool as_good_as(const ScheduleCandidate& chosen, const ScheduleCandidate& advised);
 
 /// Asks all advisers and compares their schedules with the chosen schedule (choice.current()). Collective.

@@ -33,10 +33,10 @@ struct ComposedLayouts {
 ///
 /// A layout that recomputes is needless if the same layout with less recomputation certainly fits, because
 /// recomputation makes the step longer. A layout with zero 2 is needless if the same layout with zero 1, and no more
-/// recomputation, certainly fits. All variants of a layout are also needless if there are enough other layouts that are
-/// at least as fast as this layout. These rules do not apply under Objective::memory, or if activations are offloaded.
-/// Under Objective::memory, a layout is omitted if enough layouts need less memory. Bounds of the state show this, or
-/// the memory of the same layout with more recomputation.
+/// recomputation, certainly fits. All variants of a layout are also needless if simulated_per_wanted * request.wanted
+/// other layouts are at least as fast as this layout. These rules do not apply under Objective::memory, or if
+/// activations are offloaded. Under Objective::memory, a layout is omitted if enough layouts to simulate need less
+/// memory. Bounds of the state show this, or the memory of the same layout with more recomputation.
 ComposedLayouts compose_layouts(std::vector<PlanCandidate> legal, const StateBound& state, LayerCosts& costs,
                                 double memory, const PlanRequest& request);
 

@@ -61,11 +61,10 @@ std::string take_dense_rows(train::Recipe& recipe) {
   for (train::StageConfig& stage : recipe.stages) take(stage.schedule.moe, stage.parallel);
   std::string line;
   for (const int64_t rows : found) {
-    line +=
-        base::cat(line.empty() ? "schedule.moe.dense_rows: " : "; ", "as measured in ", recipe.schedule.profile, ", ");
+    line += line.empty() ? "schedule.moe.dense_rows: " : "; ";
     line += rows == never_dense ? "dense GEMMs are not faster at the largest load" : base::cat(rows);
   }
-  return line;
+  return line.empty() ? line : base::cat(line, " (measured in ", recipe.schedule.profile, ")");
 }
 
 }  // namespace hexad::plan

@@ -124,8 +124,8 @@ double blocks_of_shared_loss(const Recipe& r) {
   return (2 * logits + gradient) / (logits + gradient);
 }
 
-// Largest number of a rank's tokens in the longer of the two recorded sequence lengths, before rounding. A shorter
-// context of the recipe has fewer tokens.
+// Maximum of the longer recorded sequence length, in tokens of a rank, before rounding. If the recipe's context is
+// shorter, the context is used instead.
 constexpr int64_t recorded_tokens = 1024;
 
 // Difference between the two recorded sequence lengths before rounding, in tokens of a rank. If the difference is

@@ -74,7 +74,7 @@ struct Pool {
   std::vector<int64_t> ranks_of_stage;
 };
 
-// Returns the bytes that a sequence with `tokens` tokens has in the cache of block `layer`.
+// Returns the bytes of a sequence with `tokens` tokens in a rank's cache of block `layer`.
 double cached_bytes(const Recipe& r, int64_t layer, int64_t tokens) {
   const base::Dtype dtype = train::dtype_of(r.train.precision);
   if (r.model.is_delta(layer))

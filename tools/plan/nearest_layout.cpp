@@ -97,7 +97,7 @@ std::optional<NearestLayout> nearest_layout(const config::Document& document, co
                                             const train::Extensions& extensions, RankRange range,
                                             const FitsMemory& fits) {
   std::map<int64_t, LayoutRules> rules;  // by number of ranks
-  // Searches on more than half of all ranks, then on a quarter to a half, and so on.
+  // Searches on more than half of range.most ranks, then on more than a quarter and at most half, and so on.
   for (int64_t most = range.most; most >= std::max<int64_t>(1, range.fewest); most /= 2) {
     std::vector<std::pair<Distance, Sizes>> all;
     for (const Sizes& sizes : sizes_to_try(recipe, std::max(most / 2, range.fewest - 1), most))
