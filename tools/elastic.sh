@@ -130,7 +130,8 @@ end() { # argument: CODE
   exit "$1"
 }
 
-# Waits until the ranks that are left have a layout of MIN ranks or more. Ends the script if it is asked to end.
+# Waits until the ranks that are left have a layout of MIN ranks or more. Ends the script if it is asked to end. Also
+# ends the script if a Slurm job has lost too many nodes, because Slurm does not return them.
 wait_for_ranks() {
   local told='' looks=0 layout
   for (( ; ; )); do

@@ -148,9 +148,9 @@ add_once() { [ -e "$1" ] || add_whole "$@"; }
 # prefixed TEXT COMMAND...: prints the output of COMMAND. Each line gets TEXT as its first field.
 prefixed() { "${@:2}" | sed -u "s/^/$1\t/"; }
 
-# keep_complete FILE COUNT [SEARCHES]: removes rows of moe_layer from FILE if fewer than COUNT begin with the same
-# layer, or if fewer than SEARCHES lines "search" have the layer, because their measurement was interrupted. Fields may
-# precede the layer. Also removes lines "ranks" and "search" of these layers, and lines "run" without rows.
+# keep_complete FILE COUNT [SEARCHES]: removes from FILE the layers whose measurement was interrupted. These are the
+# layers with fewer than COUNT rows of moe_layer, or with fewer than SEARCHES lines "search". Fields may precede the
+# layer in a row. Also removes the lines "ranks" and "search" of these layers, and lines "run" without rows.
 keep_complete() {
   touch "$1"
   [ ! -s "$1" ] || [ -z "$(tail -c 1 "$1")" ] || sed -i '$d' "$1"  # removes an incomplete last line

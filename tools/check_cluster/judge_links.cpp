@@ -24,7 +24,7 @@ struct Message {
 
 using Messages = std::vector<Message>;
 
-// Returns the messages between ranks of different nodes (`across`), or the messages inside nodes.
+// Returns the messages between ranks of different nodes if `across` is true, otherwise the messages inside nodes.
 Messages messages_of(const std::vector<RankReport>& ranks, bool across) {
   Messages messages;
   for (const RankReport& from : ranks)

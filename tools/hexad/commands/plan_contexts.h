@@ -15,8 +15,8 @@ namespace hexad::app {
 /// 140 GiB per rank with dp 1, ..., 65 GiB more than ...".
 std::string shortfall_text(const plan::PlanAt& plan_at, const plan::Shortfall& shortfall, int64_t ranks_per_node);
 
-/// Prints a row for each sequence length. The row shows the changed axes or, if the length does not fit, the missing
-/// memory. The first point of `path` must have a layout.
+/// Prints a row for each sequence length. The line below a row shows the axes that changed since the previous length.
+/// If a length does not fit, its row shows only the missing memory. The first point of `path` must have a layout.
 void print_path(const plan::PlanAt& plan_at, std::span<const plan::PathPoint> path, int64_t ranks_per_node);
 
 /// Returns the content of print_path() as a JSON object. The first point must have a layout.

@@ -20,13 +20,13 @@ struct Prompt {
 
 /// Reads a file with one prompt per line, and skips blank lines. If the name ends in .jsonl, .ndjson or .json, each
 /// line is an object with "prompt" and, if `chat` is true, optionally "system". The argument `system` is the default of
-/// "system". Throws Error(data) with file and line if a line is invalid, or if there is no prompt.
+/// "system". Throws Error(data) if a line is invalid (the message names file and line), or if there is no prompt.
 std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat);
 
 /// Returns the ids of a question in a chat form, up to the mark before the answer, as `hexad prepare` encodes it. The
 /// id that precedes a text in training comes first (train::begin_prompt()). Throws if the form cannot write the prompt,
-/// for example because the form has no system role. The error is Error(data) for a line of a file, and Error(usage) for
-/// the command line.
+/// for example because the form has no system role. The error is Error(data) if the rejected text is from a file, and
+/// Error(usage) if the text is from the command line.
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                                  const Prompt& prompt, data::Packing packing);
 

@@ -41,15 +41,16 @@ struct ScaleArguments {
   bool dry_run = false, submit = false, report = false;
 };
 
-// An experiment whose points are legal and fit in memory.
+// An experiment whose points are legal. With --report, their memory is not checked; otherwise, the points fit in
+// memory.
 struct Ready {
   Experiment experiment;
   std::vector<LoadedPoint> points;
   std::vector<PointForecast> forecasts;
 };
 
-// Limits the available ranks of the points that run here to the ranks of the Slurm allocation. An explicit max_ranks
-// and a launcher of the experiment take precedence.
+// Limits the available ranks of the points that run here to the ranks of the Slurm allocation. Does nothing outside an
+// allocation, or if the experiment sets max_ranks. Skips points with a launcher.
 void limit_to_allocation(const ExperimentConfig& config, const ScaleArguments& options, int64_t only_point,
                          std::vector<Point>& points) {
   const int64_t ranks = train::allocated_ranks();

@@ -77,7 +77,7 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::s
                                               const std::string& purpose) {
   if (recipe.data.registered())
     fail(ExitCode::usage, "'", run, "' was trained on the source ", recipe.data.source_name(),
-         ", which has no tokenizer, so it cannot ", purpose, "; expected a run on a prepared dataset");
+         ", which has no tokenizer, so the run cannot ", purpose, "; expected a run on a prepared dataset");
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
   const std::string path = data::tokenizer_path(folder);
   if (file_problem(path) == "no such file")

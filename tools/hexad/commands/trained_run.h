@@ -26,7 +26,7 @@ TrainedRun open_trained_run(const train::RunRequest& request, train::TrainedUse 
 
 /// Returns the tokenizer of the run's data. Throws Error(usage) if the model's tokens have no text, or if the
 /// tokenizer's vocabulary is larger than the vocabulary of the model. Throws Error(data) if the tokenizer is missing or
-/// cannot be read. `purpose` completes the message "..., so it cannot PURPOSE".
+/// cannot be read. `purpose` completes the message "..., so the run cannot PURPOSE".
 std::unique_ptr<data::Tokenizer> tokenizer_of(const train::Recipe& recipe, const std::string& run,
                                               const std::string& purpose);
 

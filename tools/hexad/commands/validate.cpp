@@ -87,8 +87,9 @@ std::string start_line(const ValidateArguments& options, int64_t ranks, double s
   return text + recipe_words(options);
 }
 
-// Returns a warning if the model does not fit on this machine, may not fit, or does not start here; otherwise an empty
-// text. Such a recipe is not an error, because it may be meant for another machine.
+// Returns a warning if the model does not or may not fit on this machine, if the machine's memory cannot be read, or if
+// the recipe does not start here; otherwise an empty text. Such a recipe is not an error, because it may be meant for
+// another machine.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
     const MemoryFit fit = memory_fit_on_this_machine(recipe, extensions, ranks);
