@@ -12,9 +12,9 @@
 //   rank ^ 3 for other pipeline messages, and for keys and values that compete with measured pipeline messages
 // Therefore, operations with different peers share only a rank's link.
 //
-// --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation. The other
-// operations begin --head-start seconds earlier. No thread waits for an operation, so only the classes determine the
-// order.
+// --bytes: bytes that a rank sends in the measured operation. --others: bytes that a rank sends in each of the other
+// operations. The other operations begin --head-start seconds earlier. No thread waits for an operation, so only the
+// classes determine the order.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
 // seconds of the operation, seconds until all operations are done. Both times are from the slowest rank.
@@ -172,7 +172,8 @@ int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times communication operations while operations of lower classes run");
   app.add_option("--bytes", o.bytes, "bytes that a rank sends in the measured operation")->check(CLI::PositiveNumber);
-  app.add_option("--others", o.others, "bytes that a rank sends in each other operation")->check(CLI::PositiveNumber);
+  app.add_option("--others", o.others, "bytes that a rank sends in each of the other operations")
+      ->check(CLI::PositiveNumber);
   app.add_option("--head-start", o.head_start, "seconds by which the other operations start earlier")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", o.rounds, "number of repetitions")->check(CLI::PositiveNumber);

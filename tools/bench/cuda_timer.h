@@ -33,8 +33,8 @@ class CudaTimer {
   /// Function that calls measure() one or more times. Only the last measurement counts.
   using Around = std::function<void(const std::function<void()>& measure)>;
 
-  /// Times a kernel. `call` launches the kernel on the given stream. `around` may call measure() while other work
-  /// runs. Prints and counts a failure, and does not throw.
+  /// Times a kernel, unless `only` does not match `name`. `call` launches the kernel on the given stream. `around` may
+  /// call measure() while other work runs. If an exception is thrown, prints its message and counts the failure.
   void line(
       const std::string& name, const Work& work, const std::function<void(Stream&)>& call,
       const Around& around = [](const auto& measure) { measure(); });
@@ -42,7 +42,7 @@ class CudaTimer {
   void prepare(const std::string& name, const std::function<void(Stream&)>& call);
   int failures() const { return failures_; }
 
-  /// Returns standard normal values times `scale`. The values repeat after 2^20 elements.
+  /// Returns a tensor of standard normal values times `scale`. The values repeat after 2^20 elements.
   Tensor normal(Shape shape, Dtype dtype, double scale = 1);
   Tensor empty(Shape shape, Dtype dtype) { return Tensor::empty(shape, dtype, card_); }
   template <class T>

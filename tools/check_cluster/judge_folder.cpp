@@ -44,8 +44,9 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
               names_of(missing)));
     if (const auto stale = without_own_error(f.stale, ranks); !stale.empty())
       add(ExitCode::resource,
-          fmt::format("{} still sees the old contents of a replaced file of {}, expected the new contents", name,
-                      names_of(stale)));
+          fmt::format("{} still sees the old contents of a replaced file of {}, expected the new contents; choose a "
+                      "folder on another file system",
+                      name, names_of(stale)));
     if (const auto torn = without_own_error(f.torn, ranks); !torn.empty())
       add(ExitCode::resource, fmt::format("{} sees neither the old nor the new contents of a replaced file of {}: "
                                           "rename is not atomic; choose a folder on another file system",

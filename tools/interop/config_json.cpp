@@ -228,7 +228,7 @@ std::set<std::string, std::less<>> keys_understood(const Family& family) {
 }
 
 /// Rejects unknown keys, because they may change the model. Also rejects keys of fixed_keys() with unsupported values.
-/// Accepts every key whose value is null, because such a key changes nothing.
+/// Accepts every key whose value is null. require_not_null() rejects null where it would change the model.
 void require_known(const Json& config, const Family& family, const std::string& where) {
   const auto known = keys_understood(family);
   const std::span<const std::string_view> neutral = neutral_keys();

@@ -30,8 +30,9 @@ struct ExportReport {
 /// Writes the folder `target`: config.json, safetensors shards with their index, and the origin's tokenizer files. The
 /// origin is options.like or, if this is empty, the import from which the checkpoint's run started. The origin may be
 /// of another family than options.family, for example because the run made experts of a dense model. The result then
-/// has the origin's tokenizer files, token ids and usual dtype, but a new config.json. Keeps at most one tensor and
-/// some buffers in memory. After an error, nothing is left at `target`. Throws:
+/// has the origin's tokenizer files and token ids, but a new config.json. If options.dtype is "source", the result also
+/// has the origin's usual dtype. Keeps at most one tensor and some buffers in memory. After an error, nothing is left
+/// at `target`. Throws:
 /// - Error(usage) if the target is not empty, or if there is neither an origin nor options.family
 /// - Error(data) naming the recipe key or the tensor if the family cannot express the model or the checkpoint is
 ///   damaged

@@ -17,7 +17,7 @@ enum class Conversion : uint8_t {
   head_share,    // the config gives a number of dimensions of a head: rotary_share times the size of a head
   gelu_name,     // gelu_new or gelu_pytorch_tanh: tanh; gelu: exact
   zero_if_null,  // null: 0
-  group_rule,    // greedy: a single group; group_limited_greedy: group_score best, if top_groups is below groups
+  group_rule,    // greedy: a single group; group_limited_greedy: group_score best if top_groups < groups, else best_two
   norm_order     // 1: normalize; null: do not normalize
 };
 

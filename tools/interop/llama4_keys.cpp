@@ -45,8 +45,8 @@ std::vector<bool> blocks_without_rotary(const Json& config, int64_t layers, cons
     return marks;
   }
   if (!list.is_array() || static_cast<int64_t>(list.size()) < layers)
-    fail(ExitCode::data, where, ": no_rope_layers is ", list.dump().substr(0, 80), ", expected an array of ", layers,
-         " entries");
+    fail(ExitCode::data, where, ": no_rope_layers is ", list.dump().substr(0, 80), ", expected an array of at least ",
+         layers, " entries");
   for (int64_t l = 0; l < layers; ++l) {
     const Json& entry = list[l];
     if (entry != 0 && entry != 1)

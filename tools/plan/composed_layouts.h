@@ -20,7 +20,7 @@ constexpr double composed_error = 1.15;
 struct ComposedLayouts {
   std::vector<PlannedLayout> promising;  // layouts that seem to fit, best first
   std::vector<PlannedLayout> too_large;  // layouts that seem too large, but may fit with offload
-  std::vector<PlanCandidate> needless;   // layouts that save memory although they need not
+  std::vector<PlanCandidate> needless;   // layouts that save memory without need; see compose_layouts()
   int64_t needless_variants = 0;         // number of needless variants that are not in `needless`
   int64_t too_large_count = 0;           // including layouts whose state alone is too large
   // Least bytes among the layouts that are too large; infinite without such layouts.

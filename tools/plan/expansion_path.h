@@ -1,4 +1,4 @@
-// Search for layouts for growing sequence lengths, and for the missing memory if no layout fits.
+// Search for layouts of growing sequence lengths. If no layout fits, computes the memory that is missing.
 #pragma once
 
 #include <functional>

@@ -94,9 +94,9 @@ struct Enlarge {
   void operator()(W&) const {}
 };
 
-// Removes ranks from groups in which the recorded rank sends no messages. Keeps the recorded rank and, if there is one,
-// a rank on another node. The simulation of a single rank depends on no other ranks, and groups may have thousands of
-// ranks.
+// Removes ranks from groups in which the recorded rank neither sends nor receives messages. Keeps the recorded rank
+// and, if there is one, a rank on another node. The simulation of a single rank depends on no other ranks, and groups
+// may have thousands of ranks.
 void keep_few_ranks(StepRecord& record, const std::vector<int>& node_of_rank) {
   std::vector<char> has_messages(record.groups.size());
   for (const device::Issue& issue : record.issues)

@@ -31,8 +31,8 @@ struct ChangesOfKey {
 };
 
 /// Returns the changes of these keys, in the order of the search:
-/// - offload.optimizer and offload.activations: values that save memory under Objective::memory, otherwise values that
-///   do not
+/// - offload.optimizer and offload.activations: under Objective::memory, the values that save memory; otherwise, the
+///   values without offload
 /// - schedule.moe.memory_reuse: all other values under Objective::memory, otherwise only the value none
 /// - schedule.pipeline.overlap
 /// - schedule.pipeline.kind and virtual_stages: zb_v, dualpipe_v, interleaved with 4 and 2 virtual stages, zb_h1, 1f1b
@@ -41,7 +41,7 @@ struct ChangesOfKey {
 /// - schedule.moe.chunks: twice and half as many, or the next divisors of a rank's experts
 /// - parallel.order: orders that spread at least one kind of group less widely (PlanRequest::orders). An order is
 ///   omitted if another order spreads no kind of group more widely. No orders under Objective::memory
-/// - distributed.bucket_bytes: four times and a quarter
+/// - distributed.bucket_bytes: four times and a quarter of the size, from 1 MiB to 2 GiB
 /// - other choices of schedule.moe: rows, duplicates, overlap (with the recipe's chunks, or with two chunks if the
 ///   recipe has none), esp_exchange, order
 std::span<const ChangesOfKey> changes_by_key();

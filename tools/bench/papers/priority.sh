@@ -9,8 +9,9 @@
 #                                  [--low-window '131072 262144'] [--runs 3] [--steps 8] [--train-rate 200mbit]
 #                                  [--output FOLDER]
 #
-# --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation. --low-window:
-# maximum bytes in flight in each direction for each class of lower priority; several values give several tables.
+# --bytes: bytes that a rank sends in the measured operation. --others: bytes in each of the other operations.
+# --low-window: maximum bytes in flight in each direction for each class of lower priority; several values give several
+# tables.
 # --runs: number of training runs with priorities, and without them; 0: none. --output: keeps rows in FOLDER. A later
 # call with the same settings, for example after the first one was killed, measures only what is missing. Needs root,
 # iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/comm_priority).
@@ -44,7 +45,7 @@ testbed() {  # testbed RATE: prints the command of a testbed with links of RATE
 
 machine
 echo "testbed:   4 nodes of one rank, $rate each"
-echo "rounds:    $rounds; $bytes bytes of the measured operation, $others bytes of each other operation"
+echo "rounds:    $rounds; $bytes bytes of the measured operation, $others bytes of each of the other operations"
 for window in $low_window; do
   printf '\nlow window: %s bytes\n' "$window"
   add_once "$kept/rows-$window" $(testbed "$rate") "$bench" --rounds "$rounds" --bytes "$bytes" --others "$others" \

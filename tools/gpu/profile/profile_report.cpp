@@ -73,7 +73,7 @@ void Report::head() {
   line("busy {:.3f} ms per step, idle {:.3f} ms ({:.2f} %) in {:.1f} gaps; sum of all activities {:.3f} ms",
        ms_a_step(busy()), ms_a_step(p_.idle()), percent(p_.idle()), a_step(static_cast<int64_t>(p_.gaps.size())),
        ms_a_step(summed()));
-  line("share: share of the time of a step");
+  line("share: part of a step's time");
 }
 
 void Report::kernels() {
