@@ -97,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(, MissingWait, testing::ValuesIn(in_training()), [](con
 
 // --- Errors in short programs on the emulated device. Some of these programs also run on the CPU.
 
-// Blocks a lane of the emulated device until it is released. On the CPU, no lane is blocked.
+// Blocks a lane of the emulated device until let_go() is called or the object is destroyed. On the CPU, no lane is
+// blocked.
 class Hold {
  public:
   Hold(DeviceContext& context, Lane lane) : on_device_(!context.on_host()) {

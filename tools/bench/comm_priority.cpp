@@ -105,8 +105,8 @@ class Bench {
  public:
   Bench(const Options& o, World& world) : options_(o), world_(world) { world.set_limits(o.limits); }
 
-  // Measures `urgent` alone, and after `others` have started: once with MoNTA's priorities, in which `others` have
-  // lower classes, and once in order of arrival.
+  // Measures `urgent` alone, and after `others` have started: once with MoNTA's priorities, by which `others` have
+  // lower priority, and once in order of arrival.
   void conflict(int round, std::string_view name, PeerTraffic& urgent, const std::vector<PeerTraffic*>& others) {
     const auto measure = [&](std::string_view order, const Priorities& priorities,
                              const std::vector<PeerTraffic*>& beside) {

@@ -4,9 +4,9 @@
 //                                 [--kinds ring,..]
 //
 // Prints one line per measurement, with fields separated by tabs: round, what, pass, seconds of the slowest rank,
-// seconds for which a rank waited (mean), seconds in which its messages were in flight (mean), bytes that a rank sent.
-// `what` is a kind of context attention, "alone" (the ring's attention without messages), or "messages" (the ring's
-// messages without attention).
+// seconds for which a rank waited, seconds in which its messages were in flight, bytes that a rank sent. The last three
+// values are means over the ranks. `what` is a kind of context attention, "alone" (the ring's attention without
+// messages), or "messages" (the ring's messages without attention).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -44,8 +44,8 @@ ranks=$(ranks_of "$place")
 refused=0 outsized=0 too_few=0 too_many=0
 
 # plan NUMBER: draws a recipe until its number of layouts and the size of its first choice are suitable. Prints a line
-# of the table for each layout, beginning with the first choice: case/layout, place, seconds of a step, settings of the
-# recipe, settings of the layout.
+# of the table for each layout, beginning with the first choice: case/layout, place, predicted seconds of a step,
+# settings of the recipe, settings of the layout.
 plan() {
   local i settings legal status verdict=
   for ((i = 0; i < most_draws; i++)); do

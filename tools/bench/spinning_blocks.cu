@@ -23,9 +23,9 @@ constexpr int threads = 640, cluster = 4;
 constexpr long long max_cycles = 4'000'000'000;  // two seconds at 2 GHz
 constexpr std::chrono::seconds max_start_time(1);
 
-// Spins until `*released` is not 0, but at most max_cycles; then sets the block's flag `expired`. The first thread
-// polls. The other threads wait at the barrier, so that the block stays resident. `released` is in the card's memory,
-// because blocks that poll the host's memory slow down all concurrent kernels.
+// Spins until `*released` is not 0. After max_cycles, sets the block's flag `expired` and ends. The first thread polls.
+// The other threads wait at the barrier, so that the block stays resident. `released` is in the card's memory, because
+// blocks that poll the host's memory slow down all concurrent kernels.
 __global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, const volatile unsigned* released) {
   if (threadIdx.x == 0) {
     const long long begin = clock64();

@@ -84,7 +84,7 @@ struct NamedSchedule {
 
 train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int world) {
   std::vector<std::string> overrides = o.overrides;
-  // Trials take at most half of the run's steps, so the run has twice as many steps.
+  // Trials take at most half of the run's steps, so the run has twice as many steps as trials.
   for (const std::string& fixed : {base::cat("train.steps=", std::max(1, 2 * o.trials)),
                                    std::string("schedule.moe.trial_share=0.5"), std::string("train.threads=1")})
     overrides.push_back(fixed);
