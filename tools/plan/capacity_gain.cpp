@@ -35,7 +35,8 @@ std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts,
   return {};
 }
 
-// Returns the layouts with one axis of `best` doubled, including illegal layouts.
+// Returns `best` on twice the ranks with dp, tp, cp or pp doubled, each with its ep and, where the experts allow it,
+// with twice this ep. These layouts may be illegal. A doubled tp sets sp. ZeRO is at least 1 if dp * cp > 1.
 std::vector<Recipe> with_a_doubled_axis(const Recipe& best, int64_t world, int64_t domain) {
   std::vector<Recipe> all{best};  // dp is doubled
   const train::ParallelConfig& p = best.parallel;
