@@ -160,6 +160,10 @@ TEST(MegatronIndex, DamageIsNamed) {
   expect_contains(changed([](Parts& p) { p.dtype = 7; }), "x.idx: dtype code 7 (float32), expected an integer type");
   expect_contains(changed([](Parts& p) { p.moved = 1; }), "x.idx: sequence 3 begins at token 5, expected 4");
   expect_contains(changed([](Parts& p) { p.moved = -5; }), "x.idx: sequence 3 begins at token -1, expected 4");
+  std::string negative = now;
+  const int32_t size = -1;
+  negative.replace(9 + 8 + 1 + 8 + 8, sizeof size, reinterpret_cast<const char*>(&size), sizeof size);
+  expect_contains(files.refusal(negative, ids), "x.idx: sequence 0 has -1 tokens, expected at least 0");
   expect_contains(changed([](Parts& p) { p.documents = {0, 2}; }), "document boundaries are 0 to 2, expected 0 to 4");
   expect_contains(changed([](Parts& p) {
                     p.documents = {0, 3, 2, 4};

@@ -83,10 +83,17 @@ auto first_lacking(std::span<const PathPoint> path) {
   return std::ranges::find_if(path, [](const PathPoint& p) { return p.shortfall.has_value(); });
 }
 
-// Returns a text like "cp 1 -> 2, dp 8 -> 4" for the changes since the previous point; empty if no axis changes.
-std::string growth_text(const PathPoint& before, const PathPoint& now) {
+// Returns the axes of point `i`, which has a layout, that have other sizes than at the point before. Returns no axes if
+// there is no point before, or if it has no layout.
+std::vector<ChangedAxis> changes_at(std::span<const PathPoint> path, size_t i) {
+  if (i == 0 || !path[i - 1].layout) return {};
+  return changed_axes(layout_of(*path[i - 1].layout, path[i - 1].ranks), layout_of(*path[i].layout, path[i].ranks));
+}
+
+// Returns a text like "cp 1 -> 2, dp 8 -> 4"; empty if no axis changes.
+std::string growth_text(const std::vector<ChangedAxis>& changes) {
   std::string text;
-  for (const ChangedAxis& c : changed_axes(layout_of(*before.layout, before.ranks), layout_of(*now.layout, now.ranks)))
+  for (const ChangedAxis& c : changes)
     text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", mesh::name_of(c.axis), c.from, c.to);
   return text;
 }
@@ -119,8 +126,8 @@ void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t 
                base::precise_duration(p.layout->step.seconds), human_bytes(p.layout->memory.total),
                human_bytes(sent.inside), human_bytes(sent.network), base::enum_name(e.kind), e.switched,
                e.smallest_step, p.layout->candidate.to_string(p.ranks));
-    if (i == 0) continue;
-    if (const std::string growth = growth_text(path[i - 1], p); !growth.empty()) fmt::print("{:>15} {}\n", "", growth);
+    if (const std::string growth = growth_text(changes_at(path, i)); !growth.empty())
+      fmt::print("{:>15} {}\n", "", growth);
   }
   fmt::print(
       "\ninside, network: bytes that a rank sends in a step on the fast link and on the network (mean over stages)\n"
@@ -145,9 +152,7 @@ nlohmann::ordered_json path_json(const PlanAt& plan_at, std::span<const PathPoin
       const ContextExpansion e = expansion_of(now);
       const Sent sent = sent_by(p.layout->step);
       Json changed = Json::object();
-      if (i > 0)
-        for (const ChangedAxis& c : changed_axes(layout_of(*path[i - 1].layout, path[i - 1].ranks), now))
-          changed[std::string(mesh::name_of(c.axis))] = {c.from, c.to};
+      for (const ChangedAxis& c : changes_at(path, i)) changed[std::string(mesh::name_of(c.axis))] = {c.from, c.to};
       point.update(layout_json(*p.layout, p.ranks));
       point.update(Json{{"step_seconds", p.layout->step.seconds},
                         {"sent_inside_bytes", sent.inside},
