@@ -13,8 +13,8 @@ std::string describe(const Checkpoint& checkpoint);
 /// Returns the information of describe() and the generation as a JSON object.
 std::string describe_json(const Checkpoint& checkpoint);
 
-/// Returns one line for each good checkpoint of a run, newest first. The last line is about the checkpoint from which
-/// the run would continue with `checkpoint.resume: auto`.
+/// Returns one line for each good checkpoint of a run, newest first. The last line names the checkpoint from which
+/// the run would continue with `checkpoint.resume: auto`, or says that there is none.
 std::string describe(const CheckpointStore::Scan& scan);
 /// Returns the JSON object of the checkpoint from which the run would continue. Two members are added: `good`, a list
 /// of folders, and `bad`, a list of messages. If no checkpoint is good, the object has only these two members.

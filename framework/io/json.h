@@ -27,7 +27,7 @@ class JsonNode {
   JsonNode(const Json& value, std::string where, std::string path = "")
       : value_(value), where_(std::move(where)), path_(std::move(path)) {}
 
-  /// Returns a member of an object. Throws Error(data) if there is no such member.
+  /// Returns a member of an object. Throws Error(data) if the value is not an object or has no such member.
   JsonNode operator[](const char* key) const;
   /// Calls use(JsonNode) for each element of an array.
   template <class Use>

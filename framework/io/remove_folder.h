@@ -9,6 +9,7 @@
 namespace hexad::io {
 
 /// Removes `folder` like std::filesystem::remove_all(): a missing folder is not an error. Reports progress to `work`.
+/// Sets `error` if the removal fails, and clears it otherwise.
 void remove_folder(const std::string& folder, const base::FileWork& work, std::error_code& error);
 
 }  // namespace hexad::io

@@ -176,7 +176,7 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
     if (elsewhere) {
       const auto seconds = std::chrono::duration<double>(timing.patience).count();
       note(cat(path, ": held by process ", former.pid, " on host ", former.host,
-               ", which may have ended; it will be watched for ", seconds, " s"));
+               ", which may have ended; this job watches the lock for ", seconds, " s"));
       if (!abandoned(path, former, timing, work)) in_use(read_owner(path));
     }
     auto holder = std::make_unique<Holder>(path, std::move(*lock), mine, timing.beat);

@@ -138,9 +138,10 @@ TEST(RunLock, IsTakenOverFromAHostWithoutRenewals) {
         folder.path(), [&](const std::string& text) { notes.push_back(text); }, quick);
     EXPECT_TRUE(read_bytes(lock.path()).find(cat(" ", ::getpid(), " ")) != std::string::npos);
     ASSERT_EQ(notes.size(), 2);
-    EXPECT_EQ(notes[0],
-              folder / "lock" +
-                  ": held by process 4711 on host elsewhere, which may have ended; it will be watched for 0.1 s");
+    EXPECT_EQ(
+        notes[0],
+        folder / "lock" +
+            ": held by process 4711 on host elsewhere, which may have ended; this job watches the lock for 0.1 s");
     EXPECT_EQ(notes[1], folder / "lock" + ": taken over from process 4711 on host elsewhere, which did not renew it");
   }
 }

@@ -176,7 +176,7 @@ struct Attention {
         for (int64_t k = 0; k < columns; ++k) to[r * span + k] *= factor;
     }
   }
-  /// Sets the elements of a row of out or dv from the value size on to zero.
+  /// Zeroes the end of a row of out or dv: the elements from index of_value.elements to the end of the row.
   void clear_rest(In* to) const {
     for (int64_t c = of_value.elements; c < of_key.elements; ++c) to[c] = In{};
   }

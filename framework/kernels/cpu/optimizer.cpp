@@ -64,9 +64,9 @@ void update_bf16_moments(const AdamwSlice& s, float* p, T* w, const AdamwConstan
   }
 }
 
-/// Updates a slice whose main weights are rests. Computes the main weights of one block at a time in a buffer. The
-/// loops for f32 main weights then update the buffer, so the results are bitwise identical to the results with f32 main
-/// weights. M is the dtype of the moments.
+/// Updates a slice whose `main` contains rests of the main weights (see AdamwSlice). Computes the main weights of one
+/// block at a time in a buffer. The loops for f32 main weights then update the buffer, so the results are bitwise
+/// identical to the results with f32 main weights. M is the dtype of the moments.
 template <class M, class G>
 void update_rests(const AdamwSlice& s, const AdamwConstants<float>& constants) {
   constexpr int64_t block = 1024;

@@ -152,7 +152,7 @@ int64_t pitch_of(std::string_view op, const Tensor& x) {
   return x.strides()[0] * size_of(x.dtype());
 }
 
-// Calls f(r, place) in parallel for each of `rows` rows. `place` is the address of the row's place in a window.
+// Calls f(r, place) in parallel for each of `rows` rows. `place` is the row's address in a window.
 template <class F>
 void for_each_place(std::string_view op, const Tensor& window, const Tensor& distances, const Tensor& runs,
                     int64_t rows, int64_t row_bytes, const F& f) {

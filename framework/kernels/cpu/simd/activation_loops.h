@@ -32,7 +32,8 @@ struct ActivationLoops {
   void (*gelu_exact_backward)(T* dx, const T* dout, const T* x, int64_t n);
   void (*gelu_tanh_forward)(T* out, const T* x, int64_t n);
   void (*gelu_tanh_backward)(T* dx, const T* dout, const T* x, int64_t n);
-  /// Rotates the first 2 `half` elements of one head; sign -1 gives the adjoint. `out` may be `x`.
+  /// Rotates the first 2 * half elements of one head, in pairs (i, i + half). With sign -1, computes the adjoint. `out`
+  /// may be `x`.
   void (*rotate)(T* out, const T* x, const A* cosine, const A* sine, A sign, int64_t half);
   /// Computes p[i] = e^p[i] (`exp`), or p[i] = sigmoid(p[i]) (`sigmoid`), for n elements.
   void (*exp)(A* p, int64_t n);

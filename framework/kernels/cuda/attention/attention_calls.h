@@ -17,7 +17,7 @@ struct AttentionBackward {
 };
 
 /// Runs cuDNN's fused attention. A suitable call is bf16 and has as many queries as keys. Its `first` and `last` are
-/// undefined, or its documents are counted. Returns false, without a launch, if:
+/// undefined, or the number of its documents is known (AttentionShape::documents). Returns false, without a launch, if:
 /// - the call does not suit cuDNN (see may_suit() in cudnn.cpp);
 /// - the plan of the call would need too much workspace;
 /// - cuDNN does not work, or has no plan for the call.

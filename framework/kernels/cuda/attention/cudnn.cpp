@@ -44,9 +44,9 @@ struct Cudnn {
 constexpr int64_t max_documents = 1024;
 
 /// True if the call may suit cuDNN. The call must be bf16, with more than one query per sequence and as many keys as
-/// queries. The only masks allowed are counted documents, at most max_documents of them, and a causal mask aligned at
-/// the top left. Rows must begin at multiples of 16 bytes, the size of a head must be a multiple of 8, and the scale
-/// must be finite. cuDNN checks the remaining conditions.
+/// queries. The only masks allowed are at most max_documents documents whose number is known
+/// (AttentionShape::documents), and a causal mask aligned at the top left. Rows must begin at multiples of 16 bytes,
+/// the size of a head must be a multiple of 8, and the scale must be finite. cuDNN checks the remaining conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {

@@ -45,8 +45,8 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
   require(o.y.dim(0) == o.rows, "[", op, "] x has ", o.rows, " rows and y has ", o.y.dim(0),
           " rows; expected equal numbers");
   require(w.dim(-1) == o.width && w.numel() == o.groups * o.features * o.width, "[", op, "] weights are ", w.shape(),
-          " for rows of ", o.width, " and ", o.features, " elements; expected [experts, ", o.features, ", ", o.width,
-          "]; the features may be split over several dimensions");
+          ", but rows of x have ", o.width, " elements and rows of y have ", o.features, "; expected [experts, ",
+          o.features, ", ", o.width, "], where ", o.features, " may be split over several dimensions");
   const bool acc = w.dtype() == accumulator_dtype(x.dtype());
   require(x.dtype() == y.dtype() && (w.dtype() == x.dtype() || acc), "[", op, "] dtypes of x, y and w are ", x.dtype(),
           ", ", y.dtype(), " and ", w.dtype(), "; expected equal dtypes, or for w the accumulator dtype of x");

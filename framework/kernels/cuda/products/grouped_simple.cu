@@ -8,7 +8,7 @@ using namespace base;
 namespace {
 
 constexpr int tile = 64, depth = 16, threads = 256;
-// A block has side x side threads. In a tile, each thread computes each x each elements.
+// A block has `side` x `side` threads. Each thread computes `each` x `each` elements of a tile.
 constexpr int side = 16, each = tile / side;
 
 /// Layout of the terms in a line (a row or column) of a factor: adjacent, or a stride apart.
