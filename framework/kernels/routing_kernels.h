@@ -34,7 +34,7 @@ constexpr auto enum_names(RouterGroupScore) {
 struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
-  bool normalize = true;  // true: the weights of the chosen experts are divided by their sum, so that they sum to one
+  bool normalize = true;       // true: the weights of the chosen experts are divided by their sum
   double normalize_floor = 0;  // minimum divisor; no gradient flows through a smaller sum
   double scale = 1.0;  // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
   /// Group-limited choice: the experts form `groups` equal groups. A token may use only experts of the top_groups

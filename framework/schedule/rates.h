@@ -53,7 +53,7 @@ class LaneSet {
 
 struct Rates {
   ByGemmPass<TimeCurve> compute{};  // time of one matrix product, by its FLOPs
-  ByGemmPass<TimeCurve> dense{};    // used if Cost::dense is true; if a curve is empty, its counterpart in `compute`
+  ByGemmPass<TimeCurve> dense{};    // like `compute`, for tasks with Cost::dense; `compute` replaces an empty curve
   TimeCurve copy{};                 // time of a copy, by its bytes
 
   /// Measured time of a collective or a send in one kind of group, while the machine has no other load.

@@ -55,8 +55,8 @@ struct TouchingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// Wraps an entry that returns a property of a kernel to the host. It announces no memory, because the entry launches
-/// no kernel.
+/// Wraps an entry that returns a property of a kernel to the host. The wrapper announces no memory, because the entry
+/// launches no kernel.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct TouchingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (launches().*Family.*Entry)(args...); }

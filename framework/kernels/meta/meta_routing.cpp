@@ -38,14 +38,14 @@ Tensor result(const Tensor& t) {
   return t.numel() == 0 ? at(t, nullptr) : at(t, run_of(t).memory()->remember(device_raw(t), t.bytes()));
 }
 
-// Returns the bytes of a tensor on the host.
+// Returns the memory of a contiguous tensor on the host, as bytes.
 std::span<std::byte> contents(const Tensor& t) {
   if (t.numel() == 0) return {};
   return {static_cast<std::byte*>(t.raw()), static_cast<size_t>(t.bytes())};
 }
 
 // Writes the results of a computation on known values of `operand`, or copies kept results (see KnownResults::write()).
-// `of` is a tensor of the run. All other tensors are on the host.
+// `of` is a tensor on the meta device, whose run keeps the results. All other tensors are on the host.
 void write_results(const Tensor& of, std::string_view kernel, std::vector<int64_t> numbers, const Tensor& operand,
                    std::span<const Tensor> results, const std::function<void()>& compute) {
   const bool flat = operand.contiguous() && std::ranges::all_of(results, &Tensor::contiguous);
