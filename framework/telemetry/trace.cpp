@@ -70,7 +70,8 @@ class TraceFile {
     file_.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
   }
 
-  /// Adds source number `source` of `sources`. Its processes are called "NAME rank 0", or "rank 0" without a name.
+  /// Adds `records`, which are number `source` (from 0) of `sources` sources in the file. Their processes are called
+  /// "NAME rank 0", or "rank 0" without a name.
   void add(const TraceRecords& records, const std::string& name = "", int source = 0, int sources = 1) {
     std::map<int, std::map<std::string, int>> lanes;  // rank -> lane -> row
     const auto process_of = [&](int rank) { return rank * sources + source; };

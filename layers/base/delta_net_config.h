@@ -33,7 +33,7 @@ struct DeltaNetConfig {
     v("key_size", key_size, "number of dimensions of a query or key head", at_least(1));
     v("value_size", value_size, "number of dimensions of a value head", at_least(1));
     v("conv_size", conv_size,
-      "number of tokens, including the present token, that the causal convolutions of queries, keys and values read",
+      "number of tokens, including the current token, that the causal convolutions of queries, keys and values read",
       at_least(2));
     v("norm_eps", norm_eps, "constant added to the mean square in the norm of the result", config::positive());
   }

@@ -326,8 +326,8 @@ struct ModelConfig {
     v("window", window, "sliding window: number of tokens that a token attends to, itself included; none: no window",
       at_least(1));
     v("full_attention_every", full_attention_every,
-      "n: every n-th block attends to all earlier tokens and ignores window, attention_chunk and delta_net; 0: no "
-      "block ignores them",
+      "n: every n-th block has full attention and ignores window, attention_chunk and delta_net; 0: no block ignores "
+      "them",
       at_least(0));
     v("attention_chunk", attention_chunk,
       "number of tokens of a chunk: documents are divided into chunks, and a token attends only to tokens of its chunk "

@@ -138,8 +138,8 @@ struct MoeConfig {
     using config::at_least, config::at_most, config::automatic, config::positive;
     v("experts", experts, "number of routed experts of an MoE layer; 0: a dense model", at_least(0), at_most(1 << 16));
     v("top_k", top_k,
-      "number of routed experts that process a token; the largest number for router: expert_choice, where further "
-      "experts that choose a token do not process it",
+      "number of routed experts that process a token; for router: expert_choice, the maximum number: further experts "
+      "that choose a token do not process it",
       at_least(1));
     v("expert_hidden", expert_hidden, "hidden width of an expert's MLP", at_least(1), at_most(1 << 24));
     v("expert", expert, "kind of MLP of an expert");

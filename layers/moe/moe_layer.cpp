@@ -267,7 +267,8 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   // The router's op keeps choice.ids for backward. Slots are therefore masked and dropped in a copy. The routing plan
   // has row -1 for masked and dropped slots, so they get no gradient.
   Tensor ids = choice.ids;
-  const bool may_drop = config_.capacity_factor && !config_.experts_choose();  // experts that choose stay within it
+  // Experts that choose tokens never exceed their capacity.
+  const bool may_drop = config_.capacity_factor && !config_.experts_choose();
   if (context.batch.valid.defined() || may_drop) {
     ids = Tensor::like(choice.ids);
     ids.copy_from(choice.ids, t.stream);
