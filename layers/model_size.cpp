@@ -40,7 +40,8 @@ class MetaModel {
 
   const ParameterSet& parameters() const { return parameters_; }
 
-  /// Returns the number of floating-point operations for one sequence in parts()[part], in forward and backward.
+  /// Returns the number of floating-point operations of forward and backward for one sequence, in part `part` of
+  /// parts_of().
   double flops(size_t part) {
     run_->product_flops = run_->attention_flops = 0;
     const MicroBatch batch = one_sequence();

@@ -30,11 +30,11 @@ struct LockTiming {
 class RunLock {
  public:
   /// Creates the directory if it does not exist, and locks it. If the job that held the lock is dead, takes the lock
-  /// over. This happens immediately if that job ran on the same machine (same host name and boot), otherwise after
-  /// `timing.patience`. The wait and the takeover after it are reported to `note`, and the progress of the wait to
-  /// `work`. Throws Error(usage) that names the host and process id of the holder if another job holds the lock. Throws
-  /// Error(resource) if the directory cannot be created or written, but Error(usage) if its name is too long or leads
-  /// through too many links.
+  /// over. The takeover happens immediately if that job ran on the same machine (same host name and boot), otherwise
+  /// after `timing.patience`. The wait and the takeover after it are reported to `note`, and the progress of the wait
+  /// to `work`. Throws Error(usage) that names the host and process id of the holder if another job holds the lock.
+  /// Throws Error(resource) if the directory cannot be created or written, but Error(usage) if its name is too long or
+  /// leads through too many links.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
       LockTiming timing = {}, const base::FileWork& work = {});

@@ -11,7 +11,7 @@
 
 namespace hexad::kernels {
 
-/// Function that implements the computation. It returns the results.
+/// Function that runs one of the two implementations and returns its results.
 using Way = std::function<std::vector<Tensor>(Stream&)>;
 
 /// Rows [begin, end) of the results [R, ...] that both implementations write. Only these rows are compared.

@@ -126,7 +126,8 @@ std::string trouble_notice(const Sweep& sweep) {
   for (const SweepRun& run : sweep.runs)
     if (!run.trouble.empty() && ++troubled <= most)
       lines += fmt::format("{}<b>{}</b>: {}", lines.empty() ? "" : "<br>", escaped(run.name), escaped(run.trouble));
-  if (troubled > most) lines += fmt::format("<br>The tables below mark {} more.", troubled - most);
+  if (troubled > most)
+    lines += fmt::format("<br>Further unfinished runs, which the tables below mark: {}.", troubled - most);
   return lines.empty() ? "" : "<p class=\"notice\">" + lines + "</p>\n";
 }
 

@@ -25,8 +25,8 @@ using Operand = std::shared_ptr<Tensor_attributes>;
 using Dims = std::vector<int64_t>;
 using Id = AttentionOperand;
 
-/// Makes the graph of a problem. If there are documents, each document is a sequence of at most `positions` tokens for
-/// cuDNN, and the card reads the offset at which each document begins (a ragged tensor).
+/// Makes the graph of a problem. If there are documents, each document is one sequence of at most `positions` tokens
+/// for cuDNN. The card then reads the offset at which each document begins (a ragged tensor).
 class GraphMaker {
  public:
   GraphMaker(Graph& graph, const AttentionProblem& problem) : graph_(graph), p_(problem) {
