@@ -48,8 +48,8 @@ struct AttentionShape {
   /// document must have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
   int64_t window = 0;  // a query sees no key that is `window` or more positions before it; 0: no window
-  /// If positive, only the first `value_size` elements of each head of v and dout may differ from zero. The other
-  /// elements of out and dv are then zero. Some backends do not compute them.
+  /// Number of elements at the start of each head of v and dout that may differ from zero; 0: all elements. The
+  /// remaining elements of out and dv are zero. Some backends do not compute the remaining elements.
   int64_t value_size = 0;
 };
 

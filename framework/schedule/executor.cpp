@@ -39,8 +39,8 @@ void settle(device::DeviceContext& context, const std::vector<Issued>& issued) n
   for (int lane = 0; lane < device::lane_count; ++lane) wait_quietly(context.stream(static_cast<Lane>(lane)).record());
 }
 
-// On a device, makes the other lanes wait for the inputs of the graph, which the compute lane produces. On the host,
-// the inputs are already complete.
+// Makes the other lanes of a device wait for the inputs of the graph, which the compute lane produces. On the host, the
+// inputs are already complete.
 void begin(device::DeviceContext& context) {
   if (context.on_host()) return;
   const Event made = context.compute().record();
@@ -244,7 +244,7 @@ class Yields {
   std::vector<char> awaited_;  // for each task: 1 if the calling thread has waited for it, or for a task after it
 };
 
-// See execute(). `watch` is null if the tasks are not measured.
+// Implements execute(). `watch` is null if the tasks are not measured.
 void run(const TaskGraph& graph, device::DeviceContext& context, const std::shared_ptr<Stopwatch>& watch,
          Fibers* fibers) {
   const auto tasks = graph.tasks();

@@ -43,8 +43,8 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
 
 /// Function that returns one entry for each task of an executed graph. Blocks the caller until all tasks are done.
 using ReadTimes = std::function<std::vector<TaskTime>()>;
-/// Like execute(), and measures the tasks without waiting for them: on a device, the lanes record timed marks. Call the
-/// returned function later, for example after the step. It keeps no tensors alive.
+/// Executes the graph like execute(), and measures the tasks without waiting for them: on a device, the lanes record
+/// timed marks. Call the returned function later, for example after the step. It keeps no tensors alive.
 ReadTimes execute_measured(const TaskGraph& graph, device::DeviceContext& context, Fibers* fibers = nullptr);
 
 /// Returns a random order that the dependencies and lanes permit, determined by `seed`. A test that runs the tasks in

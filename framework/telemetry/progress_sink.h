@@ -6,10 +6,10 @@
 
 namespace hexad::telemetry {
 
-/// If the output is a terminal, overwrites one line after each step; the line fits the width of the terminal.
-/// Otherwise, writes plain lines without control codes: for the first step after on_start(), for each multiple of
-/// `every`, and for the last step of the run. In both cases, the start, each evaluation and the end of the run have
-/// separate lines.
+/// Overwrites one line after each step if the output is a terminal; the line fits the width of the terminal. If the
+/// output is not a terminal, writes plain lines without control codes: for the first step after on_start(), for each
+/// multiple of `every`, and for the last step of the run. On any output, the start, each evaluation and the end of the
+/// run have separate lines.
 class ProgressSink : public MetricsSink {
  public:
   explicit ProgressSink(TextOutput output, int64_t every = 10);

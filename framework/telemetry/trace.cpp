@@ -152,7 +152,7 @@ TraceEvent parsed_event(const Json& from, std::string lane) {
 }  // namespace
 
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark) {
-  // Sorts by rank and lane, then by begin. If several events have the same begin, the longest is first.
+  // Sorts by rank and lane, then by start. If several events start at the same time, the longest is first.
   std::vector<size_t> order(events.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) {

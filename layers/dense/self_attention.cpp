@@ -23,7 +23,7 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
                                                    .accumulator = true}));
 }
 
-// If the layer has chunks, passes the chunks as documents. The window then has the size of a chunk, and therefore hides
+// Passes the chunks as documents if the layer has chunks. The window then has the size of a chunk, and therefore hides
 // no further key.
 Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value& v,
                             const ForwardContext& context) const {

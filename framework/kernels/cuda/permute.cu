@@ -1,5 +1,6 @@
-// Copies rows to experts and back, with one warp per row. If the addresses and strides of the rows are multiples of 16
-// bytes, each lane copies 16 bytes at a time, with several accesses in flight.
+// Copies rows to experts and back, with one warp per row (rows of a single element: with one thread per row). If the
+// addresses and strides of the rows are multiples of 16 bytes, each lane copies 16 bytes at a time, with several
+// accesses in flight.
 #include <bit>
 
 #include "framework/kernels/cuda/launch.cuh"

@@ -36,7 +36,7 @@ struct Scale {
   __device__ sum_t<D> operator()(D x) const { return to<sum_t<D>>(x) * alpha; }
 };
 
-// With these comparisons, NaN remains NaN and is detected later.
+// Uses comparisons with which NaN remains NaN. NaN is detected later.
 template <class D>
 struct Clamp {
   sum_t<D> limit;

@@ -66,7 +66,7 @@ double pairs_before(double begin, double end, double keys) {
 }
 
 // Returns the FLOPs of the scores and of the product with the values. With a causal mask, a query sees only the keys up
-// to its position. With a window, a query sees only keys from the begin of the window on. Documents are ignored, as if
+// to its position. With a window, a query sees only keys from the start of the window on. Documents are ignored, as if
 // a sequence were one document.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);

@@ -23,7 +23,7 @@ class Combine {
   struct Options {
     int64_t row_weights = 0;                    // number of weights returned with each slot of a row
     const RowCollection* collection = nullptr;  // null: rows are not gathered
-    /// Called with the slot rows of each chunk in a bounded pass, which does not store them.
+    /// Receives the slot rows of each chunk in a bounded pass, which does not store them.
     std::function<void(Stream&, size_t, Rows)> accept{};
   };
   /// Allocates the buffers of the returned rows. `g`, to which add() adds tasks, and `options.collection` must outlive

@@ -13,12 +13,13 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Minimum number of elements of a weight, and minimum average number of rows per group. From these sizes on, each group
-// is a separate dense product if tensor cores do not support the operands. Such products of f32 and f64 are assumed to
-// be faster than the simple kernel (not measured).
+// Minimum number of elements of a weight, and minimum average number of rows per group, for operands that tensor cores
+// do not support. From these sizes on, each group is a separate dense product if the card has a kernel for all groups
+// (tensor_cores::in_one_kernel) and the host has the offsets. Dense products of f32 and f64 are assumed to be faster
+// than the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
-// Minimum average number of rows per group for a separate launch for each group. With fewer rows, the simple kernel
-// computes all groups in one launch (not measured).
+// Minimum average number of rows per group for a separate launch for each group, on cards without a kernel for all
+// groups. With fewer rows, the simple kernel computes all groups in one launch (not measured).
 constexpr int64_t few_rows = 16;
 
 /// Operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].
