@@ -61,7 +61,7 @@ struct RunState {
   int64_t tokens = 0;  // number of tokens trained on since the start of training
   uint64_t seed = 0;
   std::string recipe;                  // resolved recipe, as YAML
-  std::string data_position = "null";  // JSON
+  std::string data_position = "null";  // JSON: position in the training data
   std::string random_state = "null";   // JSON: skipped steps and the chosen schedule; random numbers need no state
   std::string layout = "null";         // JSON: parallel layout of the run that saved; only for display
 };

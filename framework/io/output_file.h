@@ -43,7 +43,8 @@ class OutputFile {
   std::string path_;
   FileWork work_;
   int fd_;
-  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // bytes passed to the system, being written to disk, on disk
+  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // numbers of bytes: passed to the system; with a started write to
+                                                   // disk; on disk
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

@@ -195,7 +195,7 @@ class Drawing {
   std::vector<Source> sources_;
   std::set<Row> rows_;
   std::set<TaskKind> kinds_;
-  double first_ = 0, last_ = 0;  // begin and end of the time axis, in seconds
+  double first_ = 0, last_ = 0;  // start and end of the time axis, in seconds
   TimeUnit unit_{};
   std::string out_;
 };

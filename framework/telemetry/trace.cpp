@@ -73,7 +73,7 @@ class TraceFile {
   /// Adds `records`, which are number `source` (from 0) of `sources` sources in the file. Their processes are called
   /// "NAME rank 0", or "rank 0" without a name.
   void add(const TraceRecords& records, const std::string& name = "", int source = 0, int sources = 1) {
-    std::map<int, std::map<std::string, int>> lanes;  // rank -> lane -> row
+    std::map<int, std::map<std::string, int>> lanes;  // row of each lane, by rank and lane
     const auto process_of = [&](int rank) { return rank * sources + source; };
     // Names the process of a rank at its first event or counter. Returns the rows of the rank.
     const auto rows_of = [&](int rank) -> std::map<std::string, int>& {

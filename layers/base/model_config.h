@@ -58,7 +58,7 @@ constexpr auto enum_names(QkNorm) {
 
 /// YaRN (Peng et al. 2023), which extends rotary positions from `original_context` tokens to `factor` times as many.
 struct YarnConfig {
-  double factor = 1;  // 1: off
+  double factor = 1;  // 1: YaRN is off
   int64_t original_context = 4096;
   double beta_fast = 32, beta_slow = 1;
   double mscale = 1, mscale_all_dim = 0;
@@ -142,7 +142,7 @@ struct RotaryScalingConfig {
 /// Factor of the queries in blocks without rotary positions: 1 + scale * ln(1 + n). The factor grows with the position
 /// p, counted from 0: n is (p + 1) / floor, rounded down (Nakanishi 2025, arXiv 2501.19399; Llama 4).
 struct TemperatureConfig {
-  double scale = 0;  // 0: off
+  double scale = 0;  // 0: queries are not multiplied
   int64_t floor = 8192;
 
   template <class V>

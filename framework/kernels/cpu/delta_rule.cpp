@@ -147,7 +147,7 @@ struct Results {
   T *dq, *dk, *dv;
   A *dlog_decay, *dstrength, *dstate;  // dstate may be null
   const T* dout;
-  const A* dlast_state;  // null: zero
+  const A* dlast_state;  // null: counts as zero
 };
 
 // Writes the gradients of a head's rows, given the gradients of its normalised rows.

@@ -48,7 +48,7 @@ class Rows {
   T* data_;
   int64_t width_, count_ = 1;
   int levels_ = 0;                                          // number of leading dimensions that remain after merging
-  std::array<int64_t, Shape::max_rank> size_{}, stride_{};  // of these dimensions, innermost first
+  std::array<int64_t, Shape::max_rank> size_{}, stride_{};  // sizes and strides of these dimensions, innermost first
 };
 
 }  // namespace hexad::kernels::cpu

@@ -81,7 +81,7 @@ struct Back {
   D *dq, *dk, *dv;
   sum_t<D>*dlog_decay, *dstrength, *dstate;  // dstate may be null
   const D* dout;
-  const sum_t<D>* dlast_state;  // null: zero
+  const sum_t<D>* dlast_state;  // null: counts as zero
   sum_t<D>*sums_q, *sums_k;     // [T, G, C]: gradients of the normalised queries and keys
   sum_t<D>* starts;             // [blocks, parts, C, U]: state before each part of kept_tokens tokens
   sum_t<D>* decayed;            // [blocks, kept_tokens, C, U]: states of a part after their decay

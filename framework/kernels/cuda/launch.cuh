@@ -85,7 +85,7 @@ struct Rows {
   D* data = nullptr;
   int64_t count = 1, width = 1;
   int levels = 0;                                    // number of leading dimensions that remain after merging
-  int64_t size[max_levels]{}, stride[max_levels]{};  // of these dimensions, innermost first
+  int64_t size[max_levels]{}, stride[max_levels]{};  // sizes and strides of these dimensions, innermost first
 
   /// Returns the address of row r.
   __host__ __device__ D* operator[](int64_t r) const {

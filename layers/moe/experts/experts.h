@@ -14,7 +14,7 @@ namespace hexad::moe {
 
 /// Shape of the part of an expert that this rank holds.
 struct ExpertShape {
-  int64_t hidden, width;  // D and F
+  int64_t hidden, width;  // hidden size D; width F of an expert on this rank
   bool gated;
 
   /// Returns the peak memory in bytes of Experts::backward_weighted, including its arguments and results.

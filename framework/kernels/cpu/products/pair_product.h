@@ -51,7 +51,7 @@ struct Factors {
 /// second-level cache, because rows whose distance is a power of two would evict each other from the first-level cache.
 struct Near {
   const char* data = nullptr;
-  int64_t stride = 0;  // bytes
+  int64_t stride = 0;  // distance between rows, in bytes
 
   void step() {
     _mm_prefetch(data, _MM_HINT_T1);

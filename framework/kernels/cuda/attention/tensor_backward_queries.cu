@@ -17,7 +17,8 @@ __global__ void __launch_bounds__(tensor_threads, 2)
   auto& shared = dynamic_shared<Shared<Width>>();
   const AttentionSizes& n = p.sizes;
   const auto [turn, head, sequence] = place_of(blockIdx.x, query_tiles, n.heads);
-  const int64_t tile = query_tiles - 1 - turn, i = tile * tile_rows;  // causal: the last tiles begin first
+  // With a causal mask, the last tiles take longest, so they begin first.
+  const int64_t tile = query_tiles - 1 - turn, i = tile * tile_rows;
   const int64_t key_head = head / (n.heads / n.key_heads);
   const HeadTile<__nv_bfloat16> q = head_tile(p.q, sequence, n.queries, i, tile_rows, head);
   const TileRange range = p.visible.tiles[sequence * query_tiles + tile];
