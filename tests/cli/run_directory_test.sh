@@ -42,7 +42,8 @@ test_lock_of_a_dead_host_is_taken_over() {
   mkdir run
   echo "elsewhere 4711" >run/lock
   expect 0 "$HEXAD" train tiny.yaml
-  expect_text err "run/lock: held by process 4711 on host elsewhere, which may have ended; this job watches the lock for 20 s" \
+  expect_text err "run/lock: held by process 4711 on host elsewhere, which may have ended" \
+    "this job watches the lock for 20 s" \
     "run/lock: taken over from process 4711 on host elsewhere"
   expect_nothing_at run/lock
 }
