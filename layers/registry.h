@@ -19,17 +19,18 @@ class Registry {
   /// Makes a registry of the built-in layers swiglu and gelu, moe::built_in_routers() and moe::built_in_orders().
   Registry();
 
-  /// Add a part. Throw std::logic_error if its name is already registered.
+  /// The next three functions add a part. They throw std::logic_error if its name is already registered.
   void add_feed_forward(const std::string& name, FeedForwardDeclaration layer);
   void add_router(const std::string& name, moe::RouterDeclaration router);
   void add_moe_order(moe::IssueOrder order);
 
-  /// Return the part with this name; nullptr if the name is unknown.
+  /// The next three functions return the part with this name; nullptr if the name is unknown.
   const FeedForwardDeclaration* feed_forward(const std::string& name) const { return feed_forward_.find(name); }
   const moe::RouterDeclaration* router(const std::string& name) const { return routers_.find(name); }
   const moe::IssueOrder* moe_order(const std::string& name) const { return moe_orders_.find(name); }
 
-  /// Return the part that a valid recipe names. Throw std::logic_error if the name is unknown.
+  /// The next three functions return the part that a valid recipe names. They throw std::logic_error if the name is
+  /// unknown.
   const FeedForwardDeclaration& feed_forward_of(const ModelConfig& c) const;
   const moe::RouterDeclaration& router_of(const ModelConfig& c) const;
   const moe::IssueOrder& moe_order_of(const moe::MoeSchedule& s) const;

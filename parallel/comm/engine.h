@@ -78,9 +78,8 @@ class CommEngine {
   void prioritize(const Priorities& priorities);
 
   /// Posts an operation, which may start once `stream` has done the work appended so far. Returns an event that is done
-  /// once the operation is done. After a failure, every
-  /// operation fails and the job ends. The rank's thread ends the job when it notices the failure. If the job has not
-  /// ended after five seconds, the engine ends it.
+  /// once the operation is done. After a failure, every operation fails and the job ends. The rank's thread ends
+  /// the job when it notices the failure. If the job has not ended after five seconds, the engine ends it.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
   /// Calls `f` on the engine's thread, before operations that are posted later. `f` must not throw.

@@ -175,7 +175,7 @@ class IssueQueue {
   const MakeMessagePlan make_message_plan_;
   Priorities priorities_;
   int64_t arrivals_ = 0;
-  std::set<std::tuple<Link, TrafficClass, Urgency>> used_;  // excludes control traffic
+  std::set<std::tuple<Link, TrafficClass, Urgency>> used_;  // kinds of traffic posted so far, without control
   std::map<Channel, Queue> queues_;
   std::map<Channel, int64_t> posted_;
 };

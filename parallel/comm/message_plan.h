@@ -46,9 +46,8 @@ struct MessagePlan {
 /// message has at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round.
 /// Messages of up to BlockSizes::message_bytes are always permitted.
 /// - In reductions, ranks exchange pieces. Each rank sums its own piece and the received pieces in the order of the
-/// ranks.
-///   all_reduce then gathers the sums. In an all_reduce, each rank sends 2 * (size - 1) / size times the bytes of the
-///   tensor, which is optimal.
+///   ranks. An all_reduce then gathers the sums. In an all_reduce, each rank sends 2 * (size - 1) / size times the
+///   bytes of the tensor, which is optimal.
 /// - A broadcast scatters pieces and then gathers them. No rank sends more than in an all_reduce of the tensor.
 /// - An all_reduce or broadcast of a small tensor sends the whole tensor to every rank.
 /// - In large groups, barriers, broadcasts, all-gathers of small tensors, and most all-reductions of small tensors have

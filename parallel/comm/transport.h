@@ -35,8 +35,8 @@ class Transport {
   /// - copied: the data has been copied and may be overwritten.
   /// - taken: in addition, the receiver has requested the message.
   enum class SendDone : uint8_t { copied, taken };
-  /// Start to send or receive a message. Messages with the same sender, receiver and tag arrive in the order in which
-  /// they were started. When the message is done, poll() returns `token`.
+  /// The next two functions start to send or receive a message. Messages with the same sender, receiver and tag arrive
+  /// in the order in which they were started. When the message is done, poll() returns `token`.
   virtual void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) = 0;
   virtual void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) = 0;
   struct Done {

@@ -11,7 +11,7 @@
 namespace hexad::comm {
 
 enum class Use : uint8_t {
-  sums,        // all_reduce: sums of floating-point numbers, of any size
+  sums,        // all_reduce: sums of floating-point numbers; these connections also serve small_sums and counts
   small_sums,  // all_reduce: sums of floating-point numbers, below least_large_sum bytes
   counts,      // all_reduce: sums of integers, and all maxima and minima
   shares,      // reduce_scatter

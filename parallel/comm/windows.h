@@ -20,9 +20,9 @@ namespace hexad::comm {
 /// open() and wait_for_ranks(). Exchanges must not overlap. All ranks must begin the same exchanges in the same order,
 /// also relative to other operations of the group.
 ///
-/// Windows grow in two cases only: hold() allocates them at first, and grow() enlarges them between steps. A window is
-/// then a quarter larger than requested, so that it rarely overflows later. If a device refuses the memory, all ranks
-/// keep their windows as they are, and do not try again.
+/// Windows grow in two cases only: hold() allocates them at first, and grow() enlarges them between training steps. A
+/// window is then a quarter larger than requested, so that it rarely overflows later. If a device refuses the memory,
+/// all ranks keep their windows as they are, and do not try again.
 class Windows {
  public:
   /// Makes windows without memory. `group` must outlive the windows.
@@ -45,7 +45,7 @@ class Windows {
   /// false on a meta device, where windows are only counted.
   bool hold(int64_t bytes, Device device);
   /// Enlarges the windows if they were too small in a call of hold() since the previous call of grow(). Collective.
-  /// Call it between steps, because it waits for all exchanges and allocates memory.
+  /// Call it between training steps, because it waits for all exchanges and allocates memory.
   void grow();
   /// Returns the number of bytes for which a device of the group lacked memory; nullopt if none did, and on all later
   /// calls. The result is the same on all ranks.

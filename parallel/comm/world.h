@@ -38,8 +38,8 @@ class World {
   /// hang while the work makes progress.
   const base::FileWork& file_work() const { return file_work_; }
 
-  /// Set the guards (CommEngine::set_guards()) or the limits (CommEngine::limit()). All ranks must call these functions
-  /// with the same values at the same point in their programs.
+  /// The next two functions set the guards (CommEngine::set_guards()) or the limits (CommEngine::limit()). All ranks
+  /// must call these functions with the same values at the same point in their programs.
   void set_guards(const Guards& guards);
   void set_limits(const Limits& limits);
   /// Sets the priorities. All ranks must call this function with the same values while only control traffic is in

@@ -34,7 +34,7 @@ class RunningAttention {
   Tensor sum_, log_sum_exp_;
 };
 
-/// Tensors of this rank's queries for backward: the tensors that it reads, and the tensor that receives the gradient.
+/// Tensors of this rank's queries for backward. `dq` receives the gradient; all other tensors are read.
 struct QueryGradient {
   Tensor dq;  // [R, H, C] acc; the gradient is added to it
   Tensor dout, out, log_sum_exp, q;

@@ -23,7 +23,7 @@ struct ContextSplit {
   int halves() const { return ranks == 1 ? 1 : 2; }
   /// Returns the number of tokens of a piece.
   int64_t piece_length() const;
-  /// Return the number of rows of one half, and of one rank.
+  /// The next two functions return the number of rows of one half, and of one rank.
   int64_t half_rows() const { return sequences * piece_length(); }
   int64_t rows() const { return halves() * half_rows(); }
   /// Returns the index of the piece that is half `half` of rank `of`.

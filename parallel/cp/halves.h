@@ -18,7 +18,7 @@ inline Tensor half_of(const Tensor& rows, const ContextSplit& split, int half) {
   return rows.defined() ? rows.slice(0, half * split.half_rows(), (half + 1) * split.half_rows()) : Tensor();
 }
 
-/// Returns the sequences and the first position of the rows of half `half` of this rank.
+/// Returns the number of sequences, and the position in each sequence at which half `half` of this rank begins.
 inline kernels::SequenceRows sequence_rows(const ContextSplit& split, int half) {
   return {.sequences = split.sequences, .begin = split.piece_begin(split.rank, half)};
 }

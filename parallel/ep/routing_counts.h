@@ -37,7 +37,8 @@ struct ExpertGroups {
 struct ChunkCounts : MovedRows {
   int64_t slots_begin = 0, slots_end = 0;  // range of the slot rows that return in the chunk
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send
-  /// Rows that return in the chunk, in the direction of dispatch. Set only if rows are joined; otherwise, rows
+  /// Numbers of the rows that return in the chunk. They are listed as in the dispatch: splits.send counts the rows of
+  /// this rank's tokens, and splits.receive the rows of its experts. Set only if rows are joined; otherwise, rows
   /// return in the chunk in which they are sent.
   std::optional<MovedRows> returned{};
   int64_t arrived_begin = 0;   // joined rows: number of rows that have arrived in earlier chunks

@@ -72,7 +72,8 @@ struct SlotOrder {
   std::vector<int64_t> by_rank;       // [S]: rows sorted by rank and token
 
   int64_t size() const { return tokens.dim(0); }
-  /// Returns the numbers of rows [chunks, ranks] in the order of the rows.
+  /// Returns the numbers of rows [chunks, ranks], by the chunk in which the rows return and the rank of their experts.
+  /// Rows are sorted in this order.
   const std::vector<int64_t>& rows_from() const { return joined ? returns_from : rows_to; }
 };
 

@@ -21,7 +21,7 @@ using base::Placement;
 /// Placement of expert parallelism if cp > 1 (MoNTA, section IV).
 /// horizontal: ep extends along data parallelism, orthogonal to cp.
 /// vertical: ep extends first along cp.
-/// automatic: vertical if cp >= ep or if horizontal is impossible, otherwise horizontal.
+/// automatic: vertical if cp >= ep (and cp > 1) or if horizontal is impossible, otherwise horizontal.
 enum class Expansion : uint8_t { automatic, horizontal, vertical };
 
 constexpr auto enum_names(Expansion) {
@@ -79,7 +79,7 @@ class Layout {
   const std::string& order() const { return order_; }
 
   int coordinate(Axis axis, int rank) const;
-  /// Return the rank with these coordinates. Inverse of coordinate().
+  /// The next two functions return the rank with these coordinates. Inverse of coordinate().
   int rank_at(const DensePlace& place) const;
   int rank_at(const ExpertPlace& place) const;
 

@@ -61,9 +61,9 @@ class Mesh {
   /// Returns the ep x etp ranks that together have all experts of a layer, ordered by etp * p + j (ep coordinate p, etp
   /// coordinate j).
   const ProcessGroup& experts() const { return *experts_; }
-  /// Return the two levels (inside a node, between nodes) of the ep group and of experts(). Return null if the group is
-  /// on one node, or if its nodes have one rank each or different numbers of its ranks. Both functions return the same
-  /// object if the two groups have the same ranks.
+  /// The next two functions return the two levels (inside a node, between nodes) of the ep group and of experts(). They
+  /// return null if the group is on one node, or if its nodes have one rank each or different numbers of its ranks.
+  /// Both functions return the same object if the two groups have the same ranks.
   const comm::NodeGroups* ep_nodes() const { return ep_nodes_.get(); }
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();

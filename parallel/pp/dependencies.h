@@ -23,7 +23,7 @@ std::optional<Message> needed(const StageMap& stages, int rank, const Action& ac
 /// Returns the message that `action` of `rank` produces for another virtual stage; nullopt if there is none.
 std::optional<Message> made(const StageMap& stages, int rank, const Action& action);
 
-/// Return the rank that sends a message, and the rank that receives it.
+/// The next two functions return the rank that sends a message, and the rank that receives it.
 int sender(const StageMap& stages, const Message& message);
 int receiver(const StageMap& stages, const Message& message);
 

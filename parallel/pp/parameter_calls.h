@@ -32,7 +32,7 @@ class ParameterCalls {
   /// object must outlive `stay`. The result has an event even if the weights have arrived, so that the recorded part
   /// contains the waits for the event. In a repetition, the weights may be in flight.
   GatheredWeights use(WeightStorage& weights, Parameter& p, Stream& stream);
-  /// Record GradientStorage::allocate_gradient() and only_contribution() of `gradients`.
+  /// The next two functions record GradientStorage::allocate_gradient() and only_contribution() of `gradients`.
   void allocate_gradient(GradientStorage& gradients, Parameter& p);
   GradientTarget only_contribution(GradientStorage& gradients, Parameter& p);
   /// Records `contributed`, which reports the contribution of the part to the gradient of `p`.
@@ -102,7 +102,7 @@ class ParameterRecorder final : public WeightStorage, public GradientStorage {
   /// Returns all parameters passed to take().
   std::span<Parameter* const> parameters() const { return parameters_; }
 
-  /// Begin and end the recording of a part, which adds to `calls`.
+  /// The next two functions begin and end the recording of a part, which adds to `calls`.
   void open(ParameterCalls& calls) { calls_ = &calls; }
   void close() { calls_ = nullptr; }
   /// Calls `contributed`, which reports a contribution to the gradient of `p`. Records the call if a part is recorded.

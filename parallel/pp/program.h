@@ -25,7 +25,8 @@ class Program {
     actions_.push_back({Kind::backward_input, local_stage, backwards_[local_stage]++});
     left_.push_back(actions_.back());
   }
-  /// Append the computation of the oldest delayed weight gradients: of any virtual stage, or of `local_stage`.
+  /// The next two functions append the computation of the oldest delayed weight gradients: of any virtual stage, or of
+  /// `local_stage`.
   void weights();
   void weights(int local_stage);
   int weights_left() const { return static_cast<int>(left_.size()); }

@@ -60,11 +60,11 @@ class RepeatedPasses {
   bool records(int micro) const { return records_ && micro == last_; }
   /// Repeats the recorded pass for micro-batch `micro`. `report` is called for each contribution to a gradient.
   void repeat(Kind kind, int local_stage, int micro, const std::function<void(Parameter&)>& report);
-  /// Begin and end the recording of a pass.
+  /// The next two functions begin and end the recording of a pass.
   void start(Kind kind, int local_stage);
   void end(Kind kind, int local_stage);
-  /// Set and return the parameters that the recorded forward of a virtual stage uses. They must be set between the
-  /// recordings of the forward and of the next pass of the virtual stage.
+  /// The next two functions set and return the parameters that the recorded forward of a virtual stage uses. The
+  /// parameters must be set between the recordings of the forward and of the next pass of the virtual stage.
   void set_used(int local_stage, std::vector<Parameter*> parameters) { used_[local_stage] = std::move(parameters); }
   std::span<Parameter* const> used(int local_stage) { return used_[local_stage]; }
 

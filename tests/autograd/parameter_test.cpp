@@ -101,7 +101,7 @@ TEST(Parameter, ErrorsNameTheParameter) {
 }
 
 // Data parallelism assigns shares (see tests/dp).
-TEST(Parameter, OwnsAllOfItsWeightsUnlessItOwnsItsShareOnly) {
+TEST(Parameter, OwnsAllOfItsWeightsUnlessOwnsShareOnlyIsSet) {
   Lab lab;
   const auto p = made(lab, "w");
   EXPECT_EQ(p->owned(), (FlatRange{0, 192}));

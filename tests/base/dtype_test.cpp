@@ -11,7 +11,7 @@ namespace {
 constexpr auto all = {Dtype::f32, Dtype::bf16, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8};
 float from_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-TEST(Bf16, IsTheUpperHalfOfASingle) {
+TEST(Bf16, IsTheUpperHalfOfAFloat) {
   EXPECT_EQ(bf16(1.0f).bits, 0x3f80);
   EXPECT_EQ(bf16(-2.0f).bits, 0xc000);
   EXPECT_EQ(bf16(0.0f).bits, 0x0000);
@@ -47,7 +47,7 @@ TEST(Bf16, KeepsInfinityAndOverflowsToIt) {
   EXPECT_EQ(bf16(inf).bits, 0x7f80);
   EXPECT_EQ(bf16(-inf).bits, 0xff80);
   EXPECT_EQ(bf16(std::numeric_limits<float>::max()).bits, 0x7f80);
-  EXPECT_EQ(bf16(from_bits(0x7f7f7fff)).bits, 0x7f7f);  // the largest single that does not round to infinity
+  EXPECT_EQ(bf16(from_bits(0x7f7f7fff)).bits, 0x7f7f);  // the largest float that does not round to infinity
 }
 
 TEST(Bf16, KeepsNaNAndItsSign) {
@@ -97,7 +97,7 @@ TEST(Dtype, DispatchToAnUnsupportedTypeNamesTheOp) {
   }
 }
 
-TEST(Dtype, AccumulatorsAreSingleExceptForDouble) {
+TEST(Dtype, AccumulatorsAreF32ExceptForF64) {
   for (Dtype d : {Dtype::f32, Dtype::bf16}) EXPECT_EQ(accumulator_dtype(d), Dtype::f32);
   EXPECT_EQ(accumulator_dtype(Dtype::f64), Dtype::f64);
 }

@@ -8,8 +8,8 @@ table=$CLI_TESTS/docs_commands.txt
 
 # Reads a page from standard input, and prints the text of its blocks as lines KIND, TAB, TEXT. KIND is "command",
 # "output" or "other". A block is indented by four spaces. A block that begins with a command holds commands. A block
-# that begins with "$ COMMAND" shows commands and their output in a terminal. A command ends at " #". Of any other
-# block, only the first line is printed, with the kind "other".
+# that begins with "$ COMMAND" shows commands and their output in a terminal. A command ends at " #". For any
+# other block, prints only the first line, with the kind "other".
 lines_of_blocks() {
   awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|srun|sbatch|cp|cmake|ctest|export|expert_products|tools/|build/)' '
     function commands_of(text) {

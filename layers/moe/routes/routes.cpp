@@ -78,17 +78,17 @@ namespace {
 // True if ep ranks get copies of the hot experts of other ranks.
 bool shadows(const PassSettings& settings) { return settings.schedule.shadows() && settings.groups.ep->size() > 1; }
 
-// Returns the minimum load of a hot expert. If the recipe does not set this load, there is a second condition: the rows
-// of a hot expert must be at least as large as its weights, which are sent instead of the rows. A row has D elements.
-// The weights have 3 * D * F elements, or 2 * D * F for GELU experts.
+// Returns the conditions for a hot expert: a minimum load and, if the recipe does not set this load, a minimum number
+// of rows. With this number, the rows are at least as large as the expert's weights, which are sent instead of the
+// rows. A row has D elements. The weights have 3 * D * F elements, or 2 * D * F for GELU experts.
 ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
   if (s.hot_load) return {.least_load = *s.hot_load};
   return {.least_load = MoeSchedule::usual_hot_load, .least_rows = (shape.gated ? 3 : 2) * shape.width};
 }
 
-// Returns the hot experts; none if the schedule has no shadows. `sent` are the ids of the slots that this rank sends.
-// If `senders` is not null, its ranks sent the ids, and the ids are checked. Collective over ExpertGroups::sources() if
-// the schedule has shadows.
+// Returns the hot experts; none if shadows(settings) is false. `sent` are the ids of the slots that this rank sends. If
+// `senders` is not null, the ids were gathered from its ranks, and are checked. Collective over ExpertGroups::sources()
+// if shadows(settings) is true.
 ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders, const PassSettings& settings,
                            const ExpertShape& shape, Stream& stream) {
   if (!shadows(settings)) return {};
@@ -140,7 +140,7 @@ ep::ReturnOrder return_order(const PassSettings& settings, const ep::RoutingOpti
 
 // Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute all orders, because
 // all tensor-parallel ranks hold the same ids. The ranks gather rows chunk by chunk or, if rows return in phases, set
-// by set. Returns the order of this rank.
+// by set. Returns the slot order of this rank.
 ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOptions& options, Stream& stream) {
   const PassSettings& settings = routes.settings;
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();

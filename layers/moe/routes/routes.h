@@ -40,7 +40,7 @@ struct PassSettings {
   // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in `groups` and
   // `tensor`.
   std::optional<PassGroups> lane_groups{};
-  kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: not fused
+  kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: unset means off
 
   /// Starts to time one part of the layer. `part` is the name of the graph that runs in this part, such as "forward".
   /// The caller calls StreamTimer::stop() of the result. Returns null if the part is not timed.
@@ -142,7 +142,7 @@ struct Routes {
   /// Returns the token of each slot row [S], or -1 for rows without a slot. Returns an undefined tensor if the host
   /// knows the routing plan (ChunkIndices::offsets).
   Tensor tokens_of_slot_rows() const;
-  /// Returns the tokens of each chunk, in order.
+  /// Returns the tokens of each chunk, in the order of the chunks.
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
 };
 

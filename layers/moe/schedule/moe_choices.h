@@ -150,7 +150,8 @@ inline constexpr std::tuple moe_choices{
           refuse(base::cat("schedule.moe.overlap: sequential or none (now ", base::enum_name(s.overlap),
                            "), because other overlaps compute all chunks together or return rows in phases"));
         if (s.hot_experts == HotExperts::shadow)
-          refuse("schedule.moe.hot_experts: stay (now shadow), because rows of shadows have no place on another rank");
+          refuse("schedule.moe.hot_experts: stay (now shadow), because rows of hot experts are not sent to another "
+                 "rank");
       },
       .matters = [](const ScheduleSite& at) { return at.two_levels; },
       .varied = {{"direct"}, {"hierarchical"}}}),

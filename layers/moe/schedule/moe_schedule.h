@@ -40,7 +40,8 @@ constexpr auto words(Overlap) {
   });
 }
 
-/// Division of a micro-batch's work into chunks. The experts compute one chunk while other chunks are in flight.
+/// Division of a micro-batch's work into chunks. While the experts compute one chunk, other chunks are in flight,
+/// unless `overlap` is none.
 enum class ChunkBy : uint8_t { none, tokens, nodes, experts };
 constexpr auto words(ChunkBy) {
   using enum ChunkBy;

@@ -24,7 +24,8 @@ struct MoeScheduleConfig : MoeChoices<std::optional> {
   /// True if any choice is left to the program. Choices that a schedule may also leave unset do not count. The program
   /// chooses one of these, esp_exchange, only together with other choices.
   bool open() const { return !open_keys().empty(); }
-  /// Returns the keys of the choices that are left to the program.
+  /// Returns the keys of the choices that are left to the program and have an effect in settled()
+  /// (ChoiceFacts::chosen_in).
   std::vector<std::string_view> open_keys() const;
   /// Copies all choices from `schedule`. Sets redecide_every to 0, because nothing is left to decide.
   void choose(const MoeSchedule& schedule);

@@ -39,7 +39,8 @@ std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   return values;
 }
 
-// Returns the values of one choice that are combined with the schedule `s`. `said` is the value in the recipe.
+// Returns the values of one choice that are combined with the schedule `s`. `said` is the value in the recipe,
+// `settled` the value in settled(), and `usual` the default.
 template <class T, class C>
 std::vector<T> values(const C& said, const T& settled, const T& usual, const MoeSchedule& s, const ScheduleSite& site,
                       const ChoiceFacts& facts) {
