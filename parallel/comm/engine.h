@@ -77,7 +77,8 @@ class CommEngine {
   /// flight.
   void prioritize(const Priorities& priorities);
 
-  /// Posts an operation, which may start once `stream` has done the work appended so far. Returns an event that is done
+  /// Posts an operation, which may start once `stream` has done the work appended so far. `members` are the world ranks
+  /// of the group named `group`, and `rank` is the index of this rank among them. Returns an event that is done
   /// once the operation is done. After a failure, every operation fails and the job ends. The rank's thread ends
   /// the job when it notices the failure. If the job has not ended after five seconds, the engine ends it.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,

@@ -11,7 +11,7 @@ namespace hexad::ep {
 /// must have been exchanged with AllToAll::window.
 int64_t max_rows_received(const ReceivedCounts& n);
 /// Returns the places of the rows that this rank sends in a chunk (PermuteKernels::put), [3, N] i64 on `device`. N is
-/// the number of runs, which is at most the number of experts.
+/// the number of runs. A run contains the rows for one expert that has any.
 Tensor window_runs(const ReceivedCounts& n, int64_t chunk, device::Device device);
 
 /// Exchanges a known row between each pair of ranks, in the order of `stream`. Throws Error(communication) on all ranks

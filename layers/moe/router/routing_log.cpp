@@ -27,7 +27,7 @@ Tensor RoutingLog::choose(const ForwardContext& context, int64_t layer, int64_t 
   std::iota(padding.begin(), padding.end(), 0);
   const auto noted = experts_.find({layer, context.step});
   require(noted != experts_.end(), "[routing log] MoE layer ", layer, " has no choices of step ", context.step,
-          "; expected recorded choices");
+          "; record this step before its choices are used");
   for (int64_t r = begin; r < begin + count; ++r) {
     const int64_t token = context.batch.token(r);
     const auto found = noted->second.find(context.batch.first_token + token);

@@ -11,8 +11,9 @@ struct ChunkBytes {
   int64_t arriving, computing, returning;
 };
 
-// Returns the bytes of a chunk's buffers by stage. Between two stages, rows and their row weights exist twice: packed
-// and unpacked. In backward, two kinds of rows are in flight: gradients and inputs.
+// Returns the bytes of a chunk's buffers by stage, for a rank that sends `sent` rows and computes `there` rows. Between
+// two stages, rows and their row weights exist twice: packed and unpacked. In backward, two kinds of rows are in
+// flight: gradients and inputs.
 ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype) {
   constexpr int64_t companions = 16;  // upper bound of the bytes that are sent with a row: a weight or a scale
   const int64_t row = shape.hidden * size_of(dtype) + companions;

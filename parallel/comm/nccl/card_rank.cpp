@@ -72,7 +72,8 @@ int64_t CardRank::memory_taken(const std::string& name, int64_t expected, const 
   try {
     take();
   } catch (const Error& e) {
-    // NCCL reports a failed allocation of card memory only as "unhandled cuda error".
+    // NCCL has no error code for a lack of card memory: it reports "unhandled cuda error", in some cases with the text
+    // "out of memory". Therefore, a lack of memory is also assumed if less than `expected` was available.
     const bool no_room =
         before < expected || std::string_view(e.what()).find("out of memory") != std::string_view::npos;
     if (!no_room) throw;

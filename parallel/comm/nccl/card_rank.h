@@ -59,8 +59,8 @@ class CardRank {
   std::byte* scratch() const { return scratch_.get(); }
 
   /// Calls `take`, in which NCCL allocates card memory for the group `name`. Counts this memory and returns its size in
-  /// bytes. If the card has too little memory, throws Error(resource) that contains `name` and the estimated bytes,
-  /// `expected`.
+  /// bytes. `expected` is an estimate of this size. If the card has too little memory, throws Error(resource), which
+  /// names the group and the available bytes. The error also shows `expected` if it exceeds the available bytes.
   int64_t memory_taken(const std::string& name, int64_t expected, const std::function<void()>& take);
   void memory_given_back(int64_t bytes) noexcept;
   void communicator_made() { ++memory_.communicators; }

@@ -107,7 +107,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     };
   const device::cuda::CudaStream& compute = device::cuda::cuda_stream(context.compute());
   context.keep_host_memory();
-  // Ranks may have different cards.
+  // Uses the smallest limit of all ranks, because ranks may have different cards.
   const int limit = static_cast<int>(world.all_reduce_value(
       nccl::max_ctas_of(options.groups, compute.card().multiprocessors()), Reduce::min, context));
   const auto card =
