@@ -25,7 +25,7 @@ int64_t ring_bytes(const CommunicatorShape& c, int64_t directions, const Connect
   return directions * (c.channels * one.both() + leaving * (one.sends_to_node - one.sends));
 }
 
-// Returns the number of channels over which a rank sends to a peer.
+// Returns the number of channels over which a rank sends to a peer: `channels`, rounded up to a power of two.
 int64_t used_channels(int channels) { return std::bit_ceil(static_cast<unsigned>(channels)); }
 
 int64_t exchange_bytes(const CommunicatorShape& c, const BufferSizes& sizes, const Connection& one) {

@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Time after which the engine itself acts. After a failure, the engine ends the job if the rank's thread has not ended
-// it. After a request to end, the engine ends the process if other ranks have not reached MPI_Init.
+// Time for which the engine waits in two cases. If the rank's thread has not ended the job this long after a failure,
+// the engine ends the job. If other ranks have not reached MPI_Init this long after a request to end, the process ends.
 constexpr auto patience_at_end = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags: one for collectives, one for send and

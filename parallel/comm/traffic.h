@@ -20,8 +20,8 @@ using device::Event;
 /// needed sooner than others of their class therefore have a separate communicator (ProcessGroup::urgent).
 enum class Urgency : uint8_t { urgent, ordinary };
 
-/// Order in which operations start. Classes of lower priority wait while classes of higher priority have traffic in
-/// flight. All ranks must have the same priorities, so that the same class waits on all ranks.
+/// Order in which operations start. Classes of lower priority give way to classes of higher priority (IssueQueue; with
+/// NCCL, nccl::stream_priority()). All ranks must have the same priorities, so that the same class waits on all ranks.
 struct Priorities {
   /// Priority of each class. Smaller values go first. Classes with equal values keep their order of arrival.
   std::array<int, traffic_class_count> of_class{0, 1, 2, 3, 4, 5};

@@ -79,8 +79,8 @@ class WeightBuckets final : public autograd::WeightStorage {
     const comm::ProcessGroup* of;
     std::unique_ptr<comm::ProcessGroup> group;
   };
-  // Gatherers in order of creation, which is the same on all ranks: the ranks must also destroy communicators in the
-  // same order.
+  // Gatherers in order of creation, which is the same on all ranks of a group. These ranks must also destroy their
+  // communicators in the same order.
   std::vector<Gatherer> gatherers_;
   std::vector<State> states_;  // state of each bucket
   UnitOrder order_;

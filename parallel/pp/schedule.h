@@ -26,7 +26,7 @@ struct Action {
   bool merged = false;
 
   bool is_forward() const { return kind == Kind::forward; }
-  /// True if the action produces a gradient for the previous stage.
+  /// True if the action computes the gradient of the virtual stage's input.
   bool is_backward() const { return kind == Kind::backward || kind == Kind::backward_input; }
   bool operator==(const Action&) const = default;
 };

@@ -41,8 +41,8 @@ struct Transfers {
 /// the number of micro-batches.
 Transfers transfers(const Schedule& schedule, bool merge);
 
-/// Throws std::logic_error, which names each rank that would wait forever and its action. Assumes that memory is freed
-/// at these points, and is reused immediately by the next action and the next receives.
+/// Throws std::logic_error if a rank would wait forever. The error names each such rank and its action. Assumes that
+/// memory is freed at the points `transfers`, and is reused immediately by the next action and the next receives.
 void check(const Schedule& schedule, const Transfers& transfers, bool merge);
 
 }  // namespace hexad::pp
