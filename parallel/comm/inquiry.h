@@ -43,7 +43,7 @@ class Inquiry {
 
  private:
   struct Node {
-    int waiter = -1;  // the rank that waits for this rank; -1: none
+    int waiter = -1;  // the rank that waits for the rank of this node; -1: none
     bool asked = false;
     int ticks = 0;
     std::optional<Standing> standing{};

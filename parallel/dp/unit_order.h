@@ -29,7 +29,7 @@ class UnitOrder {
 
  private:
   void append(size_t unit);
-  void forget(size_t count);  // the oldest `count` uses
+  void forget(size_t count);  // forgets the oldest `count` uses
   /// Finds the longest earlier sequence of units that is equal to the end of history_, and returns the index after this
   /// sequence. Among sequences of equal length, chooses the latest. Returns `none` if the last unit occurs only once.
   size_t find_place() const;

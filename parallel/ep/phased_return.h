@@ -32,7 +32,7 @@ class ReturnOrder {
   int set(int token, int expert) const { return (expert - token + ep_) % ep_ % sets(); }
   /// Returns the phase in which rank `expert` of the all-to-all returns rows to rank `token`.
   int phase(int token, int expert) const;
-  /// Returns the first phase of a set, and the number of phases of a set.
+  /// The next two functions return the first phase of a set, and the number of phases of each set.
   int first_phase(int set) const { return set * phases_of_set(); }
   int phases_of_set() const { return phases_ > ep_ ? fan_ : 1; }
 
