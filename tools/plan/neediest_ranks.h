@@ -28,8 +28,8 @@ struct SharedByRuns;
 /// - All micro-batches have equal passes (has_equal_passes()), and are run in full (runs_whole_micro_batches()).
 /// - Equal layers have equal loads and optimizer states.
 /// - Activations are not offloaded.
-/// - Stages have equal places on the nodes, because connections between nodes need other buffers than connections
-///   inside a node.
+/// - The groups of these stages have equally many ranks on each node, because connections between nodes need other
+///   buffers than connections inside a node.
 ///
 /// If any of these conditions is not known to hold, and under gpipe, all stages are in the result.
 std::vector<std::vector<int>> neediest_ranks(const train::Recipe& recipe, const mesh::Layout& layout,

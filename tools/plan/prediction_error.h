@@ -10,7 +10,7 @@ namespace hexad::plan {
 
 /// Error of predictions: the quantiles 0.05 and 0.95 of the ratio of measured to predicted seconds. 90% of new cases
 /// are expected between these quantiles. With n known ratios in ascending order, ratio number k is the quantile k/(n +
-/// 1). This quantile is the expected share of new cases with a smaller ratio. Between two ratios, the quantile is
+/// 1), because k/(n + 1) is the expected share of new cases with a smaller ratio. Between two ratios, the quantile is
 /// interpolated linearly.
 struct PredictionError {
   double low, high;               // the quantiles 0.05 and 0.95

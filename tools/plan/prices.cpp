@@ -75,7 +75,7 @@ double Prices::product(const Product& p, double largest) const {
 double Prices::attention(const Attention& a) const {
   if (a.flops <= 0) return 0;
   base::require(a.head_dim > 0, "[Prices] head_dim of attention is ", a.head_dim, ", expected above 0");
-  Attention measured = a;  // only CPUs have measured curves of attention
+  Attention measured = a;  // only CPUs have measured curves, and CPUs do not compute the padding of values
   measured.flops *= a.without_padding;
   if (const auto seconds = tables_->kernels.attention(measured)) return *seconds;
   if (tables_->measured.has_products(a.dtype)) return tables_->measured.attention(a);

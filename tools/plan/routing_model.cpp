@@ -112,7 +112,7 @@ class Experts {
     auto group = first.draw(taken);
     if (!group) group = second.draw(taken);
     base::require(group.has_value(), "[routing model] a token chooses more than ", taken.size(),
-                  " groups; expected at most ", taken.size(), ", the number that exist");
+                  " groups; expected at most ", taken.size(), ", the number of existing groups");
     return *group;
   }
   static std::optional<int32_t> from(std::vector<Rounds>& experts, const std::vector<int32_t>& groups, size_t turn,

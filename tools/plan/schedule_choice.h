@@ -36,8 +36,8 @@ class ScheduleChoice {
   std::string state() const;
 
   bool made() const { return made_; }
-  /// Returns the schedules predicted at the start, the fastest first. Schedules that were added later follow, for
-  /// example by Algorithm 1.
+  /// Returns the schedules predicted at the start, the fastest first. Schedules that were added later, for example by
+  /// Algorithm 1, follow.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// Returns the schedule that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }

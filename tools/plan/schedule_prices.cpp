@@ -126,7 +126,8 @@ class SchedulePrices {
   device::DeviceContext host_;  // device of the reductions with which ranks agree on a result
 };
 
-// Returns the mean seconds of forward, plus the mean of backward, plus the mean of the gathers of gradients of shares.
+// Returns the sum of three means, in seconds: of forward, of backward, and of graphs of the kind "gradient of shares"
+// (ScheduleTrace::Kind).
 template <class Part, class Seconds>
 double sum_of_means(const std::vector<Part>& parts, const Seconds& seconds_of) {
   double sum = 0;

@@ -23,8 +23,8 @@ void require_few_tokens(const Recipe& r) {
                tokens, " tokens; expected at most ", max_micro_batch_tokens, " tokens for a predicted step");
 }
 
-// Seconds of a stage's operations, each alone on the machine. A lane, and the collectives of a group, run one after the
-// other.
+// Seconds of a stage's operations, each alone on the machine. The operations of a lane run one after the other, and so
+// do the collectives of a group. Messages between two ranks are not counted.
 struct SumsOfStage {
   std::array<double, device::lane_count> lanes{};  // kernels and copies
   std::vector<double> groups;                      // collectives

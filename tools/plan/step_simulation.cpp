@@ -16,8 +16,8 @@ using comm::traffic_class_count;
 using schedule::Interval;
 using schedule::Job;
 
-constexpr double gives_way =
-    1e-3;  // relative speed of a class of traffic while a class with higher priority is in flight
+// Relative speed of a class of traffic while a class with higher priority is in flight on the same network.
+constexpr double gives_way = 1e-3;
 
 double speed_of_queue(int queue, uint64_t others, const Queues& queues, const StepContention& c) {
   std::array<bool, 2> in_flight{};  // by network

@@ -62,7 +62,7 @@ struct Pipelined {
   double seconds;  // T
 };
 /// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T. If several entries have
-/// this T, returns the entry with the smallest N. Returns none if `tried` is empty.
+/// this T, returns the entry with the smallest N. best_pipelined() returns nullopt if `tried` is empty.
 std::vector<Pipelined> all_pipelined(Strategy strategy, double volume, const Network& network, int64_t most);
 std::optional<Pipelined> best_pipelined(const std::vector<Pipelined>& tried);
 

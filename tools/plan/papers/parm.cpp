@@ -10,8 +10,8 @@ namespace {
 /// Returns the size of EP&ESP-AlltoAll in elements if MP is paused.
 double exchanged(const Layer& l) { return l.ETM() * l.N_ESP / l.N_MP; }
 
-/// Returns the load of a collective. In the collective, rank `self` of an EP&ESP group sends `each` elements to every
-/// other member of a subgroup. `member` is true for the ranks of the subgroup.
+/// Returns the load of rank `self` of an EP&ESP group in a collective. The rank sends `each` elements to every other
+/// member of a subgroup. `member` is true for the ranks of the subgroup.
 template <class F>
 Load sent(const Placement& p, int64_t self, double each, F member) {
   Load load;

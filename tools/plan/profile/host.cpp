@@ -43,7 +43,7 @@ PricedStep priced_step(const train::Recipe& r, Cluster cluster) {
   return step;
 }
 
-// Returns the seconds of a step of the recipe that each rank runs alone, on the slowest rank.
+// Runs steps of the recipe on each rank alone. Returns the seconds of a step on the slowest rank.
 double seconds_of_step(const train::Recipe& recipe, const Timer& timer, double seconds) {
   const comm::SelfGroup alone;
   train::ModelInstance instance(recipe, {}, alone);

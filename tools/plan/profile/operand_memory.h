@@ -9,19 +9,19 @@ namespace hexad::plan {
 
 /// Returns the bytes of operands that this rank must use in turn. With this size, earlier operands are no longer in the
 /// outer caches of the node. The result is twice the size of these caches, divided by the number of ranks of the node.
-/// It is at least 64 MiB, and at most `most`.
+/// It is at least 64 MiB, but at most `most`.
 int64_t bytes_beyond_caches(int64_t ranks_of_node, int64_t most);
 
-/// Returns the bytes of operands that operations on activations and weights use in turn: 32 MiB, and at most `most`.
+/// Returns the bytes of operands that operations on activations and weights use in turn: 32 MiB, but at most `most`.
 /// Activations and weights of a step are usually in an outer cache.
 int64_t bytes_of_outer_cache(int64_t most);
 
 /// Returns the number of operands of `bytes` bytes that fill `in_use` bytes: at least 1, and at most `most`.
 int64_t operands_in_turn(int64_t bytes, int64_t in_use, int64_t most);
 
-/// Memory of f32 zeros that is handed out block after block. In a step, large messages are gradients and weights, which
-/// come from memory. Small messages are activations, which are often in a cache. Therefore, blocks of one size begin
-/// again after 64 blocks, or at the end of the memory.
+/// Memory of f32 zeros that is handed out block after block. After 64 blocks of one size, or at the end of the memory,
+/// the next block is at the beginning again. Small blocks therefore stay in a cache, like most activations of a step.
+/// Large blocks come from memory, like gradients and weights.
 class Operands {
  public:
   /// Unit of block sizes, in elements, as in buckets of parameters. Sizes are rounded up to multiples of this unit.

@@ -27,7 +27,7 @@ struct MeasuredGroup {
 /// Collective over `world`.
 /// - intra: 2, 4, ... and all ranks of a node; all sizes divide the number of ranks of a node
 /// - inter: one rank on each of 2, 4, ... and all nodes; all sizes divide the number of nodes
-/// - all: all ranks, if there are several nodes of several ranks
+/// - all: all ranks, if there are several nodes with several ranks each
 std::vector<MeasuredGroup> measured_groups(const comm::ProcessGroup& world);
 
 }  // namespace hexad::plan

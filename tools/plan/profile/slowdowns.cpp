@@ -211,11 +211,12 @@ void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& group
   const double times = counts.empty() ? 20 : 30 + fewer;
   Loads make(cluster, timer, options, seconds / (times * options.rounds + 4 + fewer));
   std::vector<Load> loads = make.all(groups);
-  const size_t whole = loads.size();  // the product on all threads
+  const size_t whole = loads.size();  // index of the product on all threads
   loads.push_back(make.computing(options.threads));
   std::vector<Mix> mixes = mixes_of(loads.size());
   for (const int threads : counts) loads.push_back(make.computing(threads));
-  const size_t capped = loads.size() - 1;  // the product on all threads but one, if a rank has several threads
+  // Index of the product on all threads but one. A rank with one thread has no such product; the index is then `whole`.
+  const size_t capped = loads.size() - 1;
   if (capped != whole)
     for (const Mix& mix : mixes_of(whole + 1))
       if (mix.loads.back() == whole) {
