@@ -21,8 +21,9 @@ struct CollectiveKeys {
 };
 constexpr CollectiveKeys key_ag_mp{"alpha_AG_MP", "beta_AG_MP", "measured_AG_MP", "MP-AllGather"};
 constexpr CollectiveKeys key_a2a{"alpha_A2A", "beta_A2A", "measured_A2A", "EP&ESP-AlltoAll"};
-constexpr CollectiveKeys key_o{"alpha_o", "beta_o", "measured_o",
-                               "both collectives at the same time, as a function of y/N_MP; none: computed by phases"};
+constexpr CollectiveKeys key_o{
+    "alpha_o", "beta_o", "measured_o",
+    "overlapped EP&ESP-AlltoAll and MP-AllGather, as a function of y/N_MP; none: computed by phases"};
 constexpr CollectiveKeys key_ag_esp{"alpha_AG_ESP", "beta_AG_ESP", "measured_AG_ESP", "ESP-AllGather (baseline)"};
 constexpr CollectiveKeys key_ar_esp{"alpha_AR_ESP", "beta_AR_ESP", "measured_AR_ESP", "ESP-AllReduce (baseline)"};
 constexpr CollectiveKeys key_a2a_ep{"alpha_A2A_EP", "beta_A2A_EP", "measured_A2A_EP", "EP-AlltoAll (baseline)"};

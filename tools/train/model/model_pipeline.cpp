@@ -22,7 +22,7 @@ Tensor scalar(double value, Dtype dtype, Device device) {
   return t;
 }
 
-// Returns the schedule of an evaluation, which has no merged pairs.
+// Returns the schedule of an evaluation. It has only forwards, none of them merged with another action.
 pp::CheckedSchedule forwards_of(const Recipe& r, size_t micro_batches) {
   return pp::checked(pp::forwards_of(pp::make_schedule(pipeline_of(r), static_cast<int>(r.parallel.pp),
                                                        static_cast<int>(micro_batches))),

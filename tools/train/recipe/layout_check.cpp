@@ -92,7 +92,7 @@ void check_batch(const Recipe& r, int64_t world, Problems& problems) {
   if (world <= 0 || !problems.good({"parallel", "batch"})) return;
   const int64_t dp = world / (r.parallel.pp * r.parallel.cp * r.parallel.tp);
   if (dp <= 0 || r.batch.global / r.batch.micro % dp == 0) return;
-  int64_t micro = r.batch.global % dp == 0 ? r.batch.micro : 0;  // largest legal value up to batch.micro
+  int64_t micro = r.batch.global % dp == 0 ? r.batch.micro : 0;  // largest legal value up to batch.micro; 0: none
   while (micro > 0 && r.batch.global / dp % micro != 0) --micro;
   problems.add("batch.global",
                cat("must be divisible by batch.micro x dp (", r.batch.micro, " x ", dp, " = ", r.batch.micro * dp,
