@@ -63,7 +63,7 @@ bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   return true;
 }
 
-// Returns the seconds of a micro-batch of few layers; none if they are unknown.
+// Returns micro_batch_of_few_layers(), the seconds of a micro-batch of one period of layers; none if they are unknown.
 std::optional<double> PlanRefinement::micro_batch(const Recipe& r) {
   const auto [at, is_new] = micro_batches_.try_emplace(PlanCandidate{r}.settings());
   if (!is_new) return at->second;
@@ -76,9 +76,9 @@ std::optional<double> PlanRefinement::micro_batch(const Recipe& r) {
   return at->second;
 }
 
-// True if a change inside layers shortens a micro-batch of few layers, or if the seconds of this micro-batch are
-// unknown. Always true under Objective::memory, and if micro-batches overlap, because a single micro-batch then does
-// not show the gain of a change.
+// True if a change inside layers shortens a micro-batch of one period of layers, or if the seconds of this micro-batch
+// are unknown. Always true under Objective::memory, and if micro-batches overlap, because a single micro-batch then
+// does not show the gain of a change.
 bool PlanRefinement::may_be_faster(const PlannedLayout& best, const Recipe& changed) {
   const Recipe& before = best.candidate.recipe;
   if (site_.request.objective == Objective::memory || before.schedule.pipeline.overlap != pp::Overlap::none)

@@ -66,7 +66,7 @@ class PlanRefinement {
 
   const PlanSite& site_;
   int64_t changes_ = 0, untried_changes_ = 0;
-  // Seconds of a micro-batch of few layers, by settings of the layout.
+  // Seconds of a micro-batch of one period of layers, by settings of the layout; none: unknown.
   std::map<Settings, std::optional<double>> micro_batches_;
   std::set<Settings> known_;  // layouts of refine_first()
   double least_memory_ = std::numeric_limits<double>::infinity();

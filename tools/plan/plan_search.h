@@ -51,7 +51,7 @@ struct Plan {
   // Numbers of legal layouts: all compared layouts, layouts that exceed or seem to exceed `memory`, and layouts that
   // were omitted because they needlessly recompute or have zero 2.
   int64_t legal = 0, too_large = 0, needless = 0;
-  double memory = 0;  // limit of a rank's tensors, in bytes
+  double memory = 0;  // limit of a rank's tensors, in bytes; infinite: unknown
   // Least bytes of the layouts that are too large or were estimated. This is an approximation or a lower bound if the
   // layout with the least bytes was not estimated.
   double least_memory = 0;

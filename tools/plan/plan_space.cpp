@@ -51,7 +51,8 @@ std::vector<int64_t> dividing(std::vector<int64_t> values, int64_t n) {
   return values;
 }
 
-// Returns the sizes of a micro-batch to try: powers of two, and the size in the recipe.
+// Returns the sizes of a micro-batch to try: powers of two, and the recipe's size. Sizes above 1 are tried only if the
+// micro-batch has at most max_micro_batch_tokens tokens.
 std::vector<int64_t> micro_batch_sizes(const Recipe& r) {
   const int64_t most = std::max<int64_t>(1, max_micro_batch_tokens / r.model.context);
   std::vector<int64_t> sizes = powers_of_two(std::min(most, max_micro_batch));

@@ -231,8 +231,9 @@ std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& befo
 }
 
 // Begins Algorithm 1 for `like`. Also begins it for each other strategy of memory_reuse, with the fastest predicted
-// sibling. Begins fewer searches if there are too few trial steps to measure two numbers in each search. `repeats` is
-// the number of measured steps of each schedule so far; 0 if there were none.
+// sibling. Begins fewer searches if there are too few trial steps to measure two numbers in each search. Begins no
+// search, and makes the choice, if `like` has no alternative or the trial steps do not suffice for one search.
+// `repeats` is the number of measured steps of each schedule so far; 0 if there were none.
 void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   const int64_t trials = turns_ - turn_;
   std::vector<MoeSchedule> starts{like};

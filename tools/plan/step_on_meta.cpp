@@ -159,7 +159,7 @@ Recipe with_tokens(Recipe r, int64_t tokens) {
 }
 
 // Numbers of micro-batches of two steps that run instead of a whole step. The step with `few` gives the memory. Traffic
-// is extrapolated from both steps.
+// is extrapolated from both steps. Under gpipe, grown_step() begins with `fewer` instead.
 struct FewMicroBatches {
   int64_t fewer, few;
 };
