@@ -28,7 +28,7 @@ struct GroupPlace {
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;   // ranks of this group on one node: ranks / nodes
   int64_t groups = 1;           // number of groups on the same node that communicate at the same time
-  int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: its ranks on the nodes of one whole domain
+  int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: ranks_per_node x min(nodes, nodes of a domain)
   int64_t node_span = 0;        // number of nodes from the group's first to its last node; 0: `nodes`
 };
 

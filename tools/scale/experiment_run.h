@@ -23,8 +23,8 @@ struct ExperimentRequest {
 /// Counts of the runs after run_points(). `busy` counts the runs that another process was executing.
 struct RunCounts {
   int64_t executed = 0, finished_before = 0, failed = 0, busy = 0;
-  int first_failure = 0;   // exit code of the first failed run; 0: none
-  bool preempted = false;  // true if a run was preempted and the remaining runs were not started
+  int first_failure = 0;   // exit code of the first failed run, `data` for incomplete metrics; 0: none
+  bool preempted = false;  // true if a run was preempted or interrupted, or runs were not started because of a signal
 };
 
 /// Returns the command of a run as a list of words. `launcher` are the words that start its ranks.

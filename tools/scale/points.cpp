@@ -29,7 +29,7 @@ std::string folder_word(const std::string& text) {
 struct Value {
   std::string name;
   std::vector<std::string> set;
-  std::string at;  // key of the experiment
+  std::string at;  // key of the experiment that gives the value
 };
 
 std::vector<Value> values_of(const AxisConfig& axis, size_t number, int64_t ranks) {

@@ -9,9 +9,9 @@
 #   tools/testbed/mortal_nodes.sh reach NODE true
 #
 # In COMMAND, HEXAD_TESTBED_NAMES has the names of the nodes. `reach` succeeds if the node answers over its link, and is
-# meant for `tools/elastic.sh --reach`. Nothing outside the new namespaces changes. When this script ends, it removes the
-# namespaces and all processes in them. Needs root, iproute2 and openmpi-bin. Otherwise, prints the reason and exits with
-# 77 (a skipped test).
+# meant for `tools/elastic.sh --reach`, which appends NODE and true. Nothing outside the new namespaces changes. When
+# this script ends, it removes the namespaces and all processes in them. Needs root, iproute2 and openmpi-bin.
+# Otherwise, prints the reason and exits with 77 (a skipped test).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -11,7 +11,7 @@ using Winner = kernels::Duel::Winner;
 
 namespace {
 
-constexpr double max_seconds = 120;  // time limit of a trial; opening a GPU and loading kernels takes seconds
+constexpr double max_seconds = 120;  // largest time limit of a trial; opening a GPU and loading kernels takes seconds
 
 }  // namespace
 

@@ -205,8 +205,9 @@ void StageTrainer::save(SaveFailure on_failure) {
     patience_.saved(phase.seconds);
     record_data();
   } catch (const Error& e) {
-    // The run can continue only after a failed write. Other errors mean that a tensor is not finite (numeric), that
-    // another job has taken the directory (usage), or that a rank has ended (communication, peer_lost).
+    // The run can continue after a failed write (resource), or with a damaged file of the generation (data). Other
+    // errors mean that a tensor is not finite (numeric), that another job has taken the directory (usage), or that a
+    // rank has ended (communication, peer_lost).
     if (on_failure == SaveFailure::stop || (e.code() != ExitCode::resource && e.code() != ExitCode::data)) throw;
     directory_.warn(e.what());
   }

@@ -289,7 +289,7 @@ std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject&
 void write_routing_trace(const Recipe& recipe, const std::string& file) {
   const moe::MoeConfig& m = recipe.model.moe;
   const int64_t busy = std::max(m.top_k, m.experts / 4), tokens = recipe.batch.global * recipe.model.context;
-  const int64_t second = std::min(m.experts / 2, m.experts - busy);  // first expert of the second half of a batch
+  const int64_t second = std::min(m.experts / 2, m.experts - busy);  // first expert for the second half of batch one
   std::string text;
   for (int64_t token = 0; token < 2 * tokens; ++token) {
     const int64_t first = token >= tokens / 2 && token < tokens ? second : 0;
