@@ -55,8 +55,9 @@ std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, 
 /// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds: the mean over the layers and
 /// micro-batches of a step's passes on this rank.
 double measured_seconds(const std::vector<PassRecorder::Recording>& passes);
-/// Returns the seconds of whole layers. Unlike measured_seconds(), also counts the exchanges and kernels outside of the
-/// passes. Trials compare these times, because schedules differ in such exchanges.
+/// Returns the mean seconds of a whole layer's forward and backward together. Unlike measured_seconds(), also counts
+/// the exchanges and kernels outside of the passes. Trials compare these times, because schedules differ in such
+/// exchanges.
 double layer_seconds(const std::vector<PassRecorder::LayerTime>& layers);
 
 }  // namespace hexad::plan

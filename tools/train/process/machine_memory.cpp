@@ -23,7 +23,7 @@ std::optional<int64_t> first_number(const std::string& file) {
   return in >> number ? std::optional(number) : std::nullopt;  // "max" means no limit
 }
 
-/// Returns the number in the line "KEY NUMBER ...".
+/// Returns the number in the line "KEY NUMBER ..."; none if the file has no such line.
 std::optional<int64_t> number_after(std::string_view key, const std::string& file) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
