@@ -42,9 +42,9 @@ bool is_neediest_at_the_ends(const Recipe& r, const mesh::Layout& layout) {
 }
 
 // Returns a key of everything on which the memory of `rank` depends, except the tensors that it holds at each action.
-// The key consists of the layers of the rank's virtual stages, and of the placement of its groups on nodes of
-// `ranks_per_node` ranks. The groups of two stages differ only by an offset of all ranks. Therefore, the rank's index
-// on its node determines the placement of its groups.
+// The key has the layers of the rank's virtual stages, and the placement of its groups on nodes with `ranks_per_node`
+// ranks each. The groups of two stages differ only by an offset of all ranks. Therefore, the rank's index on its node
+// determines the placement of its groups.
 std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& split, const Recipe& r,
                                   const mesh::Layout& layout, int ranks_per_node) {
   const int node = rank / ranks_per_node;

@@ -48,8 +48,8 @@ struct CapacityGains {
 struct Plan {
   std::vector<PlannedLayout> best;  // simulated, best first
   PlanCandidates candidates;        // counts of illegal combinations; `legal` is empty
-  // Numbers of legal layouts: all compared layouts, layouts that exceed or seem to exceed `memory`, and layouts that
-  // were omitted because they needlessly recompute or have zero 2.
+  // Numbers of legal layouts. legal: all compared layouts. too_large: layouts that exceed or seem to exceed `memory`.
+  // needless: layouts that were omitted because they needlessly recompute or have zero 2.
   int64_t legal = 0, too_large = 0, needless = 0;
   double memory = 0;  // limit of a rank's tensors, in bytes; infinite: unknown
   // Least bytes of the layouts that are too large or were estimated. This is an approximation or a lower bound if the

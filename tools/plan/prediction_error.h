@@ -9,9 +9,9 @@
 namespace hexad::plan {
 
 /// Error of predictions: the quantiles 0.05 and 0.95 of the ratio of measured to predicted seconds. 90% of new cases
-/// are expected between these quantiles. With n known ratios in ascending order, ratio number k is the quantile k/(n +
-/// 1), because k/(n + 1) is the expected share of new cases with a smaller ratio. Between two ratios, the quantile is
-/// interpolated linearly.
+/// are expected between these quantiles. If n ratios are known, ratio number k in ascending order is the quantile
+/// k/(n+1). The reason is that k/(n+1) is the expected share of new cases with a smaller ratio. Between two ratios, the
+/// quantile is interpolated linearly.
 struct PredictionError {
   double low, high;               // the quantiles 0.05 and 0.95
   int cases;                      // number of known ratios
@@ -27,7 +27,7 @@ struct PredictionError {
 };
 
 /// Returns the error of steps that are predicted on a cluster. If the cluster has a description, this is the error on
-/// published steps. If the cluster has only measured curves, this is the error on measured passes through MoE layers;
+/// published steps. If the cluster has only measured curves, this is the error on measured passes through MoE layers.
 /// tools/bench/predicted_steps.sh counts how many whole steps on a measured cluster are inside the interval.
 const PredictionError& prediction_error(const Cluster& cluster);
 

@@ -72,8 +72,8 @@ class Prices {
   /// them. The product of the factors after `sustained` counts as at most 1.
   ///
   /// Measured clusters: KernelCurves::attention(). If attention was not measured, the rate is half the best rate of the
-  /// largest measured product of this element type: the product's forward pass for forward, its input gradient for
-  /// backward.
+  /// largest measured product of this element type. Forward uses the product's forward pass, and backward uses its
+  /// input gradient.
   double attention(const Attention& attention) const;
 
   /// Returns the seconds of kernels that mainly read and write memory: pointwise kernels, norms, optimizers, gathers by
@@ -132,11 +132,11 @@ class Prices {
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
   /// Returns the speed of products on `share` of a rank's threads or multiprocessors, relative to the speed on all of
-  /// them. Described clusters: `share`. Measured clusters: the speed on that many threads, as in rates_of().
+  /// them. Described clusters: `share`. Measured clusters: the speed on this share of the threads, as in rates_of().
   double speed_of_share(double share, base::Dtype dtype) const;
 
-  /// Returns the cores that the ranks of a node share if `ranks` of them are in the job; none if the cluster does not
-  /// state the cores of a node.
+  /// Returns the cores that a node's ranks share if `ranks` of them are in the job. Returns none if the cluster does
+  /// not state the cores of a node.
   std::optional<schedule::SharedCores> cores(int64_t ranks) const;
 
   /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate.

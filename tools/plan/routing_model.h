@@ -17,10 +17,10 @@ namespace hexad::plan {
 ///   the token's experts alternate between its groups. If the recipe defines the routing (model.moe.routing), that
 ///   routing applies.
 /// - p99: one ep rank has a share of all slots that only one of a hundred routers exceeds. p99 assumes that all
-///   divisions of the slots among the experts are equally probable (the uniform distribution on the simplex, "broken
-///   stick"). Then the joint share of n of E experts has the distribution Beta(n, E - n). The experts of this rank
-///   divide its share evenly, and the other experts divide the rest evenly. One of 64 experts gets 4.5 times the mean.
-///   p99 is an assumed model, not a measurement: well-balanced routers do not reach this load.
+///   divisions of the slots among the experts are equally probable. This is the uniform distribution on the simplex
+///   ("broken stick"). Then the joint share of n of E experts has the distribution Beta(n, E - n). The experts of this
+///   rank divide its share evenly, and the other experts divide the rest evenly. One of 64 experts gets 4.5 times the
+///   mean. p99 is an assumed model, not a measurement: well-balanced routers do not reach this load.
 /// - one_rank: all experts of a token are on one ep rank, or as many of them as that rank has. No routing gives a rank
 ///   a higher load. Like p99, this kind ignores the recipe's routing.
 /// - given: the share of each expert in each layer is given. Each token visits the experts that are furthest behind

@@ -30,8 +30,8 @@ const std::vector<double>& typical_layer(const ExpertShares& loads, int ranks) {
   return *order[order.size() / 2];
 }
 
-// Returns the assumed ratio of measured to predicted seconds for candidates without trials: the median ratio of the
-// candidates with trials, or 1 if no candidate has trials.
+// Returns the assumed ratio of measured to predicted seconds for candidates without trials. This is the median ratio of
+// the candidates with trials, or 1 if no candidate has trials.
 double usual_error(const std::vector<ScheduleCandidate>& candidates) {
   std::vector<double> errors;
   for (const ScheduleCandidate& c : candidates)

@@ -57,8 +57,8 @@ struct StateShortfall {
   bool has_optimizer;    // true if `bytes` include the optimizer's main weights and states
   int64_t fewest_ranks;  // fewest ranks on which the state fits if it is divided evenly
 };
-/// Returns the reason why no layout of the recipe can fit on `world` ranks of the cluster, whatever the sequence
-/// length. Returns none if the state alone fits.
+/// Returns the reason why no layout of the recipe can fit on `world` ranks of the cluster, even with the shortest
+/// sequences. Returns none if the state alone fits.
 std::optional<StateShortfall> state_shortfall(const train::Recipe& recipe, const train::Extensions& extensions,
                                               const Cluster& cluster, int64_t world);
 

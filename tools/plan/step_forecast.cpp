@@ -84,11 +84,11 @@ int64_t filling_micro_batches(const Recipe& r) {
   return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
 }
 
-// Returns a lower bound of the time of an extrapolated step: the time of a stage without idle time, or the time of the
-// collectives of its busiest group if that is longer. The extrapolated exposed communication may be below zero. Each
-// further recorded micro-batch then hid more of a communication that does not recur, such as the gathers at the
-// beginning. This communication also slows kernels, so the bound is then the time of kernels that run alone. Kernels on
-// shared cores may take less time, but `busy` is then also less.
+// Returns a lower bound of the time of an extrapolated step: the stage's time without idle time or, if they take
+// longer, the collectives of its busiest group. The extrapolated exposed communication may be below zero. Each further
+// recorded micro-batch then hid more of a communication that does not recur, such as the gathers at the beginning. This
+// communication also slows kernels, so the bound is then the time of kernels that run alone. Kernels on shared cores
+// may take less time, but `busy` is then also less.
 double work_of(const StepForecast::Stage& stage) {
   double exposed = 0;
   for (const double seconds : stage.exposed) exposed += seconds;

@@ -26,9 +26,9 @@ struct StepOnMeta {
 
 /// Runs two steps of rank `rank` and returns the memory and the traffic of the second step. The first step creates
 /// buffers. Under ZeRO-3, the first step has as many micro-batches as the second step, because it also records the
-/// order in which weights are used. Otherwise, it has few micro-batches: two if layers are repeated, one if all
-/// passes are equal (has_equal_passes()), else as many as it takes until the actions of every rank repeat. Each
-/// sequence has two documents.
+/// order in which weights are used. Otherwise, it has few micro-batches: two if layers are repeated, and one if all
+/// passes are equal (has_equal_passes()). In other cases, it has the number of micro-batches after which the actions of
+/// every rank repeat. Each sequence has two documents.
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
 ///   the pipeline has as many micro-batches in flight in a step with few micro-batches as in the whole step. The memory
 ///   of the other micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()), two more

@@ -16,8 +16,8 @@ namespace hexad::plan {
 ///   schedule fits, the list has the schedules that need the least memory.
 ///
 /// Rules for fitting schedules:
-/// - A schedule with memory_reuse: none must fit even if all tokens choose experts of one rank, because the kept memory
-///   grows with the number of received rows.
+/// - A schedule with memory_reuse: none must fit even if all tokens choose experts of one rank. The reason is that the
+///   kept memory grows with the number of received rows.
 /// - With s1 to s4, a pass is divided at run time into chunks that need at most the schedule's memory_limit. If the
 ///   recipe does not define memory_limit, this limit is 8/9 of the bytes of memory.limit_bytes that no other memory
 ///   needs. The last ninth is for rounding.

@@ -19,10 +19,10 @@ struct ChildEnd {
   double seconds = 0;
 };
 
-/// Child processes that run at the same time. Each has its own process group. A SIGINT, SIGTERM, SIGHUP, SIGQUIT or
-/// SIGUSR1 that this process does not ignore makes wait() send SIGTERM to all children. wait() still returns the end of
-/// each child. After the last child has ended, end_if_interrupted() ends this process by the received signal. The
-/// signals are blocked during the life of the object. The destructor ends children that still run.
+/// Child processes that run at the same time. Each has its own process group. If this process gets a SIGINT, SIGTERM,
+/// SIGHUP, SIGQUIT or SIGUSR1 that it does not ignore, wait() sends SIGTERM to all children. wait() still returns the
+/// end of each child. After the last child has ended, end_if_interrupted() ends this process by the received signal.
+/// The signals are blocked during the life of the object. The destructor ends children that still run.
 class Children {
  public:
   Children();

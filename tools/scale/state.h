@@ -51,9 +51,9 @@ struct RunRecord {
 class ExperimentFolder {
  public:
   /// Opens the folder of the experiment, or creates it. Throws Error(usage) that names the folder or file if the folder
-  /// has other contents: other files, an incomplete file, another experiment, or runs that the experiment did not
-  /// start. `experiment` and `points` must outlive the object. If the folder is `exclusive`, holds a lock that excludes
-  /// other exclusive objects of the folder. Throws Error(usage) if another process holds this lock.
+  /// has other contents. These may be other files, an incomplete file, another experiment, or runs that the experiment
+  /// did not start. `experiment` and `points` must outlive the object. If the folder is `exclusive`, holds a lock that
+  /// excludes other exclusive objects of the folder. Throws Error(usage) if another process holds this lock.
   ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points, bool exclusive = false);
 
   std::string run_dir(const Execution& run) const { return base_of(run); }

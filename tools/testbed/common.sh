@@ -1,7 +1,7 @@
 # Functions for two_nodes.sh, rank_nodes.sh, mortal_nodes.sh and slurm_cluster.sh, which source this file. A host is a
 # network namespace. Its only interface is connected to a port of a bridge in another namespace. Nothing outside these
-# namespaces changes. The names of the namespaces begin with hx and the process id, so that several testbeds can exist at
-# the same time.
+# namespaces changes. The names of the namespaces begin with hx and the process id, so that several testbeds can exist
+# at the same time.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=hx$$  # prefix of host names; whole names have at most 15 characters
@@ -27,8 +27,8 @@ rate_form='^([0-9]+|[0-9]+\.[0-9]+)(k|m|g)bit$'
 check_rate() { # check_rate OPTION VALUE: exits unless VALUE is a rate
   [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected kbit, mbit or gbit per second, such as 200mbit"
 }
-# burst_of RATE: prints the number of bytes that a link of RATE may send at once after an idle time: one millisecond's
-# traffic, but at least one frame.
+# burst_of RATE: prints the number of bytes that a link of RATE may send at once after an idle time. This is the traffic
+# of one millisecond, but at least one frame.
 burst_of() {
   [[ $1 =~ $rate_form ]]
   awk -v n="${BASH_REMATCH[1]}" -v unit="${BASH_REMATCH[2]}" -v least=$frame \
@@ -114,8 +114,8 @@ add_host() { # add_host NUMBER ADDRESS/BITS: makes a host and connects it to the
 shape_host() { tc -n "${name}n$1" "$2" "$3" dev eth0 "${@:4}"; }
 shape_port() { tc -n ${name}sw "$2" "$3" dev "port$1" "${@:4}"; }
 
-# set_mca SUBNET: sets the array `mca` to the parameters of Open MPI, as NAME VALUE, with which mpirun starts ranks on the
-# hosts. Uses large eager limits: without eager sends, the answer of a rendezvous waits behind bulk data in the same
+# set_mca SUBNET: sets the array `mca` to the parameters of Open MPI, as NAME VALUE, with which mpirun starts ranks on
+# the hosts. Uses large eager limits. Without eager sends, the answer of a rendezvous waits behind bulk data in the same
 # socket, so exchanges in both directions become half duplex.
 set_mca() {
   mca=(

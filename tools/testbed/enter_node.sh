@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command inside a host of a testbed, with the host's network, name, shared memory and temporary folder, on the
-# cores of the host's node. mpirun calls this script instead of ssh:
+# Runs a command inside a host of a testbed, on the cores of the host's node. The command has the host's network, name,
+# shared memory and temporary folder. mpirun calls this script instead of ssh:
 #
 #   enter_node.sh HOST COMMAND...       the name HOST ends with n and the host's number
 set -euo pipefail

@@ -15,8 +15,9 @@ struct Shrunk {
 };
 
 /// Reduces the sizes of the model and the batch; never increases them.
-/// - A layout of `world` ranks that can divide the recipe can also divide the result: enough layers remain for all
-///   stages, enough heads, experts and sequences for all ranks, and enough tokens of a sequence for two per rank.
+/// - A layout of `world` ranks that can divide the recipe can also divide the result. Enough layers remain for all
+///   stages, and enough heads, experts and sequences for all ranks. The context is shortened to at least two tokens per
+///   rank.
 /// - The structure remains: query heads per key/value head, experts per token, groups, shared experts, dense layers,
 ///   capacity, losses.
 /// - Patterns of optim.freeze and optim.muon_except remain if they match a parameter of the smaller model. If the

@@ -53,13 +53,13 @@ struct SubjectKind {
 /// - sparse_mixer: the router of Phi-3.5-MoE
 /// - expert_choice: an encoder whose experts choose tokens
 /// - llama4: chunks of attention, blocks without rotary positions, a temperature of the queries in these blocks, and
-///   norms of queries and keys without gains; with experts, also a routing weight that multiplies the input of a
-///   token's only expert
+///   norms of queries and keys without gains. With experts, the routing weight multiplies the input of a token's only
+///   expert
 /// - delta_net: alternating blocks with delta nets and gated attention, and zero-centred norms
 /// - prediction: prediction blocks
 /// - aux_global_batch: the auxiliary loss covers the global batch
-/// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not
-///   change the result; the oracle has micro-batches of one sequence and never pads
+/// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not change
+///   the result. The oracle has micro-batches of one sequence and never pads
 /// - zipf: skewed routing
 /// - idle_ranks: routing from a file that leaves some ranks without rows, if top_k is below the number of experts
 /// - eventful: see Course; the learning rate differs between steps

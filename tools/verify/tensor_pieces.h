@@ -31,8 +31,8 @@ void for_each_run(const Piece& piece, const std::function<void(int64_t global, i
 using TensorMap = std::map<std::string, Tensor>;
 
 /// Gathers whole tensors from the pieces that the ranks own, in the memory of `host`. The result is the same on every
-/// rank. Ranks may have pieces of different tensors. Throws std::logic_error with a tensor's name if two ranks own the
-/// same element, if no rank owns an element, or if two ranks disagree about its shape or dtype. Collective.
+/// rank. Ranks may have pieces of different tensors. Throws std::logic_error with a tensor's name if an element has no
+/// owner or two owners, or if two ranks disagree about the tensor's shape or dtype. Collective.
 TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host);
 
 }  // namespace hexad::verify

@@ -66,8 +66,8 @@ std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& t
   return result;
 }
 
-// Makes the loads. Chooses sizes and numbers of units such that a whole load takes about `seconds` without other work.
-// A unit takes at most a sixteenth of `seconds` if a measured size is that fast.
+// Makes the loads. Chooses sizes and numbers of units so that a whole load takes about `seconds` without other work. A
+// unit takes at most a sixteenth of `seconds` if a measured size is that fast.
 class Loads {
  public:
   Loads(const Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds)

@@ -247,8 +247,8 @@ InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const s
   return {.way = Way::experts, .name = dense, .copied = parts, .dense = true, .cut = cut, .factor = factor};
 }
 
-// True if `stored` is a parameter of a dense MLP from which experts are made: the block has experts in the recipe's
-// model, but not in the checkpoint. `names` are the parameters of the recipe's model.
+// True if `stored` is a parameter of a dense MLP from which experts are made. The MLP's block then has experts in the
+// recipe's model, but not in the checkpoint. `names` are the parameters of the recipe's model.
 bool InitialWeights::becomes_expert(const std::string& stored, const std::set<std::string>& names) const {
   constexpr std::string_view middle = ".mlp.";
   const size_t at = stored.find(middle);

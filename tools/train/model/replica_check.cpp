@@ -161,7 +161,7 @@ void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& 
   const std::vector<Piece> mine = own_pieces(parameters);
   // Compares pieces among the ranks that sum their gradients, and along the tensor axes of both views. A chain of these
   // groups connects any two ranks that hold the same piece, so all replicas are equal if each group agrees. Every rank
-  // makes all three comparisons, whatever their results, because comparisons are collective.
+  // makes all three comparisons, even if one has already found a difference, because comparisons are collective.
   const bool reducers = reducers_agree(parameters, mine, mesh);
   const bool dense = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::dense);
   const bool experts = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::expert);

@@ -60,7 +60,7 @@ void put_stage(Document& document, const Node& stage) {
 }
 
 // Returns the key train.steps with the sum `steps`. If the command line gives the steps of a stage, the key gets the
-// position of these steps, because check_warmup() accepts such a trial of a longer recipe.
+// position of these steps. check_warmup() then accepts the run as a short trial of a longer recipe.
 Node steps_of_run(const Node& list, int64_t steps) {
   Node node{.kind = Node::Kind::scalar, .at = list.at, .key = "steps", .text = cat(steps)};
   for (const Node& stage : list.children)
