@@ -12,7 +12,7 @@ namespace hexad::plan {
 struct PredictionBench {
   std::string out = "predictions.json";
   int rounds = 3;     // number of timed steps of each schedule, in alternation; 0: no measurement
-  bool json = false;  // prints one JSON object instead of the table
+  bool json = false;  // true: prints one JSON object instead of the table
 };
 
 /// Predicts the times of one MoE layer's forward and backward without building the model, and writes them to the file

@@ -68,7 +68,7 @@ StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
   for (int rank = 0; rank < world; ++rank) node_of_rank_.push_back(static_cast<int>(rank / ranks_per_node));
 }
 
-// All groups with the same name communicate at the same time, so the ranks of a node share its network.
+// Assumes that all groups with the same name communicate at the same time. The ranks of a node then share its network.
 GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
   const int64_t nodes_of_domain = std::max<int64_t>(1, prices_.domain() / prices_.ranks_per_node());
   const int mine = node_of_rank_[rank];

@@ -20,7 +20,7 @@ using schedule::Job;
 constexpr double gives_way = 1e-3;
 
 double speed_of_queue(int queue, uint64_t others, const Queues& queues, const StepContention& c) {
-  std::array<bool, 2> in_flight{};  // by network
+  std::array<bool, 2> in_flight{};  // true if traffic is in flight, by network
   bool computes = false, copies = false;
   int sharers = 1;
   bool higher = false;

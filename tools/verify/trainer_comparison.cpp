@@ -41,7 +41,8 @@ class Observer final : public ScheduleAdviser {
     if (exactness.follows_routing()) instance_.routing_from = &oracle.routing;
   }
 
-  // A weight that is not finite makes the gradient norm not finite, so the step is skipped.
+  // Makes a weight NaN before the first step of an eventful subject. The gradient norm is then not finite, so the step
+  // is skipped.
   void begin_step(int64_t step) override {
     if (ruined_.empty() || step != 1) return;
     for_first([&](const Tensor& weight) {

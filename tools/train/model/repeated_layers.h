@@ -97,7 +97,7 @@ class RepeatedLayers final : public layers::BlockRunner {
     bool repeats_early = false;                 // true if a block was repeated while the recording was not complete
     Forward first, last;                        // `first`: used until the recording is complete
     Recorded backward, weights;                 // records of the last block
-    bool has_backward = false, delays = false;  // delays: `weights` has delayed weight gradients
+    bool has_backward = false, delays = false;  // true: `backward` is recorded; `weights` has delayed gradients
   };
   // Equal blocks of a virtual stage.
   struct Group {

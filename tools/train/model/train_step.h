@@ -26,7 +26,7 @@ struct StepResult {
   /// prediction blocks.
   std::optional<double> prediction_loss{};
   double grad_norm = 0;                   // norm before clipping
-  bool skipped = false;                   // loss or gradient was not finite: weights are unchanged
+  bool skipped = false;                   // true if loss or gradient was not finite; weights are then unchanged
   double lr = 0;                          // learning rate of the update
   int64_t tokens = 0;                     // tokens of the global batch
   int64_t targets = 0;                    // number of target tokens in the global batch; 0: weights are unchanged
@@ -38,7 +38,8 @@ struct StepResult {
 
 class TrainStep {
  public:
-  /// Each step calls `observe_gradients`, unless it is empty, after the gradients are reduced and before they are used.
+  /// Prepares steps of a run. Each step calls `observe_gradients` (may be empty) after the gradients are reduced and
+  /// before they are used.
   TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer,
             std::function<void()> observe_gradients = {});
 

@@ -7,6 +7,7 @@
 
 namespace hexad::train {
 
+/// Work that is due after a step. A member is true if its work is due.
 struct Due {
   bool weights = false;     // gathers of new weights must end in this step, because the next step cannot hide them
   bool evaluation = false;  // evaluation of a sample of the held-out set
