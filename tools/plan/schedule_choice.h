@@ -51,8 +51,8 @@ class ScheduleChoice {
 
   /// Sets the schedule of the next trial step. Must be called before the step.
   void begin_trial();
-  /// Ends a trial step with the times of the step's MoE layers on this rank. Ignores these times after a change of
-  /// schedule. The last trial step makes the choice.
+  /// Ends a trial step with the times of the step's MoE layers on this rank. Ignores these times in the first step
+  /// after a change of schedule. The last trial step makes the choice.
   void end_trial(const std::vector<PassRecorder::LayerTime>& layers);
 
   /// Outcome of a re-decision.

@@ -76,8 +76,9 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   return forecast;
 }
 
-// Returns the number of micro-batches that fill the pipeline, plus a few, because the first micro-batches run before
-// others are in flight. If virtual stages form a V or micro-batches overlap in pairs, twice as many forwards run ahead.
+// Returns the number of micro-batches that fill the pipeline, plus a few, because the first micro-batches run while the
+// pipeline is still filling. If virtual stages form a V or micro-batches overlap in pairs, twice as many forwards run
+// ahead.
 int64_t filling_micro_batches(const Recipe& r) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const bool far_ahead = pipeline.placing() == pp::Placing::vee || pipeline.overlap == pp::Overlap::micro_batches;

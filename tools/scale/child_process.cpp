@@ -133,7 +133,7 @@ std::optional<std::pair<int64_t, ChildEnd>> Children::take_ended() {
       const int error = errno;
       running_.erase(child);
       base::fail(base::ExitCode::resource, "cannot wait for process ", process, ": ", std::strerror(error),
-                 "; expected that this process does not ignore SIGCHLD");
+                 "; start this program so that it does not ignore SIGCHLD");
     }
     const ChildEnd end{.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
                        .timed_out = child->timed_out,

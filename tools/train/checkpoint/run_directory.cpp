@@ -34,7 +34,8 @@ io::Checkpoint checkpoint_of(const std::string& dir, const std::string& step, co
   const io::CheckpointStore store(dir + "/checkpoints", options);
   auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);
   if (!checkpoint)
-    base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet; expected a run that has saved a checkpoint");
+    base::fail(base::ExitCode::data, "'", dir,
+               "' has no checkpoint yet; train until the first save (checkpoint.every, checkpoint.at_end)");
   return std::move(*checkpoint);
 }
 

@@ -80,7 +80,7 @@ void connect_context(cp::ContextKind kind, const comm::ProcessGroup& group, devi
 void connect_experts(const moe::MoeSchedule& s, const mesh::Mesh& mesh, device::Device device) {
   connect(mesh[Axis::etp], of_expert_tensor_ranks(s), device);
   if (s.shadows())
-    // Weights of hot experts, sums of their gradients, and the return of these sums.
+    // The group gathers weights of hot experts, sums their gradients, and returns these sums.
     connect(mesh[Axis::ep], {Use::gathers, Use::shares, Use::exchanges}, device);
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
   const comm::NodeGroups* nodes = direct ? mesh.experts_nodes() : mesh.ep_nodes();
