@@ -36,9 +36,9 @@ using FitsMemory = std::function<bool(const train::Recipe& recipe, int64_t ranks
 ///
 /// The batch, the micro-batch, the context and the ZeRO stage do not change, because the run must remain the same up to
 /// rounding. Placements (parallel.order and cp_expansion) and the pipeline (kind, split and overlap) usually do not
-/// change, either. They are reset to their defaults only if a layout otherwise has no legal ep and etp. Returns nullopt
-/// if no number of ranks in `range` has a layout. `recipe` is the completed recipe of `document`, and has one stage of
-/// training.
+/// change, either. These keys are reset to their defaults only if a layout otherwise has no legal ep and etp. Returns
+/// nullopt if no number of ranks in `range` has a layout. `recipe` is the completed recipe of `document`, and has one
+/// stage of training.
 std::optional<NearestLayout> nearest_layout(const config::Document& document, const train::Recipe& recipe,
                                             const train::Extensions& extensions, RankRange range,
                                             const FitsMemory& fits);

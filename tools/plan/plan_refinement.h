@@ -31,7 +31,7 @@ class PlanRefinement {
   /// Returns the layout with changes that improve it. Tries key by key, until no change improves the layout or `most`
   /// changes have been tried. Does not simulate the whole step if a change inside layers does not shorten a micro-batch
   /// of one period of layers. `layout` must have its memory and, except under Objective::memory, its step. The result
-  /// is never worse, and it fits if `layout` fits.
+  /// is never worse than `layout`, and fits if `layout` fits.
   PlannedLayout refined(PlannedLayout layout, int64_t most);
   /// Refines the first `count` layouts, but at most three. Does not try changes that result in another layout of
   /// `layouts`, because the results of these layouts are known.

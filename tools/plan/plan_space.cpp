@@ -104,7 +104,8 @@ class Collector {
     }
   }
 
-  // Counts one combination that breaks the rule of `key`. It represents all values of the keys that are not set yet.
+  // Counts one combination that breaks the rule of `key`. The combination represents all values of the keys that are
+  // not set yet.
   void refuse(const std::string& key) { ++found_.tried, ++found_.refused[key]; }
 
   // Counts combinations with untried values of `key`. Each counted combination represents all values of the keys that

@@ -44,14 +44,14 @@ class LayoutRules {
   LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world,
               int64_t ranks_per_node = 0);
 
-  /// Returns the key of the first rule that the recipe breaks; none if it is legal.
+  /// Returns the key of the first rule that the recipe breaks; none if the recipe is legal.
   std::optional<std::string> broken(const train::Recipe& recipe);
 
  private:
   const train::Extensions& extensions_;
   const int64_t world_, ranks_per_node_;
-  // Contains the keys of the recipe, and the problems found while reading them. broken() adds problems, and its next
-  // call removes these problems. A copy of all keys for each call would take longer than checking the rules.
+  // Contains the keys of the recipe, and the problems found while reading these keys. broken() adds problems, and its
+  // next call removes these problems. A copy of all keys for each call would take longer than checking the rules.
   config::Problems read_;
   size_t read_problem_count_ = 0;  // number of problems found while reading
 };

@@ -15,10 +15,10 @@ struct PredictionBench {
   bool json = false;  // true: prints one JSON object instead of the table
 };
 
-/// Predicts the times of one MoE layer's forward and backward without building the model, and writes them to the file
-/// `out`. Then trains a few steps, and prints predicted and measured times. If the model does not fit, prints the
-/// predictions, measures nothing, and returns `resource`. Throws Error(usage) if the model has no experts, or if the
-/// recipe overlaps micro-batches. Collective.
+/// Predicts the times of one MoE layer's forward and backward without building the model, and writes the predictions to
+/// the file `out`. Then trains a few steps, and prints predicted and measured times. If the model does not fit, prints
+/// the predictions, measures nothing, and returns `resource`. Throws Error(usage) if the model has no experts, or if
+/// the recipe overlaps micro-batches. Collective.
 base::ExitCode bench_predictions(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const comm::World& world, const PredictionBench& bench);
 

@@ -22,7 +22,7 @@ struct Prices::Tables {
   Rates slowdowns{};
 
   // Returns the description. Throws Error(usage) if there is none. `missing` are the parts of the name of the missing
-  // measurement. They are joined only for the message, because a plan prices millions of operations.
+  // measurement. The parts are joined only for the message, because a plan prices millions of operations.
   template <class... Parts>
   const DescribedPrices& description(const Parts&... missing) const {
     if (!described)

@@ -77,7 +77,7 @@ class RankJobs {
   const PriceOfIssue& price_;
   std::vector<std::optional<Network>> networks_;  // by group
   std::vector<int> peers_;
-  std::vector<char> awaited_;  // by issue: true if communication or another lane waits for it
+  std::vector<char> awaited_;  // by issue: true if communication or another lane waits for the issue
   std::vector<int> job_of_;
   std::vector<double> seconds_;                                   // price of each operation
   std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane

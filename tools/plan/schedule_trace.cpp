@@ -83,8 +83,8 @@ void from_json(const Json& json, Sum& s) {
        .exposed_by_collective = json.at(4).get<std::map<std::string, double>>()};
 }
 
-// Returns the predicted timelines of this rank's passes. They are simulated together with the passes of all ranks of
-// Predictor::meeting.
+// Returns the predicted timelines of this rank's passes. The passes are simulated together with the passes of all ranks
+// of Predictor::meeting.
 std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>& passes, const Predictor& predictor,
                                      Device device) {
   const comm::ProcessGroup& group = *predictor.meeting.group;
@@ -120,7 +120,7 @@ std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecor
   return all;
 }
 
-// Adds the computation of other passes that runs during this pass, because it also hides communication.
+// Adds the computation of other passes that runs during this pass, because this computation also hides communication.
 Timeline with_others(Timeline measured, const PassRecorder::Recording& pass,
                      const std::vector<PassRecorder::Recording>& all) {
   const double zero = pass.begin(), end = measured.total();

@@ -23,7 +23,7 @@ namespace hexad::plan {
 /// number of micro-batches, and one choice of experts for each load and number of slots. Under uneven loads, each ep
 /// rank has its own choice. Under given loads, each layer also has its own choice.
 struct SharedByRuns {
-  /// Returns choose_experts() with these arguments. Its choices are made once for all runs.
+  /// Returns choose_experts() with these arguments. The choices are made once for all runs.
   device::MetaRun::Choose choose(const RoutingLoad& load, int rank, int ranks, std::optional<double> capacity_factor);
   /// Returns train::with_stage_split() of the recipe. The FLOPs of each model are counted once. `registry` must be the
   /// same in all calls.

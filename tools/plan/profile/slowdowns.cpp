@@ -88,8 +88,8 @@ class Loads {
     return loads;
   }
 
-  // Returns a load that computes on this thread and on `threads` - 1 other threads. It must start after other loads,
-  // because it occupies this thread.
+  // Returns a load that computes on this thread and on `threads` - 1 other threads. The load must start after other
+  // loads, because it occupies this thread.
   Load computing(int threads) {
     const MeasuredProduct& p = cluster_.products.front();
     const Unit unit = unit_of(p.points);
