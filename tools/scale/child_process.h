@@ -41,8 +41,8 @@ class Children {
   std::pair<int64_t, ChildEnd> wait();
   /// True once wait() has received a signal.
   bool interrupted() const { return received_ != 0; }
-  /// Ends this process by the received signal. Returns if none was received, or if a handler of this process catches
-  /// it. Requires that no child runs.
+  /// Ends this process by the received signal. Returns if no signal was received, or if a handler of this process
+  /// catches the signal. Requires that no child runs.
   void end_if_interrupted();
 
  private:

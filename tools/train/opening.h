@@ -35,7 +35,7 @@ data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions,
 void note_data_use(const data::TrainingData& data, int64_t sequences, const TrainingDirectory& directory);
 
 /// Loads the weights and the progress of `checkpoint` into `state`. Without a checkpoint, loads the weights of
-/// train.init_from or, if it is empty, keeps the random initial weights. If the context has changed since the
+/// train.init_from or, if this key is empty, keeps the random initial weights. If the context has changed since the
 /// checkpoint, the run continues at the same or a later token of the data (see continued_sequence()). Each stage
 /// chooses the schedule of its MoE layers again. Returns the changes of the recipe since the checkpoint. Collective.
 std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,

@@ -45,7 +45,8 @@ struct Option {
 
 /// Returns all options:
 /// - sp, zero, cp_kind, expansion, order, recompute and worker_lanes: values of a key of the recipe (Option::key).
-/// - pipeline: kind of pipeline, each kind without overlap and, if it permits this, with overlap of two micro-batches.
+/// - pipeline: kind of pipeline. Each kind occurs without overlap. A kind that permits overlap of two micro-batches
+///   also occurs with overlap.
 /// - overlap: overlap of two micro-batches on a mesh without pipeline stages.
 /// - bucket_bytes: the recipe's size of gradient buckets, or about 1 KiB.
 /// - The choices of schedule.moe that are marked as varied in layers/moe/schedule/moe_choices.h.

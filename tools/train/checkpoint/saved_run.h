@@ -29,7 +29,7 @@ std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);
 /// changed during the run.
 data::MixtureStart saved_mixture_start(const io::Checkpoint& checkpoint);
 /// Returns data.shuffle of the checkpoint's run. If an older program wrote the checkpoint without this key, returns
-/// `documents`, which it used.
+/// `documents`, the order that older programs used.
 std::string saved_shuffle(const io::Checkpoint& checkpoint);
 /// Returns the layout of the checkpoint's run as text, in the format of describe(ParallelConfig). For an imported
 /// model, returns "imported from FOLDER".

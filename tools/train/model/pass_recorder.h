@@ -40,7 +40,7 @@ class PassRecorder {
   /// Adds the forward or the backward of a layer, which `timer` has timed. layers() reads the timer, which must have
   /// been stopped by then.
   void add(const std::string& name, std::shared_ptr<const schedule::StreamTimer> timer);
-  /// Returns the times of the layers, in the order in which they began. Blocks like passes().
+  /// Returns the times of the layers, in the order in which the layers began. Blocks like passes().
   std::vector<LayerTime> layers() const;
   /// Returns the passes, in the order in which their last tasks were issued. Passes without tasks are omitted. Blocks
   /// until the passes are done. Call it after the step.
