@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains a model on a bare Debian 12 machine. Installs missing packages, builds, and prepares about 10 MB of English
-# text. Then trains recipes/quickstart.yaml on two ranks, generates text, and prints the path of the report. A second
-# run only generates text. An interrupted training continues from its last checkpoint.
+# text. Then trains recipes/quickstart.yaml on two ranks, generates text, and prints the path of the report. A later run
+# skips a complete training. An interrupted training continues from its last checkpoint.
 #
 #   tools/quickstart.sh
 set -euo pipefail

@@ -54,8 +54,7 @@ std::string_view name_of(Outcome outcome);
 
 struct RunEnding {
   Outcome outcome = Outcome::unknown;
-  std::string trouble =
-      {};  // sentence with the reason why the run did not finish; empty if the run finished or the reason is unknown
+  std::string trouble = {};  // sentence with the reason why the run did not finish; empty: finished, or unknown
 };
 
 RunEnding ending_of(const RunHistory& history);
