@@ -114,8 +114,9 @@ void RunSchedule::log_memory() {
   const auto limit = static_cast<double>(run_.recipe.memory.limit());
   const WithinMemory& m = choice_->memory();
   const std::string text = fmt::format(
-      "schedule.moe.memory_reuse: a rank is estimated to need {} with memory_reuse: none and at least {} otherwise, "
-      "under any routing",
+      "schedule.moe.memory_reuse: under any routing, a rank is estimated to need {} with memory_reuse: none, and {} "
+      "with "
+      "the schedule that needs the least memory",
       human_bytes(m.kept), human_bytes(m.least));
   if (limit > 0 && m.least > limit)
     return run_.log.warn(text + "; even " + human_bytes(m.least) + " is above memory.limit_bytes (" +
