@@ -115,8 +115,7 @@ void RunSchedule::log_memory() {
   const WithinMemory& m = choice_->memory();
   const std::string text = fmt::format(
       "schedule.moe.memory_reuse: under any routing, a rank is estimated to need {} with memory_reuse: none, and {} "
-      "with "
-      "the schedule that needs the least memory",
+      "with the schedule that needs the least memory",
       human_bytes(m.kept), human_bytes(m.least));
   if (limit > 0 && m.least > limit)
     return run_.log.warn(text + "; even " + human_bytes(m.least) + " is above memory.limit_bytes (" +
