@@ -51,7 +51,7 @@ base::ExitCode show_newest(const io::CheckpointStore& store, const InspectArgume
   const auto checkpoint = store.find({}, io::Check::quick);
   if (!checkpoint && facts.recipe.empty())
     fail(base::ExitCode::data, "'", options.path,
-         "' has no checkpoint yet; expected a run that has saved a checkpoint");
+         "' has no checkpoint yet; train until the first save (checkpoint.every, checkpoint.at_end)");
   const auto text = [&] { return options.json ? io::describe_json(*checkpoint) : io::describe(*checkpoint) + "\n"; };
   show_run(facts, checkpoint ? text() : "", options);
   return base::ExitCode::done;
@@ -63,7 +63,7 @@ base::ExitCode verify_all(const io::CheckpointStore& store, const InspectArgumen
   const auto scan = store.scan(io::Check::full);
   if (scan.good.empty() && scan.problems.empty())
     fail(base::ExitCode::data, "'", options.path,
-         "' has no checkpoint yet; expected a run that has saved a checkpoint");
+         "' has no checkpoint yet; train until the first save (checkpoint.every, checkpoint.at_end)");
   for (const std::string& problem : scan.problems) train::say("bad checkpoint: " + problem);
   const std::string newest = scan.good.empty() ? "" : base::cat("\n", io::describe(scan.good.front()), "\n");
   show_run(facts_of_run(options.path), options.json ? io::describe_json(scan) : io::describe(scan) + newest, options);
