@@ -177,8 +177,8 @@ void Replay::finish(std::span<Parameter* const> parameters) {
     if (--remaining_[p] == 0 && gradient_ready_) gradient_ready_(*p);
 }
 
-// Calls the functions that were passed to Tape::at_backward() after the next op to run and before the op recorded after
-// it. Ends the open span before each call.
+// Calls the functions that were passed to Tape::at_backward() while the tape had exactly next_ ops. Ends the open span
+// before each call.
 void Replay::reach_points() {
   while (!tape_.points_.empty() && tape_.points_.back().nodes == next_) {
     const std::function<void(Replay&)> reached = std::move(tape_.points_.back().reached);

@@ -226,7 +226,8 @@ class Replay {
          std::function<void(Parameter&)> gradient_ready = {});
 
   /// Runs the pullback of the next node. Also runs the node's weight pullback, or delays this weight pullback
-  /// (Weights::delayed). Returns false if there was no node left to run.
+  /// (Weights::delayed). Runs neither if no output of the node got a gradient. Returns false if there was no node left
+  /// to run.
   bool step();
   /// Runs the oldest delayed weight task. Returns false if there was none.
   bool step_weights();

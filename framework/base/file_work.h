@@ -38,7 +38,7 @@ class FileWork {
   struct State {
     std::string what;
     std::string file;    // the file reported last; empty if no report came since the latest phase began
-    int64_t bytes = 0;   // bytes of `file` reported since the latest phase began or another file was reported
+    int64_t bytes = 0;   // bytes reported for `file`; a new phase or another file resets the number to 0
     uint64_t moves = 0;  // number of reports and of phases begun since the handle was made; a change means progress
   };
   /// Returns the state of the innermost open phase; nullopt if no phase is open.

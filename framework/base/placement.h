@@ -30,7 +30,7 @@ enum class MeshView : uint8_t { dense, expert };
 
 struct Placement {
   MeshView view = MeshView::dense;
-  std::vector<Shard> shards{};  // empty: every rank of the view has the whole parameter
+  std::vector<Shard> shards{};  // empty: each rank that has the parameter has the whole parameter
   /// Axes along which several ranks have the same piece, but each computes only a part of its gradient. The gradient is
   /// summed over these ranks as over data-parallel ranks. Along other axes with copies of a piece, every rank computes
   /// the whole gradient, so no sum is needed. Examples:

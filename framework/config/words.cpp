@@ -42,7 +42,7 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   size_t fewest = SIZE_MAX;
   for (const std::string_view candidate : candidates) {
-    // One edit turns any letter into any other, so short words must at least begin alike.
+    // One edit turns any letter into any other, so two short words must at least begin alike.
     if (std::max(word.size(), candidate.size()) <= longest_short && !word.empty() && !candidate.empty() &&
         lower(word.front()) != lower(candidate.front()))
       continue;

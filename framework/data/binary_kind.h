@@ -12,7 +12,7 @@ inline constexpr size_t binary_head_bytes = 512;
 
 struct BinaryKind {
   std::string_view name;    // kind, such as "gzip-compressed file"; empty: not a known binary kind
-  std::string_view remedy;  // how to extract the text, such as "gunzip" or "save as text"; empty: unknown
+  std::string_view remedy;  // way to extract the text, such as "gunzip" or "save as text"; empty: unknown
 
   explicit operator bool() const { return !name.empty(); }
   /// Returns the name with its article, for example "a PNG image" or "an ELF program".

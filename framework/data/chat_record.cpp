@@ -43,7 +43,8 @@ const std::string* string_under(const ChatJson& json, const char* key) {
   return found == json.end() ? nullptr : found->get_ptr<const std::string*>();
 }
 
-// Reads a string under `key` into `text`. Returns the problem; empty if there is none.
+// Reads the string, or the list of parts with text, under `key` into `text`. Returns the problem; empty if there is
+// none.
 std::string read_text(const ChatJson& object, const char* key, std::string& text) {
   static constexpr std::array<std::string_view, 2> part_keys{"type", "text"};
   const auto found = object.find(key);

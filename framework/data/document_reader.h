@@ -27,7 +27,7 @@ struct ReadRules {
 /// whole .json file.
 struct FilePart {
   std::string bytes;
-  int64_t number = 1;  // number of the line of JSON
+  int64_t number = 1;  // line number, from 1, if the part is a line of JSON; otherwise 1
 };
 
 using TakePart = std::function<void(FilePart&& part)>;

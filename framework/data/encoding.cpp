@@ -57,7 +57,8 @@ bool begins_plain_answer(const Tokenizer& tokenizer, std::string_view text, std:
   return !any_special(tokenizer, text.substr(begin, parts[i].begin - begin));
 }
 
-// Returns the index of the first part of each text that is converted alone (see encode_document()), and parts.size().
+// Divides `parts` into sequences that are converted separately (see encode_document()). Returns the index of the first
+// part of each sequence, then parts.size().
 std::vector<size_t> borders(const Tokenizer& tokenizer, const Document& document, std::span<const ChatPart> parts) {
   const std::string_view text = document.text;
   std::vector<size_t> first{0};
@@ -164,7 +165,8 @@ size_t targets_of_end(const Tokenizer& tokenizer, std::span<const int32_t> ids, 
 std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_view mark) {
   std::vector<int32_t> ids = tokenizer.encode_with_special(mark);
   if (any_special(tokenizer, mark)) {
-    // Converts the mark after an answer, because the tokenizer may insert a space at the beginning of a text.
+    // Converts the mark together with an answer before it, because the tokenizer may insert a space at the beginning of
+    // a text.
     constexpr std::string_view answer = "a";
     const std::string text = base::cat(answer, mark);
     ByteRanges marks;

@@ -37,10 +37,10 @@ std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_vi
 /// The last two rules do not apply to the form of a model's chat template (Document::from_chat_template).
 ///
 /// If `with_mask` is true, makes a loss mask. Tokens that contain a byte of a learned answer are targets. The
-/// end-of-document is a target if the last turn with text is a learned answer. All tokens of plain text are targets. An
-/// inserted beginning-of-document is never a target. If the tokenizer changes the text, for example by Unicode
-/// normalization, the bytes of its tokens are not known. Parts are then converted one by one, with or without a mask.
-/// Errors of the tokenizer name the location of the document.
+/// end-of-document is a target if the last turn with text is a learned answer. In plain text, all tokens and the
+/// end-of-document are targets. An inserted beginning-of-document is never a target. If the tokenizer changes the text,
+/// for example by Unicode normalization, the bytes of its tokens are not known. Parts are then converted one by one,
+/// with or without a mask. Errors of the tokenizer name the location of the document.
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask);
 
 /// Returns, for each id, the bytes of `text` that it represents. `ids` must be the ids of the whole text, with or

@@ -125,9 +125,9 @@ ExitCode StageTrainer::train() {
   return preempted ? end_preempted() : end_done();
 }
 
-// Moves checkpoints of later steps aside, and records this start in the run directory. Called just before the first
-// step, because a start that fails during loading, or has no step to train, must not change the checkpoints or
-// history.json.
+// On rank 0, moves checkpoints of later steps aside, and records this start in the run directory. Called just before
+// the first step, because a start that fails during loading, or has no step to train, must not change the checkpoints
+// or history.json.
 void StageTrainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();

@@ -39,7 +39,7 @@ class IsolatedWorker {
   int finish();
 
   std::function<std::string(const std::string&)> work_;
-  pid_t child_ = 0;  // 0: none
+  pid_t child_ = 0;  // process id of the child; 0: there is none
   int socket_ = -1;  // socket connected to the child
   int children_ = 0;
 };

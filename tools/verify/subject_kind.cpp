@@ -146,8 +146,8 @@ Overrides latent(const OwnSubject& own) {
   return out;
 }
 
-// Returns overrides that select delta nets in every second block, and the attention and norms of Qwen3-Next in the
-// other blocks. Two value heads share a key head.
+// Returns overrides that select delta nets in every second block, or in the only block. Two value heads share a key
+// head. Where the recipe permits them, also selects the attention gate and the zero-centred norms of Qwen3-Next.
 Overrides delta_net(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
   Overrides out{"model.window=none", "model.attention_chunk=none",

@@ -21,8 +21,8 @@ class AttentionSinks {
   /// Multiplies out[T, H, C] by the sum of the probabilities of the keys in the softmax, and adds the sinks to
   /// log_sum_exp[T, H].
   void add(Stream& stream, const Tensor& out, const Tensor& log_sum_exp) const;
-  /// Computes the gradient of each row's sinks and passes it to the weight pullback. Must be called in the pullback of
-  /// the op. `out` and `log_sum_exp` contain the sinks.
+  /// Computes the gradient of each row's sinks and passes it to the weight pullback. Does nothing if the sinks are
+  /// frozen. Must be called in the pullback of the op. `out` and `log_sum_exp` contain the sinks.
   void backward(Backward& b, const Tensor& dout, const Tensor& out, const Tensor& log_sum_exp) const;
   /// Returns the weight pullback of the op, which sums the results of backward() over the rows; empty without sinks.
   WeightPullback weights() const;

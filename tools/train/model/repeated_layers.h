@@ -96,8 +96,8 @@ class RepeatedLayers final : public layers::BlockRunner {
     int micro = 0;                              // micro-batch that is recorded
     bool repeats_early = false;                 // true if a block was repeated while the recording was not complete
     Forward first, last;                        // `first`: used until the recording is complete
-    Recorded backward, weights;                 // records of the last block
-    bool has_backward = false, delays = false;  // true: `backward` is recorded; `weights` has delayed gradients
+    Recorded backward, weights;                 // recordings of the last block
+    bool has_backward = false, delays = false;  // true if `backward` is recorded; true if it delays gradients
   };
   // Equal blocks of a virtual stage.
   struct Group {

@@ -170,7 +170,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
 
   span.reset();
 
-  // The host loads the next batch while the device is busy.
+  // If the host runs ahead of the device, it loads the next batch while the device is busy.
   const int64_t next = first_sequence + recipe_.batch.global;
   if (instance_.context.runs_ahead() && next + recipe_.batch.global <= source.size())
     ahead_ = Loaded{&source, next, load(source, next)};

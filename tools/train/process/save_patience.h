@@ -17,7 +17,7 @@ class SavePatience {
   void expect_save(double seconds);
   /// Checks again after a step that took `seconds`.
   void stepped(double seconds);
-  /// Replaces the estimate after a save that took `seconds`, and checks again.
+  /// Replaces the estimate after a save that took `seconds`, and checks again. Does nothing if there is no estimate.
   void saved(double seconds);
 
  private:

@@ -99,8 +99,8 @@ void check_trace(const Recipe& r, Problems& problems) {
                  cat("is after the last step (train.steps is ", r.train.steps, "); set 0 to record nothing"));
 }
 
-// Reads the recipe and checks all rules, so that all problems are reported at once. A rule is checked only if all keys
-// that it reads have legal values. `device` or, if `device` is none, HEXAD_DEVICE replaces the recipe's device.
+// Reads the recipe and checks all rules, so that all problems are reported at once. Most rules are checked only if all
+// keys that they read have legal values. `device` or, if `device` is none, HEXAD_DEVICE replaces the recipe's device.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems,
                     std::optional<device::DeviceKind> device = {}) {
   Recipe r = config::read<Recipe>(document, problems);

@@ -33,9 +33,10 @@ class PeakMeter {
   const Recipe& recipe_;
   const comm::ProcessGroup& world_;
   device::DeviceContext host_;  // for the values that ranks exchange
-  double best_ = 0, peak_ = 0;  // FLOP/s: best sample of this rank; sum of all ranks' best samples
+  double best_ = 0, peak_ = 0;  // FLOP/s of this rank's best sample, and the sum of best_ over all ranks
   int64_t size_ = 0;            // largest size of the products in a sample so far
-  // Seconds spent in steps: so far, when the next sample is due, and when a sample may be taken at the earliest.
+  // trained_: seconds spent in steps so far. The next sample is due once trained_ reaches next_ or, after a step that
+  // was faster than the peak, soonest_.
   double trained_ = 0, next_ = 0, soonest_ = 0;
 };
 

@@ -67,9 +67,9 @@ inline constexpr std::string_view trouble_of_failure = "The run failed",
 /// Error(data) if the file cannot be parsed.
 RunHistory read_history(const std::filesystem::path& dir);
 
-/// Adds a start to the history before its first step, and writes `recipe` to recipe_of_start(). Removes starts that are
-/// not earlier than the new start, because their steps will run again. Also removes the recorded end. Throws
-/// Error(data) like read_history(), and Error(resource) if a file cannot be written.
+/// Adds `start` to the history, and writes `recipe` to recipe_of_start(). Called before the first step of the start.
+/// Removes starts that are not earlier than the new start, because their steps will run again. Also removes the
+/// recorded end. Throws Error(data) like read_history(), and Error(resource) if a file cannot be written.
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
 /// Records the end of a run. If an end after the same step is already recorded, keeps the recorded end. In this case,
 /// replaces the recorded samples if `end` has samples, and clears the recorded trouble if `end` has no trouble. Throws

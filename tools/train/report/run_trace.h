@@ -28,7 +28,8 @@ class RunTrace {
   /// Begins a step. Events between steps, such as evaluations and saves, are recorded with the previous step.
   /// Collective.
   void begin_step(int64_t step);
-  /// Ends the recording, if there is one, and writes the trace on rank 0. Called after the last step. Collective.
+  /// Ends the recording, if there is one, and writes the trace on rank 0. Called before each step that is not recorded,
+  /// and after the last step. Collective.
   void end();
   /// Adds events of all ranks to the trace. Call it on rank 0 during a recorded step. The times of events are relative
   /// to `begin`, which is a time of rank 0's base::now().
