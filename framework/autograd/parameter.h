@@ -22,7 +22,7 @@ using device::Device;
 
 /// Rule for the initial values of a parameter. Each value, before it is rounded to the dtype, depends only on the rule,
 /// the seed, the parameter's name and the element's global index. The value does not depend on the parallel layout. For
-/// stacked tensors, the name of the single tensor and the index in this tensor are used.
+/// stacked tensors, the name and the index are those of the single tensor.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
   double value = 0.02;  // normal: the standard deviation (the mean is 0); constant: the value

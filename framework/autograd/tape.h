@@ -162,7 +162,7 @@ class Tape {
   friend class Backward;
   friend class Scope;
   struct Node {
-    std::string_view name;   // name of the op, a string literal
+    std::string_view name;   // name of the op, whose characters outlive the tape
     std::string_view scope;  // scope in which the op was recorded
     std::vector<int32_t> inputs;
     int32_t first_output = 0, outputs = 1;

@@ -12,7 +12,7 @@ namespace hexad::data {
 struct ChatRole {
   std::string_view role;    // system, user, assistant or tool
   std::string_view before;  // written before the text of a turn
-  std::string_view end;     // written after the text; a training target in an assistant's turn
+  std::string_view end;     // written after the text; a training target after a learned answer
   std::string_view after;   // written after `end`; never a training target
 };
 

@@ -63,7 +63,7 @@ struct DataConfig {
     for (const MixtureEntry& entry : mixture) all.push_back(entry.weight);
     return all;
   }
-  /// Returns the order of sequences for a new run.
+  /// Returns the units that a new run reshuffles in every epoch.
   Shuffle order() const { return shuffle.value_or(Shuffle::sequences); }
 
   template <class V>

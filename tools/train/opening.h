@@ -13,9 +13,9 @@
 
 namespace hexad::train {
 
-/// Sets the number of this process's kernel threads, and plants the file fault of HEXAD_FAULT. Warns about doubtful
-/// settings and about too many threads. Throws Error(usage) if offload.folder or HEXAD_FAULT cannot be used.
-/// Collective.
+/// Sets the number of this process's kernel threads, and plants the file fault that HEXAD_FAULT requests, if any. Warns
+/// about doubtful settings and about too many threads. Throws Error(usage) if offload.folder or HEXAD_FAULT cannot be
+/// used. Collective.
 void prepare_rank(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
 /// Returns the options of the run's checkpoint store.
@@ -37,7 +37,8 @@ void note_data_use(const data::TrainingData& data, int64_t sequences, const Trai
 /// Loads the weights and the progress of `checkpoint` into `state`. Without a checkpoint, loads the weights of
 /// train.init_from or, if this key is empty, keeps the random initial weights. If the context has changed since the
 /// checkpoint, the run continues at the same or a later token of the data (see continued_sequence()). Each stage
-/// chooses the schedule of its MoE layers again. Returns the changes of the recipe since the checkpoint. Collective.
+/// chooses the schedule of its MoE layers again. Returns the changes of the recipe since the checkpoint; none without a
+/// checkpoint. Collective.
 std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,
                                     const data::TrainingData& data, const comm::World& world,
                                     const TrainingDirectory& directory, TrainingState& state);

@@ -77,9 +77,9 @@ Value gelu(Tape& tape, const Value& x, GeluKind kind);
 Value gate_rows(Tape& tape, const Value& x, const Value& logits);
 /// Returns the rows of x[T, D], each multiplied by its factor. factors are [T, 1] in the accumulator dtype.
 Value scale_rows(Tape& tape, const Value& x, const Value& factors);
-/// Returns x * sigmoid(logits), element by element. Both have the same shape and dtype.
+/// Returns x * sigmoid(logits), element by element. x and logits have the same shape and dtype.
 Value gate_elements(Tape& tape, const Value& x, const Value& logits);
-/// Returns silu(gate) * x, element by element. Both have the same shape and dtype.
+/// Returns silu(gate) * x, element by element. gate and x have the same shape and dtype.
 Value silu_gate(Tape& tape, const Value& gate, const Value& x);
 
 // --- gates of delta nets (delta_gates.cpp)

@@ -6,8 +6,8 @@
 namespace hexad::train {
 
 /// Plants a fault in weights if HEXAD_FAULT requests one for this rank and step. Called before each step.
-/// - `nan`: one weight becomes NaN.
-/// - `flip`: the last bit of one weight changes.
+/// - `nan`: in the last parameter, the first weight that this rank owns becomes NaN.
+/// - `flip`: in the last parameter, the last bit of the first weight that this rank owns changes.
 /// - `ulp`: in the first parameter, the last bit of every weight that this rank owns changes.
 void inject_weight_fault(int rank, int64_t step, ModelInstance& instance);
 

@@ -24,7 +24,7 @@ std::vector<GroupTraffic> messages_of(const Recipe& r, const mesh::Layout& layou
             expert_tensor = layout.size(Axis::etp);
   const moe::MoeSchedule s = r.schedule.moe.settled();
   const bool experts = r.model.moe.experts > 0, chain = r.model.delta_net.used();
-  // True if messages between tp ranks may gather the shares of results and gradients, chunk by chunk.
+  // True if tp ranks may gather the pieces of results and gradients by messages, one chunk at a time.
   const bool by_chunk = experts && s.gates_all() && s.chunks > 1;
   std::vector<GroupTraffic> all;
   if (stages > 1) all.push_back({.traffic = TrafficClass::pp, .channels = stages == 2 ? 2 : 4});

@@ -49,7 +49,7 @@ void check_tokens(const Recipe& r, Problems& problems) {
     return problems.add("model.context", cat("must be divisible by 2 x parallel.cp (2 x ", cp, " = ", 2 * cp,
                                              "), the number of pieces of a sequence; nearest: ",
                                              nearest_multiples(r.model.context, 2 * cp)));
-  const bool split = r.parallel.sp || r.model.moe.experts > 0;  // MoE layers always give each tp rank its own tokens
+  const bool split = r.parallel.sp || r.model.moe.experts > 0;  // MoE layers always divide the tokens
   const int64_t rows = r.batch.micro * r.model.context / cp;
   if (split && rows % tp != 0)
     problems.add("parallel.tp",

@@ -27,8 +27,8 @@ pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registr
 Recipe with_stage_split(Recipe recipe, const layers::Registry& registry);
 /// Like with_stage_split(), with known FLOPs of the model's parts (layers::flops_by_part()).
 Recipe with_stage_split_of(Recipe recipe, const layers::PartFlops& flops);
-/// Returns a readable table with one line for each stage. A line with two virtual stages is "stage 0   embedding,
-/// layers 0-1 | layers 6-7, head".
+/// Returns a readable table with one line for each stage. An example of a line with two virtual stages is "stage 0
+/// embedding, layers 0-1 | layers 6-7, head".
 std::string stage_table(const Recipe& recipe, const layers::Registry& registry);
 
 }  // namespace hexad::train

@@ -109,7 +109,7 @@ RankClock::Account RankClock::account_since(double began) const {
     // Limits the seconds to the measured duration. The sum may be larger, because a device may report operations of
     // an earlier step, and because the times of overlapping operations are added.
     t.seconds = std::min(t.seconds, account.seconds);
-    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // includes waits for a free core
+    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // exposed seconds include waits for a free core
     waited += t.exposed_seconds;
   }
   account.waited_seconds = std::min(waited, account.seconds);

@@ -25,7 +25,7 @@ class RunTrace {
   RunTrace(const Recipe& recipe, ModelInstance& instance, const comm::ProcessGroup& world,
            std::function<void(const std::string&)> info, std::function<void(const std::string&)> warn);
 
-  /// Begins a step. Events between steps, such as evaluations and saves, are recorded with the previous step.
+  /// Begins a step. Events after a step, such as evaluations and saves, are recorded if that step is recorded.
   /// Collective.
   void begin_step(int64_t step);
   /// Ends the recording, if there is one, and writes the trace on rank 0. Called before each step that is not recorded,
