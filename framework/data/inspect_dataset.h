@@ -27,8 +27,8 @@ struct InspectedDataset {
 /// index (.idx). Also true if `path` is a folder that contains a file with the name of a file of a prepared dataset.
 bool is_dataset(const std::string& path);
 
-/// Opens a dataset for which is_dataset() returns true. Calls `warn` if the tokens were not made with the tokenizer in
-/// the folder. Also calls `warn` if summary.json is damaged, describes other parts, or records a file that is missing.
+/// Opens a dataset for which is_dataset() returns true. Calls `warn` if a part records another tokenizer than the
+/// folder has. Also calls `warn` if summary.json is damaged, describes other parts, or records a file that is missing.
 /// Throws Error(data) if a file is damaged, or if a folder has summary.json or heldout.hxd but no train.hxd. Damaged
 /// contents are detected only if `check` includes the contents; a wrong summary.json is then an error.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
@@ -36,7 +36,7 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
 
 /// Returns human-readable text: the path, the tokenizer, the inputs and settings of the dataset, two lines for each
 /// part, and the beginnings of up to three documents of each part. Special tokens appear as their texts if the
-/// tokenizer stores these texts.
+/// tokenizer stores these texts. Without a tokenizer, the documents appear as token ids.
 std::string describe(const InspectedDataset& dataset);
 /// Returns the information of describe() as a JSON object.
 std::string describe_json(const InspectedDataset& dataset);

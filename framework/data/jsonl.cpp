@@ -76,7 +76,7 @@ TextForm form_of_json(std::string_view contents, const RecordRules& rules) {
   return texts || (rules.text_key_given && (objects || all.is_object())) ? TextForm::json : TextForm::text;
 }
 
-// Returns the string-valued keys of the object and of the objects in it.
+// Returns the string-valued keys of `object`, and those of its members that are objects, as OUTER.INNER.
 std::vector<std::string> keys_with_strings(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) {
@@ -126,8 +126,8 @@ struct Objects {
   template <class AnyJson>
   void pass_line(std::string_view line, int64_t number) const {
     AnyJson object;
-    // Cuts off the end of a problem such as "[json.exception.parse_error.101] parse error at line 1, column 7: ...".
-    // The end contains the last token, which may be very long.
+    // Cuts a problem such as "[json.exception.parse_error.101] parse error at line 1, column 7: ..." after 300 bytes,
+    // because its end contains the last token, which may be very long. The part before "column" is removed, too.
     const std::string problem = parse_text(line, object).substr(0, 300);
     const size_t column = problem.find("column ");
     if (!problem.empty())

@@ -32,9 +32,9 @@ struct RecordRules {
 /// case, possibly followed by .gz or .zst). If the name ends in .json, `contents` decides:
 /// - If the first line is a JSON object, the form is JSON lines if more lines follow, if `rules` make a document from
 ///   the object, or if rules.text_key_given is true.
-/// - If all of `contents` is an object or a list, the form is JSON if `rules` make a document from the object or the
-///   first element. For a list of objects, any element is enough. If rules.text_key_given is true, all objects and
-///   lists of objects are JSON.
+/// - Otherwise, if all of `contents` is an object or a list, the form is JSON if `rules` make a document from the
+///   object or the first element. For a list of objects, any element is enough. If rules.text_key_given is true, all
+///   objects and lists of objects are JSON.
 /// - In all other cases, the form is text.
 TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules);
 
@@ -44,7 +44,8 @@ bool form_needs_contents(std::string_view path);
 /// True if a file of form `text` begins with a line of JSON from which `rules` make a document.
 bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules& rules);
 
-/// True if a file of form `text` is named .json, begins with [ or {, and contains the text key, but is not JSON.
+/// True if a file of form `text` is named .json, begins with [ or {, and contains the text key (its last name, if the
+/// key is nested) in quotes, but is not JSON.
 bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules);
 
 /// Returns a string that names the string-valued keys of the first object in a list of objects. The file must be of

@@ -49,12 +49,12 @@ std::vector<Value> messages_of(std::span<const ChatTurn> turns) {
   return messages;
 }
 
-// Returns the variable `tools`.
+// Returns the template's variable `tools`: a list of the tools, or none if there are no tools.
 Value tools_of(const Conversation& conversation) {
   return conversation.tools.empty() ? jinja::none() : jinja::data_list(conversation.tools);
 }
 
-// Returns a list of one tool.
+// Returns an example of the template's variable `tools`: a list of one tool.
 Value example_tools() {
   Value tools;
   read_value(ChatJson::parse(R"([{"type": "function", "function": {"name": "f", "description": "", "parameters": )"

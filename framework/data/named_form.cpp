@@ -32,7 +32,8 @@ std::string json_line(const Value& value) try {
              " bytes and fewer than ", jinja::max_steps, " values and keys");
 }
 
-// Reads the arguments of a call of `tool`, which may be a text with JSON. Returns the problem; empty if there is none.
+// Sets `arguments` to the arguments of a call of `tool`. `given` is an object, or a text that contains a JSON object.
+// Returns the problem; empty if there is none.
 std::string read_arguments(const std::string& tool, const Value& given, Value& arguments) {
   arguments = given;
   const jinja::Text* text = given.text();

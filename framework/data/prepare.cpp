@@ -56,7 +56,8 @@ void check(const PrepareOptions& o) {
   if (o.workers < 1) fail(ExitCode::usage, "prepare: --workers ", o.workers, ", expected at least 1");
 }
 
-// Throws Error(data) if the tokenizer does not exist or is damaged. Called first, because reading the text takes long.
+// Throws Error(data) if the file of the tokenizer does not exist or is damaged, and Error(usage) if options.choice does
+// not apply to it. prepare() calls this function before it reads the text, because reading takes long.
 void check_tokenizer(const PrepareOptions& o) {
   if (o.tokenizer == "bpe" || o.tokenizer == "bytes") return;
   if (base::file_problem(o.tokenizer) == "no such file")
@@ -78,7 +79,7 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpu
   return trainer.train(options.vocab_size, workers);
 }
 
-// Converts all documents that are not in complete shards yet.
+// Converts documents to tokens, except the first `documents_done` documents, and adds them to `shards`.
 void encode_corpus(const PrepareOptions& options, Corpus& corpus, HeldOutRule held_out, const Tokenizer& tokenizer,
                    int64_t documents_done, Workers& workers, ShardWriter& shards) {
   constexpr int64_t batch_bytes = int64_t{256} << 10;

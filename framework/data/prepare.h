@@ -45,7 +45,7 @@ struct PrepareOptions {
 struct PreparedPart {
   int64_t documents = 0;
   int64_t tokens = 0;      // number of tokens, including one end-of-document per document, and one
-                           // beginning-of-document if the tokenizer has it
+                           // beginning-of-document per document if the tokenizer has this token
   int64_t text_bytes = 0;  // bytes of the text of the documents
   std::string fingerprint;
 
@@ -55,8 +55,9 @@ struct PreparedPart {
 struct PrepareSummary {
   int64_t files = 0;            // number of files with text
   int64_t empty_documents = 0;  // number of documents that contain only white space, which are skipped
-  int32_t vocab_size = 0;       // smaller than requested if the text has too few pairs that occur more than once
-  std::string tokenizer;        // fingerprint of the tokenizer
+  int32_t vocab_size = 0;  // vocabulary of the tokenizer; for "bpe", smaller than requested if too few pairs of the
+                           // text occur more than once
+  std::string tokenizer;   // fingerprint of the tokenizer
   PreparedPart train, heldout;
   int64_t resumed_documents = 0;  // number of documents that an interrupted run had encoded
   bool skipped = false;           // true if all files existed already, made from the same inputs with the same options
@@ -68,7 +69,7 @@ struct PrepareSummary {
 
 struct PrepareProgress {
   std::string_view stage;  // "reading", "training the tokenizer" or "encoding"
-  int64_t done_bytes;      // bytes on disk of the input files; compressed bytes if a file is compressed
+  int64_t done_bytes;      // bytes read so far, as on disk: compressed bytes if a file is compressed
   int64_t total_bytes;
   int64_t documents = 0;        // number of documents read in this stage
   int64_t total_documents = 0;  // 0 while the number is unknown
@@ -76,7 +77,7 @@ struct PrepareProgress {
 
 /// Prepares a dataset. Existing files in `output` do not change until all new files are on disk; then the new files
 /// replace them together. Files are read in blocks; memory must suffice for a few documents per worker, and for 256 MiB
-/// of JSON that is being parsed. After an interruption, documents that are already encoded are taken from
+/// of JSON that is being parsed. After an interruption, the complete shards of encoded documents are taken from
 /// `output`/unfinished. The result equals the result of an uninterrupted run.
 ///
 /// Throws Error(usage) in these cases:

@@ -73,8 +73,8 @@ Json not_taken(const InputFiles& files) {
 // Version of the rules by which conversations become tokens and targets. It increases when these rules change.
 constexpr int conversation_rules = 2;
 
-// Returns the settings by their names on the command line. Most settings that have no effect are omitted. The digest of
-// a model's chat template is added.
+// Returns the settings by their names on the command line. Most settings that have no effect are omitted. With a chat
+// form, conversation_rules is added; with --chat-form model, the digest of the model's chat template is added, too.
 Json settings(const PrepareOptions& o) {
   Json used = {{"--tokenizer", o.tokenizer},
                {"--heldout", o.heldout},
@@ -106,7 +106,7 @@ Json summary_in(const std::string& folder) {
   }
 }
 
-// Returns the time at which a file was last written, for example "2026-11-23 06:52 UTC".
+// Returns the time at which a file was last written, for example "2026-11-23 06:52 UTC", or "at an unknown time".
 std::string written_at(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return "at an unknown time";
@@ -119,7 +119,7 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    // The setting had no effect, or an older version of this program wrote the summary.
+    // The earlier preparation lacks a setting that had no effect, or that its version of this program did not record.
     if (!before["settings"].contains(key)) {
       if (key == "--chat-form") found.push_back(cat(key, " ", dumped(value), " is new"));
       if (key == rules_setting && before["settings"].contains("--chat-form"))

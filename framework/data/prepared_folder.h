@@ -16,7 +16,8 @@ namespace hexad::data {
 /// Largest size of summary.json in bytes. It suffices to list millions of files.
 inline constexpr int64_t largest_summary = int64_t{1} << 30;
 
-/// Names of all files of a prepared folder. Readers open the first file first.
+/// Names of all files of a prepared folder. StagedFiles::commit() removes the first file first and writes it last.
+/// Therefore, while this file exists, the other files belong to the same dataset.
 inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_name, tokenizer_file_name,
                                                                      heldout_file_name, summary_file_name};
 
@@ -27,7 +28,8 @@ Digest request_digest(const PrepareOptions& options, Digest inputs);
 /// Returns the settings of a preparation by their names on the command line, as a JSON object.
 std::string settings_json(const PrepareOptions& options);
 
-/// Returns the settings that were different in an earlier preparation, for a message; "the text" if none differ.
+/// Returns the settings that were different in an earlier preparation, for a message; "the text" if none differ. If
+/// `record` has no settings, returns a text that says so.
 /// `record` is a JSON object of the earlier preparation. Its member `settings` is a result of settings_json().
 std::string differences_to(const std::string& record, const PrepareOptions& options);
 
@@ -38,8 +40,9 @@ std::string summary_json(const PrepareOptions& options, Digest request, const Pr
 /// nullopt. The members `inputs`, `warnings` and `resumed_documents` are not set.
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request);
 
-/// Throws Error(usage) if the folder contains a dataset, or a part of a dataset, from a different request. A damaged
-/// dataset of the same request is accepted and will be made again.
+/// Throws Error(usage) if the folder contains a dataset, or a part of a dataset, from a different request. Files
+/// without a readable summary count as a different request. A dataset of the same request is accepted even if it is
+/// damaged; prepare() then makes it again.
 void refuse_to_replace(const PrepareOptions& options, Digest request);
 
 }  // namespace hexad::data

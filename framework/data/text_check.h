@@ -10,7 +10,7 @@ namespace hexad::data {
 /// A problem of a text, and its remedy. Both are empty if there is no problem.
 struct TextProblem {
   std::string what;    // continues "FILE: ", for example "is not text: byte 6 is 0x00"
-  std::string remedy;  // remedy for the user, such as a command that converts the text
+  std::string remedy;  // remedy for the user, such as a command that converts the text; empty: none is known
 
   explicit operator bool() const { return !what.empty(); }
 };

@@ -63,7 +63,8 @@ struct DatasetOpenOptions {
 class TokenDataset {
  public:
   /// Opens a dataset: a file of `hexad prepare`, or an index NAME.idx of Megatron-LM, whose ids are read in place from
-  /// NAME.bin. Throws Error(data) that names the file and the problem.
+  /// NAME.bin. Throws Error(data) that names the file and the problem if a check fails, or if the fingerprint differs
+  /// from options.expected.
   explicit TokenDataset(std::string path, const DatasetOpenOptions& options = {});
 
   /// Returns the path of the file with the ids.

@@ -22,7 +22,8 @@ class SpanFinder {
  public:
   SpanFinder(const Tokenizer& tokenizer, std::string_view text) : tokenizer_(tokenizer), text_(text) {}
 
-  // Each function returns false if the text does not continue with the ids.
+  // Matches a special token with the text. take_special() and take_text() return false if the text does not continue
+  // with the ids.
   bool take_special(int32_t id) {
     const std::string_view name = tokenizer_.special_text(id);
     if (name.empty() || !(goes_on_with(at_, name) || goes_on_with(after_space(), name))) return false;

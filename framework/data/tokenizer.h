@@ -38,7 +38,7 @@ class Tokenizer {
   /// 0x1f)". Returns an empty string if encode() leaves out nothing.
   virtual std::string left_out() const { return {}; }
   virtual int32_t vocab_size() const = 0;
-  /// Returns the bytes of token `id`. Throws Error(data) if `id` is not in the vocabulary.
+  /// Returns the bytes of token `id`; empty for special tokens. Throws Error(data) if `id` is not in the vocabulary.
   virtual std::string_view bytes_of(int32_t id) const = 0;
   virtual TokenizerContents contents() const = 0;
 

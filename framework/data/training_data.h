@@ -51,7 +51,8 @@ struct TrainingDataOptions {
 /// - A file is missing, damaged, or changed since the checkpoint. The message names the file.
 /// - The number of datasets differs from the checkpoint.
 /// - The tokenizers of a mixture differ.
-/// - A dataset was not made with the tokenizer in its folder, or has more ids than this tokenizer.
+/// - A dataset was not made with the tokenizer in its folder.
+/// - A dataset has a larger vocabulary than its tokenizer or, without a tokenizer, than the model.
 /// Throws Error(usage) in these cases:
 /// - The model's vocabulary is smaller than the tokenizer's vocabulary.
 /// - The masked-LM objective is used without a mask token, or with a dataset that has a loss mask.

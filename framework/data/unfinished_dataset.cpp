@@ -73,7 +73,7 @@ void remove_leftover_shards(const std::string& output, Digest request) {
     std::error_code ignored_error;
     fs::remove(fs::path(folder) / lock_name, ignored_error);
     fs::remove(folder, ignored_error);  // fails if it has other files
-  } catch (const Error&) {              // there are no shards
+  } catch (const Error&) {              // there is no readable journal, so there are no complete shards
   } catch (const Json::exception&) {
   }
 }

@@ -109,7 +109,8 @@ class ShardWriter {
   UnfinishedDataset& unfinished_;
   const Tokenizer& tokenizer_;
   Options options_;
-  std::optional<TokenDatasetWriter> train_, held_out_;  // files of the current shard; empty if it has no documents
+  std::optional<TokenDatasetWriter> train_, held_out_;  // files of the current shard; both are empty if the shard has
+                                                        // no documents; held_out_ is also empty if !options_.held_out
   int64_t documents_ = 0;
   int64_t bytes_ = 0;
 };

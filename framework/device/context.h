@@ -41,7 +41,8 @@ class DeviceContext {
   const std::shared_ptr<Allocator>& offload_allocator();
   Stream& stream(Lane lane) { return *lanes_[base::ordinal(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
-  /// True if run_lanes_on_threads() or Options::worker_lanes has requested a thread for each lane except compute.
+  /// True if the latest run_lanes_on_threads() or, without one, Options::worker_lanes requested a thread for each lane
+  /// except compute.
   bool lanes_have_threads() const { return lanes_have_threads_; }
   /// Sets whether each lane except compute has its own thread. Devices whose lanes are queues of the device ignore this
   /// setting. The lanes except compute must have no pending work. Throws std::logic_error on a meta device if `wanted`

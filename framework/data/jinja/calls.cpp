@@ -44,7 +44,7 @@ Value strip(std::string_view name, const Text& text, const Arguments& arguments,
   if (arguments.values.empty() || arguments.values.front().get<std::monostate>() != nullptr)
     return text_value(stripped(text, white_space(), side));
   const Text& removed = text_argument(name, arguments.values.front(), site);
-  // Each removed character is compared with all characters of the argument.
+  // Each character at an end of the text may be compared with all characters of the argument.
   site.spend(static_cast<int64_t>(removed.size()) * (1 + static_cast<int64_t>(text.size() / 256)));
   return text_value(stripped(text, characters_of(removed.bytes()), side));
 }
@@ -97,8 +97,8 @@ Value length_of(const Value& value, const Site& site) {
   site.refuse("'length' is given ", kind_of(value), ", expected a text, a list, a message or an object");
 }
 
-// Selects messages of a list by the member that the first argument names. The member must be true or, with three
-// arguments, equal the third argument. If `wanted` is false, returns the remaining messages.
+// Selects the messages or objects of a list by the member that the first argument names. The member must be true or,
+// with three arguments, equal the third argument. If `wanted` is false, returns the remaining messages or objects.
 Value select(std::string_view name, const Value& value, const Arguments& arguments, bool wanted, const Site& site) {
   require_count(name, arguments, 1, 3, site);
   const std::string& key = text_argument(name, arguments.values.front(), site).bytes();
@@ -147,8 +147,7 @@ Value join(const Value& value, const Arguments& arguments, const Site& site) {
   return text_value(std::move(joined));
 }
 
-// Returns a separator of the filter tojson. Text of messages is refused, because separators become text of the
-// template.
+// Returns a separator of the filter tojson. Refuses text of messages, because separators become text of the template.
 std::string separator_of(const Value& value, const Site& site) {
   const Text& text = text_argument("separators", value, site);
   for (size_t i = 0; i < text.size(); ++i)

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = ExpressionKind;
 
-// Each function parses one level of precedence, the weakest operator first.
+// A recursive descent parser. Each level of precedence has a function, from expression() for the weakest operator on.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenCursor& cursor) : cursor_(cursor) {}
@@ -204,7 +204,7 @@ class ExpressionParser {
     return make_of(Kind::subscript, line, "", std::move(object), std::move(bounds[0]));
   }
 
-  // Parses the arguments of a call or filter, up to ")".
+  // Parses the arguments of a call or filter and the ")" after them.
   Expression with_arguments(Expression call) {
     std::vector<Expression> children = std::move(call.children);
     std::vector<std::string> names;

@@ -191,7 +191,8 @@ class Lexer {
   }
 
   // Appends the text of the escape sequence whose backslash is before `at`. An escaped newline adds nothing; a
-  // backslash before an unknown character stays, as in Python. Returns the position after the sequence.
+  // backslash before an unknown character stays, as in Python. Returns the position after the sequence. Throws
+  // Error(data) for sequences that are not supported, such as \N.
   size_t lex_escape(size_t at, std::string& text) const {
     static constexpr std::string_view letters = "ntrbfva\\'\"", meanings = "\n\t\r\b\f\v\a\\'\"";
     if (at >= source_.size()) return at;

@@ -42,7 +42,8 @@ struct Site {
     if (steps_left < 0)
       refuse("the template takes more than ", max_steps, " steps, the maximum; a loop in it may be too long");
   }
-  /// Counts a new text of this size. Throws Error(data) if it is longer than largest_text.
+  /// Counts the steps for a new text of `bytes` bytes, like spend(). Also throws Error(data) if the text is longer than
+  /// largest_text.
   void spend_text(size_t bytes) const {
     if (bytes > largest_text) refuse("makes a text of ", bytes, " bytes, expected at most ", largest_text);
     spend(1 + static_cast<int64_t>(bytes / 256));

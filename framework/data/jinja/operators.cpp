@@ -38,7 +38,7 @@ std::vector<std::string_view> counted_characters(const Text& text, const Site& s
   return characters_of(text.bytes());
 }
 
-// Returns the text of a character, which is a view of the bytes of `text`.
+// Returns `character`, which must be a view of bytes of `text`, as a text with the same origins.
 Text part_of(const Text& text, std::string_view character) {
   return text.part(character.data() - text.bytes().data(), character.size());
 }

@@ -88,7 +88,7 @@ Value text_value(std::string bytes, Origin origin);
 Value object_value(Object object);
 /// Returns a list of values that come with a conversation, without the checks of list_value().
 Value data_list(std::vector<Value> items);
-/// Returns object.find(name). Counts the search, which may compare long names.
+/// Returns object.find(name). Counts the steps of the search (Site::spend()), which may compare long names.
 const Value* found_member(const Object& object, std::string_view name, const Site& site);
 /// Returns the keys (keys_of) or the pairs of key and value (items_of) of a message or of data. Counts the texts of the
 /// keys as steps.

@@ -51,7 +51,8 @@ struct CharacterBpeParts {
   bool fuse_unknown = false;                              // true: adjacent unknown characters become one id
   /// Pairs of characters that some merge joins: the last character of the merge's left part and the first character of
   /// its right part. A text can be divided between two adjacent characters before it is encoded, unless they are such a
-  /// pair. Empty: texts are never divided.
+  /// pair. Texts are never divided if this table is empty, if there are whole pieces, or if only some bytes have ids.
+  /// They are also not divided if unknown characters are fused, unless all bytes have ids.
   PairTable joints;
 };
 

@@ -68,7 +68,7 @@ class JsonField {
     return json_->size();
   }
 
-  /// Throws Error(data) if `depth`, the number of enclosing steps, exceeds the maximum of 8.
+  /// Throws Error(data) if `depth`, the number of enclosing values of type Sequence, exceeds the maximum of 8.
   void require_depth(int depth) const {
     constexpr int max_nested = 8;
     if (depth > max_nested)

@@ -49,7 +49,7 @@ class Pipeline final : public ImportedTokenizer {
     set_names(std::move(request));
     std::vector<AddedToken> original, normalized;
     for (AddedToken& token : parts_.added) {
-      // These tokens are special, so that a text cannot end a document or begin another document.
+      // The tokens that end and begin documents are special, so that a text cannot end a document or begin another one.
       token.special = token.special || token.id == end_of_document() || token.id == beginning_of_document();
       if (token.normalized) normalize(token.text);
       (token.normalized ? normalized : original).push_back(std::move(token));

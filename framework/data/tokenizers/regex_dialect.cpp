@@ -46,7 +46,7 @@ class Translation {
     base::fail(base::ExitCode::data, where_, ": the pattern \"", pattern_, "\" has ", what,
                ", which is not supported; expected ", expected);
   }
-  // Translates the escape of pattern_[i]. Returns the index of its last character.
+  // Translates the escape sequence whose backslash is before pattern_[i]. Returns the index of its last character.
   size_t escape(size_t i) {
     const char c = pattern_[i];
     first_ = false;

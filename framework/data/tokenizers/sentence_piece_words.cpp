@@ -11,7 +11,7 @@ using namespace sentence_piece;
 
 constexpr uint64_t bpe = 2;  // value of model_type for BPE
 
-// True if `token` has a space after a character other than a space.
+// True if `token` contains U+2581, which represents a space, after another character, or an ASCII space anywhere.
 bool continues_after_space(std::string_view token) {
   if (token.find(' ') != token.npos) return true;
   while (token.starts_with(metaspace)) token.remove_prefix(metaspace.size());

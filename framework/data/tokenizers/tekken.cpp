@@ -68,7 +68,7 @@ std::vector<std::string> read_tokens(const JsonField& json, int64_t count) {
   for (size_t i = 0; i < list.size(); ++i) {
     const JsonField entry = list.at(i);
     const int64_t rank = entry["rank"].integer(0, max_ids - 1);
-    if (rank >= count) continue;  // the model uses only the first tokens
+    if (rank >= count) continue;  // the model uses only the tokens with the lowest ranks
     const JsonField text = entry["token_bytes"];
     auto token = from_base64(text.text());
     if (!token || token->empty()) text.fail(" is empty or cannot be decoded, expected base64 of at least one byte");

@@ -23,7 +23,8 @@ struct TokenizerRequest {
   TokenizerChoice choice = {};
 };
 
-// Each function makes a tokenizer of one TokenizerSource::kind. Throws Error(data) that names the file and the key.
+// Each function makes a tokenizer of one TokenizerSource::kind. Throws Error(data) that names the file and the key if
+// the file is damaged or not supported.
 std::unique_ptr<Tokenizer> make_hugging_face(TokenizerRequest request);    // huggingface
 std::unique_ptr<Tokenizer> make_tiktoken(TokenizerRequest request);        // tiktoken
 std::unique_ptr<Tokenizer> make_tekken(TokenizerRequest request);          // tekken
