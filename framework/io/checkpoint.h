@@ -89,7 +89,8 @@ class Checkpoint {
   std::string holdings(size_t shard) const;
   void check_presence(size_t shard) const;
   void verify_shard(size_t shard);
-  // Checks the header of a shard, and a share of its pieces with about equal bytes. There must be no pages.
+  // Checks the header of a shard, and a part of its pieces. Divides the pieces into share.of parts of consecutive
+  // pieces with about equal bytes, and checks part share.index. There must be no pages.
   void verify_pieces(size_t shard, Share share);
   const SafetensorsFile& open_shard(size_t shard);
   const SafetensorsFile& open_piece(const TensorRecord& tensor, const Piece& piece);

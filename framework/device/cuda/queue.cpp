@@ -24,7 +24,8 @@ class CardClock::Reference {
   Reference(const Reference&) = delete;
   Reference& operator=(const Reference&) = delete;
 
-  /// Returns the time at which the card passed `event`. The first call waits for the work issued so far in `stream`.
+  /// Returns the time, in seconds of base::now(), at which the card passed `event`. The first call waits for the work
+  /// issued so far in `stream`.
   double passed_at(cudaEvent_t event, cudaStream_t stream) const { return time(stream) + seconds(event_, event); }
   /// True if a new reference is needed. CUDA returns times as floats, whose resolution is 1 microsecond or better only
   /// up to 16 s.

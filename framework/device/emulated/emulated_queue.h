@@ -37,8 +37,9 @@ class Queue {
   void launch(std::function<void()> work);
   /// Returns a mark at the current end of the queue.
   std::shared_ptr<const DeviceMark> record();
-  /// Makes this queue wait for an event's mark in another queue. Blocks the caller until the host's part of the event,
-  /// if any, is done.
+  /// Makes this queue wait for an event's mark in another emulated queue. Blocks the caller until the host's part of
+  /// the event, if any, is done. If the event has no mark in an emulated queue, blocks the caller until the event is
+  /// done.
   void wait(const Event& event);
 
  private:

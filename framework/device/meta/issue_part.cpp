@@ -13,7 +13,7 @@ namespace {
 // Returns the position of `number` in the numbers first, first + 1, ...; -1 if it is less than `first`.
 int32_t position(int32_t number, int32_t first) { return number < first ? -1 : number - first; }
 
-// Returns the name of a repeated span.
+// Returns the name that the span `name` has in a repetition.
 std::string repeated_name(const std::string& name, const RenamedSpans& renamed) {
   const size_t size = renamed.from.size();
   const bool other =
