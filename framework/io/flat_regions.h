@@ -11,8 +11,8 @@ namespace hexad::io {
 
 using base::FlatRange;
 
-/// Returns the rectangles that make up elements [range.begin, range.end) of `region`, in order. A tensor with r > 0
-/// dimensions has at most 2 * r - 1 rectangles, and a tensor without dimensions has at most one. The elements of each
+/// Returns the rectangles that make up elements [range.begin, range.end) of `region`, in order. If the region has r > 0
+/// dimensions, the result has at most 2 * r - 1 rectangles; if it has no dimensions, at most one. The elements of each
 /// rectangle, in row-major order, are a contiguous part of the range. Throws std::logic_error if the range is not
 /// inside the region.
 std::vector<Region> regions_of_flat_range(const Region& region, FlatRange range);

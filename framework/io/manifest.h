@@ -88,7 +88,7 @@ std::string manifest_to_json(const Manifest& manifest);
 /// Parses manifest.json. Throws Error(data) whose message begins with `where` if the text is damaged, has a newer
 /// version, or is inconsistent. Examples of inconsistencies are a piece outside its tensor, pieces with more or fewer
 /// elements than the tensor, and a shard outside the folder. Does not detect pieces that overlap and leave gaps of the
-/// same size.
+/// same size. Tensors in pages are checked later, by page_from_json().
 Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// Checks a manifest before it is written. Throws Error(resource) whose message begins with `where` if a reader would
 /// reject `text` because of its contents or because it has more than `limit` bytes.

@@ -43,8 +43,11 @@ class OutputFile {
   std::string path_;
   FileWork work_;
   int fd_;
-  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // numbers of bytes: passed to the system; with a started write to
-                                                   // disk; on disk
+  // Numbers of bytes from the beginning of the file:
+  // - written_: passed to the system
+  // - pushed_: the system has started to write them to disk
+  // - waited_: on disk
+  int64_t written_ = 0, pushed_ = 0, waited_ = 0;
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

@@ -32,8 +32,8 @@ struct TensorInfo {
 /// kept open, because a checkpoint may have more shards than a process may have open files.
 class SafetensorsFile {
  public:
-  /// Opens a file. Throws Error(data) that names the file, the problem and, if the problem concerns a tensor, the
-  /// tensor. Progress of this and later reads is reported to `work`.
+  /// Opens a file. Throws Error(data) if the file cannot be read or is invalid. The message names the file, the problem
+  /// and, if the problem concerns a tensor, the tensor. Progress of this and later reads is reported to `work`.
   static SafetensorsFile open(const std::string& path, FileWork work = {});
 
   const std::string& path() const { return path_; }
@@ -51,8 +51,8 @@ class SafetensorsFile {
   /// is not inside the tensor.
   Tensor read_region(std::string_view name, const Shape& begin, const Shape& size, Device device,
                      Category category = Category::parameter) const;
-  /// Reads `region` into existing host memory. `out` may be strided. Throws std::logic_error unless `out` has the dtype
-  /// of the tensor and the shape region.size, and unless the region is inside the tensor.
+  /// Reads `region` into existing host memory. `out` may be strided. Throws std::logic_error unless `out` is in host
+  /// memory and has the dtype of the tensor and the shape region.size, and unless the region is inside the tensor.
   void read_into(const Tensor& out, std::string_view name, const Region& region) const;
   /// Returns the XXH3-128 digest of the tensor's bytes, as 32 hexadecimal digits.
   std::string digest(std::string_view name) const;

@@ -34,9 +34,11 @@ class SafetensorsStream {
   SafetensorsStream(const std::string& path, std::vector<StreamedTensor> tensors,
                     const std::map<std::string, std::string>& metadata = {}, const FileWork& work = {});
 
-  /// Appends the next bytes. The bytes may not reach beyond the end of the tensor that is being written.
+  /// Appends the next bytes. Throws std::logic_error if they extend beyond the end of the current tensor, and
+  /// Error(resource) if the file cannot be written.
   void append(const void* bytes, int64_t count);
-  /// Fsyncs and closes the file. Throws std::logic_error if a tensor is incomplete.
+  /// Fsyncs and closes the file. Throws std::logic_error if a tensor is incomplete, and Error(resource) if the file
+  /// cannot be written.
   SafetensorsResult finish();
 
  private:

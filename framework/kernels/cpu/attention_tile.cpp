@@ -164,7 +164,7 @@ struct Attention {
                        int64_t head) const {
     pack_panels<width, lanes<T>>(to, count * width, row(h, token, head), h.token, size.elements, count);
   }
-  /// Packs queries [i, i + rows), multiplied by `factor`, as a strip for the left side of a product:
+  /// Packs rows [i, i + rows) of q or dout (`h`), multiplied by `factor`, as a strip for the left side of a product:
   /// [C / 256][mr][span].
   void pack_strip(T* to, const HeadRows& h, const HeadSize& size, int64_t i, int64_t rows, int64_t head,
                   T factor) const {

@@ -21,7 +21,7 @@ void check(const Tensor& out, const CausalConvOperands& o, const SequenceRows& r
   if (o.first.defined()) require_flat("causal_conv", "first", o.first, tokens);
 }
 
-// Rows of one call, as pointers. Weights are [W, N], so that all loops run over columns.
+// Operands of one call, as pointers. `weights` is a transposed copy [W, N], so that all loops run over columns.
 template <class T>
 struct Filter {
   using A = accumulator_t<T>;

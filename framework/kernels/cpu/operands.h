@@ -32,8 +32,8 @@ std::vector<A> accumulators(const Tensor& t) {
   return values;
 }
 
-/// Returns the indices in a contiguous tensor after checking that each index is in [lowest, limit). `lowest` is -1 if
-/// an index may mean "none".
+/// Returns the indices in a contiguous tensor. Throws std::logic_error unless each index is in [lowest, limit).
+/// `lowest` is -1 if an index may mean "none".
 template <class I>
 const I* checked_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest, int64_t limit) {
   require_flat(op, name, t, t.numel());
@@ -52,8 +52,8 @@ base::accumulator_t<T>* row_scalars(std::string_view op, std::string_view name, 
   return t.data<base::accumulator_t<T>>();
 }
 
-/// Returns the indices of rows to which threads write concurrently, after checking that each index is in [lowest,
-/// limit). Only -1 may occur more than once.
+/// Returns the indices of rows to which threads write concurrently. Throws std::logic_error unless each index is in
+/// [lowest, limit), and unless only -1 occurs more than once.
 inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest,
                                        int64_t limit) {
   const int64_t* p = checked_indices<int64_t>(op, name, t, lowest, limit);
