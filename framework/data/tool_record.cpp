@@ -41,8 +41,9 @@ bool has_name(const ChatJson& function) {
   return name != function.end() && name->is_string() && !name->get_ref<const std::string&>().empty();
 }
 
-// Converts the members that are not null, in their order. The member `except` becomes `replaced`. JSON is not copied,
-// because copies of deeply nested JSON are recursive.
+// Sets `value` to an object with the members of `object` that are not null, in their order. The member `except` becomes
+// `replaced`. Returns the first problem; empty if there is none. JSON is not copied, because copies of deeply nested
+// JSON are recursive.
 std::string read_members(const ChatJson& object, std::string_view except, const jinja::Value& replaced,
                          jinja::Value& value) {
   jinja::Object made{jinja::ObjectKind::data};
@@ -88,7 +89,8 @@ std::string read_tool(const ChatJson& given, jinja::Value& tool) {
   return read_value(given, tool);
 }
 
-// Reads the items of a list under `key`.
+// Reads the items of the list under `key`, and appends their values to `values`. Returns the first problem; empty if
+// there is none, or if the list counts as missing.
 template <class Read>
 std::string read_items(const ChatJson& object, const char* key, std::string_view item, const Read& read,
                        std::vector<jinja::Value>& values) {
