@@ -154,7 +154,7 @@ struct Objects {
     for (const AnyJson& object : all) pass(object, ++number, object.type_name());
   }
 
-  // Objects of conversations keep the order of their keys.
+  // Converts a conversation. ChatJson keeps the order of the keys, which chat templates may write.
   void pass_object(const ChatJson& object, int64_t number) const {
     Document document;
     const std::string problem = write_conversation(object, *rules.chat, document);

@@ -24,7 +24,8 @@ class MixtureDivision {
   explicit MixtureDivision(const std::vector<double>& weights);
 
   size_t parts() const { return quotas_.size(); }
-  /// Returns the place of sequence `index`, which must be at least 0.
+  /// Returns the part from which sequence `index` comes, and the index of the sequence in this part. `index` must be at
+  /// least 0.
   Place place(int64_t index) const;
   /// Returns how many of the first `sequences` sequences come from each part.
   std::vector<int64_t> drawn(int64_t sequences) const;

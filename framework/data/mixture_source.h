@@ -26,9 +26,11 @@ class MixtureSource final : public Source {
   /// parts differ. Also throws std::logic_error if start.drawn is not empty and does not have one number for each part.
   explicit MixtureSource(std::vector<Part> parts, MixtureStart start = {});
 
-  /// Throws std::logic_error if `index` is below start().sequence.
+  /// Returns the part from which sequence `index` comes, and the index of the sequence in this part. Throws
+  /// std::logic_error if `index` is below start().sequence.
   Place place(int64_t index) const;
-  /// Returns how many of the first `sequences` sequences, at least start().sequence, come from each part.
+  /// Returns how many of the first `sequences` sequences come from each part. Throws std::logic_error if `sequences` is
+  /// below start().sequence.
   std::vector<int64_t> drawn(int64_t sequences) const { return start_.drawn_until(sequences, division_); }
   const MixtureDivision& division() const { return division_; }
   const MixtureStart& start() const { return start_; }

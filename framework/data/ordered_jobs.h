@@ -88,7 +88,7 @@ class OrderedJobs {
     }
   }
 
-  // Runs on a worker thread.
+  // Converts the items of a batch, unless the destructor has cancelled them. Runs on a worker thread.
   void convert(Batch& batch) {
     try {
       for (In& item : batch.items) {

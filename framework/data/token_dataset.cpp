@@ -23,7 +23,7 @@ int64_t number_at(const char* bytes, int64_t i) {
   return value;
 }
 
-// Returns id number `i` of an array of ids stored as `ids`.
+// Returns id number `i` of an array of ids in the format `ids`.
 int64_t id_at(const char* bytes, IdFormat ids, int64_t i) {
   switch (ids.bytes) {
     case 1:

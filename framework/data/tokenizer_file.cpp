@@ -31,7 +31,8 @@ Json source_json(const TokenizerSource& source, const char* key, const std::stri
           {"beginning_of_document", source.beginning_of_document}};
 }
 
-// Returns the file without its digest. If `source` is not null, it becomes the member `source`.
+// Returns the JSON of the tokenizer file without the digest. If the argument `source` is not null, it becomes the
+// member `source`.
 Json body_of(const TokenizerContents& contents, Json source) {
   Json merges = Json::array();
   for (const Merge& m : contents.merges) merges.push_back({m.left, m.right});

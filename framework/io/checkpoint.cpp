@@ -44,7 +44,8 @@ constexpr std::string_view not_a_checkpoint = ", so this is not a checkpoint";
 
 std::string manifest_path(const std::string& folder) { return folder + "/manifest.json"; }
 
-/// Locks a checkpoint against removal.
+/// Returns a lock that protects a checkpoint against removal. Throws Error(data) if the checkpoint is being deleted, or
+/// if its manifest is not a regular file.
 FileLock locked(const std::string& folder) {
   const std::string path = manifest_path(folder);
   require_regular_file(path, not_a_checkpoint);

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 5> kind_names{"parameter", "main", "momen
 
 Json sizes(const Shape& shape) { return std::vector<int64_t>(shape.begin(), shape.end()); }
 
-/// Returns the index of a name in the list of legal names `names`.
+/// Returns the index of a name in the list of legal names `names`. Throws Error(data) if the name is not legal.
 size_t choice(const JsonNode& node, std::span<const std::string_view> names) {
   const auto found = std::ranges::find(names, node.text());
   if (found == names.end()) {
@@ -41,7 +41,7 @@ std::string read_digest(const JsonNode& node) {
   return text;
 }
 
-/// Returns a file name that cannot refer to another folder.
+/// Returns a file name. Throws Error(data) if the name could refer to another folder.
 std::string read_file_name(const JsonNode& node) {
   constexpr std::string_view legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
   const std::string& name = node.text();

@@ -12,8 +12,9 @@
 
 namespace hexad::io {
 
-/// Size in bytes of the length field before the header, and the maximum header size in bytes that readers accept.
+/// Size in bytes of the length field before the header.
 inline constexpr int64_t length_bytes = 8;
+/// Maximum size in bytes of a header that readers accept.
 inline constexpr int64_t max_header_bytes = 100'000'000;
 
 /// Reads the header of a file, without the length field. Throws Error(data) that names the file if the length or the

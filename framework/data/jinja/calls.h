@@ -24,8 +24,8 @@ Value apply_filter(std::string_view name, const Value& value, const Arguments& a
 bool apply_test(std::string_view name, const Value& value, const Site& site);
 /// Calls a function: namespace or raise_exception. raise_exception throws Error(data).
 Value call_function(std::string_view name, const Arguments& arguments, const Site& site);
-/// Throws Error(data) if `value` is a namespace or a loop, because a namespace that contains itself would never be
-/// freed.
+/// Throws Error(data) if `value`, a new member of a namespace, is a namespace or a loop. Without this rule, a namespace
+/// could contain itself and would never be freed.
 void require_no_cycle(const Value& value, const Site& site);
 /// Calls a method: strip, lstrip, rstrip, split, startswith or endswith of a text, or get, items, keys or values of a
 /// message or of data.

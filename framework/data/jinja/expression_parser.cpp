@@ -67,7 +67,7 @@ class ExpressionParser {
     return make_of(Kind::negation, line, "", negation());
   }
 
-  // Returns the comparison at the current position and skips it; empty if there is none.
+  // Skips the comparison operator at the current position and returns it; empty if there is none.
   std::string take_comparison() {
     for (std::string_view symbol : {"==", "!=", "<=", ">=", "<", ">"})
       if (cursor_.skip_symbol(symbol)) return std::string(symbol);

@@ -23,7 +23,8 @@ class Parser {
     cursor_.take();
   }
 
-  // Parses up to a tag of `ends`, which remains to be read. If `ends` is empty, parses the whole template.
+  // Parses statements up to a tag whose name is in `ends`, and leaves this tag unread. If `ends` is empty, parses the
+  // whole template.
   std::vector<Statement> body(std::span<const std::string_view> ends, int line, std::string_view tag) {
     const TokenCursor::Nested nested(cursor_);
     std::vector<Statement> all;
@@ -116,7 +117,8 @@ class Parser {
     return statement;
   }
 
-  // Parses {% else %} and its body, if they are next, and the end tag of `statement`. The {% has been taken.
+  // Parses {% else %} and its body, if they are next, and the end tag of `statement`. The {% of the first of these tags
+  // has been taken.
   void finish(Statement& statement, std::span<const std::string_view> end, std::string_view tag) {
     if (cursor_.skip_word("else")) {
       end_tag();

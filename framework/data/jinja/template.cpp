@@ -62,7 +62,7 @@ class Renderer {
     }
   }
 
-  // Executes statements whose variables are local.
+  // Executes statements in a new scope of variables.
   void execute_in_scope(const std::vector<Statement>& statements) {
     scopes_.open();
     execute(statements);

@@ -52,7 +52,8 @@ enum class Side : uint8_t { both, left, right };
 std::span<const std::string_view> white_space();
 /// Returns the UTF-8 characters of `text`. A byte that is not UTF-8 counts as a character.
 std::vector<std::string_view> characters_of(std::string_view text);
-/// Returns the number of bytes of white space at the beginning or end of `text`.
+/// Returns the number of bytes of white space at the beginning (leading_white_space) or at the end
+/// (trailing_white_space) of `text`.
 size_t leading_white_space(std::string_view text);
 size_t trailing_white_space(std::string_view text);
 /// Returns `text` without the characters of `removed` at the ends that `side` selects.

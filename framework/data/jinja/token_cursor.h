@@ -15,7 +15,8 @@ namespace hexad::data::jinja {
 
 class TokenCursor {
  public:
-  /// Counts nested blocks and operands. Throws Error(data) above max_nested, so that recursion is limited.
+  /// Counts a nested block or operand as open during the lifetime of this object. The constructor throws Error(data) if
+  /// more than max_nested are open, so that recursion is limited.
   class Nested {
    public:
     explicit Nested(TokenCursor& cursor) : cursor_(cursor) {

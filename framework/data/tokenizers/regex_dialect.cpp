@@ -83,7 +83,8 @@ class Translation {
     const std::string_view one = boundary ? "!" : "=", other = boundary ? "=" : "!";
     out_.append(base::cat("(?:(?<=", is, ")(?", one, is, ")|(?<!", is, ")(?", other, is, "))"));
   }
-  // Copies \p{...}. Adds "sc:" to the name of a script, because without it PCRE2 also matches the script's extensions.
+  // Copies \p{...}, whose p is pattern_[i]. Adds "sc:" to the name of a script, because without it PCRE2 also matches
+  // the script's extensions. Returns the index of the last character copied.
   size_t property(size_t i) {
     out_.append("\\").append(1, pattern_[i]);
     const size_t end = pattern_.find('}', i);
@@ -95,7 +96,7 @@ class Translation {
     out_ += base::cat(negated ? "{^" : "{", script ? "sc:" : "", name, "}");
     return end;
   }
-  // Copies \x{...} or \xHH.
+  // Copies \x{...} or \xHH, whose x is pattern_[i]. Returns the index of the last character copied.
   size_t code(size_t i) {
     size_t end = i + 1;
     if (end < pattern_.size() && pattern_[end] == '{') {

@@ -77,7 +77,7 @@ struct Problem {
   }
   A query_factor() const { return 1 / std::sqrt(static_cast<A>(size)); }
 
-  // Reads rows [i, end) of value head h of sequence b.
+  // Sets `chunk` to rows [i, end) of value head h of sequence b.
   void read(DeltaChunk<A>& chunk, const Normalised& q, const Normalised& k, int64_t b, int64_t h, int64_t i,
             int64_t end) const {
     const T* v = o.v.data<T>();
