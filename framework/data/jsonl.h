@@ -86,7 +86,7 @@ class RecordSplitter {
 };
 
 /// Calls `take` with each document in `text`, and with the number of its line or object for place_of(). `text` and
-/// `number` are the arguments of RecordSplitter's TakeRecordText. For an entry that is not an object or not a valid
+/// `number` are the arguments of RecordSplitter's TakeRecordText. For an entry that is not a JSON object or not a valid
 /// document, calls `bad` with the location and the problem, and continues. Thread-safe.
 void read_records(TextForm form, const std::string& path, const RecordRules& rules, std::string_view text,
                   int64_t number, const TakeRecord& take, const TakeProblem& bad);

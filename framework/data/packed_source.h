@@ -13,8 +13,8 @@
 namespace hexad::data {
 
 enum class Packing : uint8_t {
-  isolated,  // tokens attend only to their own document; an end-of-document predicts nothing
-  joined,    // a sequence is one text; the end of a document predicts the start of the next document
+  isolated,  // tokens attend only to their own document; the last token of a document predicts nothing
+  joined,    // a sequence is one text; the last token of a document predicts the first of the next document
 };
 
 enum class Shuffle : uint8_t {

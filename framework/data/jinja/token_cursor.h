@@ -41,7 +41,7 @@ class TokenCursor {
   bool is(TokenKind kind, std::string_view text) const { return now().kind == kind && now().text == text; }
   bool is_symbol(std::string_view text) const { return is(TokenKind::symbol, text); }
   bool is_word(std::string_view text) const { return is(TokenKind::name, text); }
-  /// Moves past the token and returns true if it has this kind and text.
+  /// Moves past the current token and returns true if it has this kind and text. Otherwise returns false.
   bool skip(TokenKind kind, std::string_view text) {
     if (!is(kind, text)) return false;
     take();

@@ -83,8 +83,8 @@ class Translation {
     const std::string_view one = boundary ? "!" : "=", other = boundary ? "=" : "!";
     out_.append(base::cat("(?:(?<=", is, ")(?", one, is, ")|(?<!", is, ")(?", other, is, "))"));
   }
-  // Copies \p{...}, whose p is pattern_[i]. Adds "sc:" to the name of a script, because without it PCRE2 also matches
-  // the script's extensions. Returns the index of the last character copied.
+  // Copies \p{...} or \P{...}, whose p or P is pattern_[i]. Adds "sc:" to the name of a script, because without it
+  // PCRE2 also matches the script's extensions. Returns the index of the last character copied.
   size_t property(size_t i) {
     out_.append("\\").append(1, pattern_[i]);
     const size_t end = pattern_.find('}', i);
