@@ -61,8 +61,8 @@ using TakeRecord = std::function<void(Document&& document, int64_t number)>;
 using TakeProblem = std::function<void(const std::string& problem)>;
 using TakeRecordText = std::function<void(std::string&& text, int64_t number)>;
 
-/// Divides a file of JSON objects that arrives in blocks. It keeps one line in memory. If the form is `json`, it keeps
-/// the whole file.
+/// Divides a file of JSON objects that arrives in blocks. Keeps one line in memory or, if the form is `json`, the whole
+/// file.
 class RecordSplitter {
  public:
   /// Calls `take` with each line that is not blank, and with its number, counted from 1. If the form is `json`, calls

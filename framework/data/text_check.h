@@ -1,4 +1,4 @@
-// Detection of files that are not text, such as images or archives. Without it, a model would learn their bytes.
+// Detection of files that are not text, such as images or archives. A model must not learn the bytes of such files.
 #pragma once
 
 #include <cstdint>

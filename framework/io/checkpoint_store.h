@@ -110,7 +110,7 @@ class CheckpointStore {
   Scan scan(Check check) const;
 
  private:
-  // Identity and version of a manifest's file. It changes if the file is replaced.
+  // Identity and version of a manifest's file. The value changes if the file is replaced.
   struct FileVersion {
     dev_t device;
     ino_t inode;

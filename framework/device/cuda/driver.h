@@ -24,7 +24,8 @@ class Driver {
   void give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcept;
 
   using Page = CUmemGenericAllocationHandle;
-  /// Maps `bytes` bytes of new card memory at `where`, accessible to kernels and copies. Stores their handle in `page`.
+  /// Maps `bytes` bytes of new card memory at `where`, accessible to kernels and copies. Sets `page` to the handle of
+  /// this memory.
   /// Returns false if the card has no more memory for the pages or their mapping. If map() throws or returns false,
   /// nothing is mapped and the memory is freed.
   bool map(CUdeviceptr where, int64_t bytes, Page& page) const;

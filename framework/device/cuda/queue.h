@@ -29,9 +29,9 @@ class CardClock {
   std::shared_ptr<const Reference> newest_;
 };
 
-/// A CUDA stream that does not wait for the default stream, and the events recorded in it. Streams, Blocks, allocators
-/// and marks share its ownership. Thread-safe, because any thread may free memory, and freeing records a mark. If the
-/// calling thread has no current card, the queue's card becomes current.
+/// A CUDA stream that does not wait for the default stream, and the events recorded in this CUDA stream. Streams,
+/// Blocks, allocators and marks share the ownership of a queue. Thread-safe, because any thread may free memory, and
+/// freeing records a mark. If the calling thread has no current card, the queue's card becomes current.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// `priority` is a CUDA priority: queues with lower numbers go first. If the card does not support this priority, the
