@@ -10,7 +10,8 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-/// Softmax of one slot of a token.
+/// Softmax of one slot of a token. The candidates of a slot are the experts that no earlier slot has. The softmax is
+/// over the candidates whose logits are within the tolerance of the best candidate's logit, and the slot's expert.
 template <class A>
 class NearSoftmax {
  public:

@@ -23,8 +23,9 @@ const WireLoops<T>& loops() {
   return choose<T>(v3::wire_loops, v4::wire_loops);
 }
 
-/// Returns the scale of a row whose largest magnitude has the bits `largest_bits`. The scale is never a subnormal
-/// float, because the rounding of a subnormal could make the quotient overflow the format.
+/// Returns the scale of a row whose largest magnitude has the bits `largest_bits`: NaN if this magnitude is not finite.
+/// The scale is never a subnormal float, because the rounding of a subnormal could make the quotient overflow the
+/// format.
 float scale_of(uint32_t largest_bits) {
   const float largest = std::bit_cast<float>(largest_bits);
   if (!std::isfinite(largest)) return std::numeric_limits<float>::quiet_NaN();

@@ -13,7 +13,8 @@ namespace {
 class Ahead {
  public:
   Ahead() = default;
-  /// Prefetches terms [k, k + depth) of columns [j, j + columns) over the next `steps` steps.
+  /// Prepares a prefetch of rows [k, k + depth) and columns [j, j + columns) of `b`, spread over `steps` calls of
+  /// step().
   Ahead(const Operand& b, int64_t k, int64_t depth, int64_t j, int64_t columns, int64_t steps) {
     const int64_t size = b.dtype == base::Dtype::bf16 ? 2 : b.dtype == base::Dtype::f32 ? 4 : 8;
     const bool across = b.column == 1;

@@ -5,7 +5,7 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-constexpr int max_rows = 11;  // uses 22 of 32 registers; 32 rows are divided into 11, 11 and 10
+constexpr int max_rows = 11;  // sums use 22 of 32 registers; 32 rows are divided into 11, 11 and 10
 
 /// Computes rows [0, height) of to = from + a b, or of to = a b if there is no `from`.
 template <int height, class Beside>

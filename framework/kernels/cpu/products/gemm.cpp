@@ -13,11 +13,11 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-/// Functions and sizes of one unit.
+/// Tile function and sizes of one unit.
 struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes of scratch memory of one call
-  int64_t row_step, column_step;  // tiles begin at multiples of these numbers
+  int64_t row_step, column_step;  // first row and column of a tile: multiples of these
   int64_t depth;                  // maximum number of terms of a tile with more than gemm_sums bf16 results
 };
 

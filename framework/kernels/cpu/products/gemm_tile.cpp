@@ -81,7 +81,8 @@ struct Product {
     return next ? Ahead(next->b, 0, Depths(next->k).size(0), 0, min(gemm_columns, next->n), steps) : Ahead();
   }
 
-  /// Computes `rows` x `columns` elements of c, starting at (i, j).
+  /// Multiplies a panel of `a` by a panel of `b`. Writes the product to `rows` x `columns` elements of the result,
+  /// starting at (i, j), or adds it to them if `add` is true.
   void multiply_panels(int64_t i, int64_t rows, int64_t j, int64_t columns, const T* a, const T* b, int64_t depth,
                        bool add) const {
     T* c = (narrow ? whole : static_cast<T*>(t.c.data)) + i * c_stride() + j;

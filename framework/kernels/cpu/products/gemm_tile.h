@@ -46,8 +46,8 @@ inline constexpr int64_t gemm_sums = 512 * 512;
 /// Bytes of scratch memory of one call. The memory must be aligned to 64 bytes.
 inline constexpr int64_t gemm_scratch = (gemm_rows + gemm_columns) * gemm_depth * 8 + gemm_sums * 4 + 32768;
 
-/// Computes a tile. `next` is the tile whose operands are prefetched, because this thread may compute it next; null:
-/// none.
+/// Computes a tile. `next` is the tile that this thread may compute next (null: none). The first block of its operand b
+/// is prefetched.
 namespace v3 {
 void gemm_tile(const GemmTile& tile, const GemmTile* next, void* scratch);
 }

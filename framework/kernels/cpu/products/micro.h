@@ -8,9 +8,9 @@ namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
 #ifdef __AVX512F__
-constexpr int mr = 14;  // sums occupy 28 of 32 registers
+constexpr int mr = 14;  // rows multiplied at a time; their sums occupy 28 of 32 registers
 #else
-constexpr int mr = 6;  // sums occupy 12 of 16 registers
+constexpr int mr = 6;  // rows multiplied at a time; their sums occupy 12 of 16 registers
 #endif
 template <class T>
 constexpr int nr = 2 * lanes<T>;
@@ -50,8 +50,8 @@ void transpose(V<T>* rows) {
 }
 
 /// Copies columns j < count of from[k * along + j] to panels [depth][width], which are `panel` elements apart. The last
-/// panel is padded with zeros. Each row of a panel is copied as two vectors of `part` elements. The vectors overlap if
-/// width < 2 * part.
+/// panel is padded with zeros. Each row of a full panel is copied as two vectors of `part` elements. The vectors
+/// overlap if width < 2 * part.
 template <int width, int part, class T, class In>
 void pack_panels(T* to, int64_t panel, const In* from, int64_t along, int64_t count, int64_t depth) {
   static_assert(part <= width && width <= 2 * part);
@@ -67,7 +67,8 @@ void pack_panels(T* to, int64_t panel, const In* from, int64_t along, int64_t co
   }
 }
 
-/// Copies the transpose: to[k, j] = from[j * across + k], with rows of nr elements in `to`.
+/// Copies the transpose: to[k, j] = from[j * across + k] for j < count, with rows of nr elements in `to`. The other
+/// elements of a row become zero.
 template <class T, class In>
 void pack_transposed(T* to, const In* from, int64_t across, int64_t count, int64_t depth) {
   constexpr int n = lanes<T>;

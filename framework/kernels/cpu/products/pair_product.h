@@ -124,8 +124,8 @@ struct Product {
     while (interleaved.rounding.rows > 0) interleaved.rounding.step();
   }
 
-  /// Returns the maximum number of columns of `b` that are packed at a time. The number is doubled if `a` must be
-  /// packed again for each block of columns.
+  /// Returns the maximum number of columns of `b` that are packed at a time. The maximum is doubled if the rows of `a`
+  /// are not contiguous, because `a` may then be packed again for each block of columns.
   static int64_t columns_of_block(const GemmTile& t) {
     const int64_t depth = round_up(min(t.k, blocks.depth), terms);
     return min(round_up(t.n, strip), blocks.right / (rows_of(t.a).contiguous ? 2 : 1) / depth / strip * strip);
@@ -136,10 +136,10 @@ struct Product {
     const int64_t steps = (depth + terms - 1) / terms, strip_bytes = steps * step_bytes;
     const int64_t padded = round_up(columns, strip), strips = (rows + strip - 1) / strip;
     interleaved.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
-    // Strips of 32 rows with whole steps of terms are read in place. All other strips are packed, because the unit
-    // reads 32 rows and whole steps.
+    // If the rows of `a` are contiguous, strips of 32 rows with whole steps of terms are read in place. All other
+    // strips are packed, because the unit reads 32 rows and whole steps.
     const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
-    const int64_t group = blocks.left / (steps * terms) / strip * strip;  // maximum rows packed at a time
+    const int64_t group = blocks.left / (steps * terms) / strip * strip;  // maximum number of rows packed at a time
     const bool kept =
         one_depth && rows - in_place <= group && j > 0;  // true if the rows are still packed from the previous columns
     for (int64_t r = 0; r < rows; r += strip) {
@@ -149,7 +149,7 @@ struct Product {
         if (at == 0 && !kept) pack<Factor::left>(left, a, i + r, min(group, rows - r), k, depth);
         x = {left + at / strip * strip_bytes, 64, step_bytes};
       }
-      const int64_t here = r < in_place ? strip : group;  // number of rows before the next part of `a` is needed
+      const int64_t here = r < in_place ? strip : group;  // number of rows after which the next part of `a` is needed
       if (at == 0)
         interleaved.a = rows_after(i + r + here, here, k, depth,
                                    (min(here, rows - r) + strip - 1) / strip * (padded / strip) * steps);
@@ -162,7 +162,7 @@ struct Product {
   }
 
   /// Returns a prefetch, spread over `steps` steps, of up to `rows` rows of operand `a` from row `i` on. After the last
-  /// row of the tile, the prefetch is for the first rows of the next tile.
+  /// row of the tile, the prefetch is for the first rows of the next tile, if any.
   Ahead rows_after(int64_t i, int64_t rows, int64_t k, int64_t depth, int64_t steps) const {
     if (i < t.m) return Ahead(t.a, i, min(rows, t.m - i), k, depth, steps);
     return next ? Ahead(next->a, 0, min(rows, next->m), 0, min(blocks.depth, next->k), steps) : Ahead();
@@ -186,8 +186,8 @@ struct Product {
     if (narrowed) {
       const Sums from{block.first ? nullptr : sums.data, sums.stride};
       if (!block.last) return multiply(sums, from, factors, {});
-      // `corner` still contains the previous sums. The steps of this multiplication round the previous sums before the
-      // new sums are stored.
+      // `corner` may still contain the previous sums. The steps of this multiplication round the previous sums before
+      // the new sums are stored.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
       interleaved.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
       return;

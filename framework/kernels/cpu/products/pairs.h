@@ -44,14 +44,16 @@ __mmask16 first16(int64_t n) { return n >= 16 ? __mmask16(0xffff) : __mmask16((1
 /// Sixteen pairs of terms. A pair is stored as a float, which has the same size.
 using Pairs = V<float>;
 
-/// Copies the pairs of line i to to[i]. The terms of a line must be contiguous.
+/// Copies 16 pairs of line `line` + i to row i of the tile `to`, for 16 lines. Missing elements become zero. The terms
+/// of a line must be contiguous.
 void copy_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask32 mask = first(depth);
   for (int i = 0; i < side; ++i, to += side)
     _mm512_store_si512(to, i < lines ? _mm512_maskz_loadu_epi16(mask, from.at(line + i, term)) : __m512i{});
 }
 
-/// Copies pair i of sixteen lines to to[i]. The lines of a term must be contiguous.
+/// Copies pair i of 16 lines to row i of the tile `to`, for 16 pairs. Missing elements become zero. The lines of a term
+/// must be contiguous.
 void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask16 mask = first16(lines);
   const auto row = [mask](const uint16_t* p) {
@@ -127,7 +129,8 @@ float* tile(char* to) { return reinterpret_cast<float*>(to); }
 
 enum class Factor : uint8_t { left, right };
 
-/// Packs lines [line, line + lines) and `depth` terms from `term` on as strips of 32 lines: [depth / 32][2 tiles].
+/// Packs lines [line, line + lines) and `depth` terms from `term` on as strips of 32 lines. A strip is [depth / 32,
+/// rounded up][2 tiles].
 template <Factor factor, bool contiguous>
 void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   constexpr bool transposed = contiguous == (factor == Factor::right);

@@ -1,6 +1,6 @@
-// Matrix products on the CPU. f32 and f64 products use loops of this project for AVX2 and AVX-512. bf16 products use
-// AMX (machine_has_amx()) or AVX-512 BF16 (machine_prefers_dot()). Otherwise, bf16 is widened to f32 when it is packed
-// (docs/adr/0002). MatmulKernels and GroupedMatmulKernels describe the operands.
+// Matrix products on the CPU. f32 and f64 products use loops of this project for AVX2 and AVX-512. Products of two bf16
+// operands use AMX (machine_has_amx()) or AVX-512 BF16 (machine_prefers_dot()). In all other products, bf16 is widened
+// to f32 when it is packed (docs/adr/0002). MatmulKernels and GroupedMatmulKernels describe the operands.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> names{"v3", "v4", "dot", "amx"};
 
-/// Returns the value of HEXAD_MAX_ISA; empty if there is no limit.
+/// Returns the value of HEXAD_MAX_ISA, empty if it is not set. Throws Error(usage) if the value is not one of `names`.
 std::string_view limit() {
   const char* limit = std::getenv("HEXAD_MAX_ISA");
   if (limit && std::find(names.begin(), names.end(), limit) == names.end())
@@ -35,7 +35,9 @@ Isa detect() {
 bool detect_dot() { return allows("dot") && machine_isa() == Isa::v4 && __builtin_cpu_supports("avx512bf16"); }
 
 bool detect_amx() {
-  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM of Linux (asm/prctl.h)
+  // request_permission is ARCH_REQ_XCOMP_PERM of Linux (asm/prctl.h). tile_data is the number of the processor state
+  // that the request names: the registers of AMX.
+  constexpr int request_permission = 0x1023, tile_data = 18;
   return allows("amx") && machine_isa() == Isa::v4 && __builtin_cpu_supports("amx-bf16") &&
          __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("avx512bf16") &&
          syscall(SYS_arch_prctl, request_permission, tile_data) == 0;

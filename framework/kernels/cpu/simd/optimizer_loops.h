@@ -9,7 +9,7 @@ namespace hexad::kernels::cpu {
 /// Constants of a step (Kingma & Ba 2015, section 2). The bias corrections are part of step_size and root_correction.
 template <class A>
 struct AdamwConstants {
-  A factor, beta1, beta2, keep;  // keep: 1 - lr * decay
+  A factor, beta1, beta2, keep;  // factor: multiplies the gradient; keep: 1 - lr * decay
   A one_minus_beta1, one_minus_beta2;
   A step_size;        // lr / (1 - beta1^step)
   A root_correction;  // 1 / sqrt(1 - beta2^step)
@@ -72,13 +72,13 @@ template <class M>
 struct RestLoops {
   /// Computes main from weights, rests and marks, and clears the marks.
   void (*join)(float* main, M* v, const base::bf16* weights, const base::bf16* rests, int64_t n);
-  /// Computes the rests and sets the marks.
+  /// Computes the rests, and stores the mark of each weight in its second moment.
   void (*split)(const float* main, M* v, base::bf16* rests, int64_t n);
 };
 
 namespace v3 {
 extern const ByDtype<OptimizerLoops> optimizer_loops;
-extern const ByDtype<RestLoops> rest_loops;  // none for f64
+extern const ByDtype<RestLoops> rest_loops;  // both pointers are null for f64
 }  // namespace v3
 namespace v4 {
 extern const ByDtype<OptimizerLoops> optimizer_loops;

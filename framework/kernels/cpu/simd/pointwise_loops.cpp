@@ -31,7 +31,7 @@ void scale(T* out, A alpha, int64_t n) {
   for (int64_t i = 0; i < n; ++i) store(out, i, load(out, i) * alpha);
 }
 
-// Uses comparisons with which NaN remains NaN. NaN is detected later.
+// NaN remains NaN, because both comparisons with NaN are false. Later checks can therefore detect the NaN.
 template <class T, class A = acc_t<T>>
 void clamp(T* out, const T* x, A limit, int64_t n) {
 #pragma omp simd

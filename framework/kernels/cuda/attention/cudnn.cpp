@@ -23,7 +23,7 @@ struct Cudnn {
   CudnnHandle handle;
   std::map<AttentionProblem, CudnnPlan> plans;  // also contains refused problems, so that no problem is tried twice
 
-  /// Returns the plan for `problem`; null if cuDNN has no plan for it. The plan is made at the first call.
+  /// Returns the plan for `problem`; null if cuDNN has no plan for it. The first call for a problem makes its plan.
   const CudnnPlan* plan_for(const AttentionProblem& problem) {
     auto at = plans.find(problem);
     if (at == plans.end()) at = plans.emplace(problem, CudnnPlan(problem, handle)).first;
@@ -61,8 +61,8 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
 }
 
 /// True if the deterministic backward pass of documents is expected to need too much workspace (see CudnnPlan). The
-/// estimate assumes that every document has all positions. Without this check, cuDNN would try to plan, and refuse, the
-/// problem for each number of documents.
+/// estimate assumes that every document has all positions. Without this check, a plan would be made, and
+/// refused, for each number of documents.
 bool asks_too_much(const AttentionProblem& p) {
   return p.deterministic && p.documents * p.heads * p.positions * p.positions > CudnnPlan::max_workspace / 2;
 }

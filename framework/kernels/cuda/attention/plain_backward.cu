@@ -134,7 +134,8 @@ __global__ void __launch_bounds__(plain_threads) backward_keys(BackwardOperands<
   store_share(head_tile(p.dv, sequence, n.keys, j, tile_rows, key_head), dv, column, n.size);
 }
 
-// Computes one row per warp, N elements at a time.
+// Computes products[row] = <x, y> for the rows of all heads. One warp computes one row; each lane loads N elements at a
+// time.
 template <int N, class D>
 __global__ void row_products(sum_t<D>* products, HeadRows<D> x, HeadRows<D> y, int64_t rows, int heads, int size) {
   const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / warp_size;

@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
 #pragma unroll
         for (auto& s : scores[m]) top = fmaxf(top, fmaxf(s[2 * half], s[2 * half + 1]));
         top = row_max(top);
-        const float base = top == -INFINITY ? 0.0f : top * scale;  // if no key was seen, exp2(-inf - base) is zero
+        const float base = top == -INFINITY ? 0.0f : top * scale;  // if top is -inf, exp2(-inf - base) is zero
         const float factor = mma::exp2(fmaf(largest[m][half], scale, -base));
         largest[m][half] = top;
         float sum = 0;
