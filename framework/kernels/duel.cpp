@@ -17,10 +17,10 @@ using base::Dtype;
 
 namespace {
 
-constexpr int times = 3;                    // measured computations per implementation
-constexpr int64_t piece = 128;              // maximum elements of a row that are compared together
-constexpr int64_t fewest = 32;              // minimum elements of a piece; shorter pieces may have tiny norms
-constexpr int64_t block = 4 * 1024 * 1024;  // elements that are compared at a time, to bound the memory
+constexpr int times = 3;                    // number of measured computations per implementation in a contest
+constexpr int64_t piece = 128;              // maximum number of elements of a row that are compared together
+constexpr int64_t fewest = 32;              // minimum number of elements of a piece; shorter pieces may have tiny norms
+constexpr int64_t block = 4 * 1024 * 1024;  // number of elements that are compared at a time, to bound the memory
 
 // Returns the mean time of one computation, in seconds.
 double seconds_of(Stream& s, const Way& way) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 256, rows_per_block = threads / warp_size;
 
-/// One element: the clamped operands, and the sigmoid of the gate times the slope.
+/// The clamped operands of one element, and sigmoid(slope * gate).
 template <class D>
 struct Clamped {
   using A = sum_t<D>;

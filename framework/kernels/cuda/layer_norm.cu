@@ -296,7 +296,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
 
 void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
                      const Tensor& stats) {
-  // Minimum rows per block if there are several blocks, and maximum number of blocks.
+  // Minimum number of rows per block if there are several blocks, and maximum number of blocks.
   constexpr int64_t fewest_rows = 64, max_blocks = 64;
   const int64_t width = x.dim(-1), rows = rows_of_shape(x.shape());
   require_flat("layer_norm", "dgain", dgain, width);

@@ -121,7 +121,7 @@ struct MainWeights<float, W, M, __nv_bfloat16, N> {
       vs.at[e] = std::bit_cast<M>(base::with_mark(moment, false));
     }
   }
-  /// Writes the rests and sets the marks of `vs`.
+  /// Writes the rests, and stores the mark of each weight in `vs`.
   __device__ __forceinline__ static void write(__nv_bfloat16* at, const Vector<float, N>& ps, Vector<M, N>& vs) {
     Vector<__nv_bfloat16, N> rs;
 #pragma unroll

@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(threads)
   if (source >= 0 && place >= 0) *vectors<1>(out, place) = *vectors<1>(x, source);
 }
 
-/// Copies out[rows[t, k]] = x[t] for all k. Each token is read only once.
+/// Copies out[rows[t, k]] = x[t] for all k with rows[t, k] >= 0. Each token is read only once.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     spread_kernel(Rows<D> out, Rows<D> x, const int64_t* __restrict__ rows, int top_k) {
@@ -139,7 +139,8 @@ struct Addends {
   Rows<D> rows[max_addends];
 };
 
-/// Computes out[t] = sum over k of weights[t, k] y[rows[t, k]] + the addends. If `weights` is null, all weights are 1.
+/// Computes out[t] = sum over k of weights[t, k] y[rows[t, k]] + the addends. Omits slots with rows[t, k] < 0. If
+/// `weights` is null, all weights are 1.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     combine_kernel(Rows<D> out, Rows<D> y, const int64_t* __restrict__ rows, const sum_t<D>* __restrict__ weights,
@@ -190,7 +191,8 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// Computes dy[rows[t, k]] = weights[t, k] dout[t] and dweights[t, k] = <dout[t], y[rows[t, k]]>.
+/// Computes dy[rows[t, k]] = weights[t, k] dout[t] and dweights[t, k] = <dout[t], y[rows[t, k]]>. If rows[t, k] < 0,
+/// dweights[t, k] is 0.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     combine_backward_kernel(Rows<D> dy, sum_t<D>* dweights, Rows<D> dout, Rows<D> y, const int64_t* __restrict__ rows,

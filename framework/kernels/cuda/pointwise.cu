@@ -36,7 +36,7 @@ struct Scale {
   __device__ sum_t<D> operator()(D x) const { return to<sum_t<D>>(x) * alpha; }
 };
 
-// Uses comparisons with which NaN remains NaN. NaN is detected later.
+// NaN remains NaN, because both comparisons with NaN are false. Later checks can therefore detect the NaN.
 template <class D>
 struct Clamp {
   sum_t<D> limit;

@@ -7,7 +7,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// Places of rows in windows.
+/// Addresses of rows in the windows of the ranks. A run is a range of rows that are in one window.
 struct WindowPlaces {
   std::byte* window;         // this rank's window
   const int64_t* distances;  // distances to the windows of all ranks, in bytes

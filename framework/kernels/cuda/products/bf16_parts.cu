@@ -12,7 +12,7 @@ constexpr std::string_view op = "matmul in bf16 parts";
 constexpr int threads = 256, per_thread = 4;
 constexpr int64_t parts = 3;
 constexpr int64_t aligned = 8;               // elements; cuBLASLt's fast kernels need rows at multiples of 16 bytes
-constexpr int64_t large = int64_t{1} << 20;  // elements; for smaller products, launches take most of the time
+constexpr int64_t large = int64_t{1} << 20;  // elements; for smaller matrices, launches take most of the time
 
 /// Arrangement of the parts of a matrix: one below the other, [3 rows, columns], or side by side, [rows, 3 columns].
 enum class Along : uint8_t { rows, columns };
