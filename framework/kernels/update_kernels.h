@@ -15,7 +15,7 @@ namespace hexad::kernels {
 /// Elementwise kernels and reductions.
 struct PointwiseKernels {
   Kernel<void(Stream&, Out<Tensor> out, double value)> fill;
-  /// Computes out = x, where dtypes and strides may differ (strided rows).
+  /// Computes out = x. Both may have strided rows. The dtypes must be equal or both floating.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x)> copy;
   /// Computes out = a + b. out may be a or b.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> add;

@@ -68,7 +68,7 @@ struct Stopwatch {
       : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)), parts(tasks) {}
   std::vector<TaskTime> on_lane;
   std::vector<double> arrived;              // end of each asynchronous part; 0 if it was done when the task was issued
-  std::latch running;                       // number of asynchronous parts that are not done
+  std::latch running;                       // number of asynchronous parts whose end a host thread has yet to record
   std::vector<std::array<Event, 2>> marks;  // start and end of each task on a device's lanes
   // Ends of the asynchronous parts that a device does without a host thread; null for other parts.
   std::vector<std::shared_ptr<const device::DeviceMark>> parts;

@@ -65,8 +65,8 @@ class Tensor {
   /// This memory must outlive the result. The result counts as being on `device`: like(result) allocates memory on
   /// `device`.
   Tensor borrowed_at(std::byte* storage_begin, Device device) const;
-  /// Returns a tensor that contains `values` in row-major order. The number of values must be shape.numel(). The copy
-  /// is in the order of the device's compute stream.
+  /// Returns a tensor that contains `values` in row-major order. The number of values must be shape.numel(). The values
+  /// are copied by upload().
   template <class T>
   static Tensor from(std::span<const T> values, Shape shape, Device device, Category category = Category::temporary);
 
@@ -111,14 +111,14 @@ class Tensor {
   /// Returns a view for access by the host. Throws std::logic_error like data(), or if the rank is not Rank.
   template <class T, int Rank>
   View<T, Rank> view() const;
-  /// Waits for the compute stream and returns a host copy of the elements in row-major order. Use it only for tests and
-  /// small results. Other reads need read_to_host() or copy_to_host(), which name and count them.
+  /// Returns a host copy of the elements of a contiguous tensor in row-major order, made by download(). Use it only for
+  /// tests and small results. Other reads need read_to_host() or copy_to_host(), which name and count them.
   template <class T>
   std::vector<T> to_vector() const;
 
-  /// Copy all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. upload(): the
-  /// source may be reused on return. On a meta device, the source may be null; the values are then unknown. download():
-  /// blocks until the copy is complete.
+  /// Copy all bytes of a contiguous tensor from or to host memory. If the host may access the tensor's memory, the copy
+  /// is immediate, otherwise in the order of the compute stream. upload(): the source may be reused on return. On a
+  /// meta device, the source may be null; the values are then unknown. download(): blocks until the copy is complete.
   void upload(const void* from) const;
   void download(void* to) const;
   /// Copies all bytes of `other`, a contiguous tensor of the same number of bytes. Each tensor may be on the host or on

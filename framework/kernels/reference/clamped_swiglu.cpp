@@ -6,7 +6,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// One element: the clamped operands, and the sigmoid of the gate times the slope.
+// The clamped operands of one element, and sigmoid(slope * gate).
 struct Clamped {
   double gate, up, sigmoid;
   Clamped(double g, double u, double limit)

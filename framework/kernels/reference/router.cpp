@@ -101,7 +101,7 @@ void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, con
     Array DS = dscores.defined() ? load(dscores) : zeros(scores), DX = zeros(dlogits);
     for (int64_t t = 0; t < S.rows; ++t) {
       auto id = [&](int64_t k) { return index_at(Ids, t * DW.columns + k); };
-      double sum = 0, mean = 0;  // sum of the chosen scores; mean of dweights, weighted by the chosen scores
+      double sum = 0, mean = 0;  // divisor of the weights; mean of dweights, weighted by the chosen scores
       for (int64_t k = 0; k < DW.columns; ++k) sum += S(t, id(k));
       if (!rule.normalize) sum = 1;
       const bool floored = rule.normalize && sum + tiny < rule.normalize_floor;
