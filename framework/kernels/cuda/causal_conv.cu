@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(threads) forward_kernel(D* out, Filter<D> f) {
   out[e] = to<D>(z / (1 + exp(-z)));
 }
 
-// Computes dx, and also dbefore if it is not null. Each sequence has rows + taps - 1 rows: first the rows of dbefore,
-// then the rows of dx.
+// Computes dx, and also dbefore if it is not null. Each sequence has threads for rows + taps - 1 rows: first for the
+// rows of dbefore, then for the rows of dx.
 template <class D>
 __global__ void __launch_bounds__(threads) input_kernel(D* dx, D* dbefore, const D* dout, Filter<D> f) {
   using A = sum_t<D>;

@@ -30,8 +30,8 @@ __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int3
   return target < o.vocabulary ? o.logits[row * o.vocabulary + target] : std::numeric_limits<A>::quiet_NaN();
 }
 
-// Number of vectors of a row per thread, and maximum number of threads. A block can hold rows of up to 32768 elements,
-// but only up to 24576 elements on cards that permit 99 KiB of shared memory.
+// Maximum number of vectors of a row per thread, and maximum number of threads. A block can hold rows of up to 32768
+// elements, but only up to 24576 elements on cards that permit 99 KiB of shared memory.
 constexpr int held = 8, max_threads = 1024;
 constexpr int row_elements = 4;  // f32 elements in 16 bytes
 

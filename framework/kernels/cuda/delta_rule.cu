@@ -86,7 +86,7 @@ struct Back {
   sum_t<D>* starts;             // [blocks, parts, C, U]: state before each part of kept_tokens tokens
   sum_t<D>* decayed;            // [blocks, kept_tokens, C, U]: states of a part after their decay
   sum_t<D>* gradient;           // [blocks, C, U]: gradient of the state
-  sum_t<D>* columns;            // [blocks, 3, U]: v - k S, gradient of strength (v - k S), addends of dlog_decay
+  sum_t<D>* columns;            // [blocks, 3, U]: v - k S, gradient of strength * (v - k S), addends of dlog_decay
   int64_t parts;
 };
 

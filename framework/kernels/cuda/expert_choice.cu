@@ -20,7 +20,7 @@ constexpr int threads = 128;  // threads of a block of the other kernels
 template <class A>
 struct Operands {
   const A* scores;
-  const int64_t* rows;  // null: token t is in row t
+  const int64_t* rows;  // row of each token (-1: padding); null: token t is in row t
   int64_t tokens, scope_tokens;
   int slots, experts;
   double factor;

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(max_parts) offsets_kernel(int64_t* offsets, co
 
 __global__ void __launch_bounds__(threads) place_kernel(int64_t* tokens, int64_t* rows, const int64_t* offsets,
                                                         const unsigned* counts, const int32_t* ids, Parts p) {
-  __shared__ unsigned next[counters];  // [warp, expert]: number of the warp's slots; later, row of its next slot
+  __shared__ unsigned next[counters];  // [warp, expert]: number of the warp's slots, then row of the next slot
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   for (int i = static_cast<int>(threadIdx.x); i < p.warps * p.experts; i += static_cast<int>(blockDim.x)) next[i] = 0;
   __syncthreads();

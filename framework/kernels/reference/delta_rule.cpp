@@ -70,7 +70,7 @@ struct Rule {
     }
     return e;
   }
-  // Adds k^T (strength e) to the state.
+  // Adds k^T (strength * e) to the state.
   void write(Matrix& S, const std::vector<double>& e, int64_t t, int64_t h) const {
     for (int64_t c = 0; c < size; ++c)
       for (int64_t u = 0; u < values; ++u) S[c * values + u] += K(key_row(t, h), c) * B(t, h) * e[u];
@@ -137,7 +137,7 @@ void backward(Stream& stream, const DeltaRuleGradients& g, const Tensor& dout, c
               DQ(key, c) += written[i][c * U + u] * DY(value, u);
               dS[c * U + u] += r.Q(key, c) * DY(value, u);
             }
-          std::vector<double> dwrite(U);  // gradient of strength e
+          std::vector<double> dwrite(U);  // gradient of strength * e
           for (int64_t c = 0; c < r.size; ++c)
             for (int64_t u = 0; u < U; ++u) {
               dwrite[u] += r.K(key, c) * dS[c * U + u];

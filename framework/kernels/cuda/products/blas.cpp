@@ -186,7 +186,7 @@ Matmul Library::make_matmul(const Problem& p) {
 }
 
 // Returns the algorithm with the workspace that it needs for this problem. `possible` is false if the algorithm does
-// not support the problem.
+// not support the problem or needs more than max_workspace.
 Choice Library::checked(Description& d, const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
@@ -200,7 +200,8 @@ Choice Library::choose(const Problem& p) const {
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference), "setting a preference");
   prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{max_workspace});
-  // Stores the partial sums of a split product in the workspace, in f32, because a bf16 result would round them.
+  // Stores the partial sums of a split product in the workspace, in the accumulator dtype, because a bf16 result would
+  // round them.
   prefer(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.a_alignment);
