@@ -42,7 +42,7 @@ enum class Write : uint8_t { replace, add };
 /// A backend may use either copy. If there is only a device copy, the backend may copy it to the host.
 struct GroupOffsets {
   int64_t groups = 0;
-  int64_t max_rows = 0;             // upper bound of the rows of each group, for launches without offsets on the host
+  int64_t max_rows = 0;             // upper bound of each group's number of rows, for launches without host offsets
   std::span<const int64_t> host{};  // read before the kernel's call returns; empty: not available
   Tensor device{};                  // [groups + 1] i64; undefined: not available
 

@@ -39,15 +39,15 @@ struct RankTimes {
 RankTimes rank_times(std::span<const RankTime> ranks);
 
 /// Finds ranks whose own work is slow. Compares the median of a rank's own work over a window of steps with the median
-/// of the ranks that do the same work. A rank is slow if its median is more than 1.2 times the median of these ranks,
+/// of the ranks of its kind. A rank is slow if its median is more than 1.2 times the median of these ranks,
 /// and exceeds it by at least two milliseconds.
 class SlowRanks {
  public:
   static constexpr int window = 16;  // length of a window in steps
   static constexpr double limit = 1.2, least_excess_seconds = 2e-3;
 
-  /// `kind_of_rank` has a number for each rank. Ranks with the same number do the same work, for example the work of a
-  /// pipeline stage.
+  /// `kind_of_rank` contains the kind of each rank. Only ranks of the same kind are compared, for example the ranks of
+  /// a pipeline stage, which do the same work.
   explicit SlowRanks(std::vector<int> kind_of_rank);
 
   struct Slow {

@@ -80,7 +80,7 @@ struct ForwardContext {
   const MicroBatch& batch;
   uint64_t seed = 0;
   uint64_t step = 0;
-  /// Statistics of each MoE layer; null in evaluation. Each micro-batch is counted once, because recomputation in
+  /// Statistics of each MoE layer; null outside training. Each micro-batch is counted once, because recomputation in
   /// backward does not write statistics.
   std::vector<RouterStatistics>* statistics = nullptr;
   /// Caches of the micro-batch's sequences, in order. Generation appends to them. Sequences without a cache are

@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(item_threads) backward_items(Backward<D> o, It
   }
 }
 
-/// Computes rows, including the gradients of the weights, with one warp per row.
+/// Computes the gradients of rows and of their weights, with one warp per row.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads) backward_rows(Backward<D> o) {
   using A = sum_t<D>;

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(final_threads)
 /// `write`.
 template <class Term>
 void total(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, Write write) {
-  constexpr int64_t smallest = 16384, max_blocks = 2048;  // minimum unit of per_block; maximum number of blocks
+  constexpr int64_t smallest = 16384, max_blocks = 2048;  // minimum of per_block; maximum number of blocks
   const int64_t count = x.numel();
   require_flat(op, "out", out, 1);
   require_flat(op, "x", x, count);

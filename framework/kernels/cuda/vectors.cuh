@@ -101,7 +101,7 @@ __device__ __forceinline__ sum_t<D> sigmoid(sum_t<D> x) {
   }
 }
 
-/// Returns the rows of a tensor, or no rows if it is undefined.
+/// Returns the rows of a tensor; rows without data if the tensor is undefined.
 template <class T>
 Rows<device_t<T>> rows_if_defined(std::string_view op, const Tensor& t) {
   return t.defined() ? rows_of<T>(op, t) : Rows<device_t<T>>{};

@@ -12,8 +12,8 @@
 namespace hexad::kernels::cpu {
 
 /// Computes c += a b for a bf16 matrix c, in tiles of rows. multiply(tile) must compute a tile with f32 results in
-/// scratch memory. The tile is then added to c. A tile has as many rows as fit in a few megabytes. The results do not
-/// depend on the number of rows of a tile.
+/// scratch memory. The tile is then added to c. A tile has as many rows as fit in a few megabytes, but at least one.
+/// The results do not depend on the number of rows of a tile.
 template <class Multiply>
 void add_rounded(const GemmTile& product, const Multiply& multiply) {
   const auto add = choose<base::bf16>(v3::pointwise_loops, v4::pointwise_loops).axpy.template from<float>();

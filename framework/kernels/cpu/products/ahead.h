@@ -7,7 +7,7 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Prefetches the next block of operand `b` into the second-level cache, a few cache lines at each step. Without
+/// Prefetches the next block of operand `b` into the second-level cache, a few cache lines per call of step(). Without
 /// prefetching, copying the block from memory would take a tenth of the time of a product with 256 rows. The matrix
 /// unit also benefits from prefetching operand `a`.
 class Ahead {

@@ -113,7 +113,7 @@ struct Product {
 
   int64_t c_stride() const { return narrow ? t.n : t.c.stride; }
 
-  /// Writes the valid part of the sums to c, or adds it to c.
+  /// Writes the first `columns` sums of each of `rows` rows to c, or adds them to c if `add` is true.
   template <class Out>
   static void put(Out* c, int64_t stride, const T* from, int64_t from_stride, int64_t rows, int64_t columns, bool add) {
     for (int64_t i = 0; i < rows; ++i, c += stride, from += from_stride)

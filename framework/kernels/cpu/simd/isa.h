@@ -1,4 +1,4 @@
-// Choice of an instruction set for this machine. The files of simd/ are compiled once for each set.
+// Choice of an instruction set for this machine. The loops of this folder are compiled once for each set.
 #pragma once
 
 #include <cstdint>

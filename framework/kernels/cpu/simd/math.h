@@ -1,6 +1,6 @@
-// Element types and elementary functions for the loops of this folder, which is compiled once for each instruction set.
-// Every function processes one element, because `omp simd` loops vectorise it. Every function has internal linkage (see
-// cmake/HexadSimd.cmake).
+// Element types and elementary functions for the loops of this folder, which are compiled once for each instruction
+// set. Every function processes one element, because `omp simd` loops vectorise it. Every function has internal linkage
+// (see cmake/HexadSimd.cmake).
 #pragma once
 
 #include <cstdint>
