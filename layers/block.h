@@ -35,7 +35,7 @@ class Block {
   struct Output {
     Value x;
     Value aux_losses;  // this rank's addend of the auxiliary losses, [1] in the accumulator dtype; its data is
-                       // undefined if there are none
+                       // undefined if the block computes no auxiliary losses
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& context, Recompute recompute) const;
   const TokenMixer& mixer() const { return *mixer_; }
@@ -45,12 +45,13 @@ class Block {
  private:
   Output run(Tape& t, const Value& x, const ForwardContext& context, bool recompute_attention) const;
 
-  // Names of spans in traces. name_ covers the whole block; only a block with Recompute::block has this span.
-  // mixer_name_ covers all norms, the mixer, and the sum after it. mlp_name_ covers the MLP and the sum after it.
+  // Names of spans in traces. The span name_ covers the whole block; only a block with Recompute::block has this span.
+  // The span mixer_name_ covers the norms below, the mixer, and the addition of the mixer's output to the residual
+  // stream. The span mlp_name_ covers the MLP and the addition of the MLP's output.
   const std::string name_, mixer_name_, mlp_name_;
   Norm attention_norm_;
   std::optional<Norm> mlp_norm_;  // norm of the sum after the mixer; none if no MLP reads this sum
-  std::optional<Norm> moe_norm_;  // norm of the experts' input; none if the experts share mlp_norm_
+  std::optional<Norm> moe_norm_;  // separate norm of the experts' input (ExpertInput::before_attention); else none
   std::unique_ptr<TokenMixer> mixer_;
   std::unique_ptr<FeedForward> mlp_;
   std::unique_ptr<moe::MoeLayer> moe_;

@@ -29,7 +29,7 @@ struct ModelSize {
 };
 
 /// FLOPs per token of each part: one part for each layer, and one for the final norm, the head and the prediction
-/// blocks. Layers of one kind are assumed to have the same cost.
+/// blocks. Layers with equal is_moe(), is_delta() and window_of() are assumed to have the same cost.
 struct PartFlops {
   std::vector<double> layers;
   double head = 0;

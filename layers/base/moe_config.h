@@ -35,7 +35,7 @@ constexpr auto enum_names(AuxScope) {
 ///   - model: the model's router
 ///   - balanced: all experts in turn
 ///   - zipf: random experts with a Zipf distribution
-///   - trace: the experts in a file
+///   - trace: the experts recorded in the file model.moe.trace
 enum class Routing : uint8_t { model, balanced, zipf, trace };
 constexpr auto enum_names(Routing) {
   return std::to_array<std::pair<Routing, std::string_view>>(

@@ -12,7 +12,8 @@ using namespace kernels;
 
 namespace {
 
-// Creates the projection to gates. Called before "output" is created, because parameters are in order of use.
+// Creates the projection to gates; returns none without attention_gate. Called before "output" is created, because
+// parameters are in order of use.
 std::optional<Linear> gate_of(const ModelConfig& c, const Builder& b) {
   if (!c.attention_gate) return {};
   return Linear({.inputs = c.hidden,

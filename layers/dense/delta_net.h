@@ -21,8 +21,8 @@ namespace hexad::layers {
 ///   - "norm" and "output"
 /// Heads are divided over tp ranks, and tokens over cp ranks. Each cp rank sends its states to the next cp rank.
 ///
-/// In generation, the cache holds the state and the last rows before the convolutions. The size of the cache does not
-/// depend on the number of tokens.
+/// In generation, the cache holds the state and the last rows of the convolutions' inputs. The size of the cache does
+/// not depend on the number of tokens.
 class DeltaNet : public TokenMixer {
  public:
   DeltaNet(const ModelConfig& c, int64_t layer, const Builder& b);

@@ -19,8 +19,8 @@ Norm::Config norm_of(int64_t size, const ModelConfig& c) {
   return {.size = size, .kind = NormKind::rms_norm, .eps = c.latent.norm_eps};
 }
 
-// Creates the parameters that compress queries. Called before "q_up" is created, because parameters are in order of
-// use.
+// Creates the projection "q_down", which compresses queries; returns none if queries are not compressed. Called before
+// "q_up" is created, because parameters are in order of use.
 std::optional<Linear> compression(const ModelConfig& c, const Builder& b) {
   if (c.latent.q_rank == 0) return {};
   return Linear({.inputs = c.hidden, .outputs = c.latent.q_rank, .init_std = c.init_std}, b / "q_down");

@@ -36,7 +36,7 @@ struct RowGroups {
 /// expert on this rank. acc: the accumulator dtype.
 struct ExpertActivations {
   Tensor gate_up;    // input of the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU
-  Tensor activated;  // output of the activation, times weights [R, F]; undefined: must be recomputed
+  Tensor activated;  // [R, F]: output of the activation, times `weights` if these exist; undefined: must be recomputed
   Tensor weights;    // [R] acc: routing weights by which `activated` is multiplied; undefined: none
 
   bool defined() const { return gate_up.defined(); }

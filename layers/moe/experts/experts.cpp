@@ -186,7 +186,7 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   // Computes both gradients for the rows of own experts or of shadows, which begin with row `first`. groups_of(offsets)
   // returns the groups of a block.
   const auto compute_blocks = [&](std::span<const int64_t> offsets, int64_t first, const auto& groups_of) {
-    std::vector<int64_t> block(offsets.size(), 0);  // offsets of one block; every call reads them before it returns
+    std::vector<int64_t> block(offsets.size(), 0);  // offsets of one block; kernel calls read them before they return
     for (size_t e = 0; e + 1 < offsets.size(); ++e) {
       for (int64_t begin = first + offsets[e], end; begin < first + offsets[e + 1]; begin = end) {
         end = std::min(begin + block_rows, first + offsets[e + 1]);

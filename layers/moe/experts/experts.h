@@ -54,10 +54,11 @@ class Experts {
   /// in weight_gradients().
   void shadow_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups, ShadowGradients& out) const;
-  /// Gradients for rows whose results are multiplied by routing weights: out[t] += weights[r] result[r].
+  /// Gradients for rows whose results are multiplied by routing weights: out[t] += weights[r] result[r], where t is the
+  /// token of row r. If etp > 1, both tensors are only this etp rank's addends of the gradients.
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
-    Tensor weights;  // gradient of the routing weights, [R]; if etp > 1, only an addend of this gradient
+    Tensor weights;  // gradient of the routing weights, [R]
   };
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. `doutput`
   /// is the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator dtype.

@@ -48,8 +48,8 @@ int64_t ShadowGradients::part_size(const Entry& e) const {
   return (hot_.count() * elements_of_expert(e) + hot_.ranks() - 1) / hot_.ranks();
 }
 
-// Returns the numbers of sums that `rank` exchanges with each rank in send_to_owners(). The gradients of experts of one
-// rank are neighbours, in the order of the ranks.
+// Returns the numbers of sums that `rank` exchanges with each rank in send_to_owners(). The gradients of the experts of
+// one rank are contiguous. They precede the gradients of the experts of higher ranks.
 comm::Splits ShadowGradients::splits_to_owners(const Entry& e, int rank) const {
   const int64_t each = elements_of_expert(e), all = hot_.count() * each, size = part_size(e);
   const auto part_of = [&](int64_t r) { return ElementRange{std::min(r * size, all), std::min((r + 1) * size, all)}; };

@@ -25,8 +25,8 @@ class ShadowGradients {
   bool any() const { return !entries_.empty(); }
   /// Returns the bytes of one rank's part in sum().
   int64_t part_bytes() const;
-  /// Bytes that a rank sends to other ranks and receives from them in send_to_owners(), and bytes of the sums that it
-  /// then has.
+  /// Bytes that a rank sends to other ranks and receives from them in send_to_owners(). `own`: bytes of the sums of the
+  /// rank's own experts, including the sums that it does not receive from other ranks.
   struct Moved {
     int64_t sent = 0, received = 0, own = 0;
   };

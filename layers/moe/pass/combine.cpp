@@ -49,8 +49,8 @@ Combine::Combine(PassGraph& g, Options options)
 void Combine::add(size_t chunk, const Computed& computed, Handoff<Tensor> row_weights) {
   Chunk& here = chunks_[chunk];
   here.last = computed.by;
-  // The tasks of the chunk share this handoff. Each task takes the rows from the handoff, and puts the changed rows
-  // back.
+  // The tasks that return the chunk share the handoff here.rows. Each task takes the rows from the handoff, and puts
+  // the changed rows back. Results of chunks that are computed together remain in computed.results.
   if (!g_.counts.merged) here.rows = computed.results;
   // Results are in the order of computation, but must be returned in the order in which their rows arrived. The task
   // combine.reorder restores this order if dispatch.place changed it. The task also packs rows that are not in plain
@@ -102,8 +102,9 @@ void Combine::add_reordering(size_t chunk, Handoff<Rows> results, Handoff<Tensor
 }
 
 // Returns the lane of combine.reorder. In MoNTA's O3, the task is on the copy lane, where it overlaps with collectives
-// of other chunks and with weight gradients. If combine.unpack is on the copy lane, combine.reorder is on the compute
-// lane. On the copy lane, combine.reorder would wait behind combine.unpack until the previous chunk has returned.
+// of other chunks and with weight gradients. If the pass has tasks combine.unpack, which are on the copy lane,
+// combine.reorder is on the compute lane. On the copy lane, combine.reorder would wait behind combine.unpack until the
+// previous chunk has returned.
 Lane Combine::reordering_lane() const {
   const bool copies = g_.counts.merged && g_.routes.settings.schedule.overlap == Overlap::a2a_allgather_copy;
   return copies && return_target() != ReturnTarget::unpacked ? Lane::copy : Lane::compute;
@@ -165,8 +166,8 @@ void Combine::add_all_reduce(size_t chunk) {
 }
 
 Combine::ReturnTarget Combine::return_target() const {
-  // True if rows return in the order of the slot rows. EspExchange::direct with etp 1 also keeps this order, but
-  // unpacks its rows anyway.
+  // True if rows return in the order of the slot rows. False for EspExchange::direct, although rows return in this
+  // order if etp is 1.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return ReturnTarget::unpacked;
   return g_.counts.chunks.size() == 1 && !g_.counts.in_phases() ? ReturnTarget::as_received : ReturnTarget::in_place;

@@ -16,7 +16,7 @@ namespace hexad::moe {
 ///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes; with windows, copies
 ///                            the results of this rank's rows from the windows of the experts' ranks
 ///   combine.a2a_inside       only hierarchical: returns the rows to their sources inside nodes
-///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all results in slot rows
+///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all delivers slot rows
 ///   combine.all_gather       only with a RowCollection: gathers the returned rows on each tensor-parallel rank
 class Combine {
  public:

@@ -135,7 +135,8 @@ void Dispatch::add_all_to_all(size_t chunk) {
             });
 }
 
-// Here, dispatch.pack only obtains the rows to send. It runs on the compute lane, in the order of the chunks.
+// Adds dispatch.pack and dispatch.a2a for an exchange in windows. Here, dispatch.pack only obtains the rows to send. It
+// runs on the compute lane, in the order of the chunks.
 void Dispatch::add_window_exchange(size_t chunk, std::function<RowSource(Stream&)> rows) {
   const Chunk& here = chunks_[chunk];
   append(chunk, Lane::compute, TaskKind::copy, "pack", PassGraph::copy_cost(0),

@@ -97,7 +97,7 @@ class Dispatch {
   const RowFormat format_;
   const bool keeps_weights_;
   std::vector<Chunk> chunks_;
-  Handoff<Rows> together_;  // grouped rows of all chunks
+  Handoff<Rows> together_;  // grouped rows of all chunks, if chunks are computed together
   Handoff<Rows> joined_;    // arrived rows of all chunks, if rows are joined
   Handoff<Tensor> joined_weights_;
 };

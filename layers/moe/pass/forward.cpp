@@ -131,8 +131,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    [&](size_t c) {
                      Arrived arrived = dispatch.add_arrival(c);
                      if (keeps.offloaded) arrived = keeps.offloaded->add_inputs_offload(g, c, std::move(arrived));
-                     // Chunks share one buffer for T_M, as in MPMoE. Its contents are offloaded before the next chunk
-                     // is computed.
+                     // If T_M is offloaded (S1, S2), chunks share one buffer for T_M, as in MPMoE. The buffer's
+                     // contents are offloaded before the next chunk is computed.
                      expert_tasks.add(c, std::move(arrived), {shadows_received, offloaded_before},
                                       [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                      if (!keeps.offloaded) return;

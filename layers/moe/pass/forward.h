@@ -11,7 +11,7 @@ namespace hexad::moe {
 
 /// Tensors that forward keeps for backward.
 struct ForwardKeeps {
-  // Activations by chunk, or one entry if chunks are computed together; null: nothing is kept.
+  // Activations by chunk, or one entry if chunks are computed together; null: `offloaded` is used, or nothing is kept.
   std::vector<ChunkActivations>* all = nullptr;
   /// Offloads the activations that the strategy of memory reuse offloads. Used instead of `all` under memory reuse. The
   /// pass is then bounded: it combines the results of each chunk separately, for the chunk's tokens in `tokens`.

@@ -1,8 +1,8 @@
-// Pass for memory_reuse: none. With other values, it is used in evaluation and in recomputed blocks (moe_pass.cpp). A
-// recording tape keeps the experts' inputs T_DI and activations T_M for backward. For the gradient of the routing
-// weights, it also keeps the returned slot rows or, with `rows: token`, the experts' results T_DO. If the experts
-// multiply by the routing weights (experts_apply_weights), the tape keeps neither slot rows, nor T_DO, nor the output
-// of the activation.
+// Pass for memory_reuse: none. With other values of memory_reuse, this pass is used in evaluation and in recomputed
+// blocks (moe_pass.cpp). A recording tape keeps the experts' inputs T_DI and activations T_M for backward. For the
+// gradient of the routing weights, the tape also keeps the returned slot rows or, with `rows: token`, the experts'
+// results T_DO. If the experts multiply by the routing weights (experts_apply_weights), the tape keeps neither slot
+// rows, nor T_DO, nor the output of the activation.
 #include <utility>
 
 #include "layers/moe/pass/forward.h"

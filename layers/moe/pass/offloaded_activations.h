@@ -11,7 +11,7 @@ namespace hexad::moe {
 struct ChunkActivations {
   Tensor inputs;                  // T_DI, [C, D]: inputs of the experts
   ExpertActivations activations;  // T_M: activations inside the experts
-  Tensor results;                 // T_DO, [C, D]: results of the experts
+  Tensor results;                 // T_DO, [C, D]: results of the experts; undefined unless rows belong to tokens
 
   /// Calls f(tensor) for each tensor, in the order of the members. A tensor may be undefined.
   template <class F>
@@ -37,7 +37,7 @@ class OffloadedActivations {
   /// Adds the task inputs.offload, which starts once the rows have arrived. Returns `arrived`, whose rows this task and
   /// one other task take. If T_DI is not offloaded, adds nothing and returns `arrived` unchanged.
   Arrived add_inputs_offload(PassGraph& g, size_t chunk, Arrived arrived);
-  /// Stores the part of a computed chunk's activations that will be offloaded, until activations.offload copies it.
+  /// Stores gate_up of a computed chunk until activations.offload copies it. Stores nothing if T_M is not offloaded.
   void put(size_t chunk, ExpertActivations made);
   /// Adds the task activations.offload, which starts after the task `computed`. Returns the task, or no_task if T_M is
   /// not offloaded.

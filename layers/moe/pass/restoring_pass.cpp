@@ -86,7 +86,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
              if (!offloaded.inputs()) inputs.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, x, {}); });
              dispatch.add(c, room,
                           [&, c](Stream& s) { return routes.sent_rows(c, dout, row_weights.get(s, routes.plan)); });
-             // The experts read T_M first.
+             // Fetches T_M before T_DI, because the experts read T_M first.
              if (c == order.front()) activations_fetched[c] = offloaded.add_activations_fetch(g, c, no_task);
              inputs_fetched[c] = offloaded.add_inputs_fetch(g, c);
            },
@@ -98,8 +98,8 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
              after.insert(after.end(), {activations_fetched[c], inputs_fetched[c], shadows_received});
              expert_tasks.add(c, dispatch.add_arrival(c), std::move(after),
                               [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
-             // Chunks share one buffer for T_M, as in forward. Therefore, T_M of the next chunk is fetched once
-             // this chunk is computed.
+             // If T_M was offloaded, chunks share one buffer for T_M, as in forward. T_M of the next chunk is
+             // therefore fetched once this chunk is computed.
              const auto next = std::ranges::find(order, c) + 1;
              if (next != order.end())
                activations_fetched[*next] = offloaded.add_activations_fetch(g, *next, expert_tasks.computed(c).by);

@@ -21,8 +21,8 @@ struct RouterSpec;
 using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
 
 /// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe may set
-/// options, keys of the score rule, and a selection bias. If the router does not read one of these settings, the recipe
-/// is rejected before the router is made.
+/// options, keys of the score rule, and a selection bias. A recipe that sets any of these, although the router does not
+/// read it, is rejected before the router is made.
 struct RouterDeclaration {
   config::OptionNames options{};  // names of the options in model.moe.router_options
   /// True if the router reads RouterSpec::rule() and model.moe.router_bias. If false, model.moe.score, router_bias,
@@ -72,7 +72,8 @@ struct RouterInput {
 };
 
 /// Result of a router. The balancing loss is computed from scores, the z-loss from logits. A router without scores or
-/// logits leaves the data of that member undefined. A recipe with a loss that needs the member is then rejected.
+/// logits leaves the data of that member undefined. The MoE layer then throws Error(usage) if a loss of the recipe
+/// needs the member.
 struct RouterOutput {
   Value logits;  // [T, E] acc
   // Scores [T, E] acc, weights [T, K] acc, and ids [T, K] i32. The ids of a token are distinct. If experts choose

@@ -48,7 +48,8 @@ struct PassSettings {
     return clock ? clock->start(base::cat(name, " ", part), stream) : nullptr;
   }
 
-  /// True if the experts' first product and their activation are one kernel call wherever the products are grouped.
+  /// True if the experts' first product and their activation are one kernel call, wherever the products are grouped and
+  /// the rank has no shadows.
   bool fused() const {
     if (schedule.fused) return *schedule.fused == Fused::on;
     return duel && duel->winner() == kernels::Duel::Winner::candidate;

@@ -7,8 +7,8 @@
 
 namespace hexad::moe {
 
-/// Copies the token rows `arrived` [R], with row weights [R, M X], to their positions in `grouped`, one copy per slot.
-/// Each copy gets the weights of its slot.
+/// Copies the token rows `arrived`, with their row weights (if any), to their positions in `grouped`, one copy per
+/// slot. Each copy gets the weights of its slot.
 void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chunk, const Rows& grouped);
 /// Returns, for each row that returns in the chunk, the sum of the results of its copies (EPS-MoE's LocalReduce). Each
 /// result is multiplied by its weight in `weights` [R, M]; undefined: not multiplied. Also returns the row weights of
