@@ -353,8 +353,8 @@ void CommEngine::rest(bool progress) {
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
   if (wakes_) return sleep_at_most(10ms);  // a short sleep, because watch() and end_after_failure() must check the time
-  // Yields the core, which another rank may share. A wait of more than about a millisecond is due to computation on a
-  // peer, not to latency.
+  // While the rank's own thread waits, at first only yields the core, which another rank may share. A wait of more than
+  // about a millisecond is due to computation on a peer, not to latency.
   constexpr int spins = 1000;
   if (urgent_ > 0 && idle_polls_ < spins) {
     sched_yield();

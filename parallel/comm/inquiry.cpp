@@ -87,8 +87,10 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   const auto is = [](const Node& n, Standing::Kind kind) { return n.standing && n.standing->kind == kind; };
   const auto still = [&](const Node& n) { return is(n, Standing::Kind::files) && n.standing->seconds >= limit_; };
   const auto moving = [&](const Node& n) { return is(n, Standing::Kind::files) && !still(n); };
-  // The order of these checks matters. A silent rank is always to blame. All other ranks may be waiting for file work
-  // that makes progress.
+  // The order of these checks matters:
+  //   - A silent rank is always to blame, and so is a rank whose file work makes no progress.
+  //   - If other file work makes progress, all waits may be waits for this work. There is then no hang yet.
+  //   - Otherwise, a rank that waits for no other rank is to blame. If there is none, the ranks wait in a cycle.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
   if (!gone.empty())
     return {.silence = true,

@@ -46,7 +46,7 @@ class MessagePlanBuilder {
   const Operation& op_;
   const int rank_, size_;
   const int64_t piece_;                     // maximum bytes of a message in a round with a message to every rank
-  const int64_t max_single_message_bytes_;  // maximum bytes of a message in a round with only one message
+  const int64_t max_single_message_bytes_;  // maximum bytes of a message in a round with one message or a few
   MessagePlan plan_;
 };
 

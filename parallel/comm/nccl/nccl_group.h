@@ -23,9 +23,9 @@ using base::Dtype;
 /// message is received. Only a stream that has waited for the event may modify a tensor in place.
 ///
 /// Connections: connect() and connect_routes() allocate the card memory that NCCL needs. If the ranks are not connected
-/// for a kind of operation, the first operation of this kind connects them, and is thus collective. The first message
-/// then makes the channels of all pairs of ranks. Duplicates share a communicator, because they also share a stream.
-/// They do not share the channels of messages.
+/// for a kind of operation, the first operation of this kind connects them, and is thus collective. If no route is
+/// connected, the first message makes the channels of all pairs of ranks. Duplicates share a communicator, because they
+/// also share a stream. They do not share the channels of messages.
 ///
 /// Results: NCCL guarantees less than ProcessGroup promises. NCCL chooses the order of a sum. Results are bitwise
 /// identical on all ranks. They are bitwise identical from run to run only with the same version, cards and links. Sums
