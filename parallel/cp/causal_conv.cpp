@@ -9,7 +9,8 @@ using namespace base;
 using kernels::CausalConvOperands;
 namespace {
 
-// Returns the last `count` rows of each sequence in a half x[B S, N], as a view [B, count, N].
+// Returns the last `count` rows of each sequence in a half x[B S, N], as a view [B, count, N]. B: number of sequences.
+// S: length of a piece.
 Tensor tails_of(const Tensor& x, const ContextSplit& split, int64_t count) {
   const int64_t length = split.piece_length();
   return x.reshape({split.sequences, length, x.dim(1)}).slice(1, length - count, length);

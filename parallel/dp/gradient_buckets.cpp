@@ -77,7 +77,7 @@ void GradientBuckets::begin(int64_t rounds) {
   rounds_ = rounds;
 }
 
-// Allocates the memory from which gradients are sent to their owners.
+// Allocates the memory of the whole bucket, unless it exists. Gradients are sent to their owners from this memory.
 void GradientBuckets::allocate(State& s) {
   if (!s.memory.defined())
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
@@ -129,9 +129,9 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
-  // Waits for the previous reduction. This cannot cause a deadlock, because all ranks of a stage do the same work and
-  // therefore join the previous reduction. In a bucket of two stages, waiting could cause a deadlock: a rank of the
-  // other stage may need this rank to continue first.
+  // Under Zero::gradients and Zero::weights, waits for the previous reduction. This cannot cause a deadlock, because
+  // all ranks of a stage do the same work and therefore join the previous reduction. For a bucket of two stages,
+  // waiting could cause a deadlock: a rank of the other stage may need this rank to continue first.
   if (!keeps_all(s) && !bucket.two_stages)
     if (State* last = std::exchange(in_flight_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {

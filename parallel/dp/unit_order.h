@@ -34,7 +34,7 @@ class UnitOrder {
   /// sequence. Among sequences of equal length, chooses the latest. Returns `none` if the last unit occurs only once.
   size_t find_place() const;
 
-  std::vector<size_t> history_{none};  // units of the step before and of this step, each after a `none`
+  std::vector<size_t> history_{none};  // a `none`, the units of the step before, a `none`, and the units of this step
   size_t step_ = 0;                    // index in history_ of the `none` before this step, or 0 if it is forgotten
   size_t place_ = none;                // index in history_ of the use that is expected next; `none`: unknown
 };

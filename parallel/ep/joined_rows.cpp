@@ -57,7 +57,7 @@ class ArrivingRows {
  private:
   int64_t count(int64_t source) const { return begin_[source + 1] - begin_[source]; }
 
-  // Adds the rows of a source. Checks their experts and their numbers by chunk.
+  // Adds the rows of a source. Checks the experts of these rows, and the number of these rows in each chunk.
   void add(const ReceivedCounts& n, const ReceivedCounts& back, int64_t j, int64_t p, const Chunking& chunking,
            const comm::ProcessGroup& all) {
     const int64_t source = p * n.etp + j;

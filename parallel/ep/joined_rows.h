@@ -1,5 +1,5 @@
-// Token rows that are joined over expert groups (joins_rows()). A joined row is sent in the first chunk with any of its
-// slots. The row returns in the last such chunk, as one sum over all chunks.
+// Token rows that are joined over chunks of experts (joins_rows()). A joined row is sent in the first chunk with any of
+// its experts. The row returns in the last such chunk, as one sum over all chunks.
 #pragma once
 
 #include "parallel/ep/received_counts.h"

@@ -45,7 +45,7 @@ struct ExpertActivations {
 /// Gradients of an expert's activations and rows.
 struct ExpertGradients {
   Tensor gate_up;  // shape of ExpertActivations::gate_up
-  Tensor rows;     // [R, D]: gradient of the inputs
+  Tensor rows;     // [R, D]: gradient of the inputs; if etp > 1, only this etp rank's addend of the gradient
 };
 
 /// Returns gates and ups [E, 2, F, ...] as [E, 2 F, ...], the shape that kernels expect. `rank` is the number of

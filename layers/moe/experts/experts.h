@@ -103,8 +103,9 @@ class Experts {
   Projection make_first(const Config& c, const Builder& b) const;
   Projection make_down(const Config& c, const Builder& b) const;
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
-  /// Adds to the gradient of the bias of `down`, and adds the contribution of this bias to `dweights`. `weights` [R]
-  /// are the routing weights that multiply the results.
+  /// Adds to the gradient of the bias of `down`, and adds the contribution of this bias to `dweights`. `dy` is the
+  /// gradient of the weighted sum. `weights` [R] are the routing weights that multiply the results. `own` [R] contains
+  /// the row numbers 0 .. R - 1. Does nothing if the experts have no biases.
   void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
                              const Tensor& own, const RowGroups& groups, const Tensor& dweights,
                              ShadowGradients* shadows) const;
