@@ -43,9 +43,10 @@ CommunicatorConfig message_config(bool across_nodes, int channels);
 /// Returns the maximum number of thread blocks of all operations of `groups` together if no operation has more than
 /// `limit` blocks. Collectives of equal StreamKind run one after the other, and count once.
 int blocks_in_flight(std::span<const GroupTraffic> groups, int limit);
-/// Returns the largest of the limits 16, 12, 8, 4 and 2 with which `groups` have at most as many blocks in flight
-/// (blocks_in_flight()) as the card has multiprocessors. With more blocks, an operation could wait for blocks of
-/// another operation while that operation waits for a peer. Returns 1 if even the limit 2 is too large.
+/// Returns the largest of the limits 16, 12, 8, 4 and 2 with which `groups` have at most `multiprocessors` blocks in
+/// flight (blocks_in_flight()). `multiprocessors` is the number of multiprocessors of the card. With more blocks, an
+/// operation could wait for blocks of another operation while that operation waits for a peer. Returns 1 if even the
+/// limit 2 is too large.
 int max_ctas_of(std::span<const GroupTraffic> groups, int multiprocessors);
 
 /// Returns the number of multiprocessors that matrix products cannot use because of this traffic. `limit` is the

@@ -37,11 +37,11 @@ struct TrafficBeside {
   bool operator==(const TrafficBeside&) const = default;
 };
 
-/// Traffic of a rank's groups that may be in flight together with the traffic of its other groups.
+/// Traffic of one group of a rank. It may be in flight together with the traffic of the rank's other groups.
 struct GroupTraffic {
   TrafficClass traffic;
   Urgency urgency = Urgency::ordinary;
-  bool across_nodes = false;  // true if the groups use links between nodes
+  bool across_nodes = false;  // true if the group uses links between nodes
   int channels = 0;           // 0: collectives; otherwise, messages on this number of channels to and from this rank
   auto operator<=>(const GroupTraffic&) const = default;
 };

@@ -27,7 +27,7 @@ struct ImaginedCards {
 /// Operations never wait. A collective holds its tensors until a thread waits for the collective, because a real
 /// collective cannot hold them longer. Bytes are counted as in real groups (Operation::wire_bytes). The device's
 /// allocator also counts the memory that NCCL would need to connect the ranks (connection_bytes.h). With
-/// DeviceGroupOptions::groups, layouts with many groups may need less memory.
+/// DeviceGroupOptions::groups, real groups may need less memory than this count if there are many groups.
 class ImaginedGroup final : public ProcessGroup {
  public:
   /// Makes the world of rank `rank` among `size` ranks. Operations of this group and of its subgroups are recorded in

@@ -35,8 +35,8 @@ struct Round {
 
 /// Messages of an operation, in rounds that start in order. Therefore the messages between two ranks also start in
 /// order and can be matched without identifiers. The number and sizes of the messages depend only on the operation, the
-/// size of the group and the bytes of a round, not on the values of tensors. Sender and receiver therefore divide a
-/// transfer in the same way.
+/// size of the group and the bytes of a round. They do not depend on the values of tensors. Sender and receiver
+/// therefore divide a transfer in the same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one; a round may be empty
   std::vector<Tensor> scratch;  // buffers owned by the message plan

@@ -10,10 +10,10 @@ namespace hexad::dp {
 /// the same order, but an evaluation or the number of micro-batches may interrupt this order.
 ///
 /// The last two units do not determine the next unit. With recomputation, for example, the uses of a layer's attention
-/// and experts precede the next layer in forward, but the same layer's attention in backward. Therefore the class finds
-/// the longest earlier sequence of uses that is equal to the latest uses, and expects the use after this sequence. As
-/// long as the expected units are used, no search is necessary. Generation and evaluation do not end steps. Therefore,
-/// if a step has more than `most` uses, the older uses are forgotten.
+/// and experts precede the next layer in forward. In backward, the same uses precede this layer's attention. Therefore
+/// the class finds the longest earlier sequence of uses that is equal to the latest uses, and expects the use after
+/// this sequence. As long as the expected units are used, no search is necessary. Generation and evaluation do not end
+/// steps. Therefore, if a step has more than `most` uses, the older uses are forgotten.
 class UnitOrder {
  public:
   static constexpr size_t none = ~size_t{0};  // no unit: between two steps, or unknown

@@ -14,8 +14,8 @@ namespace hexad::moe {
 /// therefore does not depend on the layout.
 class RoutingOverride {
  public:
-  /// Makes the override. Throws Error(data) if the trace file cannot be read or is empty, or if a line is not a list of
-  /// top_k different experts in range.
+  /// Makes the override. With routing: trace, reads the trace file. Throws Error(data) if the file cannot be read or is
+  /// empty, or if a line is not a list of top_k different experts in range.
   RoutingOverride(const MoeConfig& c, int64_t layer);
 
   /// Returns the experts ids [count, K] i32 of rows [begin, begin + count) of the micro-batch on this rank.
