@@ -19,7 +19,8 @@ namespace hexad::layers {
 ///   - "decay" and "write", from which the gates of the rule are computed, with "log_rate" [heads] and "shift" [heads]
 ///   - "q_conv", "k_conv" and "v_conv" [outputs, conv_size]
 ///   - "norm" and "output"
-/// Heads are divided over tp ranks, and tokens over cp ranks. Each cp rank sends its states to the next cp rank.
+/// Heads are divided over tp ranks, and tokens over cp ranks. A cp rank sends the state after each of its pieces of a
+/// sequence to the cp rank of the next piece (cp::delta_rule()).
 ///
 /// In generation, the cache holds the state and the last rows of the convolutions' inputs. The size of the cache does
 /// not depend on the number of tokens.

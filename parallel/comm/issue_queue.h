@@ -28,8 +28,9 @@ struct Limits {
   /// highest priority that this rank uses on the link. A channel without a round in flight may start a round even if
   /// this round exceeds the limit. The limit must be large enough to keep the link busy until the engine's next poll.
   int64_t window_bytes = 2 << 20;
-  /// Maximum bytes in flight, per link and direction, for each class of lower priority. Traffic of higher priority must
-  /// wait for these bytes, because they are already in the buffers of sockets and switches.
+  /// Maximum bytes in flight, per link and direction, for each class of lower priority. Bytes of classes between this
+  /// class and the highest priority count too. Traffic of higher priority must wait for these bytes, because they are
+  /// already in the buffers of sockets and switches.
   int64_t low_window_bytes = 256 << 10;
 };
 

@@ -143,7 +143,7 @@ struct Routes {
   /// Returns the token of each slot row [S], or -1 for rows without a slot. Returns an undefined tensor if the host
   /// knows the routing plan (ChunkIndices::offsets).
   Tensor tokens_of_slot_rows() const;
-  /// Returns the tokens of each chunk, in the order of the chunks.
+  /// Returns the tokens of each chunk, in the order of the chunks. The routing plan must have chunks of tokens.
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
 };
 
