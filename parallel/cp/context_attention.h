@@ -36,8 +36,7 @@ struct ContextAttention {
 ///
 /// Memory needed in addition to operands and results, excluding temporary copies:
 /// - ring: two blocks [R, G, C] of keys and values and, in backward, three blocks of their gradients. For bf16, also
-/// the
-///   result (in backward, dq) in the accumulator dtype.
+///   the result (in backward, dq) in the accumulator dtype.
 /// - all_gather: the keys and values of the whole sequences and, in backward, their gradients.
 /// - ulysses: q, k, v and out of H / ranks heads of the whole sequences. Backward needs these instead of the local
 ///   tensors. See ulysses_fits() for the permitted numbers of heads.
