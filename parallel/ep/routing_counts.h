@@ -31,9 +31,9 @@ struct ExpertGroups {
   }
 };
 
-/// Counts of one chunk, whose rows are sent and computed together. R is the number of rows that this rank has received
-/// and gathered. C is the number of rows that it computes, one for each slot. The base class has the numbers of rows of
-/// the dispatch.
+/// Counts of one chunk: rows that are sent together and, unless RoutingCounts::merged, computed together. R is the
+/// number of rows that this rank has received and gathered. C is the number of rows that it computes, one for each
+/// slot. The base class has the numbers of rows of the dispatch.
 struct ChunkCounts : MovedRows {
   int64_t slots_begin = 0, slots_end = 0;  // range of the slot rows that return in the chunk
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send

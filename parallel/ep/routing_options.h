@@ -39,9 +39,9 @@ constexpr auto enum_names(AllToAll) {
       {{AllToAll::direct, "direct"}, {AllToAll::hierarchical, "hierarchical"}, {AllToAll::window, "window"}});
 }
 
-/// Options of make_routing_plan(). With hot experts, the ids of the slots are numbers (HotExperts::number()), and rows
-/// must belong to slots. AllToAll::window needs rows of slots, no hot experts, an etp group of one rank, chunks that
-/// are not merged, and one return phase.
+/// Options of make_routing_plan(). With hot experts, slots contain HotExperts::number() in place of expert ids, and
+/// rows must belong to slots. AllToAll::window needs rows of slots, no hot experts, an etp group of one rank, chunks
+/// that are not merged, and one return phase.
 struct RoutingOptions {
   Chunking chunking{};
   EspExchange esp_exchange = EspExchange::gather;

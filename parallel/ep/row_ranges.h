@@ -25,7 +25,7 @@ class RowRanges {
   const std::vector<RowRange>& list() const { return list_; }
   /// Returns the number of rows.
   int64_t rows() const;
-  /// True if the rows are at most one range, so that they need not be copied.
+  /// True if the rows form at most one range, so that they need not be copied.
   bool adjacent() const { return list_.size() <= 1; }
 
   /// Returns the part of `all` with these rows. It shares the memory of `all`. Requires adjacent().

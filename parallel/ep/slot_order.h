@@ -98,8 +98,8 @@ struct Ordering {
 ///
 /// If rows belong to slots, they are sorted on the device of the ids, and the host reads only their counts ("routing:
 /// counts"). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A wrong id throws
-/// Error(communication) if `senders` is set, otherwise std::logic_error. An expert that a token names twice throws
-/// std::logic_error if the host reads the ids or has them in its memory.
+/// Error(communication) if `senders` is set, otherwise std::logic_error. If the host reads the ids or has them in its
+/// memory, also throws std::logic_error if a token names an expert twice.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
                                    Stream& stream);
 /// Returns the slot order of a single rank.

@@ -45,7 +45,7 @@ std::string shown(std::string_view word) {
   return plain ? cat("'", word, "'") : word.empty() ? "without a name" : "of another name";
 }
 
-// Reads the words of an order and collects the errors in it.
+// Reads the words of an order and collects the errors in the order.
 class OrderReader {
  public:
   explicit OrderReader(std::string_view text) {

@@ -96,8 +96,8 @@ class ParameterRecorder final : public WeightStorage, public GradientStorage {
   explicit ParameterRecorder(WeightStorage& weights) : weights_(weights) {}
   ParameterRecorder(const ParameterRecorder&) = delete;
   ParameterRecorder& operator=(const ParameterRecorder&) = delete;
-  /// Makes this object the storage of the weights that `weights` stores, and of all gradients that have a storage. The
-  /// storage of a gradient must outlive the last contribution.
+  /// Makes this object the storage of the weights in the constructor's `weights`, and of all gradients that have a
+  /// storage. The storage of a gradient must outlive the last contribution.
   void take(const autograd::ParameterSet& parameters);
   /// Returns all parameters passed to take().
   std::span<Parameter* const> parameters() const { return parameters_; }

@@ -9,8 +9,8 @@
 
 namespace hexad::pp {
 
-/// List of actions, to which each function appends. Micro-batches of a virtual stage are in order, so the virtual stage
-/// determines the micro-batch of the next action.
+/// List of actions. Every function without a result appends to the list. Micro-batches of a virtual stage are in order,
+/// so the virtual stage determines the micro-batch of the next action.
 class Program {
  public:
   void forward(int local_stage = 0) { actions_.push_back({Kind::forward, local_stage, forwards_[local_stage]++}); }
