@@ -21,7 +21,7 @@ S
 }
 
 # Makes the folder `shared`, and a script that runs a command. On the second node, the script first mounts another
-# folder over the folder of its first argument.
+# folder over the folder that its first argument names.
 make_folder_of_one_node() {
   cat >not_shared.sh <<'S'
 case $(hostname) in *n1) mount -t tmpfs tmpfs "$1" || exit 9 ;; esac

@@ -345,7 +345,7 @@ STAND_IN
 }
 
 # With 16 experts on 4 ranks, the six random experts of a token are on 3.538 ranks on average. Six experts with
-# consecutive numbers would be on 2 ranks.
+# consecutive numbers would be on 2 or 3 ranks.
 test_eps_compares_bytes_for_the_ranks_that_tokens_visit() {
   local layer=M=256,H=64,E=16,k=6,routing=random,B=256,ep=4
   { printf 'ranks\t%s\t1\t3.5400\t3.5385\n' $layer

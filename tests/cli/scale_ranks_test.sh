@@ -61,7 +61,7 @@ test_an_interrupted_experiment_continues() {
 
 test_two_processes_do_not_run_one_experiment() {
   make_experiment
-  # A launcher that waits for the file `go`.
+  # Writes a launcher that waits for the file `go`.
   cat >start <<'S'
 touch started
 while [ ! -e go ]; do sleep 0.05; done
@@ -225,7 +225,7 @@ test_a_failed_point_is_named() {
 
 test_other_runs_follow_a_failed_run_which_alone_runs_again() {
   make_experiment
-  # A launcher whose first run fails.
+  # Writes a launcher whose first run fails.
   cat >start <<'S'
 if mkdir started 2>/dev/null; then echo "the first run fails"; exit 3; fi
 exec "$@"
@@ -253,7 +253,7 @@ test_runs_of_another_program_are_named() {
 
 test_a_run_that_finishes_after_a_signal_is_recorded() {
   make_experiment
-  # A launcher that starts the run after the signal, so that the run finishes.
+  # Writes a launcher that starts the run after the signal, so that the run finishes.
   cat >start <<'S'
 trap 'touch signalled' TERM
 touch started
@@ -274,7 +274,7 @@ S
 
 test_a_run_without_complete_metrics_fails_and_runs_again() {
   make_experiment
-  # A launcher whose first run does nothing and succeeds.
+  # Writes a launcher whose first run does nothing and succeeds.
   cat >start <<'S'
 mkdir started 2>/dev/null && exit 0
 exec "$@"

@@ -126,8 +126,8 @@ test_variables_of_mpirun_in_one_tasks_environment_have_no_effect() {
 }
 
 test_rank_that_ends_before_mpi_has_started_ends_the_job() {
-  # The rank ends only after all tasks have started. If a task starts after another one has ended, Slurm kills it without
-  # first sending SIGTERM.
+  # The rank ends only after all tasks have started. If a task starts after another task has ended, Slurm kills the late
+  # task without first sending SIGTERM.
   expect 7 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c \
     '[ $SLURM_PROCID -ne 2 ] || { sleep 3; exit 3; }; exec "$0" train tiny.yaml' "$HEXAD"
   expect_text err "task 2: Exited with exit code 3"

@@ -9,5 +9,5 @@ texts() {
     seq -f "line %g of text $i: the quick brown fox jumps over the lazy dog" $((i * 2)) >texts/$i.txt
   done
 }
-# Prepares the folder texts.
+# Prepares the dataset `data` from the folder texts.
 prepare() { "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0.1 "$@"; }

@@ -63,7 +63,7 @@ test_ineffective_fault_is_an_error() {
   expect_text err "HEXAD_FAULT: 'kill' is not planted by this command; legal here: gradient"
 }
 
-# Runs the command exactly as the page shows it.
+# Runs the command with HEXAD_FAULT exactly as docs/verify.md shows it.
 test_demonstration_of_the_page_finds_its_bug() {
   local line
   line=$(sed -n 's/^    \(HEXAD_FAULT=.*\)$/\1/p' "$CLI_TESTS/../../docs/verify.md")

@@ -212,7 +212,7 @@ void check_split(const ProcessGroup& world) {
   EXPECT_EQ(urgent->all_gather_values(mine, context), expected);
   EXPECT_EQ(urgent->traffic(), TrafficClass::ep);
   EXPECT_EQ(urgent->name(), "urgent");
-  // split() of a group that split() returned.
+  // Splits a group that split() returned.
   const auto alone = parity->split(world.rank(), 0, TrafficClass::tp, "alone");
   EXPECT_EQ(alone->size(), 1);
   EXPECT_EQ(alone->all_gather_values(mine, context), std::vector<int64_t>{world.rank()});

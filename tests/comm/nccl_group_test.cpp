@@ -123,7 +123,8 @@ TEST(NcclSums, InRankOrderEqualTheSumsOfOtherGroupsBitwise) {
   expect_sums_in_order<double>();
 }
 
-// NCCL's own sums must differ. Otherwise, the previous test would prove nothing.
+// NCCL's own sums must differ from the sums of ranks that are threads. Otherwise, the previous test would prove
+// nothing.
 TEST(NcclSums, FollowNcclsOrderByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
 
 TEST(NcclSums, SumsInOtherOrdersAreEqualOnAllRanks) {

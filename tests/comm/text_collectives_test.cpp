@@ -7,7 +7,7 @@
 namespace hexad::comm {
 namespace {
 
-// Returns texts of length 0, 1, 2 on ranks 0, 1, 2.
+// Returns a text of `rank` letters.
 std::string text_of(int rank) { return std::string(rank, static_cast<char>('a' + rank)); }
 
 TEST(TextCollectives, GatherTextsReturnsEveryTextOnEveryRank) {
