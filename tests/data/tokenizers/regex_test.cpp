@@ -70,7 +70,8 @@ TEST(Regex, ScriptsDoNotIncludeTheirExtensions) {
 }
 
 TEST(Regex, WordsAreThoseOfTheDialect) {
-  const std::string letter = "\xf0\x9f\x85\xb1", joiner = "\xe2\x80\x8d";  // a letter in a square
+  const std::string letter = "\xf0\x9f\x85\xb1",
+                    joiner = "\xe2\x80\x8d";  // a letter in a square; the zero-width joiner
   EXPECT_EQ(matches("\\w+", "a" + letter + joiner + "c"), Found{"a" + letter + joiner + "c"});
   EXPECT_EQ(matches("\\w+", "a" + letter + joiner + "c", RegexDialect::oniguruma), (Found{"a" + letter, "c"}));
   EXPECT_EQ(matches("\\bx", "e\xcc\x81x x"), Found{"x"});
