@@ -11,7 +11,7 @@ namespace {
 using K = const KernelTable&;
 using S = SlotKernels;
 
-// Returns ids of experts. Of every seven consecutive ids, the first `dropped` are -1.
+// Returns ids of experts. The first `dropped` of every seven consecutive ids are -1.
 Tensor ids_for(Trial& r, int64_t slots, int64_t experts, int64_t dropped) {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < slots * r.size.rows; ++i)

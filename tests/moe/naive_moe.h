@@ -118,7 +118,7 @@ class Naive {
   int64_t scope_tokens(const MicroBatch& batch) const {
     return c_.capacity_scope == moe::CapacityScope::sequence ? batch.length : batch.tokens();
   }
-  // Returns the experts that each token keeps, of the experts that choose this token (Zhou et al. 2022).
+  // Returns, for each token, the experts that the token keeps among the experts that choose it (Zhou et al. 2022).
   std::vector<std::vector<int64_t>> chosen_by_experts(const std::vector<Row>& scores, const MicroBatch& batch,
                                                       int64_t valid) const {
     std::vector<std::vector<int64_t>> chosen(scores.size());
@@ -140,8 +140,8 @@ class Naive {
     }
     return chosen;
   }
-  // True if expert e keeps token t. Of the tokens of the scope that chose e, expert e keeps the first ones in the order
-  // of the drop rule (probability or position), up to its capacity.
+  // True if expert e keeps token t. The tokens of the scope that chose e are in the order of the drop rule (probability
+  // or position). Expert e keeps the first of these tokens, up to its capacity.
   bool kept(int64_t t, int64_t e, const std::vector<Row>& scores, const std::vector<std::vector<int64_t>>& chosen,
             const MicroBatch& batch, int64_t valid) const {
     if (!c_.capacity_factor) return true;
