@@ -111,7 +111,7 @@ TEST(PaperForms, MpmoePhasesMatchTheSimulatedGraph) {
 TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
   using namespace plan;
   const parm::Layer layer{.B = 1, .L = tokens, .M = hidden, .E = 8, .k = top_k, .N_MP = 2, .N_EP = 2, .N_ESP = 2};
-  constexpr double phases = 4;  // N_EP N_ESP
+  constexpr double phases = 4;  // N_EP * N_ESP
   int of_s1 = 0;
   for (const double gather : {0.2, 0.5, 1.0, 2.0, 8.0}) {  // speed of the MP group relative to the other groups
     const double wire = 1e6;
