@@ -53,8 +53,8 @@ struct ReceivedCounts {
 ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& groups, const RoutingOptions& options,
                                device::Device device);
 
-/// Calls f(etp rank, ep rank) for each sender, in the order of the received rows: sorted by etp rank after gathering,
-/// or by ep rank after EspExchange::direct.
+/// Calls f(etp rank, ep rank) for each sender, in the order of the received rows. The order is by ep rank with
+/// EspExchange::direct, otherwise by etp rank.
 template <class F>
 void for_each_source(const ReceivedCounts& n, EspExchange esp_exchange, const F& f) {
   const bool direct = esp_exchange == EspExchange::direct;

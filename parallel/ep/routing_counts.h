@@ -19,8 +19,8 @@ namespace hexad::ep {
 /// rank j of `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
-  /// Two levels of `ep` and of `experts`. Null if all ranks of the group are on one node, if each node has only one
-  /// rank of the group, or if the nodes have different numbers of ranks of the group.
+  /// Two levels of `ep` and of `experts`. Null in three cases: all ranks of the group are on one node, each node has
+  /// only one rank of the group, or the nodes have different numbers of its ranks.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
   comm::Windows* windows = nullptr;  // windows of the ranks of `ep`; null: the ranks have none
 

@@ -33,8 +33,8 @@ struct RoutingIndices {
   Tensor row_slots;
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send
-  // [S, etp], or [S, 1] without EspExchange::direct, i64: rows that return for each slot row, as indices within the
-  // chunk; undefined if rows return in the order of the slot rows.
+  // i64, [S, etp] with EspExchange::direct, otherwise [S, 1]: rows that return for each slot row, as indices within the
+  // chunk. Undefined if rows return in the order of the slot rows.
   Tensor copies;
   std::vector<ChunkIndices> chunks;
 };

@@ -20,9 +20,9 @@ using namespace base;
 
 namespace {
 
-// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if the
-// arrived rows are already the grouped rows, in order. Rows with the same source and expert remain adjacent and form a
-// part. A kernel computes the positions of all rows from the positions of the parts.
+// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place). The
+// result is undefined if the arrived rows are already the grouped rows, in order. Rows with the same source and expert
+// remain adjacent and form a part. A kernel computes the positions of all rows from the positions of the parts.
 Tensor placement(const ReceivedCounts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order,
                  Device device, Stream& stream) {
   std::vector<int64_t> ends, shifts;  // for each part: its end, and the shift from its rows to its grouped rows

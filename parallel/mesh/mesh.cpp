@@ -19,10 +19,10 @@ TrafficClass traffic_of(Axis axis) {
 }
 
 // Returns the traffic class of the ranks that add their gradients of a piece. The class is dp, except for an embedding
-// that the first and the last stage share: its reduction has the class of pipelines, because the other stage must
-// continue before this reduction can end. Operations of a class may run one after the other, and ranks of a stage may
-// wait for a reduction before they send to the next stage. In the class dp, such a reduction could therefore cause a
-// deadlock.
+// that the first and the last stage share. The reduction of this embedding has the class pp, because the other stage
+// must continue before the reduction can end. Operations of a class may run one after the other, and ranks of a stage
+// may wait for a reduction before they send to the next stage. In the class dp, such a reduction could therefore cause
+// a deadlock.
 TrafficClass traffic_of_reducers(const Placement& kind) {
   return std::ranges::find(kind.partial, Axis::pp) == kind.partial.end() ? TrafficClass::dp : TrafficClass::pp;
 }

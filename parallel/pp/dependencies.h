@@ -17,8 +17,8 @@ struct Message {
   auto operator<=>(const Message&) const = default;
 };
 
-/// Returns the message that `action` of `rank` needs from another virtual stage; nullopt if the action needs none: at
-/// the ends of the model, and for weight gradients.
+/// Returns the message that `action` of `rank` needs from another virtual stage. Returns nullopt if the action needs
+/// none: at the ends of the model, and for weight gradients.
 std::optional<Message> needed(const StageMap& stages, int rank, const Action& action);
 /// Returns the message that `action` of `rank` produces for another virtual stage; nullopt if there is none.
 std::optional<Message> made(const StageMap& stages, int rank, const Action& action);

@@ -40,8 +40,8 @@ class ParameterCalls {
   /// Ends the recording. `part` is the recorded part, after IssueLog::end_part().
   void end(device::IssuePart& part);
 
-  /// True if a repetition of the part can make the calls again: all calls were made in the part, and weights were in
-  /// use only during the part.
+  /// True if a repetition of the part can make the calls again. This is the case if all calls were made in the part,
+  /// and weights were in use only during the part.
   bool repeatable() const { return repeatable_; }
   /// Function that returns the parameter that a repetition uses in place of a parameter of the part. Empty: a
   /// repetition uses the same parameters.

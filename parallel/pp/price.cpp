@@ -85,8 +85,8 @@ class Jobs {
     }
   }
 
-  // Records the job that delivers the result of an action to another stage: the job of the action or, if the stage is
-  // on another rank, a new job for the transfer.
+  // Records the job that delivers the result of an action to another stage. If the stage is on another rank, this is a
+  // new job for the transfer; otherwise, it is the job of the action.
   void send(int rank, int job, const Action& action) {
     const auto message = made(schedule_.stages, rank, action);
     if (!message) return;

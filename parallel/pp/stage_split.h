@@ -24,8 +24,8 @@ std::vector<int64_t> balanced_split(const ModelCosts& costs, int stages);
 class StageSplit {
  public:
   /// Uses `split`, the number of layers of each virtual stage, or balanced_split() if `split` is empty. Throws
-  /// Error(usage), with the arithmetic and the legal values, if the model has fewer layers than virtual stages, or if
-  /// `split` is illegal for the model and the map.
+  /// Error(usage) if the model has fewer layers than virtual stages, or if `split` is illegal for the model and the
+  /// map. The message has the arithmetic and the legal values.
   StageSplit(const StageMap& stages, const std::vector<int64_t>& split, const ModelCosts& costs);
 
   struct Layers {

@@ -12,8 +12,8 @@ namespace hexad::pp {
 ///
 /// A device sends a tensor after the host has called send, and only once the peer has posted the receive. If the tensor
 /// is freed earlier, its memory can be reused immediately. But the stream that reuses the memory waits until the tensor
-/// has been sent (device::cuda::Blocks). A rank that frees too early may therefore cause a deadlock: its next tensor
-/// waits until the peer posts a receive, but the peer first waits for this next tensor.
+/// has been sent (device::cuda::Blocks). A rank that frees too early may therefore cause a deadlock. Its next tensor
+/// then waits until the peer posts a receive, but the peer first waits for this next tensor.
 struct Transfers {
   /// Work of a rank before it computes an action, in this order. A merged pair counts as one action, its forward.
   struct Before {

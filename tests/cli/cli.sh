@@ -1,6 +1,6 @@
-# This file is sourced by the tests in this folder. Each function test_* is a test. `run_tests` runs all tests of a script,
-# or the tests named on its command line, each in a new folder with tiny.yaml. $HEXAD is the program and $MPIEXEC is the
-# launcher.
+# This file is sourced by the tests in this folder. Each function test_* is a test. `run_tests` runs the tests
+# named on the command line, or all tests of the script. Each test runs in a new folder with tiny.yaml. $HEXAD is the
+# program and $MPIEXEC is the launcher.
 #
 #   HEXAD=build/release/bin/hexad MPIEXEC=mpirun tests/cli/preemption_ranks_test.sh test_sigterm_to_mpirun_saves
 set -uo pipefail

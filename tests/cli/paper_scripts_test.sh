@@ -27,8 +27,8 @@ STAND_IN
 }
 
 # `make_bench FAILING`: makes a fake moe_layer. Each line of the file `times.txt` has a schedule (SCHEDULE or
-# LAYER:SCHEDULE) and four times in seconds: of a pass, of its communication, of its computation, and the predicted time of
-# the pass. The start with the number FAILING ends in the middle of its second layer.
+# LAYER:SCHEDULE) and four times in seconds. They are the times of a pass, of its communication and of its computation, and
+# the predicted time of the pass. The start with the number FAILING ends in the middle of its second layer.
 make_bench() {
   cat >bench <<STAND_IN
 #!/bin/bash

@@ -1,5 +1,5 @@
-// Device memory that NCCL takes to connect ranks. Tests the estimate and the accounting of this memory, the sharing of
-// this memory by groups and duplicates, and failures if a device has too little memory. The NCCL test double takes
+// Device memory that NCCL takes to connect ranks. Tests the estimate and the accounting of this memory, and its
+// sharing by groups and duplicates. Also tests failures if a device has too little memory. The NCCL test double takes
 // memory for each connection.
 #include <gtest/gtest.h>
 

@@ -102,8 +102,8 @@ TEST(NcclMemory, PipelineMemoryDoesNotGrowWithMicroBatches) {
     }
 }
 
-// Returns the peaks of device memory of two ranks, in bytes, in a bounded pass that sends rows to the experts and back
-// in `chunks` chunks. The experts return the rows that they receive.
+// Returns the peaks of device memory of two ranks in a pass with bounded buffers, in bytes. The pass sends rows to the
+// experts and back in `chunks` chunks. The experts return the rows that they receive.
 std::vector<int64_t> peaks_of_pass(int chunks) {
   constexpr int64_t tokens = 64, experts = 4, width = 128;
   std::vector<int64_t> peaks(2);

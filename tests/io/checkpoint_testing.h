@@ -37,8 +37,8 @@ inline RunState state_of(int64_t step) {
 }
 
 /// Returns the items that `rank` of `ranks` writes. Tensors whose name begins with "experts" are split along dimension
-/// 0, and other tensors along their last dimension. If `ranks` does not divide the size of this dimension, or
-/// if the tensor is a scalar or has no elements, one rank writes the whole tensor.
+/// 0, and other tensors along their last dimension. One rank writes the whole tensor in two cases: `ranks` does
+/// not divide the size of this dimension, or the tensor is a scalar or has no elements.
 inline std::vector<ShardItem> items_of(const Model& model, int rank, int ranks) {
   std::vector<ShardItem> items;
   int owner = 0;

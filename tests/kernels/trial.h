@@ -29,8 +29,8 @@ enum class Layout : uint8_t { contiguous, strided_rows, aligned_rows };
 /// Least magnitude relative to which the error of an element is measured. The magnitude of the element itself may be
 /// too small because of cancellation. In tensors of fewer than 16 elements, the least magnitude is at least one.
 ///   - tensor: the root mean square of the tensor
-///   - row: the root mean square of the tensor or of the element's row (the whole last dimension), whichever is larger;
-///     for rows whose sums have addends of different sizes
+///   - row: the root mean square of the tensor or of the element's row (the whole last dimension), whichever is larger.
+///     This yardstick is for rows whose sums have addends of different sizes.
 enum class Yardstick : uint8_t { tensor, row };
 
 /// Inputs and outputs of the kernel calls in a test body. Two trials with the same seed, size and dtype give equal

@@ -213,8 +213,8 @@ TEST(PaperForms, EpsGainMatchesTheSimulatedGraph) {
       const double seconds = took(static_cast<int>(groups.N));
       const std::string what = cat("gain of ", groups.N, " groups, experts at ", speed);
       // If communication takes longer than computation, the paper's formula leaves the computation of one group
-      // exposed. The simulated graph can also hide this computation: the first group computes while the second group is
-      // sent, and the last group computes while results return.
+      // exposed. The simulated graph can also hide this computation. The first group then computes while the second
+      // group is sent, and the last group computes while results return.
       if (comp >= comm)
         expect_near(whole - seconds, groups.gain, 0.05, what);
       else {

@@ -177,8 +177,8 @@ std::vector<Way> ways(int ep_ranks) {
 
 class TokenRows : public testing::TestWithParam<Load> {
  protected:
-  // Calls f(world, etp size, esp_exchange, way) for one, two and four ranks, and for every legal combination of etp
-  // sizes 1 and 2 with an exchange.
+  // Calls f(world, etp size, esp_exchange, way) for one, two and four ranks and every way. Combines the etp sizes 1 and
+  // 2 with every exchange, but only if the combination is legal.
   template <class F>
   void on_every_mesh(const F& f) {
     for (int ranks : {1, 2, 4})

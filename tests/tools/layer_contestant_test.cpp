@@ -15,8 +15,8 @@ namespace {
 
 constexpr bench::LayerContestant::Options both_passes{.forward = false, .exchange = false, .block = false, .rest = 0};
 
-// Returns the lines of the backward pass on rank 0, for a layer on 2 x 2 tp and ep ranks with this choice of
-// schedule.moe.duplicates, after two steps. Each line is a task with its measured and predicted times.
+// Returns the lines of the backward pass on rank 0 after two steps. The layer is on 2 x 2 tp and ep ranks, with this
+// choice of schedule.moe.duplicates. Each line is a task with its measured and predicted times.
 std::vector<std::string> backward_tasks(const std::string& duplicates) {
   std::vector<std::string> tasks;
   on_ranks(4, [&](const comm::ProcessGroup& world) {

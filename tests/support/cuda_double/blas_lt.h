@@ -1,5 +1,5 @@
 // Test interface of the cuBLASLt double. The first product with a choice of the heuristic waits for the device, because
-// the library then loads a kernel, unless kernels are loaded early (Settings).
+// the library then loads a kernel. Products do not wait if kernels are loaded early (Settings).
 #pragma once
 
 #include <cstddef>

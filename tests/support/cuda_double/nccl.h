@@ -47,8 +47,8 @@ int64_t nccl_registration_faults();
 /// Makes later registrations succeed or fail.
 void let_nccl_register(bool works);
 /// Makes each `cards` consecutive devices a separate node, for later communicators; 0, the default: all devices are on
-/// one node. Ranks of different nodes are connected over a network: their buffers have other sizes
-/// (nccl_buffers.h), and windows of a communicator on several nodes are not mapped.
+/// one node. Ranks of different nodes are connected over a network, and their buffers have other sizes
+/// (nccl_buffers.h). Windows of a communicator on several nodes are not mapped.
 void set_nccl_cards_per_node(int cards);
 /// Sets whether later windows are mapped. As in NCCL 2.28, the registration of a window succeeds in both cases.
 void let_nccl_map_windows(bool maps);
