@@ -71,7 +71,7 @@ TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {
     multiply(context);
     EXPECT_EQ(cuda_double::last_multiprocessors(), 66);
   }
-  const ComputeShare share(0.9);  // 118.8 of 132 multiprocessors, rounded down to the even number 118
+  const ComputeShare share(0.9);  // 118.8 of 132 multiprocessors, rounded down to 118; the reserve leaves 108
   multiply(context);
   EXPECT_EQ(cuda_double::last_multiprocessors(), 108);
 }
