@@ -20,8 +20,8 @@ namespace hexad::pp {
 /// The check takes microseconds for each action of each rank. checked() (checked_schedules.h) calls this function.
 void check(const Schedule& schedule);
 
-/// Returns the maximum number of activations that each rank keeps. The activations of a virtual stage and micro-batch
-/// count as one, and are kept from the start of the forward to the end of the weight gradient.
+/// Returns the maximum number of activations that each rank keeps in a training schedule. The activations of a virtual
+/// stage and micro-batch count as one, and are kept from the start of the forward to the end of the weight gradient.
 std::vector<int> peak_activations(const Schedule& schedule);
 
 }  // namespace hexad::pp
