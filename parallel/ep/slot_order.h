@@ -96,10 +96,10 @@ struct Ordering {
 /// same number of tokens. Each id is in [0, experts), or -1 for a dropped slot, and the experts of a token are
 /// distinct. `stream` must be the compute lane.
 ///
-/// If rows belong to slots, they are sorted on the device of the ids, and the host reads only their counts ("routing:
-/// counts"). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A wrong id throws
-/// Error(communication) if `senders` is set, otherwise std::logic_error. If the host reads the ids or has them in its
-/// memory, also throws std::logic_error if a token names an expert twice.
+/// If rows belong to slots and have no padding, they are sorted on the device of the ids, and the host reads only their
+/// counts ("routing: counts"). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A
+/// wrong id throws Error(communication) if `senders` is set, otherwise std::logic_error. If the host reads the ids or
+/// has them in its memory, also throws std::logic_error if a token names an expert twice.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
                                    Stream& stream);
 /// Returns the slot order of a single rank.
