@@ -232,7 +232,7 @@ TEST(Extensions, AllIllegalSettingsAreReportedTogether) {
     EXPECT_NE(problems.find(key + " ("), std::string::npos) << problems;
 }
 
-// The factory may read only what its registration declares.
+// A router's factory may read an option or the score rule only if the router's registration declares it.
 TEST(Extensions, ReadingAnUndeclaredRuleOrOptionThrows) {
   const auto message_when = [](const std::function<void(const moe::RouterSpec&)>& read) {
     Extensions e = extended();

@@ -1,6 +1,6 @@
-// Layout invariance: a recipe gives the same training run under every layout. In f64, layouts on 2 and 4 ranks equal
-// one rank up to 1e-10. Most tests compare losses, gradient norm, router statistics and every gradient of three steps,
-// and the weights and states after these steps. `hexad verify` tests many more layouts.
+// Layout invariance: a recipe gives the same training run under every layout. In f64, results on 2 and 4 ranks equal
+// the results on one rank up to 1e-10. Most tests compare losses, gradient norm, router statistics and every gradient
+// of three steps, and the weights and states after these steps. `hexad verify` tests many more layouts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ const Layout layouts[] = {
     {4, {.ep = 4}},
     {2, {.tp = 2}},
     {2, {.tp = 2, .sp = true, .ep = 2, .etp = 1}},
-    {4, {.tp = 4, .ep = 2, .etp = 2}},  // more ranks than key/value heads
+    {4, {.tp = 4, .ep = 2, .etp = 2}},  // more tp ranks than key/value heads
     {2, {.cp = 2, .ep = 2}},
     {2, {.cp = 2, .cp_kind = cp::ContextKind::all_gather}},
     {2, {.pp = 2}},
@@ -310,7 +310,7 @@ TEST(Layouts, EqualOneRankIfEveryTokenChoosesOneExpertWithAndWithoutDrops) {
     expect_same_under_every_layout(recipe, source);
     const StepResult result = one_rank_trajectory(recipe, source, 1).steps[0].result;
     EXPECT_EQ(result.routers[0].counts, (std::vector<int64_t>{0, 0, 0, 64}));
-    // 1.5 * 16 / 4 of the 16 tokens of a micro-batch are kept.
+    // With a capacity factor, 1.5 * 16 / 4 = 6 of the 16 tokens of a micro-batch are kept.
     EXPECT_EQ(result.routers[0].dropped, recipe.model.moe.capacity_factor ? 4 * (16 - 6) : 0);
   }
 }

@@ -118,8 +118,8 @@ INSTANTIATE_TEST_SUITE_P(
               "batch.global=24", "schedule.worker_lanes=true"}}),
     [](const auto& i) { return i.param.name; });
 
-// Under memory reuse, threads of lanes post collectives while the rank's thread posts collectives of the other
-// micro-batch.
+// Under memory reuse, lanes have threads unless schedule.worker_lanes is false. These threads post collectives while
+// the rank's thread posts collectives of the other micro-batch.
 INSTANTIATE_TEST_SUITE_P(
     MemoryReuse, MicroBatchesInTurns,
     testing::Values(
@@ -179,7 +179,7 @@ TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
 }
 
 // Rank 0 has experts 0 and 1. Its rows arrive in the order of the experts, because expert 1 has no rows. Only rank 1
-// has tasks that copy rows to their places.
+// has tasks that copy rows into the order of the experts.
 TEST(PassesInTurns, MeetOnRanksWithDifferentCopies) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0 2\n0 3\n";

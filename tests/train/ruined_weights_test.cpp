@@ -43,7 +43,7 @@ TEST(RuinedWeights, LoadNamesTheTensor) {
   const Scratch scratch;
   TrainingRun run(recipe_in(scratch), self);
   ruin(run);
-  // The file is complete with correct digests, as if written by another program, but a weight is NaN.
+  // Another program could write such a checkpoint: it is complete and its digests are correct, but a weight is NaN.
   const io::CheckpointStore store(scratch / "checkpoints");
   io::CheckpointWriter writer(store, 1);
   writer.create();

@@ -17,7 +17,7 @@ namespace {
 
 using Direction = std::map<std::string, std::vector<double>>;
 
-// Returns the first step after the initial weights are moved by `length` times `direction`.
+// Returns the results of the first step after the initial weights are moved by `length` times `direction`.
 Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {}, double length = 0) {
   const comm::SelfGroup self;
   TrainingRun run(recipe, self);

@@ -31,7 +31,7 @@ Wrong claim_done(comm::Operation::Kind kind, std::string group);
 std::unique_ptr<data::Source> wrong_source(const data::Source& right,
                                            std::function<void(int64_t index, const data::Row& row)> change);
 
-/// Returns the first `sequences` sequences of `right`.
+/// Returns a source of the first `sequences` sequences of `right`.
 std::unique_ptr<data::Source> shorter_source(const data::Source& right, int64_t sequences);
 
 /// Multiplies each element of `t`, an f64 tensor on the host, by `factor`.

@@ -99,7 +99,7 @@ void control_a_step(const ProcessGroup& world, train::RankClock& clock, DeviceCo
   world.barrier(stream).wait();
 }
 
-// Measures the plan of an operation of all ranks, with the default rounds. The plan is not executed.
+// Measures the plan of an operation of all ranks, with the default size of a round. The plan is not executed.
 void measure_plan(const std::string& activity, const Operation& operation, int world, Meter& meter) {
   comm::MessagePlan plan;
   GrowthRow& row =

@@ -56,7 +56,8 @@ class LayerContestant final : public schedule::GraphRunner {
   const std::string& name() const { return name_; }
   const train::Recipe& recipe() const { return recipe_; }
   size_t passes() const { return passes_; }
-  /// Returns the results of the last step: forward, backward unless it is left out, and the parts of forward.
+  /// Returns the results of the last step: forward, backward unless it is left out, and with Options::exchange the
+  /// parts of forward.
   const std::vector<PassResult>& results() const { return results_; }
   double step_seconds() const;
   /// Returns the peak bytes of the last pass by category of memory, each on the rank where it is highest. Collective.
@@ -71,7 +72,8 @@ class LayerContestant final : public schedule::GraphRunner {
   /// Returns an SVG picture of a pass of the last step on this rank. `pass` is an index of pass_names.
   std::string picture(size_t pass, std::string_view title) const;
   /// Writes a line to `out` for each task of a pass of the last step on this rank: `head`, name, lane, and the measured
-  /// and predicted start and end in seconds. `pass` is an index of pass_names.
+  /// start and end in seconds. If the step was predicted here, the predicted start and end follow. `pass` is an index
+  /// of pass_names.
   void list(size_t pass, std::string_view head, std::ostream& out) const;
 
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
@@ -87,7 +89,8 @@ class LayerContestant final : public schedule::GraphRunner {
   void measure_parts();
   /// Predicts the parts of forward from the predicted timelines of all ranks.
   void predict_parts(std::span<const schedule::Timeline> timelines);
-  /// Combines the results of all ranks. `t` is the timeline of this rank's tasks; `own` has its other results.
+  /// Combines the results of all ranks: means of the sent bytes, maxima of the other members. `t` is the timeline of
+  /// this rank's tasks, and `own` has the other results of this rank. Collective.
   Measurement over_ranks(const schedule::Timeline& t, const Measurement& own);
 
   const std::string name_;
@@ -103,7 +106,7 @@ class LayerContestant final : public schedule::GraphRunner {
   layers::ModelStatistics statistics_;
   layers::MicroBatch batch_;
   tensor::Tensor x_, dy_;
-  std::vector<PassResult> results_;  // results of the passes, then results of the parts of forward
+  std::vector<PassResult> results_;  // results of the passes, then any results of the parts of forward
   // Graphs and timelines of forward and backward; pass_ selects one of them. If a pass has several graphs, the tasks of
   // the later graph follow the tasks of the earlier graph in the timelines, without the work between the graphs.
   size_t pass_ = 0;

@@ -17,7 +17,7 @@ std::vector<RankReport> measure_cluster(const comm::ProcessGroup& world, const C
   measure_rates(report, world, context, 0.15 * options.seconds);
   if (options.card)
     measure_card_rate(report, world, context, {.kind = device::DeviceKind::cuda, .place = options.place});
-  // If the GPU has computed products, it is still warm here, so this reads its clock under load.
+  // If the GPU has just computed products, its clock rate and temperature here are still those under load.
   if (!report.facts.card.empty()) report.facts.card_state = read_card_state(report.facts.card_id);
   measure_links(report, world, context, 0.5 * options.seconds);
   measure_collectives(report, world, context, 0.35 * options.seconds);

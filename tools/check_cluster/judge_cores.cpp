@@ -50,7 +50,8 @@ void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
     physical.push_back(physical_cores(rank->facts));
   }
   const std::map<int, int> users = users_of_cores(processors), physical_users = users_of_cores(physical);
-  // Ranks with a share of less than one processor, and other ranks with less than one physical core. Keys: their cores.
+  // Ranks with a share of less than one processor, by their processors, and other ranks with a share of less than one
+  // physical core, by their physical cores.
   std::map<std::vector<int>, std::vector<int>> crowded, crowded_hyperthreads;
   const auto add = [&](std::string message) {
     findings.push_back({.code = base::ExitCode::done, .kind = "cores", .message = std::move(message)});

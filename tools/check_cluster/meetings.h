@@ -13,8 +13,8 @@ namespace hexad::check_cluster {
 /// of other nodes.
 inline constexpr int64_t max_nodes_of_all_pairs = 64;
 
-/// Minimum to which the number of rounds is reduced to save time. This minimum suffices for the meetings of all pairs
-/// of 64 nodes if only ranks with one index meet, and for a sample of the pairs inside nodes.
+/// Smallest effective value of `max_rounds` in meetings_of(). With this value, all pairs of 64 nodes can still meet if
+/// only ranks with one index meet, and a sample of the pairs inside nodes can meet.
 inline constexpr int64_t least_rounds = 2 * max_nodes_of_all_pairs;
 
 /// Returns the number of rounds in which each of `count` players meets every other player once.

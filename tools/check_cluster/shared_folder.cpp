@@ -39,7 +39,8 @@ std::vector<int> participants_of(const comm::ProcessGroup& world) {
   return ranks;
 }
 
-// Returns the other ranks whose files `rank` reads: the ranks that follow `rank` in the list, cyclically.
+// Returns the other ranks whose files `rank` reads: at most max_folder_peers ranks that follow `rank` in the list,
+// cyclically.
 std::vector<int> peers_of(const std::vector<int>& participants, int rank) {
   const auto count = static_cast<std::ptrdiff_t>(participants.size());
   const auto own = std::find(participants.begin(), participants.end(), rank) - participants.begin();

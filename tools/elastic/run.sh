@@ -59,7 +59,8 @@ launch() {
   [ $asked == no ] || ask_to_save # the signal may have arrived before $child was set
 }
 
-# Waits for the run, and sets $code. Asks the run once to save if a layout with more ranks has become possible.
+# Waits for the run, and sets $code. Asks the run to save if a layout with more ranks has become possible, or if the
+# script is asked to end. Repeats this request every 5 seconds until the run has ended.
 watch() {
   local next=$((SECONDS + every)) grows=no
   while kill -0 "$child" 2>/dev/null; do

@@ -104,8 +104,9 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
 
   Command root() { return {app_.get(), &exit_code_}; }
-  /// Runs the chosen command and returns its exit code. If the arguments name no command, prints the help and returns
-  /// ExitCode::usage. Throws Error(usage) for invalid arguments.
+  /// Runs the chosen command and returns its exit code. For --help and --version, prints the text and returns
+  /// ExitCode::done. Without options and without a command, prints the help and returns ExitCode::usage. Throws
+  /// Error(usage) for invalid arguments.
   base::ExitCode parse(int argc, char** argv);
 
  private:

@@ -38,8 +38,8 @@ struct ExportSources {
   /// True if the config.json of the origin is kept or adapted. If the origin is of another family, only its tokenizer
   /// files, its token ids and its usual type are used.
   bool keeps_config() const { return origin && origin_config->family == family; }
-  /// Returns the layout of the experts: the layout of the import if its origin.json is known, otherwise the family's
-  /// usual layout.
+  /// Returns the layout of the experts. If the origin is of the same family and has an origin.json, this is the layout
+  /// of the import, otherwise the family's usual layout.
   ExpertLayout experts() const {
     if (keeps_config() && origin->element) return origin->experts;
     return family->fused_experts ? ExpertLayout::fused : ExpertLayout::separate;
@@ -115,8 +115,8 @@ class Types {
       usual_ = sources.origin->element.value_or(usual_);
     }
     if (sources.keeps_config()) exceptions_ = sources.origin->exceptions;
-    // Without the import's origin.json, the types of single tensors are unknown. States then remain f32, because
-    // rounding them would change the routing.
+    // The types of single tensors are known only from the origin.json of an origin of the same family. Otherwise,
+    // states remain f32, because rounding them would change the routing.
     states_in_f32_ = !sources.keeps_config() || !sources.origin->element;
     if (wanted == "source") return;
     usual_ = wanted == "bf16" ? Element::bf16 : wanted == "f16" ? Element::f16 : Element::f32;

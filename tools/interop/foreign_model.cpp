@@ -193,7 +193,8 @@ void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byt
   dequantise(to, codes, fp8_scales(link), first, link.shape[1]);
 }
 
-// Returns the scales of a link in fp8. Reads them when the link changes, because read() reads a link in windows.
+// Returns the scales of a link in fp8. Reads them only when the link changes, because callers read the elements of a
+// link in several calls of read().
 const std::vector<float>& ForeignModel::fp8_scales(const Link& link) {
   std::string name = scales_of(name_of(link));
   if (scales_.name == name) return scales_.values;

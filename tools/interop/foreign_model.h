@@ -66,8 +66,9 @@ class ForeignModel {
   bool is_ignored(const std::string& name) const;
   bool is_tied_head(const std::string& name) const;
 
-  /// Names of the tensors in the folder. If the text model is part of a larger model, the prefix of the text model is
-  /// either before the whole name or after the first word.
+  /// Names of the tensors in the folder, compared with the names in the family's tables. Some folders omit the first
+  /// word of each name. In a folder of a larger model, the prefix of the text model is either before the whole name or
+  /// after the first word.
   enum class Names : uint8_t { of_family, without_first_word, in_language_model, in_model_language_model };
 
   SourceFolder source_;

@@ -19,8 +19,9 @@ std::string scales_of(const std::string& weight);
 /// incomplete.
 base::Shape shape_of_scales(const base::Shape& matrix);
 
-/// Writes elements of a matrix with `columns` columns as bf16. Each element is its code times the scale of its block.
-/// codes[0] is the code of element `first` of the matrix, in row-major order.
+/// Writes elements of a matrix with `columns` columns as bf16. Each element is its code times the scale of its block,
+/// rounded to bf16. codes[0] is the code of element `first` of the matrix, in row-major order. `scales` has the scales
+/// of the whole matrix.
 void dequantise(std::byte* to, std::span<const std::byte> codes, std::span<const float> scales, int64_t first,
                 int64_t columns);
 

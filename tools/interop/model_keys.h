@@ -50,9 +50,9 @@ class ModelKeys {
   /// Ignores keys that have no effect in one of the models, keys that only matter in training, and keys that no
   /// config.json can express. Both sets of keys must be resolved.
   static std::vector<std::string> differences(const ModelKeys& before, const ModelKeys& after);
-  /// Returns the section `model` of a recipe, as YAML. It always contains the sizes that are keys of `model` itself,
-  /// such as model.layers. It contains other keys only if they differ from their defaults. The width of the shared
-  /// experts is omitted if there are none.
+  /// Returns the section `model` of a recipe, as YAML. It contains all sizes that are set and are keys of `model`
+  /// itself, such as model.layers. It contains other keys only if they differ from their defaults. The width of the
+  /// shared experts is omitted if there are none.
   std::string yaml() const;
 
  private:

@@ -236,7 +236,7 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
     const bool has_factor = kind != "default";
     require_only(all, has_factor ? std::vector<std::string_view>{"factor"} : std::vector<std::string_view>{},
                  kind.get<std::string>(), where);
-    if (kind != "linear") return;  // dynamic scaling begins beyond max_position_embeddings
+    if (kind != "linear") return;  // dynamic: scaling begins beyond max_position_embeddings
     keys.set("model.rotary_scaling.kind", "linear", where);
     keys.set("model.rotary_scaling.factor", required(all, "factor", "linear", where), where);
   } else if (kind == "yarn") {

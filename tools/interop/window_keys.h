@@ -20,7 +20,7 @@ void write_windows(OrderedJson& config, const ModelKeys& keys);
 /// full_attention_interval is also missing (Qwen3-Next). Throws Error(data) if no value describes `config`, or if no
 /// block has a delta net. The message begins with `where`.
 void read_delta_nets(const Json& config, ModelKeys& keys, const std::string& where);
-/// Writes the pattern of delta nets in `keys` to `config`.
+/// Writes the pattern of delta nets in `keys` to `config` as layer_types. Removes full_attention_interval.
 void write_delta_nets(OrderedJson& config, const ModelKeys& keys);
 
 }  // namespace hexad::interop

@@ -49,8 +49,8 @@ struct Advice {
 ///
 ///   MoNTA    Algorithms 1 to 3: duplicates drop, overlap (O1 to O3) and its chunks. I_minimal is the smallest measured
 ///            all-to-all
-///   Parm     Algorithm 1: duplicates (S1 or S2); S2 returns rows in phases. A capacity factor above 1 counts only if
-///            `usual` pads rows (capacity_padding)
+///   Parm     Algorithm 1: duplicates (S1 or S2), and esp_exchange direct if etp is above 1; S2 returns rows in phases.
+///            A capacity factor above 1 counts only if `usual` pads rows (capacity_padding)
 ///   EPS-MoE  the number N of expert groups with the largest gain L(N) - R(N) (eps::gain()). N is 1, or meets the
 ///            bounds of e0 and e1 (eps::Extra). R(N) is a line fitted to the extra time of communication in N groups
 ///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least predicted time

@@ -36,7 +36,8 @@ std::optional<PlannedLayout> first_that_fits(std::vector<PlannedLayout> layouts,
 }
 
 // Returns `best` on twice the ranks with dp, tp, cp or pp doubled, each with its ep and, where the experts allow it,
-// with twice this ep. These layouts may be illegal. A doubled tp sets sp. ZeRO is at least 1 if dp * cp > 1.
+// with twice this ep. Omits a tp above `domain` and a pp above the number of layers. A doubled tp sets sp. ZeRO is at
+// least 1 if dp * cp > 1. Micro-batches become smaller if the batch requires it. These layouts may be illegal.
 std::vector<Recipe> with_a_doubled_axis(const Recipe& best, int64_t world, int64_t domain) {
   std::vector<Recipe> all{best};  // dp is doubled
   const train::ParallelConfig& p = best.parallel;

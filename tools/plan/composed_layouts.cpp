@@ -124,7 +124,7 @@ class Composition {
     // which the layout is far too large.
     std::optional<Recompute> enough{}, too_little{};
     std::optional<size_t> with_zero_1{};  // group of the same layouts with zero 1; only for variants with zero 2
-    bool is_slow = false;                 // true: not faster than enough other layouts
+    bool is_slow = false;                 // true: a layout is needless, or not faster than enough other layouts
     bool unwanted = false;                // true: far above wanted_.limit(), even with the most recomputation
   };
 
@@ -233,7 +233,8 @@ class Composition {
   }
   double seconds_of(size_t i) { return composed_[i] ? composed_[i]->seconds : costs_.seconds(legal_[i]); }
 
-  // Returns a lower bound of the bytes of a variant of layout `i`, if the variant is certainly too large.
+  // Returns a lower bound of the bytes of a variant of layout `i` if the variant is certainly too large; otherwise
+  // none.
   std::optional<double> state_if_too_large(size_t i, const train::Recipe& variant) const {
     const double state = state_.layout_bytes(variant, request_.world);
     const Group& group = groups_[group_of_[i]];
@@ -278,8 +279,8 @@ class Composition {
   const bool by_memory_;
   WantedMemory wanted_;
   std::vector<Group> groups_;
-  std::map<Settings, size_t> known_groups_;            // groups_ by settings
-  std::vector<size_t> group_of_;                       // group of each layout
+  std::map<Settings, size_t> known_groups_;            // indices into groups_, by settings
+  std::vector<size_t> group_of_;                       // index into groups_, by layout
   std::vector<std::optional<ComposedStep>> composed_;  // by layout; set if it fits, or may fit with offload
   ComposedLayouts layouts_;
 };

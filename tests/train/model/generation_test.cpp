@@ -34,7 +34,7 @@ SamplingOptions options(double temperature, int64_t top_k = 0, double top_p = 1)
   return o;
 }
 
-// Probabilities are 0.1, 0.4, 0.2, 0.3.
+// Logits of four tokens whose probabilities are 0.1, 0.4, 0.2 and 0.3.
 const std::vector<float> logits{std::log(1.0f), std::log(4.0f), std::log(2.0f), std::log(3.0f)};
 
 TEST(Sample, TemperatureZeroTakesTheMostProbable) {
@@ -54,7 +54,7 @@ TEST(Sample, FollowsTheProbabilities) {
 }
 
 TEST(Sample, TopKKeepsTheMostProbable) {
-  EXPECT_EQ(sample(logits, options(1, 2), 0.57), 1);  // the limit is 4 / 7
+  EXPECT_EQ(sample(logits, options(1, 2), 0.57), 1);  // token 1 has probability 4 / 7
   EXPECT_EQ(sample(logits, options(1, 2), 0.58), 3);
   EXPECT_EQ(sample(logits, options(1, 2), 0.999), 3);
   EXPECT_EQ(sample(logits, options(1, 1), 0.999), 1);
@@ -229,7 +229,7 @@ TEST(Generate, WarnsOfACutPrompt) {
   };
   EXPECT_EQ(warned("", 8), "");
   EXPECT_EQ(warned("1234567", 8), "");
-  EXPECT_EQ(warned("1234567", 8, data::Packing::joined), "");  // only the end of document at the start is omitted
+  EXPECT_EQ(warned("1234567", 8, data::Packing::joined), "");  // only the end-of-document id is cut off
   EXPECT_EQ(warned("12345678", 8, data::Packing::joined), warned("12345678", 8));
   EXPECT_EQ(warned("12345678", 8),
             "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 byte "

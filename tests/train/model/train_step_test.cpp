@@ -194,7 +194,7 @@ TEST(TrainStep, PredictionBlocksHaveTheTargetsOfFurtherTokens) {
   EXPECT_GT(loss("2", 2), 0);
 }
 
-// The prediction loss is the only loss that depends on the parameters of a prediction block.
+// Without the auxiliary loss, only the prediction loss depends on the parameters of a prediction block.
 TEST(TrainStep, PredictionWeightScalesTheGradients) {
   const auto gradients = [](const char* weight) {
     TrainingRun run(small_recipe({"model.moe.aux_loss.coefficient=0", "model.prediction_blocks=1",

@@ -17,9 +17,9 @@
 # node has several threads), and blocks like Mixtral's (Table 3) and Arctic's (Table 4).
 #
 #   tools/bench/papers/eps.sh [--rate 200mbit] [--rounds 3] [--tokens '64 256 1024'] [--profile-seconds 40]
-#                             [--threads CORES OF A NODE] [--pictures FOLDER] [--output FOLDER]
+#                             [--threads N] [--pictures FOLDER] [--output FOLDER]
 #
-# --pictures: writes an SVG of each schedule and pass for the number of tokens that is measured last. --output: keeps
+# --threads: threads of a rank for Table 6; default: half of this machine's cores. --pictures: writes an SVG of each schedule and pass for the number of tokens that is measured last. --output: keeps
 # profiles and rows in FOLDER. A later call with the same settings, for example after the first one was killed, measures
 # only what is missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
 # (build/release/bench/moe_layer; expert_products in the same folder).

@@ -58,8 +58,8 @@ inline plan::RoutingLoad load_of(const std::string& routing, const layers::Model
   return RoutingLoad(plan::read_expert_shares(routing, model));
 }
 
-/// Calls `predict` and returns its result. Puts the path of the cluster's file in front of the message of a
-/// plan::ClusterError.
+/// Calls `predict` and returns its result. If `predict` throws plan::ClusterError, throws Error(usage) with the path of
+/// the cluster's file before the message.
 template <class Predict>
 auto on_cluster(const std::string& path, const Predict& predict) try {
   return predict();

@@ -57,8 +57,8 @@ base::ExitCode show_newest(const io::CheckpointStore& store, const InspectArgume
   return base::ExitCode::done;
 }
 
-/// Checks all checkpoints of a run byte by byte. Then shows the run and the checkpoint from which training would
-/// continue.
+/// Checks all checkpoints of a run byte by byte. Then shows the run, the results of the checks and, without --json, the
+/// newest good checkpoint, from which training would continue.
 base::ExitCode verify_all(const io::CheckpointStore& store, const InspectArguments& options) {
   const auto scan = store.scan(io::Check::full);
   if (scan.good.empty() && scan.problems.empty())

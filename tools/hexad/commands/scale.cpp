@@ -41,8 +41,8 @@ struct ScaleArguments {
   bool dry_run = false, submit = false, report = false;
 };
 
-// An experiment whose points are legal. With --report, their memory is not checked; otherwise, the points fit in
-// memory.
+// An experiment whose points are legal. Without --report, no forecast shows that a requested point exceeds the memory.
+// With --report, the memory is not checked.
 struct Ready {
   Experiment experiment;
   std::vector<LoadedPoint> points;
@@ -50,7 +50,7 @@ struct Ready {
 };
 
 // Limits the available ranks of the points that run here to the ranks of the Slurm allocation. Does nothing outside an
-// allocation, or if the experiment sets max_ranks. Skips points with a launcher.
+// allocation, if the experiment sets max_ranks, or with --dry-run, --submit or --report. Skips points with a launcher.
 void limit_to_allocation(const ExperimentConfig& config, const ScaleArguments& options, int64_t only_point,
                          std::vector<Point>& points) {
   const int64_t ranks = train::allocated_ranks();

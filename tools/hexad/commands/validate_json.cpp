@@ -60,8 +60,8 @@ const config::Node* node_of(const config::Document& document, const std::string&
   return node;
 }
 
-/// Parses the problems in the text of an error. A line is "recipe.yaml:14: TEXT", "recipe.yaml: TEXT" or "TEXT". A line
-/// without a file name continues the previous problem.
+/// Parses the problems in the text of an error. A line is "recipe.yaml:14: TEXT", "recipe.yaml: TEXT", "command line:
+/// KEY=VALUE: TEXT" or "TEXT". A line with TEXT alone continues the previous problem, if there is one.
 std::vector<RecipeProblem> problems_in(const std::string& text, const std::string& recipe) {
   static const std::regex placed("^(.+?\\.ya?ml|command line: .*?)(:([0-9]+))?: (.*)$");
   std::vector<RecipeProblem> problems;
