@@ -41,8 +41,8 @@ struct ScaleArguments {
   bool dry_run = false, submit = false, report = false;
 };
 
-// An experiment whose points are legal. Without --report, no forecast shows that a requested point exceeds the memory.
-// With --report, the memory is not checked.
+// An experiment whose points are legal. Without --report, no requested point is known to exceed the memory. With
+// --report, the memory is not checked.
 struct Ready {
   Experiment experiment;
   std::vector<LoadedPoint> points;

@@ -98,7 +98,7 @@ std::string replaced_data(const TrainedRun& run, const std::vector<std::string>&
   if (!config.dataset.empty()) datasets.push_back(config.dataset);
   for (const auto& part : config.mixture) datasets.push_back(part.dataset);
   const std::vector<data::Digest> before = saved_fingerprints(run.checkpoint);
-  if (before.size() != datasets.size()) return "";  // no fingerprints of these datasets
+  if (before.size() != datasets.size()) return "";  // the checkpoint has no fingerprints of these datasets
   for (size_t i = 0; i < datasets.size(); ++i) {
     const std::string path = data::train_path(datasets[i]);
     if (!file_problem(path).empty()) continue;

@@ -175,7 +175,7 @@ void print_stage(const ValidateArguments& options, const Checked& c, const Check
                describe(recipe.parallel, stage.layout.world()));
   print_size(recipe, extensions);
   fmt::print("\n{}", memory);
-  if (&stage == &c.stages.front()) print_checkpoint(c.checkpoint_bytes, c.save);  // the same size in all stages
+  if (&stage == &c.stages.front()) print_checkpoint(c.checkpoint_bytes, c.save);  // all stages save equal sizes
   if (stage.step) print_step(*stage.step, stage.layout.world());
   if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
   if (options.mesh) fmt::print("\n{}", mesh_table(stage.layout));
