@@ -32,11 +32,12 @@
 # The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), 1, 205, 233 to
 # 236 and 255 (the launcher failed, for example after the loss of a host), and 2 while ranks of an earlier start still
 # hold the run directory. It ends with any other code: 0, or an error that a new start would repeat. Outside Slurm, it
-# also ends with 1 if no run has begun and no rank is lost, as when mpirun has too few slots. If a start fails on
-# more hosts than have worked before, the script leaves out the added hosts for twice --every, then for four times, up
-# to 64 times. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit code (75). In a
-# job that Slurm has requeued, the script ends with 1 instead of 75 if nothing was saved since, because the next start
-# would not save either, except after the loss of nodes.
+# also ends with 1 if no run has begun and no rank is lost, as when mpirun has too few slots. If a start on more hosts
+# than have worked before fails without a new checkpoint, the script continues after any code. In this case, it leaves
+# out the added hosts for twice --every, then for four times, up to 64 times. After SIGUSR1, SIGTERM or SIGINT, the run
+# saves, and the script ends with the run's exit code (75). In a job that Slurm has requeued, the script ends with 1
+# instead of 75 if nothing was saved since, because the next start would not save either, except after the loss of
+# nodes.
 set -uo pipefail
 
 # On a signal, asks the run to save, and ends the command of attend(). The trap is set first, because a signal without a

@@ -1,6 +1,6 @@
-// Measures the time of a communication operation alone and after operations of lower classes, once with MoNTA's
-// priorities and once in order of arrival. tools/bench/papers/priority.sh makes its tables from the output. No rank
-// computes.
+// Measures the time of a communication operation alone and after operations of lower priority have started, once with
+// MoNTA's priorities and once in order of arrival. tools/bench/papers/priority.sh makes its tables from the output. No
+// rank computes.
 //
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
@@ -14,7 +14,7 @@
 //
 // --bytes: bytes that a rank sends in the measured operation. --others: bytes that a rank sends in each of the other
 // operations. The other operations begin --head-start seconds earlier. No thread waits for an operation, so only the
-// classes determine the order.
+// priorities determine the order.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
 // seconds of the operation, seconds until all operations are done. Both times are from the slowest rank.

@@ -43,11 +43,11 @@
 // part's tasks, and has 0 for gathering outside the graph and for the peak.
 //
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
-// start and end as measured and as predicted. --pictures FOLDER: writes an SVG of each schedule and pass of the last
-// layer to the existing folder. --search: runs MPMoE's Algorithm 1 on the schedules without chunks and on the schedules
-// with chunk_by=tokens, in the order of the command line: once for the schedules without memory_reuse, and once for
-// each restore strategy that a schedule has. Prints for each of these searches: "search", layer, chosen schedule,
-// number of measurements. Layers that differ only in B share the state of a search.
+// start and end as measured and, with --profile, as predicted. --pictures FOLDER: writes an SVG of each schedule and
+// pass of the last layer to the existing folder. --search: runs MPMoE's Algorithm 1 on the schedules without chunks and
+// on the schedules with chunk_by=tokens, in the order of the command line: once for the schedules without memory_reuse,
+// and once for each restore strategy that a schedule has. Prints for each of these searches: "search", layer, chosen
+// schedule, number of measurements. Layers that differ only in B share the state of a search.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

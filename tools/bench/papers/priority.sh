@@ -2,7 +2,7 @@
 # Measures MoNTA's communication priority, EP > PP > CP > DP, on emulated nodes of one rank with one link each
 # (tools/testbed/rank_nodes.sh). Runs the four conflicts of Fig. 11, EP with DP and PP together, and weights with
 # gradients (ZeRO-3; not in the paper). Measures an operation that runs alone. Then measures the operation after
-# operations of lower classes have started: with priorities, and in order of arrival. Also measures the time until all
+# operations of lower priority have started: with priorities, and in order of arrival. Also measures the time until all
 # operations are done. Then runs training steps with and without distributed.priority, in turn.
 #
 #   tools/bench/papers/priority.sh [--rate 200mbit] [--rounds 5] [--bytes 4194304] [--others 16777216]
