@@ -48,7 +48,7 @@ Json trace_of(const Scratch& folder, std::vector<std::string> overrides) {
   return trace_of_ranks(2, 4, folder, std::move(overrides));
 }
 
-// Returns the distinct names of spans, by rank and row.
+// Returns the distinct names of spans, by rank and by row (thread) of the trace.
 std::map<int, std::map<std::string, std::set<std::string>>> rows_of(const Json& trace) {
   std::map<int, std::map<int, std::string>> names;
   std::map<int, std::map<std::string, std::set<std::string>>> rows;
@@ -132,7 +132,7 @@ struct Interval {
 // Returns the fraction of a step, by rank, in which row "host" has only the span of the step itself. Takes the median
 // over the steps, because a rank may lose its core between two spans.
 std::map<int, double> uncovered_shares(const Json& trace) {
-  std::map<int, int> host;  // rank -> row
+  std::map<int, int> host;  // number of the row, by rank
   for (const Json& e : trace)
     if (e.at("name") == "thread_name" && e.at("args").at("name") == "host") host[e.at("pid")] = e.at("tid");
   std::map<int, std::vector<Interval>> steps, parts;
