@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"S1Offloaded", 2, restored("s1", {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"})},
         Case{"S3TwoLevels", 4, restored("s3", {"parallel.ep=4", "batch.global=32", two_levels}), {0, 0, 1, 1}},
         Case{"S4Weights", 4, restored("s4", {"parallel.ep=2", "parallel.zero=3"})},
-        // Lanes gather shares of tokens in the tp groups, in which the ranks' threads also post.
+        // Threads of lanes gather tokens in the tp groups, in which the ranks' own threads also post collectives.
         Case{"S4Tensors", 4, restored("s4", {"parallel.tp=2", "parallel.ep=2", "batch.global=8"})},
         Case{"S2Drop", 4,
              restored("s2", {"parallel.tp=2", "parallel.ep=2", "batch.global=8", "schedule.moe.duplicates=drop"})},

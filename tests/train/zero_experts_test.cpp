@@ -81,8 +81,8 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class ExpertsWithoutRows : public testing::TestWithParam<Case> {};
 
-// With units of 1 byte, every parameter has its own gather, which ranks could call in different orders. With larger
-// units, wrongly paired gathers could have equal sizes.
+// With units of 1 byte (distributed.bucket_bytes), every parameter has its own gather, and ranks could call these
+// gathers in different orders. With larger units, wrongly paired gathers could have equal sizes.
 TEST_P(ExpertsWithoutRows, AreGatheredLikeTheirReplicas) {
   const Uneven uneven;
   const Words words = joined(uneven.words(GetParam().schedule), GetParam().model);

@@ -35,7 +35,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-// Returns the recipe of a case, by default with units of 8 KiB. The gradient norm is clipped.
+// Returns the recipe of a case, by default with buckets of 8 KiB. The gradient norm is clipped.
 Recipe recipe_for(const Case& c, int64_t zero, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{"distributed.bucket_bytes=8192", "optim.clip=0.1", cat("parallel.zero=", zero)};
   all.insert(all.end(), c.overrides.begin(), c.overrides.end());

@@ -178,7 +178,7 @@ find_missing() {
 }
 
 # print_runs FILE...: prints when, at which commit, where and under which load (mean over a minute) the rows of the
-# files were measured. Also prints a line if the rows are of several commits or machines, because their times then
+# files were measured. Also prints a line if the rows are of several commits or machines, because the times of such rows
 # differ for other reasons than the schedules.
 print_runs() {
   awk -F '\t' '

@@ -2,7 +2,7 @@
 # hosts than have worked before (with --available: on more ranks), the added hosts are left out for a time. This time
 # doubles with each such failure.
 
-# Number of ranks and hosts of the last start that wrote a checkpoint, without hosts that have been lost since.
+# Number of ranks, and the hosts, of the last start that wrote a checkpoint, without hosts that have been lost since.
 good_ranks=0 good_hosts=''
 # Left-out hosts, or the allowed number of ranks if there are no hosts, and the seconds for which these are left out.
 left_out='' most_ranks='' left_out_for=0

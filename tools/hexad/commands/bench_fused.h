@@ -6,7 +6,7 @@
 
 namespace hexad::app {
 
-/// Adds the command to `bench`.
+/// Adds the command `fused` to `bench`.
 void add_bench_fused(const Command& bench);
 
 /// Runs the command in a child process of this program, for at most `limit_seconds`. Returns an empty text if the

@@ -35,7 +35,7 @@ void add_verify(const Program& program);
 void add_completion(const Program& program);
 void add_help(const Program& program);
 
-/// Adds the command to `bench`.
+/// Adds the command `prefill` to `bench`.
 void add_bench_prefill(const Command& bench, const Program& program);
 
 }  // namespace hexad::app
