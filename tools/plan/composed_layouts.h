@@ -22,21 +22,22 @@ struct ComposedLayouts {
   std::vector<PlannedLayout> too_large;  // layouts that seem too large, but may fit with offload
   std::vector<PlanCandidate> needless;   // layouts that save memory without need; see compose_layouts()
   int64_t needless_variants = 0;         // number of needless variants that are not in `needless`
-  int64_t too_large_count = 0;           // including layouts whose state alone is too large
-  // Least bytes among the layouts that are too large; infinite without such layouts.
+  int64_t too_large_count = 0;           // number of layouts that seem too large, including those only counted
+  // Least memory of the layouts that exceed the limit, in bytes: composed, or a lower bound for layouts that are only
+  // counted. Infinite without such layouts.
   double least_memory = std::numeric_limits<double>::infinity();
 };
 
-/// Composes the steps of the layouts `legal` and of their variants() on request.world ranks. Layouts whose state alone
-/// is too large (`state`), and layouts that are far too large even with more recomputation, are only counted. `memory`
-/// is the limit of a rank's tensors in bytes.
+/// Composes the steps of the layouts `legal` and of their variants() on request.world ranks. `memory` is the limit of a
+/// rank's tensors in bytes. `state` gives lower bounds of the memory. Layouts whose lower bound exceeds the limit, and
+/// layouts that are far too large even with more recomputation, are only counted.
 ///
 /// A layout that recomputes is needless if the same layout with less recomputation certainly fits, because
 /// recomputation makes the step longer. A layout with zero 2 is needless if the same layout with zero 1, and no more
 /// recomputation, certainly fits. All variants of a layout are also needless if simulated_per_wanted * request.wanted
 /// other layouts are at least as fast as this layout. These rules do not apply under Objective::memory, or if
-/// activations are offloaded. Under Objective::memory, a layout is omitted if enough layouts to simulate need less
-/// memory. Bounds of the state show this, or the memory of the same layout with more recomputation.
+/// activations are offloaded. Under Objective::memory, a layout is omitted if it certainly needs more memory than
+/// enough other layouts. Its lower bound shows this, or the composed memory of the same layout with more recomputation.
 ComposedLayouts compose_layouts(std::vector<PlanCandidate> legal, const StateBound& state, LayerCosts& costs,
                                 double memory, const PlanRequest& request);
 

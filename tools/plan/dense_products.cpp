@@ -6,7 +6,7 @@
 namespace hexad::plan {
 namespace {
 
-// Returns the grouped forward measurement of the same shape as `dense`; null if there is none.
+// Returns the grouped measurement with the element type, pass and shape of `dense`; null if there is none.
 const MeasuredProduct* grouped_twin(const Cluster& cluster, const MeasuredProduct& dense) {
   const auto twin = std::ranges::find_if(cluster.products, [&](const MeasuredProduct& p) {
     return p.element == dense.element && p.pass == dense.pass && p.experts == dense.experts &&

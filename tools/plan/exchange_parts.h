@@ -1,4 +1,4 @@
-// The exchanges of rows in a forward pass through MoE layers, before and after the experts.
+// The exchanges of rows in a forward pass through one MoE layer, before and after the experts.
 #pragma once
 
 #include "framework/schedule/timeline.h"
@@ -6,12 +6,13 @@
 namespace hexad::plan {
 
 struct ExchangeParts {
-  schedule::Timeline dispatch;  // until the first computation begins
-  schedule::Timeline combine;   // from the end of the last computation, which is its time 0
+  schedule::Timeline dispatch;  // tasks before the first computation begins
+  schedule::Timeline combine;   // tasks after the last computation has ended; time 0 is this end
 };
 
-/// Returns the parts of a forward pass, measured or predicted. The pass must compute nothing but routed experts. Tasks
-/// that extend beyond a part are cut at its border. Throws std::logic_error if the pass has no computation.
+/// Returns the tasks of a measured or predicted forward pass before and after its computations. The pass must compute
+/// nothing but routed experts. A task that overlaps a computation is cut at the border of its part. Throws
+/// std::logic_error if the pass has no computation.
 ExchangeParts exchange_parts(const schedule::Timeline& forward);
 
 }  // namespace hexad::plan

@@ -62,13 +62,13 @@ struct PathPoint {
 };
 struct PathRequest {
   std::span<const int64_t> lengths;  // sequence lengths in tokens, ascending, at least one
-  int64_t ranks, max_ranks;          // ranks for the first length; limit for all lengths
+  int64_t ranks, max_ranks;          // ranks with which the first length begins; limit of ranks for all lengths
   Objective objective = Objective::time;
 };
-/// Returns the best layout of each length, in order. Doubles the ranks, up to `max_ranks`, until a layout fits. If no
-/// layout fits a length, longer lengths need even more memory, so only their shortfalls are computed. If the layout of
-/// a shortfall fits after all, it becomes the best layout of this length, and the next length is planned in full. If no
-/// layout fits the first length, the result has one point.
+/// Returns the best layout of each length, in order. Doubles the ranks, up to `max_ranks`, until a layout fits. The
+/// next length begins with these ranks. If no layout fits a length, longer lengths need even more memory, so only their
+/// shortfalls are computed. If the layout of a shortfall fits after all, it becomes the best layout of its length, and
+/// the next length is planned in full. If no layout fits the first length, the result has one point.
 std::vector<PathPoint> expansion_path(const PlanAt& plan_at, const PathRequest& request);
 
 }  // namespace hexad::plan

@@ -27,8 +27,8 @@ struct FewLayersTimes {
   double dp_traffic = 0;  // communication of weights and gradients in a micro-batch, both hidden and exposed
 };
 
-/// Returns prices for the ranks of the first pipeline stage of a job of `world` ranks in `stages` stages, in ascending
-/// order. The prices depend on the sizes and the order of the recipe's axes. Takes time linear in `world`.
+/// Returns prices for the ranks of the first pipeline stage, in ascending order. The job has `world` ranks and `stages`
+/// stages. The prices depend on the sizes and the order of the recipe's axes. Takes time linear in `world`.
 std::shared_ptr<const StepPrices> prices_of_stage(const train::Recipe& recipe, const Prices& prices, int64_t world,
                                                   int64_t stages);
 
@@ -40,9 +40,10 @@ std::shared_ptr<const StepPrices> prices_of_stage(const train::Recipe& recipe, c
 class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. `prices` are the prices of the stage (prices_of_stage()). `contexts`
-  /// has the two sequence lengths, ascending. If `load` gives the loads of the experts, records the rank with the most
-  /// loaded experts. `extensions` must outlive the object. `shared` holds results of other runs; the runs of this
-  /// object use them and add their results. Null: only these runs share results.
+  /// has the two sequence lengths, ascending. If `load` gives the loads of the experts, records the rank whose experts
+  /// have the largest total load. `extensions` must outlive the object. `shared` holds results of other runs; the runs
+  /// of this object use these results and add their own. If `shared` is null, the runs of this object share results
+  /// only with each other.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, std::shared_ptr<const StepPrices> prices,
             const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
             std::shared_ptr<SharedByRuns> shared = nullptr);
@@ -84,9 +85,10 @@ class FewLayers {
   std::shared_ptr<const StepPrices> prices_;
   std::unique_ptr<Recorded> recorded_;
   StepContention contention_;
-  std::array<int64_t, 2> contexts_, recorded_contexts_;  // contexts_: equal if the shorter length is ignored
-  std::array<std::vector<device::Work>, 2> works_;       // operations of the shorter and the longer sequences
-  size_t first_ = 0, second_ = 0;                        // first operations of the two micro-batches
+  // Shorter and longer sequence length. contexts_ holds the longer one twice if the shorter length is ignored.
+  std::array<int64_t, 2> contexts_, recorded_contexts_;
+  std::array<std::vector<device::Work>, 2> works_;  // operations of the shorter and the longer sequences
+  size_t first_ = 0, second_ = 0;                   // indices of the first operations of the two micro-batches
   std::array<FewLayersMemory, 2> memory_;
   std::array<double, 2> temporary_{};
 };

@@ -69,9 +69,8 @@ GranularitySearch::GranularitySearch(std::vector<int64_t> numbers, int64_t sampl
 GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
     : GranularitySearch(all_from(fewest, most), 1, std::move(state)) {}
 
-// Returns the bounds of n for `batch`, which are the n of the neighbouring ranges. By the sentinels of G, the smallest
-// batch has the fewest micro-batches and an infinite batch has the most. For a batch inside a known range, both bounds
-// are that range's n.
+// Returns the bounds of n for `batch`: the n of the neighbouring ranges. Without such a range, the bounds are the
+// fewest and the most micro-batches. For a batch inside a known range, both bounds are that range's n.
 GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
   const auto position = [&](int64_t n) -> size_t { return std::ranges::lower_bound(numbers_, n) - numbers_.begin(); };
   int64_t low = numbers_.front(), high = numbers_.back();
@@ -142,8 +141,8 @@ void GranularitySearch::settle(int64_t batch, int64_t n) {
   const auto [entry, added] = state_.ranges.try_emplace(n, Range{batch, batch});
   Range& range = entry->second;
   range = {std::min(range.smallest, batch), std::max(range.largest, batch)};
-  // Sentinels. A batch that is smaller than any batch with the fewest micro-batches also gets the fewest. A batch that
-  // is larger than any batch with the most micro-batches also gets the most.
+  // These limits replace the sentinels of the paper's G. A batch that is smaller than a batch with the fewest
+  // micro-batches also gets the fewest. A batch that is larger than a batch with the most also gets the most.
   if (n == numbers_.front()) range.smallest = 0;
   if (n == numbers_.back()) range.largest = INT64_MAX;
 }

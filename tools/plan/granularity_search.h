@@ -59,12 +59,12 @@ class GranularitySearch {
   };
   /// Results so far, as plain data that can be saved and restored.
   struct State {
-    std::map<int64_t, Range> ranges;    // ranges by n: the paper's G without its sentinels
+    std::map<int64_t, Range> ranges;    // ranges by n: the paper's G, but empty at the beginning
     std::map<int64_t, int64_t> chosen;  // chosen n by B: the paper's C
     std::map<std::pair<int64_t, int64_t>, std::vector<double>> samples;  // measured seconds by (B, n)
     bool operator==(const State&) const = default;
   };
-  using Measure = std::function<double(int64_t batch, int64_t n)>;  // returns seconds
+  using Measure = std::function<double(int64_t batch, int64_t n)>;  // returns the measured seconds
 
   /// Makes a search over the n in `numbers`, which must be ascending and at least 1. An n counts once `samples` times
   /// of n are recorded. Later times of this n are ignored.
@@ -83,7 +83,7 @@ class GranularitySearch {
   void record(int64_t batch, int64_t n, double seconds);
   /// Returns a summary of the times of n that count; none unless n has all its samples.
   std::optional<SampleSummary> measured(int64_t batch, int64_t n) const;
-  /// Measures until the result is settled.
+  /// Calls `measure` until n is settled for `batch`. Returns this n.
   int64_t best(int64_t batch, const Measure& measure);
 
   const State& state() const { return state_; }

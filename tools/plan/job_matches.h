@@ -1,4 +1,4 @@
-// Collectives and messages of a simulated step, whose jobs end together on several ranks.
+// Collectives and messages of a simulated step. The jobs of one collective or message end together on all its ranks.
 #pragma once
 
 #include <optional>

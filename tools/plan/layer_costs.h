@@ -59,7 +59,8 @@ class LayerCosts {
     int64_t layers = 0;
     bool has_head = false;
   };
-  // Memory and times of models with one and with two periods of layers.
+  // Memory (bytes) and times of models with one and with two periods of layers. Memory::temporary is computed from the
+  // models with two periods.
   struct Memory {
     std::array<FewLayersMemory, 2> models{};
     double temporary = 0;

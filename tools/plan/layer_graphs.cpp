@@ -27,8 +27,8 @@ Recipe with_one_layer(Recipe r) {
   return r;
 }
 
-// Returns the ranks of the pipeline stage of `rank`, in ascending order. A layout of these ranks with one stage has the
-// same groups. A rank's index in the list is its rank number in that layout.
+// Returns the ranks of the pipeline stage of `rank`, in ascending order. A layout with one stage on these ranks has the
+// groups that `layout` has in this stage. A rank's index in the list is its rank number in the layout with one stage.
 std::vector<int> stage_of(const mesh::Layout& layout, int rank) {
   const int stage = layout.coordinate(Axis::pp, rank);
   std::vector<int> ranks;

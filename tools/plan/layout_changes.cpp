@@ -140,7 +140,8 @@ std::vector<Recipe> other_chunk_order(const Recipe& r, const PlanSite& site) {
   return other_schedules(r, site, [](auto& c) { c.order.reset(); });
 }
 
-// Returns the recipe with buckets of four times the size, and with buckets of a quarter of the size.
+// Returns copies of the recipe with buckets of four times and of a quarter of the size. Omits sizes below 1 MiB or
+// above 2 GiB. Returns no copies if the dense gradients are not reduced over several ranks.
 std::vector<Recipe> other_buckets(const Recipe& r, const PlanSite& site) {
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(site.request.world));
   const int ranks = std::ssize(layout.reducers({}, 0));

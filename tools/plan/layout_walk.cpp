@@ -75,8 +75,8 @@ Values values_of(const std::vector<std::pair<std::string, std::string>>& setting
 // Returns the recipe with the values of open choices that apply before the program chooses.
 Recipe settled(const Recipe& recipe) { return with_schedule(recipe, recipe.schedule.moe.settled()); }
 
-// Copies the value of `key`, and the values of the keys that have an effect only through `key`. Adds all copied keys to
-// `copied`. `effective` are the effective settings before any change.
+// Copies the value of `key`. Also copies the keys whose owner is `key`, if they had no effect in the first layout. Adds
+// all copied keys to `copied`. `effective` are the effective settings of the first layout.
 void copy(const WalkKey& key, Recipe& to, const Recipe& from, const Values& effective,
           std::vector<std::string_view>& copied) {
   key.copy(to, from);
@@ -134,7 +134,7 @@ std::vector<WalkStep> walk_layouts(const PricedLayout& from, const PricedLayout&
     return a != begin_values.end() && b != end_values.end() && a->second != b->second;
   };
   std::vector<WalkStep> walk{{.layout = from, .changed = {}}};
-  std::vector<std::string_view> changed_keys;  // since `before`
+  std::vector<std::string_view> changed_keys;  // keys copied since the layout `before`
   for (const WalkKey& key : keys) {
     if (!is_changed(key)) continue;
     copy(key, now, end, effective, changed_keys);

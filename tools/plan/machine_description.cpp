@@ -93,8 +93,8 @@ class Checker {
                     most, max_network_share, at("inside.bandwidth"), m.inside->bandwidth, most));
   }
 
-  // Checks a curve of efficiency over the size of the work: the efficiency must neither fall nor rise faster than the
-  // size.
+  // Checks a curve of efficiency over the size of the work. The first size must be above 0. The efficiency must neither
+  // fall nor rise faster than the size.
   void rising(const std::string& key, const Curve& curve, const std::string& unit) const {
     if (!ascending(key, curve, unit)) return;
     for (size_t i = 1; i < curve.points.size(); ++i) {

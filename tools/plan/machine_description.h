@@ -38,7 +38,8 @@ struct Peak {
 };
 
 /// Efficiency of matrix products: the share of the peak that a product reaches. With `rows` rows in each group, the
-/// share is efficiency(rows) x inputs/(inputs + half_width) x outputs/(outputs + half_width).
+/// share is at most efficiency(rows) x inputs/(inputs + half_width) x outputs/(outputs + half_width). Products whose
+/// result has too few tiles for all SMs reach less.
 struct ProductEfficiency {
   config::Curve efficiency;
   double half_width = 0;

@@ -66,7 +66,7 @@ class KernelCurves {
  private:
   struct AttentionTime {
     MeasuredAttention of;
-    Curve seconds_of_position;  // over positions
+    Curve seconds_of_position;  // seconds per position as a function of the number of positions
   };
   struct KernelTime {
     KernelClass of;

@@ -15,7 +15,7 @@ using schedule::TimeCurve;
 
 namespace {
 
-// Assumed ratio of attention's rate to the rate of the largest measured product.
+// Assumed ratio of attention's rate to the best rate of the measured products with the largest weight.
 constexpr double attention_share = 0.5;
 
 }  // namespace

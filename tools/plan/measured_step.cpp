@@ -29,7 +29,8 @@ std::optional<int64_t> step_of(const TraceEvent& e) {
   return base::parsed_number<int64_t>(std::string_view(e.name).substr(word.size()));
 }
 
-// Returns the number of the step with the median duration on rank 0, of all steps after step `after`.
+// Returns the number of the traced step with the median duration on rank 0, among the steps after step `after`. Returns
+// none if the trace has no such step.
 std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
   std::vector<std::pair<double, int64_t>> steps;  // duration and number of each step
   for (const TraceEvent& e : trace.events)
@@ -40,7 +41,7 @@ std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
 }
 
 // Returns the events that begin in a step, and the counters recorded in it. Each rank has its own start and end of the
-// step. Returned times begin at the earliest start of the step on any rank.
+// step. Returned times are relative to the earliest start of the step on any rank.
 TraceRecords only_step(const TraceRecords& trace, int64_t step) {
   std::map<int, std::pair<double, double>> of_rank;
   double zero = std::numeric_limits<double>::infinity();

@@ -21,8 +21,8 @@ struct MeasuredStep {
   std::array<double, comm::traffic_class_count> sent{};  // median bytes of all ranks in a step, by traffic class
 
   std::optional<int64_t> traced_step = {};  // traced step with the median duration on rank 0
-  telemetry::TraceRecords trace = {};  // trace of traced_step on all ranks; times are relative to the start of the step
-  std::string trace_problem = {};      // reason why there is no trace
+  telemetry::TraceRecords trace = {};       // trace of traced_step on all ranks; time 0 is the step's earliest start
+  std::string trace_problem = {};           // reason why there is no trace
 };
 
 /// Reads a run directory. Throws Error(usage) if `run` is not a run directory. Throws Error(data) if the run has no

@@ -29,7 +29,7 @@ struct MemoryFit {
 /// Memory limits of one rank: of its host, and of its card if the rank computes on one.
 struct RankMemory {
   std::string host;
-  std::vector<train::MemoryPool> pools{}, cards{};  // cards: at most one
+  std::vector<train::MemoryPool> pools{}, cards{};  // pools of the host; the memory of the card (at most one entry)
 
   /// Returns the limits of this process, whose index among the ranks of its machine is `place`. Throws Error if
   /// `device` is not available.

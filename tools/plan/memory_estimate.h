@@ -39,8 +39,8 @@ std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const t
 std::vector<MemoryEstimate> estimate_evaluation(const train::Recipe& recipe, const train::Extensions& extensions,
                                                 int64_t world);
 /// Estimates the memory of the rank that needs the most. Stops at the first rank that needs more than `limit` bytes in
-/// total, and returns the memory of that rank. `shared` holds results of other runs; the runs of this call use them and
-/// add their results. Null: only these runs share results.
+/// total, and returns the memory of that rank. `shared` holds results of other runs; the runs of this call use these
+/// results and add their own. If `shared` is null, the runs of this call share results only with each other.
 MemoryEstimate estimate_memory_within(double limit, const train::Recipe& recipe, const train::Extensions& extensions,
                                       int64_t world, RoutingLoad load = RoutingLoad::even,
                                       std::shared_ptr<SharedByRuns> shared = nullptr);

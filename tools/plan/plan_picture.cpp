@@ -28,7 +28,7 @@ constexpr int max_columns = 8;
 // Nodes with the same pipeline stages in the same positions.
 struct NodeKind {
   int64_t first, count;
-  std::vector<int> stages;  // stage of each of its ranks
+  std::vector<int> stages;  // stage of each rank of a node
 };
 
 class Picture {

@@ -70,8 +70,8 @@ struct PlanRequest {
   Objective objective = Objective::time;
   RoutingLoad load = RoutingLoad::even;
   size_t wanted = 10;
-  /// true: the plan also has the memory of the best layouts under each routing, and the gains and traffic of the first
-  /// layout.
+  /// true: the plan also has the memory of the best layouts under each routing, and the gains, traffic and capacity
+  /// gains of the first layout.
   bool details = false;
   bool orders = true;  // false: parallel.order remains auto, and the recipe's own layout is not compared
 };
@@ -79,15 +79,15 @@ struct PlanRequest {
 /// Returns the best layouts. The search has three stages:
 /// - The first stage composes the steps of all legal layouts (compose_layouts()). It omits layouts whose state alone is
 ///   too large, and layouts that are far too large even with more recomputation. It also omits layouts that needlessly
-///   recompute or have zero 2.
-/// - Like `hexad validate`, the second stage estimates the memory of the most promising layouts and of the recipe's own
-///   layout. It also simulates the steps of these layouts. Therefore, the first layout of a plan is no worse than the
-///   recipe's own layout.
+///   recompute or have zero 2, if there are enough other layouts.
+/// - Like `hexad validate`, the second stage estimates the memory of the most promising layouts and, with
+///   PlanRequest::orders, of the recipe's own layout. It also simulates the steps of these layouts. Therefore, the
+///   first layout of a plan is no worse than the recipe's own layout if the own layout fits.
 /// - The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
 ///   (refine()).
 ///
-/// If the cluster does not give a rank's memory, all layouts fit. Objective::ranks orders the layouts of the requested
-/// ranks like Objective::time. `costs` keeps the costs of layers for later searches.
+/// If neither the cluster nor memory.limit_bytes limits a rank's memory, all layouts fit. Objective::ranks orders the
+/// layouts of the requested ranks like Objective::time. `costs` keeps the costs of layers for later searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);
 /// Returns the best layouts without using the costs of earlier searches.

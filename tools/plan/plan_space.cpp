@@ -231,7 +231,7 @@ class Enumeration {
 };
 
 // True if the recipe's layers exchange rows through windows (ep::AllToAll::window), but an ep group is on several
-// nodes.
+// nodes. False if `ranks_per_node` is 0 (unknown).
 bool has_windows_across_nodes(const Recipe& r, int64_t world, int64_t ranks_per_node) {
   if (ranks_per_node == 0 || r.model.moe.experts == 0 || r.schedule.moe.all_to_all != ep::AllToAll::window)
     return false;

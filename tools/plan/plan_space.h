@@ -75,8 +75,9 @@ struct PlanCandidates {
   std::map<std::string, int64_t> left_out;
 };
 
-/// Returns the variants of a layout that need less memory and never have a shorter step. The variants have zero 2
-/// instead of 1, recompute norms instead of none, or both. With zero 2, gradients are reduced in every micro-batch.
+/// Returns the variants of a layout that need less memory. The variants have zero 2 instead of 1, recompute norms
+/// instead of none, or both. With zero 2, gradients are reduced in every micro-batch. The step of a variant is not
+/// shorter than the step of the layout, unless activations are offloaded.
 std::vector<PlanCandidate> variants(const PlanCandidate& layout);
 /// Returns the layout of which `layout` is one of the variants(); otherwise `layout`.
 PlanCandidate without_variant(PlanCandidate layout);

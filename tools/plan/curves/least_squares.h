@@ -39,7 +39,7 @@ struct AlphaBeta {
 struct Fit {
   AlphaBeta line;
   std::vector<double> residuals{};  // seconds, by sample: measured minus predicted by the line
-  /// Largest |residual| divided by the measured seconds, and the index of its sample. Ignores samples of zero seconds.
+  /// Largest ratio of |residual| to the measured seconds, and the index of its sample. Ignores samples of zero seconds.
   double worst_relative_error = 0;
   size_t worst = 0;
 };
@@ -50,8 +50,8 @@ struct Fit {
 enum class Least : uint8_t { residuals, relative_residuals };
 
 /// Fits a line through `samples` (x and seconds, in any order). The default minimizes residuals, as Parm does for its
-/// collectives (section V-A). Throws std::logic_error if all samples have the same x, or if relative residuals are
-/// requested and some seconds are not above zero.
+/// collectives (section V-A). Throws std::logic_error if all samples have the same x, or if `least` is
+/// relative_residuals and the time of a sample is not above zero.
 Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least = Least::residuals);
 
 }  // namespace hexad::plan

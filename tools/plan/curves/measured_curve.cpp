@@ -10,7 +10,7 @@ namespace {
 
 using Point = config::Curve::Point;
 
-// Returns the two points around x. The first point must be at or below x, and the last point above x.
+// Returns the two adjacent points of the curve around x. The curve must begin at or below x, and end above x.
 std::pair<Point, Point> around(const config::Curve& curve, double x) {
   const auto right = std::ranges::upper_bound(curve.points, x, {}, &Point::x);
   return {*(right - 1), *right};

@@ -19,7 +19,7 @@
 namespace hexad::plan::eps {
 
 /// Returns (1 - (1 - k/E)^m) * E (section 3.2). This is the expected number of experts that at least one of m tokens
-/// visits, if all experts are equally likely.
+/// visits, if each token visits k of E experts and all experts are equally likely.
 double expected_activated_experts(double k, double E, double m);
 /// Returns the expected number of devices that hold at least one of a token's k different experts. Each device has E/D
 /// experts, and all experts are equally likely. The result is the paper's g for a router that does not limit devices.
@@ -54,7 +54,8 @@ struct Machine {
   double FP = 1, BW = 1, NW = 1;  // rates of a device: FLOP/s, bytes/s of its memory, bytes/s to other devices
   double V_O = 0;                 // least duration of any communication, in seconds
 };
-/// Return W(Attn) and W(MoE): the bytes that a device reads and writes.
+/// Return W(Attn) and W(MoE): the bytes that a device reads and writes. M_KVCache is the number of bytes of the keys
+/// and values of all tokens.
 double attention_io(Mode mode, const Block& attention, double M_KVCache, double D);
 double moe_io(Mode mode, const Block& moe, double k, double D);
 /// Returns max(F/(D * FP), W/BW) with the W of one device.
@@ -102,7 +103,9 @@ struct Groups {
 std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_experts, const Overhead& overhead);
 Groups best_groups(const std::vector<Groups>& tried);
 
-/// Relative extra time of communication (e0) and of products (e1) in N groups (section 5.2, item 4).
+/// Relative extra time of communication (e0) and of products (e1) in N groups (section 5.2, item 4). S(m) is the time
+/// of an all-to-all of m tokens. G(m, E) is the time of the products of m tokens with E experts. G_cut is the curve for
+/// E/N experts, and G_whole is the curve for E experts.
 /// - e0 = N * S(m/N)/S(m) - 1
 /// - e1 = N * G(m/N, E/N)/G(m, E) - 1
 ///

@@ -17,8 +17,8 @@
 
 namespace hexad::plan::monta {
 
-/// Returns the bytes of a rank's all-to-all (equation 3). The rank has b sequences of s tokens, and sends each token to
-/// k experts.
+/// Returns the bytes of a rank's all-to-all (equation 3). The rank has b sequences of s tokens with h elements each,
+/// and sends each token to k experts. The functions below take this result, the paper's I, as `volume`.
 double all_to_all_volume(double b, double s, double h, double k, double bytes_per_element);
 
 /// A network with two levels: e expert-parallel ranks, each on another node, and t tensor-parallel ranks inside a node.
@@ -34,8 +34,8 @@ struct Transfer {
   double volume, efficiency, seconds;
 };
 
-/// Returns T_base in seconds. Every tensor-parallel rank sends all tokens, I * (e - 1)/e bytes, although the other
-/// ranks of its tensor-parallel group hold the same tokens.
+/// Returns the transfer of the baseline, whose seconds are T_base. Every tensor-parallel rank sends all tokens, I *
+/// (e - 1)/e bytes, although the other ranks of its tensor-parallel group hold the same tokens.
 Transfer baseline(double volume, const Network& network);
 
 /// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, the first two are the parts of O1.

@@ -17,7 +17,7 @@ double parts(int64_t n) {
   return static_cast<double>(n);
 }
 
-/// Returns the FLOPs of both products of all assignments.
+/// Returns the FLOPs of both products in forward, for all k * B pairs of a token and an expert.
 double forward_flops(const Layer& l) { return 4 * l.k * l.B * l.M * l.H; }
 
 double time(const config::Curve& speeds, double volume) { return volume == 0 ? 0 : volume / speed(speeds, volume); }

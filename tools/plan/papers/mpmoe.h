@@ -41,7 +41,7 @@ double pipeline_buffers(const Layer& layer);
 /// Returns the activation elements that n micro-batches save if T_DI and T_DO have two buffers each and T_M has one
 /// buffer (equation 5). Temporary buffers save the same number of elements.
 double saved(const Layer& layer, int64_t n);
-/// Returns phi (equation 6).
+/// Returns phi (equation 6): the share of all memory that n micro-batches with shared buffers save.
 double saving_ratio(const Layer& layer, int64_t n);
 /// Returns the elements of activations and temporary buffers that remain. For n >= 2, the result is
 /// 2 * (2 * B * M + k * (4 * B * M + B * H)/n).
@@ -77,9 +77,9 @@ struct Operations {
 /// Paradigms of Figure 8. The order is S1 S2 R1 S3 R2 ... Sn R(n-1) Rn in the communication stream, C1 ... Cn in the
 /// computation stream, and M1 ... Mn in the copy stream.
 enum class Paradigm {
-  no_copies,      // paradigm 1: S4, and passes that restore nothing
-  copies_after,   // paradigm 2, M needs C: forward of S1 to S3
-  copies_before,  // paradigm 3, C needs M: backward of S1 to S3
+  no_copies,      // paradigm 1: passes under Reuse::s4 and Reuse::none
+  copies_after,   // paradigm 2, M needs C: forward under Reuse::s1, s2 and s3
+  copies_before,  // paradigm 3, C needs M: backward under Reuse::s1, s2 and s3
 };
 /// Phases of a pass for n >= 2. Each phase takes as long as its slowest stream. With one micro-batch, S, C and R run
 /// one after the other, and M runs at the same time as R or S. Phases by paradigm:

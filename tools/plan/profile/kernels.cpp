@@ -14,8 +14,8 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Products of one shape with any number of rows. Each product uses other operands than the previous product. The
-// operands are therefore in an outer cache, as usual in a step.
+// Products of one shape with any number of rows. The products use several operands in turn, which together fill about
+// `in_use` bytes. The operands are therefore in an outer cache, as usual in a step.
 class GroupedProduct {
  public:
   GroupedProduct(const ProductShape& shape, Element element, int64_t in_use, device::Device device)
@@ -84,7 +84,7 @@ class GroupedProduct {
 
   ProductShape shape_;
   Dtype dtype_;
-  int64_t in_use_;  // bytes of all operands of one kind
+  int64_t in_use_;  // approximate bytes of all weights, of all gradients, and of all rows
   device::Device device_;
   std::vector<Tensor> weights_, gradients_;
 };
