@@ -21,7 +21,8 @@ using Choice = device::MetaRun::Choice;
 // of at most c.top_groups groups. Does not consider c.top_k, which the callers apply.
 int64_t max_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
 
-// Returns P(Beta(n, m) <= x) for integers: the probability that at least n of n + m - 1 draws are below x.
+// Returns P(Beta(n, m) <= x) for integers n and m: the probability that at least n of n + m - 1 draws, uniform between
+// 0 and 1, are below x.
 double beta_distribution(int64_t n, int64_t m, double x) {
   const int64_t draws = n + m - 1;
   double sum = 0;

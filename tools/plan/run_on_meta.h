@@ -54,7 +54,8 @@ class RunOnMeta {
 
   /// Makes the run. `node_of_rank` is as in ProcessGroup. If `node_of_rank` is empty, all ranks are on one node, except
   /// for NCCL's connections (imagined_cards()). With Record::issues, issues() returns the recorded operations of the
-  /// steps. `shared` holds results of other runs; this run uses them and adds its results. Null: nothing is shared.
+  /// steps. `shared` holds results of other runs; this run uses these results and adds its own. If `shared` is null,
+  /// the run shares no results.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
             const RoutingLoad& load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {},
             std::shared_ptr<SharedByRuns> shared = nullptr);
@@ -92,7 +93,7 @@ class RunOnMeta {
   const std::shared_ptr<SharedByRuns> shared_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
-  std::optional<device::IssueLog::Pause> log_pause_;  // with Record::parts
+  std::optional<device::IssueLog::Pause> log_pause_;  // set with Record::parts
   // The recorders outlive the instance, because its parameters and passes refer to them.
   std::optional<pp::ParameterRecorder> recorder_;
   std::optional<train::RepeatedLayers> layers_;

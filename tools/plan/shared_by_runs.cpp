@@ -19,7 +19,7 @@ MetaRun::Choose SharedByRuns::choose(const RoutingLoad& load, int rank, int rank
 
 train::Recipe SharedByRuns::divided(const train::Recipe& recipe, const layers::Registry& registry) {
   if (recipe.parallel.pp == 1 || !recipe.schedule.pipeline.split.empty())
-    return train::with_stage_split(recipe, registry);  // counts nothing
+    return train::with_stage_split(recipe, registry);  // counts no FLOPs
   const std::string model = config::write(recipe.model);
   auto known = flops_.find(model);
   if (known == flops_.end()) known = flops_.emplace(model, layers::flops_by_part(recipe.model, registry)).first;

@@ -58,7 +58,7 @@ struct StateShortfall {
   int64_t fewest_ranks;  // fewest ranks on which the state fits if it is divided evenly
 };
 /// Returns the reason why no layout of the recipe can fit on `world` ranks of the cluster, even with the shortest
-/// sequences. Returns none if the state alone fits.
+/// sequences. Returns none if the state alone fits, or if the cluster has no description.
 std::optional<StateShortfall> state_shortfall(const train::Recipe& recipe, const train::Extensions& extensions,
                                               const Cluster& cluster, int64_t world);
 

@@ -54,9 +54,9 @@ struct RecordedStep {
   /// there is no shorter part.
   double whole(double of_longer, double of_shorter) const;
 };
-/// Records a step for simulations. `shared` holds results of other runs; the runs of this call use them and add their
-/// results. Null: only these runs share results. Throws Error(usage) if a micro-batch has more than
-/// max_micro_batch_tokens tokens.
+/// Records a step for simulations. `shared` holds results of other runs; the runs of this call use these results and
+/// add their own. If `shared` is null, the runs of this call share results only with each other. Throws Error(usage) if
+/// a micro-batch has more than max_micro_batch_tokens tokens.
 RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const mesh::Layout& layout, const StepPrices& prices,
                                  RoutingLoad load = RoutingLoad::even, std::shared_ptr<SharedByRuns> shared = nullptr);

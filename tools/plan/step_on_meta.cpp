@@ -61,7 +61,7 @@ class MeasuredSteps {
 
   RunOnMeta& run_;
   const bool needs_equal_step_;
-  int64_t before_ = 0;  // micro-batches of the step before
+  int64_t before_ = 0;  // micro-batches of the previous step
 };
 
 // Returns the memory that the tokens of a micro-batch use before its forward.

@@ -40,7 +40,8 @@ struct StepOnMeta {
 /// - If micro-batches have more than 2^18 tokens, two smaller sizes are run, and the results are extrapolated. Their
 ///   pipeline stages have the layers that the recipe's stages have.
 ///
-/// `shared` holds results of other runs; this run uses them and adds its results. Null: nothing is shared.
+/// `shared` holds results of other runs; this run uses these results and adds its own. If `shared` is null, the run
+/// shares no results.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                         int rank, const RoutingLoad& load, Wanted wanted,
                         const std::shared_ptr<SharedByRuns>& shared = nullptr);
@@ -63,7 +64,8 @@ device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train:
 /// etp, the last rank that shares the data needs the most memory. Apart from that, the ranks of a stage have equal
 /// memory.
 ///
-/// Returns one rank for each ep coordinate in two cases, because any ep coordinate may have the most loaded experts:
+/// Returns one rank for each ep coordinate in two cases, because the experts of any ep coordinate may get the most
+/// rows:
 /// - The loads of experts are given.
 /// - The recipe defines the routing, and no other load is requested.
 std::vector<std::vector<int>> distinct_ranks(const train::Recipe& recipe, const mesh::Layout& layout, RoutingLoad load);

@@ -14,7 +14,7 @@ namespace hexad::plan {
 /// Prices of the operations of steps, and the node of each rank.
 class StepPrices {
  public:
-  /// Fills nodes with `world` ranks in order. Throws Error(usage) if the cluster has fewer ranks than that, or has
+  /// Fills nodes with `world` ranks in order. Throws Error(usage) if the cluster has fewer than `world` ranks, or has
   /// neither measurements nor a description.
   StepPrices(const Cluster& cluster, int world);
   /// Places ranks on the given nodes.

@@ -82,7 +82,9 @@ size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record
 // a gather of the previous step, as in a first step, the gathers remain at the end.
 void begin_with_gathers(StepRecord& record, int32_t first) {
   const size_t count = record.issues.size();
-  std::vector<char> gather(count), waited(device::lane_count * count);  // gather: true if the next step waits for it
+  // gather: by operation; true if the next step waits for the operation. waited: by lane and operation; true if a
+  // kernel or copy of the lane already waits for the operation.
+  std::vector<char> gather(count), waited(device::lane_count * count);
   for (device::Issue& issue : record.issues) {
     std::vector<int32_t> after;
     for (const int32_t before : issue.after) {
@@ -110,7 +112,7 @@ void begin_with_gathers(StepRecord& record, int32_t first) {
   issues.reserve(count);
   for (const size_t i : order) {
     device::Issue& issue = issues.emplace_back(std::move(record.issues[i]));
-    if (gather[i]) issue.after.clear();  // the update of the step before has ended
+    if (gather[i]) issue.after.clear();  // the update of the previous step has ended
     for (int32_t& before : issue.after) before = place[before];
     std::ranges::sort(issue.after);
     const auto repeated = std::ranges::unique(issue.after);

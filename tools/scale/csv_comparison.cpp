@@ -20,8 +20,8 @@ using base::fail;
 
 namespace {
 
-// Removes one line of cells from the beginning of `text`. Quoted cells may contain commas and newlines. Sets `complete`
-// to true if a newline ended the line.
+// Removes one line from the beginning of `text` and returns its cells. Quoted cells may contain commas and newlines.
+// Sets `complete` to true if a newline ended the line, otherwise to false.
 std::vector<std::string> take_line(std::string_view& text, bool& complete) {
   std::vector<std::string> cells(1);
   bool quoted = false;

@@ -128,7 +128,7 @@ struct Experiment {
 /// Reads an experiment file. Throws config::RecipeError that lists problems of the file with file and line. Rules
 /// between keys are checked only if each key has a legal value.
 Experiment load_experiment(const std::string& path, const std::vector<std::string>& overrides = {});
-/// Like load_experiment(), for a text. Messages name the text `path`.
+/// Reads an experiment from the text of a file, like load_experiment(). Messages name the file `path`.
 Experiment parse_experiment(std::string_view text, const std::string& path);
 
 }  // namespace hexad::scale
