@@ -14,7 +14,7 @@ using tensor::Tensor;
 
 namespace {
 
-// Returns pseudo-random numbers in [-1, 1).
+// Returns a tensor of pseudo-random numbers from -1 to 1.
 Tensor numbers(const Shape& shape, Dtype dtype, device::DeviceContext& context) {
   Tensor t;
   with_dtype<float, bf16, double>("trial", dtype, [&]<class T>() {

@@ -73,7 +73,7 @@ std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const
 /// Returns the largest number of tokens whose keys and values generate_each() caches at the same time.
 int64_t cached_tokens(const layers::ModelConfig& model, std::span<const std::vector<int32_t>> prompts,
                       const SamplingOptions& options);
-/// Like generate_each(), for one prompt. Returns the ids of its continuation.
+/// Continues one prompt like generate_each(). Returns the ids of the continuation.
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
                               const std::function<void(int32_t)>& on_token = {});
 

@@ -35,7 +35,7 @@ class ModelPipeline {
   Tensor train(std::span<const MicroBatch> batches, const Training& training);
   /// Runs only forward and keeps no activations. Returns this rank's part of the summed cross-entropy.
   double evaluate(std::span<const MicroBatch> batches);
-  /// Like evaluate(), but returns the cross-entropy of every row: a tensor [rows] for each micro-batch, in the
+  /// Runs forward like evaluate(). Returns the cross-entropy of every row: a tensor [rows] for each micro-batch, in the
   /// accumulator dtype. The tensors are undefined on ranks that lack the last part of the model. The tensors of all tp
   /// ranks are equal.
   std::vector<Tensor> row_losses(std::span<const MicroBatch> batches);
