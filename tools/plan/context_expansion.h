@@ -19,7 +19,7 @@ namespace hexad::plan {
 /// - the last length is not the first length times 1, 2, 4, ...; the error gives the nearest legal ranges
 std::vector<int64_t> context_lengths(std::string_view text);
 
-/// Returns "4K" or "1M", or the plain number if `tokens` is not a multiple of 1024.
+/// Returns `tokens` as a text such as "4K" or "1M". Returns the plain number if `tokens` is not a multiple of 1024.
 std::string context_text(int64_t tokens);
 
 /// Placement of a layout's expert groups relative to its context-parallel groups.

@@ -66,10 +66,11 @@ class GranularitySearch {
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // returns the measured seconds
 
-  /// Makes a search over the n in `numbers`, which must be ascending and at least 1. An n counts once `samples` times
-  /// of n are recorded. Later times of this n are ignored.
+  /// Makes a search over the n in `numbers`, which must be ascending and at least 1. An n counts as measured once it
+  /// has `samples` recorded times. Later times of this n are ignored.
   GranularitySearch(std::vector<int64_t> numbers, int64_t samples, State state = {});
-  /// Makes a search over every n from `fewest` to `most` with one time for each. Requires 1 <= fewest <= most.
+  /// Makes a search over every n from `fewest` to `most`, with one recorded time for each n. Requires 1 <= fewest <=
+  /// most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
   /// Returns the n to use for `batch` (settled), or the n to measure next. Also uses the recorded times of an n that

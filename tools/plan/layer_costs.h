@@ -24,9 +24,10 @@ struct ComposedStep {
 /// ZeRO and placement. For each combination of these settings, models of one and two periods of layers are recorded on
 /// the meta device. They are priced with the candidate's tokens (FewLayers).
 ///
-/// Time and memory of a step are linear in the numbers of layers and micro-batches. The bubble of the pipeline is
-/// added. Stages have the layers that balance their FLOPs with the head. If the candidate has more stages than the
-/// recorded model, its groups that exchange weights and gradients are smaller (RecordPrices::shrink_groups()).
+/// The time of a step is linear in the numbers of layers and micro-batches, plus the bubble of the pipeline. The memory
+/// of a step is linear in the numbers of layers and of micro-batches in flight. The layers are divided among the stages
+/// as in a run, which balances the FLOPs of layers and head. If the candidate has more stages than the recorded model,
+/// its groups that exchange weights and gradients are smaller (RecordPrices::shrink_groups()).
 /// Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. If there are more tokens
 /// than a block has (tokens_of_loss_block()), temporary memory is the larger of two sizes: the memory of the loss of
 /// one block, and the memory of the layers.

@@ -35,8 +35,8 @@ struct WalkSite {
 /// One layout of a walk.
 struct WalkStep {
   PricedLayout layout;
-  /// Effective settings that differ from the layout before, the changed key first. The number of data-parallel ranks is
-  /// the setting "dp". Empty for the first layout.
+  /// Effective settings that differ from the previous layout, the changed key first. The number of data-parallel ranks
+  /// is the setting "dp". Empty for the first layout.
   std::vector<ChangedSetting> changed;
 
   /// Returns a text like "parallel.tp: 1 -> 2, together with dp: 8 -> 4".

@@ -194,7 +194,7 @@ struct Machine {
 /// Checks the rules between the keys of the section that was read at `path`. Adds a problem for each of these:
 /// - inconsistent sizes, missing links, no peak
 /// - rates and times in wrong units
-/// - a network that is far faster than the link inside
+/// - a network that is far faster than the link inside a domain
 /// - a collective that takes all SMs
 /// - a curve of efficiency that falls or begins at size 0
 /// - except for attention, a curve that rises so fast that more work would take less time

@@ -1,4 +1,4 @@
-// Search for the legal layout nearest to a recipe's own, for a run that continues on fewer or more ranks.
+// Search for the legal layout nearest to a recipe's own layout, for a run that continues on fewer or more ranks.
 #pragma once
 
 #include <functional>

@@ -3,7 +3,7 @@
 // of the fastest schedule. If memory_reuse is open, Algorithm 1 finds a number for each strategy, and the fastest pair
 // of strategy and number is chosen. Trial steps are not wasted, because every schedule computes the same results up to
 // rounding. The time of the first step after a change of schedule does not count, because this step allocates buffers
-// and opens connections. Every schedule that is compared has at least two measured steps.
+// and opens connections. Trials compare only schedules that have at least two measured steps.
 #pragma once
 
 #include <deque>

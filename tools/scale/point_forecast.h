@@ -44,8 +44,9 @@ class Clusters {
 PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* cluster,
                              const train::Extensions& extensions);
 
-/// Rejects points that cannot fit: adds a problem to the experiment for each of these points and throws
-/// config::RecipeError. If `runs_here`, also compares points that need a single node with the memory of this machine.
+/// Rejects points that do not fit into memory. Adds a problem to the experiment for each of these points. Then throws
+/// config::RecipeError if the experiment has problems. If `runs_here`, also compares points that need a single node
+/// with the memory of this machine.
 void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& points,
                     const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here);
 

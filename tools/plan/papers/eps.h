@@ -63,9 +63,9 @@ double block_seconds(double flops, double io, double D, const Machine& machine);
 /// Returns max(V/NW, V_O).
 double comm_seconds(double volume, const Machine& machine);
 
-/// Bytes that N groups read and write (section 4.3, Fig. 9). In (a), the tensor is split by rows, and the weights by
-/// experts. In (b), the tensor is split by columns. There are m samples with P0 bytes of input and P1 bytes of output,
-/// and E experts of W bytes.
+/// Bytes that N groups read and write (section 4.3, Fig. 9). In (a), the input tensor is split by rows, and the weights
+/// by experts. In (b), the input tensor is split by columns. There are m samples with P0 bytes of input and P1 bytes of
+/// output, and E experts of W bytes.
 struct SplitIo {
   double by_experts, by_columns;
 };

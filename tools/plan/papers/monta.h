@@ -110,7 +110,8 @@ struct Shards {
 struct StateBytes {
   double non_moe, moe;  // psi_1, psi_2
 };
-/// Returns the bytes of a rank by Table 3 for `p1` parameters outside experts and `p2` in them. `zero` is 0 to 3.
+/// Returns the bytes of a rank by Table 3 for `p1` parameters outside experts and `p2` parameters of experts. `zero` is
+/// the ZeRO level, 0 to 3.
 StateBytes state_bytes(double p1, double p2, const Shards& shards, int64_t zero,
                        const ParameterBytes& each = bf16_gradients);
 

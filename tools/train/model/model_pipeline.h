@@ -27,7 +27,7 @@ class ModelPipeline {
     // Derivative of the loss with respect to the auxiliary losses of one MoE layer in one micro-batch.
     double aux_losses_gradient;
     std::vector<RouterStatistics>* statistics;               // one entry for each MoE layer of the whole model
-    std::function<void(Parameter&, bool last)> contributed;  // called by pp::TapeStages
+    std::function<void(Parameter&, bool last)> contributed;  // as in pp::TapeStages::Functions
   };
   /// Runs forward and backward of `batches`, the micro-batches of this rank's dp coordinate, in the order of
   /// schedule.pipeline. Returns this rank's part of the summed cross-entropy, [1] f64. If the model has prediction
