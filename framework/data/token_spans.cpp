@@ -17,7 +17,7 @@ std::string inserted_before_text(const Tokenizer& tokenizer) {
   return bytes;
 }
 
-// Finds the bytes of ids from the beginning of a text to its end.
+// Finds the range of bytes that each id has in a text, from the first id to the last.
 class SpanFinder {
  public:
   SpanFinder(const Tokenizer& tokenizer, std::string_view text) : tokenizer_(tokenizer), text_(text) {}
@@ -56,7 +56,7 @@ class SpanFinder {
  private:
   bool goes_on_with(size_t at, std::string_view bytes) const { return text_.substr(at).starts_with(bytes); }
   size_t after_space() const { return text_.size() - without_leading_space(text_.substr(at_)).size(); }
-  // Adds the spans of ids. The first `inserted` of their bytes are not in the text.
+  // Adds the spans of ids. The first `inserted` of their bytes come from the tokenizer and are not in the text.
   void add_spans(std::span<const int32_t> ids, size_t inserted) {
     for (const int32_t id : ids) {
       const size_t size = tokenizer_.bytes_of(id).size(), left_out = std::min(inserted, size);
@@ -69,7 +69,7 @@ class SpanFinder {
 
   const Tokenizer& tokenizer_;
   std::string_view text_;
-  size_t at_ = 0;               // the ids so far end before this byte
+  size_t at_ = 0;               // index of the first byte after the ids that have been matched
   bool after_special_ = false;  // true: the last id is a special token, which may include white space after it
   std::vector<ByteRange> spans_;
 };

@@ -60,8 +60,8 @@ class Tokenizer {
   /// Returns the id of the mask token, which replaces tokens that a masked language model must predict; -1 if the
   /// vocabulary has no mask token.
   virtual int32_t mask() const { return vocab_size() - 1; }
-  /// Returns the number of ids that have text. These are the ids below this number. Call it only for tokenizers with a
-  /// mask.
+  /// Returns the number of ids that have text. These ids are 0 to this number minus 1. Call it only for tokenizers that
+  /// have a mask token.
   int32_t text_ids() const { return vocab_size() - 2; }
   /// Returns the digest of contents(). Tokenizers with equal digests encode every text in the same way. Datasets store
   /// the digest.

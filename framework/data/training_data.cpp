@@ -107,7 +107,7 @@ class Opener {
     auto dataset = open_file(train_path(folder), expected);
     data_.fingerprints.push_back(dataset->fingerprint());
     data_.datasets.push_back({folder, dataset->fingerprint(), dataset->documents(), dataset->tokens()});
-    const uint64_t seed = options_.seed + part;  // equal datasets in a mixture get different orders
+    const uint64_t seed = options_.seed + part;  // equal datasets in a mixture have different orders
     if (config_.order() == Shuffle::documents) {
       return std::make_shared<ShuffledDocuments>(std::move(dataset), options_.context, config_.packing, seed);
     }

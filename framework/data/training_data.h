@@ -43,7 +43,7 @@ struct TrainingDataOptions {
   uint64_t seed = 0;
   std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints that are stored in a checkpoint
   FileWork work = {};                                          // receives the progress of reads
-  MixtureStart mixture_start = {};                             // ignored unless there are several datasets
+  MixtureStart mixture_start = {};  // start of the mixture's present weights; ignored unless there are several datasets
 };
 
 /// Opens the data of `config`. `sources` contains the sources that data.source may name. Errors that a source throws

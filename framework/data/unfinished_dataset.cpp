@@ -72,7 +72,7 @@ void remove_leftover_shards(const std::string& output, Digest request) {
     remove_own_files(folder);
     std::error_code ignored_error;
     fs::remove(fs::path(folder) / lock_name, ignored_error);
-    fs::remove(folder, ignored_error);  // fails if it has other files
+    fs::remove(folder, ignored_error);  // fails if the folder contains other files
   } catch (const Error&) {              // there is no readable journal, so there are no complete shards
   } catch (const Json::exception&) {
   }
@@ -111,7 +111,7 @@ UnfinishedDataset::~UnfinishedDataset() {
   unlock();  // first, because on NFS a removed file remains in its folder until it is closed
   if (!unused) return;
   std::error_code ignored_error;
-  fs::remove(folder_, ignored_error);                    // fails if it has other files
+  fs::remove(folder_, ignored_error);                    // fails if the folder contains other files
   if (made_output_) fs::remove(output_, ignored_error);  // fails if the folder is not empty
 }
 

@@ -48,8 +48,8 @@ class UnfinishedDataset {
   size_t shards() const { return shards_.size(); }
   /// Returns a warning that names the first damaged file of an interrupted run; empty if there was none.
   const std::string& damage() const { return damage_; }
-  /// Records in the journal that shard number shards() is complete. All its files must exist under their names. `parts`
-  /// contains the fingerprint of each file.
+  /// Records in the journal that the next shard is complete. Its number is the present value of shards(). All its files
+  /// must exist under their names. `parts` contains the fingerprint of each file.
   void complete_shard(int64_t documents, std::vector<std::string> parts);
   /// Makes the destructor remove the shards and the folder. Call it when the dataset is finished, or if the shards may
   /// not match the input files.

@@ -113,7 +113,7 @@ class DeviceContext {
 };
 
 /// Location of a tensor: a handle to the rank's context. A tensor must not be used after its context is destroyed.
-/// Handles of the tensor that still exist then, for example in an Event, may be destroyed later and free its memory.
+/// A handle that still exists then, for example in an Event, may be destroyed later, which frees the tensor's memory.
 class Device {
  public:
   Device() = default;

@@ -1,4 +1,4 @@
-// Events: streams and threads can wait for them until an operation is done.
+// Events, with which streams and threads can wait for the end of an operation.
 #pragma once
 
 #include <functional>

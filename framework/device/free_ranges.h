@@ -15,9 +15,9 @@ class FreeRanges {
  public:
   /// Allocates `size` elements and returns the index of the first element; nullopt if no range is large enough.
   std::optional<int64_t> take(int64_t size);
-  /// Frees `size` elements from index `begin`, which must not be free.
+  /// Frees `size` elements from index `begin`. All of them must be in use.
   void give(int64_t begin, int64_t size);
-  /// Allocates the `size` elements from index `begin`, which must be free.
+  /// Allocates the `size` elements from index `begin`. All of them must be free.
   void take(int64_t begin, int64_t size);
   /// Returns the free ranges: begin -> size.
   const std::map<int64_t, int64_t>& ranges() const { return by_begin_; }

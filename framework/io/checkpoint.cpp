@@ -249,8 +249,8 @@ void Checkpoint::verify(Share share) {
 }
 
 void Checkpoint::verify_pieces(size_t shard, Share share) {
-  // The sums are doubles, because the sizes in an inconsistent manifest may add up to more than 64 bits.
-  double total = 1, begin = 0;  // bytes of all pieces, and of the pieces so far
+  // The sums are doubles, because the sizes in an inconsistent manifest may add up to more than an int64_t can hold.
+  double total = 1, begin = 0;  // bytes of all pieces, plus 1 so that it is not 0; bytes of the pieces so far
   for (const TensorInfo& stored : open_shard(shard).tensors()) total += static_cast<double>(stored.end - stored.begin);
   const auto shares = static_cast<double>(share.of);
   for (const TensorRecord& tensor : manifest_.tensors)

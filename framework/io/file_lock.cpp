@@ -15,7 +15,7 @@ namespace hexad::io {
 
 namespace {
 
-// True if open() for writing fails with this error although open() for reading may succeed.
+// True if open() for reading may succeed although open() for writing failed with `error`.
 bool forbids_writing(int error) { return error == EACCES || error == EPERM || error == EROFS; }
 
 }  // namespace

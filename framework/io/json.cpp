@@ -22,7 +22,8 @@ std::string excerpt(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where) {
-  // nlohmann::json would keep the last of several equal keys. In these files, a duplicate key means damage.
+  // Without this check, nlohmann::json would keep the last of several equal keys. A duplicate key means that the file
+  // is damaged.
   std::vector<std::set<std::string>> open;
   int depth = 0;
   const auto inspect = [&](int, nlohmann::detail::parse_event_t event, Json& value) {

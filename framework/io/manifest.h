@@ -47,7 +47,7 @@ struct ShardRecord {
   std::string digest;
 };
 
-/// A file with a contiguous part of a manifest's tensors. It ends before the first tensor of the next page.
+/// A file with consecutive tensors of a manifest. A page ends before the first tensor of the next page.
 struct ManifestPage {
   ShardRecord file;
   std::string name;  // name of the first tensor

@@ -34,8 +34,8 @@ void add_corners(const Region& region, int sign, std::map<Corner, int64_t>& corn
 
 // True if the regions make up the whole shape, without gaps and overlaps. The signed corners are the mixed differences
 // of a function: the number of regions that contain a position. The signed corners determine this function. If the
-// signed corners equal the corners of the shape, the function is 1 inside the shape and 0 outside. The time is n log(n)
-// in the number of regions.
+// signed corners equal the corners of the shape, the function is 1 inside the shape and 0 outside. Takes O(n log n)
+// time for n regions.
 bool make_up(const std::vector<Region>& regions, const Shape& shape) {
   std::map<Corner, int64_t> corners;
   for (const Region& region : regions) add_corners(region, 1, corners);
@@ -45,7 +45,7 @@ bool make_up(const std::vector<Region>& regions, const Shape& shape) {
 
 // Throws std::logic_error that names two overlapping regions, if there are any.
 void refuse_overlaps(const TensorRecord& t, std::vector<Region> regions) {
-  // Sorts by the first index, because a region that begins at the end of another region or later cannot overlap it.
+  // Sorts by the begin in dimension 0. A region that begins at or after the end of another region cannot overlap it.
   std::ranges::sort(regions, {}, [](const Region& r) { return r.begin[0]; });
   for (size_t i = 0; i < regions.size(); ++i) {
     const int64_t end = regions[i].begin[0] + regions[i].size[0];

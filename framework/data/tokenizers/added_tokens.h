@@ -19,7 +19,7 @@ struct AddedToken {
   bool special;                  // true: found only in the ranges `trusted` of split()
   bool normalized;               // true: searched in the normalized text; false: in the original text
   bool single_word;              // true: found only between characters that are not part of words
-  bool strip_left, strip_right;  // true: includes the white space before or after the token
+  bool strip_left, strip_right;  // true: the white space before (left) or after (right) the text belongs to the token
 };
 
 /// Finds tokens in a text. If several tokens match at the same position, the longest token is used.

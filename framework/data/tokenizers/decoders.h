@@ -11,7 +11,7 @@ namespace hexad::data {
 
 struct DecoderRules {
   bool byte_level = false;     // true: token names are written in the byte alphabet (byte_level.h)
-  bool byte_fallback = false;  // true: a token name such as <0x0A> is one byte
+  bool byte_fallback = false;  // true: a token name such as <0x0A> represents one byte
   std::vector<std::pair<std::string, std::string>> replacements = {};
   std::string prefix = {};  // removed from the beginning of a decoded text
 

@@ -35,7 +35,7 @@ class PieceCache {
   struct Slot {
     uint64_t hash = 0;
     uint32_t text = 0, ids = 0;     // positions in text_ and ids_
-    uint16_t bytes = 0, count = 0;  // bytes 0: the slot is free
+    uint16_t bytes = 0, count = 0;  // numbers of bytes and of ids; if `bytes` is 0, the slot is free
   };
 
   const Slot* find(std::string_view piece, uint64_t hash) const;

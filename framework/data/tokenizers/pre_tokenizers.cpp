@@ -173,7 +173,7 @@ PieceList PreTokenizers::split(std::string_view text, bool first) const {
   in.pieces.push_back({text, first});
   for (const auto& step : steps) {
     PieceList out;
-    out.changed = std::move(in.changed);  // the elements of a deque keep their addresses
+    out.changed = std::move(in.changed);  // pieces refer to these texts, which keep their addresses
     out.pieces.reserve(in.pieces.size() + text.size() / 8);
     for (const Piece& piece : in.pieces) step->split(piece, out);
     in = std::move(out);

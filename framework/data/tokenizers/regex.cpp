@@ -22,7 +22,7 @@ constexpr size_t free_attempts = 16;  // second attempts allowed in even the sho
 constexpr size_t bytes_per_attempt = 4096;
 constexpr uint32_t max_depth = 100'000;  // maximum depth of nested backtracking
 constexpr uint32_t max_heap_kib = 64 << 10;
-constexpr size_t largest_stack = size_t{4} << 20;  // bytes; stack of the compiled code
+constexpr size_t largest_stack = size_t{4} << 20;  // maximum bytes of the stack that compiled code uses
 
 template <auto Free>
 struct Deleter {
@@ -42,9 +42,9 @@ std::string reason_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-// Returns the largest number of second attempts in a text. With known patterns, a match takes about one step for each
-// byte of a run of white space. Few matches therefore take more than quick_steps. If many matches took more steps, a
-// text could take hours.
+// Returns the maximum number of second attempts (with max_steps) in a text. With known patterns, a match takes about
+// one step for each byte of a run of white space. Few matches therefore take more than quick_steps. If many matches
+// took more steps, a text could take hours.
 size_t second_attempts(size_t text_bytes) { return free_attempts + text_bytes / bytes_per_attempt; }
 
 MatchContext limited_context(uint32_t steps) {

@@ -206,7 +206,7 @@ class Translation {
   std::vector<size_t> groups_;       // start of each open group in out_
   size_t item_ = 0, character_ = 0;  // start in out_ of the last item, and of the last character
   bool in_class_ = false;
-  bool first_ = false;      // true if nothing but ^ has been read of the class
+  bool first_ = false;      // true at the beginning of a class, after [ or [^
   bool after_set_ = false;  // true if \s or \w has just been read
 };
 

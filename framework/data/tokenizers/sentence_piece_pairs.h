@@ -12,8 +12,8 @@
 
 namespace hexad::data {
 
-/// The pairs of neighbouring characters inside the tokens of a model. BPE only merges characters into tokens. Therefore
-/// this class contains a pair for any two neighbours in a token of a text.
+/// The pairs of neighbouring characters inside the tokens of a model. Two neighbouring characters of a text can be in
+/// one token only if they are such a pair.
 class CharacterPairs {
  public:
   /// Reads the pairs from the contents of a SentencePiece file for which words_are_independent() is true. Returns

@@ -27,7 +27,8 @@ int64_t addresses_of(const cudaDeviceProp& card) {
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
 }
 
-// Gives communication priority over copies and computation, because other ranks wait for it.
+// Returns the CUDA priority of a lane. Communication goes before copies and computation, because other ranks wait for
+// it.
 int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ? -2 : 0; }
 
 constexpr int64_t max_staged = int64_t{64} << 20;
@@ -81,7 +82,7 @@ class CudaBackend final : public Backend {
     if (bytes <= 0 || to == from) return;
     cuda::ensure_card(card_->ordinal());
     cuda::CudaStream& queue = cuda::cuda_stream(stream);
-    std::shared_ptr<std::byte> staged;  // released on return; reused once the queue has passed the copy
+    std::shared_ptr<std::byte> staged;  // released on return; buffers_ reuses it once the copy is done
     if (bytes <= max_staged && is_pageable(from)) {
       staged = buffers_->take(bytes);
       std::memcpy(staged.get(), from, bytes);

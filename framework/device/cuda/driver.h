@@ -12,7 +12,7 @@ namespace hexad::device::cuda {
 /// pages, as NCCL's registered buffers require. The constructor makes the card current in the calling thread. It throws
 /// Error(resource) if the driver lacks a function, which the message names, or if the card or its driver has no virtual
 /// memory management. Members that are not noexcept throw Error(resource) if the driver reports an error. Any thread
-/// may call the members: a thread without a card gets this card.
+/// may call the members. If that thread has no current card, this card becomes current.
 class Driver {
  public:
   explicit Driver(int ordinal);

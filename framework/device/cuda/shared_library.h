@@ -8,8 +8,9 @@ namespace hexad::device::cuda {
 /// A shared library that is loaded once and never closed.
 class SharedLibrary {
  public:
-  /// Loads the library file `name`, such as "libcublasLt.so.13". If HEXAD_CUDA_LIBRARIES ("A:B") is set, searches only
-  /// its folders. Otherwise first asks the system's loader, then searches the folders known when the program was built.
+  /// Loads the library file `name`, such as "libcublasLt.so.13". If HEXAD_CUDA_LIBRARIES is set, searches only the
+  /// folders that it lists, separated by colons. Otherwise first asks the system's loader, then searches the folders
+  /// known when the program was built.
   /// Throws Error(resource) with the library and the reason if loading fails.
   explicit SharedLibrary(const std::string& name);
   SharedLibrary(const SharedLibrary&) = delete;

@@ -61,7 +61,7 @@ void Heap::free(void* block) {
   for (const auto& queue : freed.queues)
     if (auto use = queue->record(); !use->passed()) uses.push_back(std::move(use));
   if (uses.empty()) {
-    lock.unlock();  // the fill needs no lock, because the block is in neither map
+    lock.unlock();  // the fill needs no lock, because the block is not in live_ or cached_
     std::memset(memory_.device(block), nan_byte, freed.size);
     lock.lock();
     return cached_[freed.size].emplace_back(offset, freed.clean), void();

@@ -10,8 +10,9 @@
 namespace hexad::device {
 namespace {
 
-// Sorts `waits` and removes redundant operations: duplicates and, for each lane, all non-communication operations
-// except the last. The last operation suffices, because the non-communication operations of a lane end in order.
+// Sorts `waits`, oldest operation first, and removes redundant operations: duplicates and, for each lane, all
+// non-communication operations except the last. The last operation suffices, because the non-communication operations
+// of a lane end in order.
 void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues) {
   std::ranges::sort(waits, std::greater{});
   waits.erase(std::ranges::unique(waits).begin(), waits.end());

@@ -113,7 +113,7 @@ bool IssuePart::repeatable_after(std::span<const IssuePart* const> earlier) cons
 }
 
 bool IssuePart::same_calls(const IssuePart& other) const {
-  // The number of a mark is replaced by its position, or by 0 if the program returns the mark.
+  // The number of a mark is replaced by its position in `marks`, or by 0 if a call of the program returned the mark.
   const auto relative = [](const IssuePart& part, Wait wait) {
     wait.mark = wait.program < 0 ? static_cast<int64_t>(part.position_of(wait.mark)) : 0;
     return wait;

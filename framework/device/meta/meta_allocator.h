@@ -25,7 +25,7 @@ class MetaAllocator final : public Allocator {
   bool on_host() const override { return false; }
 
   /// Change of the memory in use: a category has `bytes` bytes more, or fewer if `bytes` is negative. If `block` is
-  /// true, a block is allocated or freed; otherwise, an existing block gets or loses the category.
+  /// true, a block is allocated or freed; otherwise, the bytes belong to an existing block whose category changes.
   struct Change {
     int64_t bytes;
     Category category;

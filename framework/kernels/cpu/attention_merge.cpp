@@ -43,8 +43,8 @@ void attention_merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_su
 
 namespace hexad::kernels {
 
-// The family is defined in this library, which contains `merge`. The library cpu_products contains the other two
-// entries.
+// `of_cpu` is defined in this library, which contains `merge`. The library cpu_products contains `forward` and
+// `backward`.
 const AttentionKernels AttentionKernels::of_cpu{
     .forward = cpu::attention_forward, .backward = cpu::attention_backward, .merge = cpu::attention_merge};
 

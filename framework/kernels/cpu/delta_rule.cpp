@@ -163,7 +163,7 @@ void store_through_norm(T* out, const std::vector<A>& gradient, const typename P
   }
 }
 
-// Computes the states before all chunks first, then the gradients from the last chunk to the first.
+// Computes first the state before each chunk, then the gradients, from the last chunk to the first.
 template <class T>
 void backward_task(const Problem<T>& p, const Results<T>& r, int64_t b, int64_t g) {
   using A = accumulator_t<T>;

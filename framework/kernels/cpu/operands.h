@@ -52,8 +52,8 @@ base::accumulator_t<T>* row_scalars(std::string_view op, std::string_view name, 
   return t.data<base::accumulator_t<T>>();
 }
 
-/// Returns the indices of rows to which threads write concurrently. Throws std::logic_error unless each index is in
-/// [lowest, limit), and unless only -1 occurs more than once.
+/// Returns the indices of rows to which threads write concurrently. Throws std::logic_error if an index is outside
+/// [lowest, limit), or if an index other than -1 occurs more than once.
 inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest,
                                        int64_t limit) {
   const int64_t* p = checked_indices<int64_t>(op, name, t, lowest, limit);

@@ -25,8 +25,8 @@ void copy_rows(std::string_view op, std::string_view name, const Tensor& out, co
   });
 }
 
-// Iterates over the rows of `out`, and reads the rows of `x` in any order. `x` usually has fewer rows than `out` and
-// fits in the cache.
+// Iterates over the rows of `out`, and reads the rows of `x` in the order of `tokens`. These reads are fast, because
+// `x` usually fits in the cache: it has fewer rows than `out`.
 void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor&) {
   stream.run([=] { copy_rows("gather", "tokens", out, x, tokens, -1); });
 }

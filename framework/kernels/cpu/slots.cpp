@@ -18,7 +18,7 @@ void mask(Stream& stream, const Tensor& ids, const Tensor& valid) {
   });
 }
 
-// Sorts by counting. The counts of the previous experts determine the first row of an expert, and its slots take
+// Sorts by counting. The counts of the previous experts determine the first row of an expert. The expert's slots take
 // consecutive rows in order.
 void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
   stream.run([=] {

@@ -77,7 +77,7 @@ void clamped_swiglu_forward(T* out, const T* gate, const T* up, A weight, A slop
 template <class T, class A = acc_t<T>>
 A clamped_swiglu_backward(ClampedSwigluRow<T> row, int64_t n) {
   T *const dgate = row.dgate, *const dup = row.dup;
-  T* const products = row.product ? row.product : dgate;  // dgate is written afterwards
+  T* const products = row.product ? row.product : dgate;  // dgate may hold products until its values are written
   const T *const dout = row.dout, *const gate = row.gate, *const up = row.up;
   const A weight = row.weight, slope = row.slope, limit = row.limit;
   A sum = 0;
