@@ -90,7 +90,8 @@ struct TokenizerChoice {
 /// names the file and the problem. Throws Error(usage) if `choice` does not apply to the file.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const TokenizerChoice& choice = {});
 
-/// Returns the number of bytes of each id, for bits per byte: nats / ln 2 / (sum of the bytes of the predicted ids).
+/// Returns the number of bytes of each id. The bits per byte of a text are nats / ln 2 / (total bytes of the predicted
+/// ids).
 std::vector<int32_t> bytes_per_id(const Tokenizer& tokenizer);
 
 }  // namespace hexad::data

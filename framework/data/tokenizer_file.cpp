@@ -23,7 +23,7 @@ constexpr std::string_view format_name = "hexad-tokenizer";
 constexpr int64_t format_version = 1;
 constexpr std::array<std::string_view, 4> source_kinds{"huggingface", "sentencepiece", "tekken", "tiktoken"};
 
-// Returns the JSON of a source. `contents`, the value of `key`, represents the bytes of the source: base64 or a digest.
+// Returns the JSON of a source. `contents` is the value of `key`: the bytes of the source in base64, or their digest.
 Json source_json(const TokenizerSource& source, const char* key, const std::string& contents) {
   return {{key, contents},
           {"pattern", source.pattern},
@@ -101,7 +101,7 @@ struct Reader {
 }  // namespace
 
 Digest TokenizerContents::digest() const {
-  // The digest of the source's bytes represents the bytes, because base64 of a large file takes time.
+  // Uses the digest of the source's bytes in place of the bytes, because base64 of a large file takes time.
   const Json json = source ? source_json(*source, "digest", digest_of(source->bytes).to_string()) : Json();
   return digest_of(body_of(*this, json).dump());
 }

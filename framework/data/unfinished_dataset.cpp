@@ -49,7 +49,7 @@ void remove_own_files(const std::string& folder) {
       own.push_back(at->path());
   }
   for (const fs::path& path : own)
-    fs::remove(path, error);  // a file that cannot be removed is overwritten later or harmless
+    fs::remove(path, error);  // a file that cannot be removed is harmless, or is overwritten later
 }
 
 std::string read_journal(const std::string& folder) {

@@ -52,7 +52,7 @@ class SpanLog {
   /// Returns the spans of the host since start(). Spans that are still open have the end 0.
   const std::vector<Recorded>& recorded() const { return records_.host; }
   /// Appends a span that begins and ends now, inside span number `around` (-1: none). Requires that the log is
-  /// recording and that kernels do not run on a device.
+  /// recording, and that the compute stream is not a queue of a device.
   void add_empty(std::string name, int32_t around);
 
  private:

@@ -9,7 +9,7 @@ namespace hexad::data {
 
 std::string to_base64(std::string_view bytes);
 
-/// Returns the bytes, or nullopt if `text` is not base64.
+/// Returns the bytes that `text` encodes, or nullopt if `text` is not base64.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace hexad::data

@@ -8,8 +8,8 @@
 namespace hexad::data {
 namespace {
 
-// Bytes by code point; -1: not in the alphabet. A visible Latin-1 character represents its own byte. The other bytes,
-// in order, are represented by the characters from U+0100 on.
+// Bytes by code point; -1: not in the alphabet. A visible Latin-1 character represents the byte that equals its code
+// point. The characters from U+0100 on represent the other bytes, in order.
 constexpr std::array<int16_t, 512> alphabet = [] {
   std::array<int16_t, 512> bytes{};
   bytes.fill(-1);

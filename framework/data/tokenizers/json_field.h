@@ -57,7 +57,7 @@ class JsonField {
     if (found == json_->end() || found->is_null()) return std::nullopt;
     return JsonField(file_, *found, path_of(key));
   }
-  /// Returns an element of a list. Throws Error(data) if the list is too short.
+  /// Returns an element of a list. Throws Error(data) if the value is not a list or has no such element.
   JsonField at(size_t index) const {
     if (index >= size()) fail(" has ", size(), " elements, expected at least ", index + 1);
     return {file_, (*json_)[index], base::cat(key_, "[", index, "]")};

@@ -143,7 +143,7 @@ class StepReader {
 
  private:
   static constexpr std::string_view punctuation = R"([\p{P}$+<=>\^`|~])";
-  // Unlike in \w, zero-width joiners belong to words here.
+  // Zero-width joiners belong to words here, although \w does not match them.
   static constexpr std::string_view words_and_others = R"([\w\x{200C}\x{200D}]+|[^\w\x{200C}\x{200D}\s]+)";
 
   void add(std::string_view pattern, const JsonField& json, RegexSplit options = {}) {

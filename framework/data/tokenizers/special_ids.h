@@ -16,7 +16,7 @@ struct SpecialHints {
   std::optional<int32_t> beginning, end;
 };
 
-/// Function that returns the id of the token with this text; nullopt if the vocabulary does not contain it.
+/// Function that returns the id of the token with the given text; nullopt if the vocabulary has no such token.
 using IdByName = std::function<std::optional<int32_t>(std::string_view)>;
 
 /// Sets the special ids of request.source, unless they are already set. The end of a document is the first of these

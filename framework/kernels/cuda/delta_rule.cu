@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(threads) backward_kernel(Back<D> o, Rule<D> r)
   }
   for (int64_t h = g * shared; h < (g + 1) * shared; ++h) {
     const int64_t base = (b * r.heads + h) * elements;
-    // Computes the state before each part, in the memory of dS.
+    // Computes the state before each part. dS serves as scratch memory for the current state.
     for (int64_t u = threadIdx.x; u < r.values; u += threads) {
       for (int64_t c = 0; c < r.size; ++c) dS[c * r.values + u] = r.state ? r.state[base + c * r.values + u] : A(0);
       for (int64_t part = 0; part < o.parts; ++part) {
