@@ -25,7 +25,7 @@ class Tokenizer {
 
   /// Returns the ids of `text`, without an end-of-document. Thread-safe.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  /// Like encode(), but each special token that lies in one of the ranges `trusted` becomes its id. Only text that does
+  /// Like encode(), but converts each special token inside one of the ranges `trusted` to its id. Only text that does
   /// not come from users, such as the text of chat templates, may be trusted.
   virtual std::vector<int32_t> encode_with_special(std::string_view text, const ByteRanges& /*trusted*/) const {
     return encode(text);
@@ -63,7 +63,7 @@ class Tokenizer {
   /// Returns the number of ids that have text. These ids are 0 to this number minus 1. Call it only for tokenizers that
   /// have a mask token.
   int32_t text_ids() const { return vocab_size() - 2; }
-  /// Returns the digest of contents(). Tokenizers with equal digests encode every text in the same way. Datasets store
+  /// Returns the digest of contents(). Tokenizers with equal digests encode every text to the same ids. Datasets store
   /// the digest.
   Digest fingerprint() const { return contents().digest(); }
   /// Writes the tokenizer to `path`. Throws Error(resource) if this fails.

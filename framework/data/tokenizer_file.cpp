@@ -31,7 +31,7 @@ Json source_json(const TokenizerSource& source, const char* key, const std::stri
           {"beginning_of_document", source.beginning_of_document}};
 }
 
-// Returns the JSON of the tokenizer file without the digest. If the argument `source` is not null, it becomes the
+// Returns the JSON of the tokenizer file without the digest. Unless the argument `source` is null, adds it as the
 // member `source`.
 Json body_of(const TokenizerContents& contents, Json source) {
   Json merges = Json::array();

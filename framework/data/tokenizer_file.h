@@ -11,7 +11,7 @@
 
 namespace hexad::data {
 
-/// A merge: adjacent tokens `left` and `right` become one new token.
+/// A merge: one new token replaces the adjacent tokens `left` and `right`.
 struct Merge {
   int32_t left;
   int32_t right;

@@ -21,7 +21,7 @@ bool counts_as_missing(const ChatJson& value);
 /// is `has the key "x", which is not supported; supported: a, b`. Otherwise returns an empty string.
 std::string other_key(const ChatJson& object, std::span<const std::string_view> known);
 
-/// Reads the calls under "tool_calls" of a turn. Each call becomes an object {"id", "type", "function": {"name",
+/// Reads the calls under "tool_calls" of a turn. Converts each call to an object {"id", "type", "function": {"name",
 /// "arguments"}}. "id" and "type" may be missing, "name" is a text, and "arguments" is an object or a text. Keys with
 /// null count as missing. Returns an empty string on success, otherwise a problem such as `has a problem in call 2 of
 /// "tool_calls": it has the key "x", which is not supported; ...`. A call in an older format is a problem, too.

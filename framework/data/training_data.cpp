@@ -62,7 +62,7 @@ class Opener {
   }
 
  private:
-  // Opens the tokenizer of a dataset. Only an index of Megatron-LM may have none.
+  // Opens the tokenizer of a dataset. Only an index of Megatron-LM may lack a tokenizer.
   void open_tokenizer(const std::string& folder) {
     const std::string path = tokenizer_path(folder);
     if (is_megatron_index(folder) && !may_exist(path)) return;

@@ -33,8 +33,8 @@ class UnfinishedDataset {
   /// A file system without locks excludes no other process.
   UnfinishedDataset(const PrepareOptions& options, Digest request);
   /// Keeps complete shards for the next run. If there are no complete shards, or if discard() was called, removes the
-  /// files of the preparation, and the folder unless it contains other files. Then also removes `output` if this object
-  /// has created it and it is empty.
+  /// files of the preparation. Then removes the subfolder `unfinished` unless it contains other files, and `output` if
+  /// this object has created it and it is empty.
   ~UnfinishedDataset();
   UnfinishedDataset(const UnfinishedDataset&) = delete;
   UnfinishedDataset& operator=(const UnfinishedDataset&) = delete;

@@ -65,7 +65,7 @@ std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
 /// Makes the backend of the emulated device. The environment variable HEXAD_EMULATED_JITTER, if set, is the seed of
 /// random delays before about a quarter of the launched operations. Throws Error(usage) if this variable is not a whole
-/// number from 0 to 2^64 - 1, and Error(resource) if the system does not provide the device's address range.
+/// number from 0 to 2^64 - 1. Throws Error(resource) if the system does not provide the device's address range.
 std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options);
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options);
 

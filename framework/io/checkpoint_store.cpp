@@ -279,7 +279,7 @@ void CheckpointStore::clean() const {
 }
 
 // Removes the folder `name` of a replaced checkpoint if the new checkpoint exists. Otherwise, the process was killed
-// between the two renames of the replacement, and the folder gets back its original name.
+// between the two renames of the replacement. In this case, restores the original name of the folder.
 void CheckpointStore::clean_replaced(std::string_view name, std::error_code& error) const {
   const std::string original(name.substr(0, name.size() - replaced_suffix.size()));
   const auto step = step_of(original);

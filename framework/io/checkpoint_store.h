@@ -105,8 +105,8 @@ class CheckpointStore {
     std::vector<std::string> problems;  // one message for each bad checkpoint; names its folder or a file in it
     int64_t newest_bad = -1;            // highest step of a bad checkpoint; -1: no checkpoint is bad
   };
-  /// Opens all checkpoints. A checkpoint that is removed before it is open is neither good nor bad. Throws Error(data)
-  /// if the folder cannot be listed.
+  /// Opens all checkpoints. Leaves out a checkpoint that is removed before it is open. Throws Error(data) if the folder
+  /// cannot be listed.
   Scan scan(Check check) const;
 
  private:

@@ -47,7 +47,7 @@ class JsonNode {
   int64_t integer(int64_t low = 0, int64_t high = INT64_MAX) const;
   uint64_t unsigned_integer() const;
   const std::string& text() const;
-  /// Returns sizes or indices that are a legal Shape: at most Shape::max_rank numbers, none of them negative.
+  /// Returns sizes or indices that are a legal Shape: at most Shape::max_rank numbers of at least 0.
   Shape shape() const;
   const Json& value() const { return value_; }
 

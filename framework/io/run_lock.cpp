@@ -82,7 +82,7 @@ bool is_current(int fd, const std::string& path) {
          mine.st_dev == named.st_dev;
 }
 
-/// True if neither the owner in the file nor its beat changes during `timing.patience`.
+/// True if the owner in the file and its beat do not change during `timing.patience`.
 bool abandoned(const std::string& path, const Owner& former, const LockTiming& timing, const base::FileWork& work) {
   const auto end = std::chrono::steady_clock::now() + timing.patience;
   while (std::chrono::steady_clock::now() < end) {

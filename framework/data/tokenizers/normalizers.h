@@ -12,7 +12,7 @@ namespace hexad::data {
 /// Changes a text in place. The text is valid UTF-8 before and after the call. Thread-safe.
 using Normalizer = std::function<void(std::string& text)>;
 
-/// Reads the normalizer of a tokenizer.json. A normalizer of type Sequence becomes several normalizers. Throws
+/// Reads the normalizer of a tokenizer.json. A normalizer of type Sequence is returned as several normalizers. Throws
 /// Error(data) that names the type if it is not supported.
 std::vector<Normalizer> read_normalizers(const JsonField& json, int depth = 0);
 

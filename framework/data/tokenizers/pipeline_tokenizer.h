@@ -24,8 +24,8 @@ struct PipelineParts {
   std::string decoded_prefix = {};  // removed by decode() from the beginning of a text, such as a space
 };
 
-/// Makes a tokenizer. A byte that is not part of a UTF-8 character becomes the id of the byte, and is not merged with
-/// its neighbours. If the vocabulary has no id for the byte, the byte is encoded as U+FFFD.
+/// Makes a tokenizer. A byte that is not part of a UTF-8 character is encoded as the id of this byte, and is not merged
+/// with its neighbours. If the vocabulary has no id for the byte, the byte is encoded as U+FFFD.
 std::unique_ptr<Tokenizer> make_pipeline(TokenizerRequest request, PipelineParts parts);
 
 }  // namespace hexad::data

@@ -18,7 +18,7 @@ class CharacterPairs {
  public:
   /// Reads the pairs from the contents of a SentencePiece file for which words_are_independent() is true. Returns
   /// nullopt if parts may depend on each other:
-  /// - The model has no byte_fallback. Several unknown characters then become one token.
+  /// - The model has no byte_fallback. Several unknown characters are then encoded as one token.
   /// - A token contains `separator` or is not UTF-8.
   static std::optional<CharacterPairs> from_model(std::string_view model);
 

@@ -1,4 +1,4 @@
-// Patterns and special tokens of known tiktoken vocabularies. The .tiktoken files contain neither.
+// Patterns and special tokens of known tiktoken vocabularies. The .tiktoken files do not contain them.
 #pragma once
 
 #include <cstdint>

@@ -27,8 +27,8 @@ int64_t addresses_of(const cudaDeviceProp& card) {
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
 }
 
-// Returns the CUDA priority of a lane. Communication goes before copies and computation, because other ranks wait for
-// it.
+// Returns the CUDA priority of a lane. Communication has priority over copies and computation, because other ranks wait
+// for it.
 int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ? -2 : 0; }
 
 constexpr int64_t max_staged = int64_t{64} << 20;
@@ -74,10 +74,9 @@ class CudaBackend final : public Backend {
   }
 
   // CUDA copies from or to ordinary (pageable) host memory only after the earlier work of the queue, and blocks the
-  // host until the copy is done. A copy of at most max_staged bytes from pageable memory goes through a staging
-  // buffer, which avoids this wait.
-  // The card reads a host_buffer() when the stream reaches the copy. The caller must write to the buffer again only
-  // after that copy, or release it and take another buffer.
+  // host until the copy is done. A copy of at most max_staged bytes from pageable memory avoids this wait with a
+  // staging buffer. The card reads a host_buffer() when the stream reaches the copy. The caller must write to the
+  // buffer again only after that copy, or release it and take another buffer.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     cuda::ensure_card(card_->ordinal());

@@ -70,8 +70,8 @@ class CudaStream final : public Stream {
   Card& card() const { return *card_; }
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
-  /// Returns a stream with a new queue of the same card. `priority` is a CUDA priority: queues with lower numbers go
-  /// first. If the card does not support this priority, the nearest supported priority is used.
+  /// Returns a stream with a new queue of the same card. `priority` is a CUDA priority: the card prefers queues with
+  /// lower numbers. If the card does not support this priority, the nearest supported priority is used.
   std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:

@@ -30,10 +30,9 @@ class Blocks {
   /// Announces a launch in `queue` that uses the block containing the address `place`. Does nothing if no block
   /// contains it.
   void touch(const void* place, const std::shared_ptr<Queue>& queue);
-  /// Declares that the work of `queue` so far contains the queue's last use of the block containing the address
-  /// `place`, until the next touch(). The next user of the memory then need not wait for later work of `queue`, even if
-  /// the block is freed after that work was issued. Does nothing if no block contains `place` or `queue` has not used
-  /// the block.
+  /// Declares that, until the next touch(), later work of `queue` does not use the block containing the address
+  /// `place`. The next user of the memory then need not wait for later work of `queue`, even if the block is freed
+  /// after that work was issued. Does nothing if no block contains `place` or `queue` has not used the block.
   void end_use(const void* place, const std::shared_ptr<Queue>& queue);
 
   /// Makes the CardAllocator allocate each large parameter and gradient as a whole block from now on, for libraries

@@ -34,9 +34,9 @@ class CardClock {
 /// freeing records a mark. If the calling thread has no current card, the queue's card becomes current.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  /// `priority` is a CUDA priority: queues with lower numbers go first. If the card does not support this priority, the
-  /// nearest supported priority is used. `clock` gives the times of marks; if null, the queue makes a clock. Makes the
-  /// card current in the calling thread.
+  /// `priority` is a CUDA priority: the card prefers queues with lower numbers. If the card does not support this
+  /// priority, the nearest supported priority is used. `clock` gives the times of marks; if null, the queue makes a
+  /// clock. Makes the card current in the calling thread.
   Queue(int ordinal, int priority, std::shared_ptr<CardClock> clock = nullptr);
   ~Queue();
   Queue(const Queue&) = delete;

@@ -8,9 +8,8 @@
 
 namespace hexad::device::cuda {
 
-/// Memory for libraries that register blocks to share them with other cards. Such a library accepts neither a part of
-/// an allocation nor several allocations. The driver allocates and frees every block, in multiples of its page size.
-/// Not thread-safe.
+/// Memory for libraries that register blocks to share them with other cards. Such a library requires that a block is
+/// exactly one allocation. The driver allocates and frees every block, in multiples of its page size. Not thread-safe.
 class WholeBlocks {
  public:
   explicit WholeBlocks(const Driver& driver) : driver_(driver) {}

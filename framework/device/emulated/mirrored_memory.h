@@ -6,7 +6,7 @@
 
 namespace hexad::device::emulated {
 
-/// A range of memory that is mapped twice. Its pages are allocated at first use. The host gets addresses in the first
+/// A range of memory that is mapped twice. Its pages are allocated at first use. The host uses addresses in the first
 /// mapping, which has no access rights. An access by the host therefore crashes, like an access to a card's address.
 /// The device adds a constant offset to reach the second mapping. A single mapping with changing access rights would
 /// not work, because all ranks that are threads of the process share these rights.

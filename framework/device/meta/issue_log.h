@@ -1,4 +1,4 @@
-// Log of the operations that a rank issues on a meta device. The time of a step can be estimated from it.
+// Log of the operations that a rank issues on a meta device. The time of a step can be estimated from the log.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Addresses of a meta device, which refer to no memory, and the known values at some of them.
+// Addresses of a meta device, which refer to no memory, and the known values at some of these addresses.
 #pragma once
 
 #include <cstddef>

@@ -11,8 +11,8 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// Time that a thread spins before it sleeps. A sleep and a wake-up together take about as long, so spinning at most
-// doubles the cost of a wait.
+// Time that a thread spins before it sleeps. A sleep and a wake-up together take about as long as this limit, so
+// spinning at most doubles the cost of a wait.
 constexpr std::chrono::microseconds spin_limit{50};
 
 }  // namespace

@@ -12,8 +12,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// Counting semaphore that only one thread increments. It replaces std::counting_semaphore, whose waiting threads first
-/// yield their core to other runnable threads and may get it back late.
+/// Counting semaphore that only one thread increments. It replaces std::counting_semaphore, in which a waiting thread
+/// first yields its core to other runnable threads and may therefore resume late.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }

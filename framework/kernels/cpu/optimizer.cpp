@@ -48,7 +48,7 @@ void with_operands(std::string_view op, const Tensor& main, const Tensor& weight
 }
 
 /// Updates elements [begin, end) of a slice whose moments are bf16. `p` and `w` point to the main weight and the model
-/// weight of element `begin`. Each call of the loop gets elements that are contiguous in the whole parameter.
+/// weight of element `begin`. Each call of the loop updates elements that are contiguous in the whole parameter.
 template <class T, class G>
 void update_bf16_moments(const AdamwSlice& s, float* p, T* w, const AdamwConstants<float>& constants, int64_t begin,
                          int64_t end) {

@@ -9,8 +9,8 @@ namespace hexad::kernels::cpu {
 
 namespace {
 
-// The default is 1, not the number of cores, because only one of the threads of a rank (including the threads of lanes)
-// may use all cores.
+// The default is 1, not the number of cores, because a rank may have several threads, such as those of its lanes. Only
+// one of them may use all cores.
 thread_local int threads_of_kernels = 1;
 
 // During the lifetime of an object, parallel loops run only on this thread.

@@ -68,7 +68,7 @@ void pack_panels(T* to, int64_t panel, const In* from, int64_t along, int64_t co
 }
 
 /// Copies the transpose: to[k, j] = from[j * across + k] for j < count, with rows of nr elements in `to`. The other
-/// elements of a row become zero.
+/// elements of a row are set to zero.
 template <class T, class In>
 void pack_transposed(T* to, const In* from, int64_t across, int64_t count, int64_t depth) {
   constexpr int n = lanes<T>;
@@ -89,8 +89,8 @@ void pack_transposed(T* to, const In* from, int64_t across, int64_t count, int64
   }
 }
 
-/// Copies to[i, k] = from[i * across + k] for i < count <= mr, with rows of `row` elements in `to`. The other rows
-/// become zero.
+/// Copies to[i, k] = from[i * across + k] for i < count <= mr, with rows of `row` elements in `to`. The other rows are
+/// set to zero.
 template <int64_t row, class T, class In>
 void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t depth) {
   for (int64_t i = 0; i < mr; ++i, to += row, from += across) {

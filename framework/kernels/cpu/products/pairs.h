@@ -44,16 +44,16 @@ __mmask16 first16(int64_t n) { return n >= 16 ? __mmask16(0xffff) : __mmask16((1
 /// Sixteen pairs of terms. A pair is stored as a float, which has the same size.
 using Pairs = V<float>;
 
-/// Copies 16 pairs of line `line` + i to row i of the tile `to`, for 16 lines. Missing elements become zero. The terms
-/// of a line must be contiguous.
+/// Copies 16 pairs of line `line` + i to row i of the tile `to`, for 16 lines. Missing elements are set to zero. The
+/// terms of a line must be contiguous.
 void copy_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask32 mask = first(depth);
   for (int i = 0; i < side; ++i, to += side)
     _mm512_store_si512(to, i < lines ? _mm512_maskz_loadu_epi16(mask, from.at(line + i, term)) : __m512i{});
 }
 
-/// Copies pair i of 16 lines to row i of the tile `to`, for 16 pairs. Missing elements become zero. The lines of a term
-/// must be contiguous.
+/// Copies pair i of 16 lines to row i of the tile `to`, for 16 pairs. Missing elements are set to zero. The lines of a
+/// term must be contiguous.
 void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask16 mask = first16(lines);
   const auto row = [mask](const uint16_t* p) {

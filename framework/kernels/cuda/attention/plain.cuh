@@ -39,7 +39,7 @@ __device__ __forceinline__ int plain_column(int j) {
   return static_cast<int>(threadIdx.x) % plain_side + plain_side * j;
 }
 
-/// Loads elements [column, column + Columns) of the rows of a tile. Missing rows and columns become zeros.
+/// Loads elements [column, column + Columns) of the rows of a tile. Missing rows and columns are filled with zeros.
 template <int Columns, class A, class D>
 __device__ __forceinline__ void stage(Staged<A, Columns>& staged, const HeadTile<D>& tile, int column, int size) {
   for (int i = static_cast<int>(threadIdx.x); i < tile_rows * Columns; i += plain_threads) {
@@ -124,7 +124,7 @@ __device__ __forceinline__ void store_share(const HeadTile<D>& tile, const Share
   }
 }
 
-/// Loads the range of keys of each row. Missing rows get empty ranges.
+/// Loads the range of keys of each row. The ranges of missing rows are empty.
 __device__ __forceinline__ void load_ranges(int2 (&ranges)[tile_rows], const Visible& visible, int64_t row, int count) {
   const auto r = static_cast<int>(threadIdx.x);
   if (r < tile_rows) ranges[r] = r < count ? visible.rows[row + r] : make_int2(0, 0);

@@ -36,7 +36,7 @@ __device__ __forceinline__ int lane_column() { return lane_index() % 4 * 2; }
 template <int N>
 using Sums = float[N][4];
 
-/// Starts to copy a tile. Missing rows and elements become zeros.
+/// Starts to copy a tile. Missing rows and elements are filled with zeros.
 template <int Width, int Height>
 __device__ __forceinline__ void copy_tile(SharedTile<Width, Height>& tile, const HeadTile<__nv_bfloat16>& from,
                                           int size) {
