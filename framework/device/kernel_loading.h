@@ -1,4 +1,4 @@
-// Time at which a card's kernels are loaded.
+// Choice of the time at which a card's kernels are loaded.
 #pragma once
 
 namespace hexad::device {

@@ -39,7 +39,7 @@ struct BpeParts {
   /// Ids of pieces that are encoded as one token without merging, even if the merges would not produce it. Empty: all
   /// pieces are merged.
   PieceMap<int32_t> whole_pieces = {};
-  int32_t unknown = -1;  // id of a byte or character without any other id; -1: it is dropped
+  int32_t unknown = -1;  // id of a byte or character without any other id; -1: such a byte or character is dropped
 };
 
 /// Makes a model whose symbols are bytes.

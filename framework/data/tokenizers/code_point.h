@@ -1,4 +1,4 @@
-// Decoding of one character of valid UTF-8.
+// Decoding of single characters of valid UTF-8, and tests for white space.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,7 @@ struct PipelineParts {
   PreTokenizers pre_tokenizers = {};
   std::unique_ptr<TextModel> model;
   std::vector<std::string> bytes;  // bytes of each id; empty for special tokens and unused ids
-  std::vector<std::string> names;  // names of the ids, to find special ids and their texts; other names may be empty
+  std::vector<std::string> names;  // names by id, to find special ids and their texts; names of other ids may be empty
   SpecialHints hints = {};
   std::string decoded_prefix = {};  // removed by decode() from the beginning of a text, such as a space
 };

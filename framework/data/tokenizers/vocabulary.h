@@ -1,4 +1,4 @@
-// The tokens of a vocabulary that is being read: names by id and ids by name. Both are unique.
+// The tokens of a vocabulary that is being read: names by id and ids by name. Names and ids are unique.
 #pragma once
 
 #include <cstdint>

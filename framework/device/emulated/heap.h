@@ -35,7 +35,7 @@ class Heap {
   };
 
   const MirroredMemory memory_;
-  const std::shared_ptr<Queue> cleaner_;  // waits for uses of a freed block that have not ended, then fills it
+  const std::shared_ptr<Queue> cleaner_;  // waits until the uses of a freed block have ended, then fills the block
   std::mutex mutex_;
   std::map<int64_t, Block> live_;  // blocks in use, by offset
   /// Freed blocks by size: offset, and the event that is done once the block is filled.

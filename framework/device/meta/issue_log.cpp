@@ -48,7 +48,7 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   Issue issue{family, name, queue(lane), std::move(work), innermost(), from.waits};
   if (has_thread(lane)) {
     // The issuing thread appends this operation once its own earlier operations and waits have ended. This operation
-    // must therefore also follow them.
+    // must therefore also follow these operations and waits.
     const Queue& issuer = lanes_[base::ordinal(Lane::compute)];
     issue.after.insert(issue.after.end(), issuer.waits.begin(), issuer.waits.end());
     issue.after.insert(issue.after.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(issuer.host_waits),

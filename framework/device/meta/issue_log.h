@@ -92,7 +92,7 @@ using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, Comm
 /// Operation that a rank issued. The operations of one lane run in the order of the log. Communication is an exception:
 /// it runs concurrently with all lanes.
 struct Issue {
-  std::string_view family, name;  // such as "swiglu", "backward" or "comm", "all_to_all"
+  std::string_view family, name;  // such as ("swiglu", "backward") or ("comm", "all_to_all")
   Lane lane;  // lane to which the operation was issued; always Lane::compute if the log has Host::computes
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none

@@ -1,4 +1,5 @@
-// Loops of SwiGLU, GELU, rotary embedding, scores and softmax cross-entropy. Formulas: framework/kernels/reference/.
+// Loops of SwiGLU, GELU, rotary embedding, exp, sigmoid and softmax cross-entropy. Formulas:
+// framework/kernels/reference/.
 #pragma once
 
 #include "framework/kernels/cpu/simd/isa.h"
