@@ -23,9 +23,9 @@ struct Merge {
 struct TokenizerSource {
   std::string kind;                    // "huggingface", "tiktoken", "tekken" or "sentencepiece"
   std::string bytes;                   // contents of the file
-  std::string pattern = {};            // tiktoken: name of the pattern
-  int32_t end_of_document = -1;        // id; -1: not chosen yet
-  int32_t beginning_of_document = -1;  // id; -1: none
+  std::string pattern = {};            // tiktoken: name of the pattern; otherwise empty
+  int32_t end_of_document = -1;        // id that ends documents; -1: not chosen yet
+  int32_t beginning_of_document = -1;  // id that begins documents; -1: none
 };
 
 /// The complete state of a tokenizer, which determines encode() and decode().

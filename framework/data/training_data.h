@@ -41,7 +41,7 @@ struct TrainingDataOptions {
   int64_t context;     // number of tokens in a sequence
   int64_t vocab_size;  // size of the model's vocabulary; not smaller than the tokenizer's vocabulary
   uint64_t seed = 0;
-  std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints that are stored in a checkpoint
+  std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints in the checkpoint; nullopt: not checked
   FileWork work = {};                                          // receives the progress of reads
   MixtureStart mixture_start = {};  // start of the mixture's present weights; ignored unless there are several datasets
 };

@@ -71,7 +71,7 @@ class UnfinishedDataset {
   void require_sound(const Shard& shard, size_t number, Digest tokenizer) const;
 
   std::string output_, folder_;
-  bool made_output_ = false;  // true if this object created output_
+  bool made_output_ = false;  // true if this object created output_, so that its destructor may remove it
   Digest request_;
   std::string settings_;  // settings_json() of the request
   std::string damage_;

@@ -101,7 +101,7 @@ class Checkpoint {
   // Tensors of the pages read so far. They are never moved, because record() returns references to them.
   mutable std::vector<std::optional<std::vector<TensorRecord>>> pages_;
   FileWork work_;
-  std::map<size_t, SafetensorsFile> shards_;          // shards opened so far
+  std::map<size_t, SafetensorsFile> shards_;          // shards opened so far, by index
   bool shares_checked_ = false;                       // true after skip_digests()
   std::set<size_t> checked_shards_;                   // shards in which verify() found no damage
   std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest

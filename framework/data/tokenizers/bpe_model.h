@@ -47,7 +47,7 @@ std::unique_ptr<TextModel> make_byte_bpe(BpeParts parts);
 
 struct CharacterBpeParts {
   BpeParts bpe;
-  std::unordered_map<uint32_t, int32_t> characters = {};  // ids of the characters that are tokens
+  std::unordered_map<uint32_t, int32_t> characters = {};  // ids of the characters that are tokens, by code point
   bool fuse_unknown = false;                              // true: adjacent unknown characters are encoded as one id
   /// Pairs of characters that some merge joins: the last character of the merge's left part and the first character of
   /// its right part. A text can be divided between two adjacent characters before it is encoded, unless they are such a

@@ -34,7 +34,7 @@ class PieceCache {
 
   struct Slot {
     uint64_t hash = 0;
-    uint32_t text = 0, ids = 0;     // positions in text_ and ids_
+    uint32_t text = 0, ids = 0;     // positions of the piece in text_ and of its ids in ids_
     uint16_t bytes = 0, count = 0;  // numbers of bytes and of ids; if `bytes` is 0, the slot is free
   };
 

@@ -130,7 +130,7 @@ class SentencePiece final : public ImportedTokenizer {
   std::optional<CharacterPairs> pairs_;
   std::vector<int32_t> separator_ids_;  // ids of the separator alone, with the inserted space
   mutable PieceCaches words_;           // ids of words and of first parts, which begin with the inserted space
-  mutable PieceCaches parts_;           // ids of later parts
+  mutable PieceCaches parts_;           // ids of later parts of words
 };
 
 }  // namespace

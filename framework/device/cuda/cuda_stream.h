@@ -55,7 +55,7 @@ class CudaStream final : public Stream {
  public:
   CudaStream(std::shared_ptr<Card> card, std::shared_ptr<Blocks> blocks, int priority);
 
-  void run(std::function<void()> work) override;  // throws std::logic_error
+  void run(std::function<void()> work) override;  // throws std::logic_error, because the queue runs no host work
   void wait(const Event& event) override { queue_->wait(event); }
   Event record() override { return Event::at(queue_->record()); }
   Event record_timed() override { return Event::at(queue_->record_timed()); }

@@ -116,7 +116,7 @@ class Queue::Mark final : public DeviceMark {
  private:
   std::shared_ptr<Queue> queue_;
   cudaEvent_t event_;
-  Unused& unused_;  // pool of the queue
+  Unused& unused_;  // pool of the queue, to which the event returns
   std::shared_ptr<const CardClock::Reference> reference_;
 };
 

@@ -70,7 +70,7 @@ class EmulatedStream final : public Stream {
   EmulatedStream(std::shared_ptr<Heap> heap, std::shared_ptr<Queue> queue)
       : heap_(std::move(heap)), queue_(std::move(queue)) {}
 
-  void run(std::function<void()> work) override;  // throws std::logic_error
+  void run(std::function<void()> work) override;  // throws std::logic_error, because the queue runs no host work
   void wait(const Event& event) override { queue_->wait(event); }
   Event record() override { return Event::at(queue_->record()); }
   bool on_device() const override { return true; }

@@ -58,7 +58,7 @@ struct AttentionWork {
 
 /// Kernel that is neither a product nor attention. The time per byte depends on the family of the operation.
 struct MemoryWork {
-  int64_t bytes;                         // bytes read and written
+  int64_t bytes;                         // total bytes read and written
   base::Dtype dtype = base::Dtype::f32;  // dtype of a tensor that is written; f32 for Backend::fill and for the
                                          // kernels of framework/kernels/meta/meta_routing.cpp
 

@@ -57,7 +57,7 @@ class Helpers {
  private:
   struct Helper {
     Semaphore given, done;
-    bool begun = false;  // accessed only by the owner
+    bool begun = false;  // true if the thread has begun its piece; accessed only by the owner
     std::thread thread;
   };
 

@@ -19,7 +19,7 @@ static_assert(digits <= threads, "each counter needs a thread that clears it");
 
 struct Operands {
   int32_t* ids;
-  const int64_t* rows;  // null: token t is in row t
+  const int64_t* rows;  // row of each token; null: token t is in row t
   int64_t tokens, scope_tokens;
   int top_k, experts;
   double factor;
