@@ -36,7 +36,7 @@ class SplitLoss {
     std::deque<Block> in_flight;
     for (int64_t begin = 0; begin < rows; begin += step) {
       in_flight.push_back(start(begin, std::min(rows, begin + step)));
-      if (in_flight.size() == 1) continue;  // the next iteration computes logits while these statistics are in flight
+      if (in_flight.size() == 1) continue;  // the next block's logits are computed meanwhile
       finish(in_flight.front());
       in_flight.pop_front();
     }

@@ -100,7 +100,7 @@ TEST(Parameter, ErrorsNameTheParameter) {
             "[initialize] does not support i32; supported: f32, bf16, f64");
 }
 
-// Data parallelism assigns shares (see tests/dp).
+// Data parallelism chooses the shares of parameters (see tests/dp).
 TEST(Parameter, OwnsAllOfItsWeightsUnlessOwnsShareOnlyIsSet) {
   Lab lab;
   const auto p = made(lab, "w");
@@ -119,7 +119,7 @@ TEST(Parameter, OwnsAllOfItsWeightsUnlessOwnsShareOnlyIsSet) {
             "[parameter] w [4, 6, 8]: the share is [100, 193); expected a range in [0, 192]");
 }
 
-// Storage that binds weights to `memory`. `holders` expires once no holder is left.
+// Storage that binds weights to `memory`. `holders` expires when the last holder releases the weights.
 class Gatherer final : public WeightStorage {
  public:
   explicit Gatherer(Tensor weights, device::Event event = {}) : memory(std::move(weights)), arrived(std::move(event)) {}

@@ -57,7 +57,7 @@ TEST(Utf8Pieces, CharacterIsReturnedWhenItIsComplete) {
                        "b"),
             "😀b");
   EXPECT_EQ(pieces.add("\xe2\x82"), "");
-  EXPECT_EQ(pieces.add("x"), "�x");    // nothing completes the pending bytes
+  EXPECT_EQ(pieces.add("x"), "�x");    // x does not continue the pending bytes
   EXPECT_EQ(pieces.add("\xff"), "�");  // never a valid byte
   EXPECT_EQ(pieces.add("\xc3"), "");
   EXPECT_EQ(pieces.finish(), "�");

@@ -64,7 +64,7 @@ TEST(MeasureCluster, EveryRankMeasuresItsSpeedLinksAndGroups) {
       EXPECT_GE(link.bytes, 256 << 10);
     }
     EXPECT_TRUE(r.damaged_from.empty());
-    EXPECT_EQ(r.collectives.size(), 12u);  // four operations of intra, inter and all
+    EXPECT_EQ(r.collectives.size(), 12u);  // four collectives in each of the groups intra, inter and all
     EXPECT_EQ(r.folder.has_value(), rank % 2 == 0);
     EXPECT_EQ(r.clock_offset.has_value(), rank % 2 == 0);
   }

@@ -9,7 +9,7 @@ namespace {
 
 using base::ExitCode;
 
-// Expects one finding with this code and kind, whose message contains the parts. Also expects this code as the exit
+// Expects a single finding with this code and kind, whose message contains all `parts`. Also expects `code` as the exit
 // code of the findings.
 void expect_finding(const std::vector<RankReport>& ranks, ExitCode code, const std::string& kind,
                     const std::vector<std::string>& parts, const Expectations& expected = {}) {

@@ -52,7 +52,7 @@ TEST(Programs, LongVersionsAreShortened) {
 TEST(Programs, OlderProgramsAreRecognisedByTheirFirstCollective) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context;
-    if (world.rank() == 1) {  // the collective of train::find_cores() on a rank that may use two cores
+    if (world.rank() == 1) {  // an older program, whose first collective is find_cores()
       const std::array<int64_t, 16> cores{3};
       world.all_gather_values(cores, context);
       return;

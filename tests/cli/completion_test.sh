@@ -144,7 +144,8 @@ test_zsh_uses_the_completion_of_bash() {
   expect_text err "'tcsh' given, expected one of bash, zsh, fish"
 }
 
-# `fish_offers WORD... -- EXPECTED...`: expects the part of fish's script that bash runs to offer exactly the expected words.
+# `fish_offers WORD... -- EXPECTED...`: runs the bash part of the script for fish, and expects it to offer exactly the
+# expected words.
 fish_offers() {
   local words=()
   while [ "$1" != -- ]; do

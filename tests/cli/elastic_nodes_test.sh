@@ -8,7 +8,7 @@ elastic=$CLI_TESTS/../../tools/elastic.sh
 
 # `passes STEP`: true once the run has passed the step.
 passes() { [ -f run/metrics.jsonl ] && [ "$(losses run | tail -1 | cut -d' ' -f1)" -gt "$1" ] 2>/dev/null; }
-# `starts TEXT`: true once the script has printed TEXT and the run has then resumed.
+# `starts TEXT`: true once the script has printed TEXT and the run has resumed after that.
 starts() { grep -qF -- "$1" err && grep -qF "resumed from run/checkpoints" <(sed -n "/$1/,\$p" err); }
 last_step() { losses run | tail -1 | cut -d' ' -f1; }
 

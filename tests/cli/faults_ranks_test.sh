@@ -13,7 +13,7 @@ test_all_ranks_agree_that_the_disk_of_one_rank_is_full() {
     expect_text err "checkpoint of step 4 was not saved" "no space left on device"
     expect_equal "$(ls run/checkpoints | tr '\n' ' ')" "latest step-00000002 "
   done
-  # With go_on, only the last save must succeed.
+  # With checkpoint.on_failure=go_on, only the last save must succeed.
   HEXAD_FAULT="full@1,4,shard: file written" expect 4 train checkpoint.on_failure=go_on
   expect_text err "resumed from run/checkpoints/step-00000002"
   expect_text err "step 4 was not saved: rank 1: no space" "step 6 was not saved: rank 1: no space"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/gpu/check.sh from end to end, with the emulated device in place of the card.
+# tools/gpu/check.sh from end to end, with the emulated device instead of a GPU.
 . "$(dirname "$0")/cli.sh"
 command -v python3 >/dev/null || exit 77
 

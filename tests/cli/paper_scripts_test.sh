@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Scripts of tools/bench/papers that measure single mechanisms. They keep their rows, and a later call measures only the
-# missing rows. Their tables follow from the rows. Programs that measure are replaced by fake ones.
+# Scripts of tools/bench/papers that measure single mechanisms. Each script stores the rows that it measures, and a
+# later call measures only the missing rows. The tables are made from the stored rows. Fake programs replace the
+# programs that measure.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -208,8 +209,8 @@ STAND_IN
   expect_interrupted
 }
 
-# `expect_interrupted`: calls `call` three times. The first call fails, the second one starts programs, the third one
-# does not, and gives the same tables.
+# `expect_interrupted`: calls `call` three times. Expects the first call to fail, and the second call to start programs.
+# Expects the third call to start none, and to print the same tables as the second.
 expect_interrupted() {
   expect 9 call
   local before

@@ -224,8 +224,8 @@ STAND_IN
   expect 0 monta
   expect_equal "$(sort starts | uniq -c | tr -s ' \n' ' ')" " 2 profiled 5 started "
   expect_text out "measured:  5 layers before" "predicted: 8 layers; sha256 $(cat sealed)"
-  # In row 1 of the paper's table, experts are whole and lie across nodes, and only combine gathers. In row 2, dispatch
-  # and combine gather.
+  # In row 1 of the paper's table, each rank has whole experts, expert parallelism spans both nodes, and only combine
+  # has an all-gather. In row 2, dispatch and combine each have an all-gather.
   grep -qF 'tp=8,ep=2,etp=1,parallel.order=tp-cp-dp-ep-pp' kept/rows || failed "kept/rows has no layer of row 1"
   table() {
     awk -v part="$1" -v row="$2" '$1 == "25mbit:200mbit" && $2 == row && $3 == part && $4 == 8 && $5 == 1048576 &&
@@ -249,7 +249,7 @@ STAND_IN
   expect_text err "has rows of other settings"
   expect 2 monta --ranks '1 8'
   expect_text err "--ranks has '1', expected divisors of 64, the width of an expert, from 2 up"
-  # Rows of other links whose name ends in the same way do not count.
+  # Rows of a link whose name only ends in the wanted name do not count.
   sed -i 's/^25mbit/125mbit/' kept/rows
   expect 0 monta
   expect_text out "measured:  8 layers before"

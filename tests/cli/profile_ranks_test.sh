@@ -4,7 +4,7 @@
 
 profile=(profile --quick --seconds 1 --out c.yaml)
 
-# `on_nodes N M ...`: runs N ranks on a first node and M on a second.
+# `on_nodes N M ARGUMENT...`: runs the program on two nodes named by HEXAD_NODE: N ranks on `a`, M ranks on `b`.
 on_nodes() {
   "${launch[@]}" -np "$1" env HEXAD_NODE=a "$HEXAD" "${@:3}" : -np "$2" env HEXAD_NODE=b "$HEXAD" "${@:3}"
 }
@@ -25,7 +25,7 @@ test_ranks_on_two_nodes_form_groups_of_every_kind() {
   expect_text c.yaml 'nodes: 2' 'group: intra' 'group: inter' 'group: all' 'beside: [inter, intra, copy]'
 }
 
-# `on_one_core N ...`: runs N ranks on the first core that this test may use.
+# `on_one_core N ARGUMENT...`: runs N ranks on the first core that this test may use.
 on_one_core() {
   "${launch[@]}" -np "$1" taskset -c "$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')" "$HEXAD" "${@:2}"
 }
