@@ -32,8 +32,8 @@ idle_nodes() { [ "$(sinfo --noheader --states idle --format %D)" == "$1" ]; }
 # `saves RUN`: prints the number of the run's complete checkpoints.
 saves() { compgen -G "$1/checkpoints/step-*" | grep -vc '\.tmp'; }
 
-# `submit RUN OVERRIDE...`: submits a batch script like the script of docs/quickstart.md, on two nodes of two ranks. Its
-# output is in RUN.out. Sets $job to the number of the job.
+# `submit RUN OVERRIDE...`: submits a batch script like the script of docs/quickstart.md, on two nodes with two ranks
+# each. Its output is in RUN.out. Sets $job to the number of the job.
 submit() {
   cat >job.sh <<J
 #!/bin/bash
@@ -60,8 +60,8 @@ test_signal_before_the_end_saves_and_the_requeued_job_continues() {
   scancel --signal=USR1 "$job"
   wait_until is "$job" PENDING
   expect_text run.out "preempted after step" "saved: start the run again to continue"
-  # Without this time, Slurm would start the job again after two minutes. An immediate start fails, because the old step
-  # still has its PMIx socket.
+  # Without this start time, Slurm would start the job again after two minutes. An immediate start fails, because the
+  # old step still has its PMIx socket.
   scontrol update JobId="$job" StartTime=now+6
   wait_until is "$job" RUNNING
   wait_until has_steps run 100

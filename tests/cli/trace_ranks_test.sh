@@ -9,8 +9,8 @@ traced() {
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
 }
 
-# Prints lines "RANK STEP SHARE". SHARE is the part of a step in which the rank's row "host" has no span except the span
-# of the step itself.
+# Prints lines "RANK STEP SHARE". SHARE is the fraction of a step's time in which the rank's row "host" has no span
+# except the span of the step itself.
 uncovered() {
   awk '
     function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }

@@ -32,7 +32,7 @@ class Queue : public testing::Test {
     const RequestPtr r = post(traffic, communicator, 0);
     r->operation = {.kind = Operation::Kind::receive, .out = Tensor::zeros({9 * piece}, Dtype::u8, context), .peer = 1};
   }
-  // Returns the names of the rounds that start, such as "ep1.0 dp2.0", until no more may start.
+  // Starts rounds until no more may start. Returns their names, such as "ep1.0 dp2.0".
   std::string starts() {
     std::string text;
     while (true) {

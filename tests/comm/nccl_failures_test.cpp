@@ -21,7 +21,7 @@ constexpr double watchdog = 1;
 
 Tensor floats(const CardWorld& w, int64_t n) { return Tensor::zeros({n}, Dtype::f32, w.context); }
 
-// Exception that a rank throws to end while its peers still need it.
+// Exception that ends a rank while its peers still need this rank.
 struct Leaves {};
 
 // Runs `body`, whose operations hang or fail, on n ranks. On each rank that does not throw Leaves, expects the watchdog

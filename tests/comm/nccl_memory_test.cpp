@@ -54,7 +54,8 @@ int64_t estimate_of(const CardWorld& w, TrafficClass traffic, Uses uses) {
 class NcclMemory : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, NcclMemory, testing::Values(2, 3, 4, 8));
 
-// Connects groups of all ranks for several uses. Expects that the memory is within 1% of the estimate, and counted.
+// Connects groups of all ranks for several uses. Expects the memory to be within 1% of the estimate, and to be counted
+// by the allocator.
 void expect_estimates(const CardWorld& w) {
   int number = 0;
   for (const TrafficClass traffic : {TrafficClass::ep, TrafficClass::cp})

@@ -16,7 +16,8 @@ using device::Category;
 
 constexpr int64_t width = 4, row_bytes = width * int64_t{sizeof(float)};
 
-// Sends one row to each rank, and then pulls it back. Row p of rank r has the value 100 round + 10 r + p.
+// Sends one row to each rank. Then pulls these rows back from the windows of the ranks. Row p of rank r has the value
+// 100 round + 10 r + p.
 void exchange_rows(const CardWorld& w, Windows& windows, int64_t round) {
   const int64_t ranks = w.world.size(), me = w.world.rank();
   Stream& stream = w.context.compute();

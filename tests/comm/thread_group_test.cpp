@@ -218,7 +218,7 @@ TEST(ThreadGroup, WatchdogBlamesTheRankAtTheEndOfTheChain) {
 }
 
 TEST(ThreadGroup, LateOperationsOfDifferentChannelsOvertakeEachOther) {
-  // Results are the same for all delays. For some seed, the second operation ends before the first.
+  // Results are the same for all delays. For at least one seed, the second operation ends before the first.
   std::atomic<int> overtaken = 0;
   for (uint64_t seed = 0; seed < 8; ++seed)
     with_ranks(2,

@@ -22,7 +22,7 @@ int64_t* window_of(const Windows& windows, int rank) {
   return reinterpret_cast<int64_t*>(windows.own().data<uint8_t>() + windows.distances().data<int64_t>()[rank]);
 }
 
-// In each of 20 exchanges, each rank writes a number to each window, and reads what all ranks wrote to its own window.
+// In each of 20 exchanges, each rank writes a number to each window, and then reads the numbers in its own window.
 void exchange_numbers(const ProcessGroup& world, Windows& windows) {
   InlineStream stream;
   for (int64_t round = 0; round < 20; ++round) {

@@ -83,7 +83,7 @@ int status_of(const std::string& program, std::string& text) {
 
 int status_when_rank_1_ends_by(const std::string& way, std::string& text) {
   const int status = status_of(cat(HEXAD_DYING_RANK, " ", way), text);
-  if (has_open_mpi()) {  // see docs/adr/0012
+  if (has_open_mpi()) {  // ranks end without MPI_Abort (docs/adr/0012)
     EXPECT_EQ(text.find("MPI_Abort is called"), std::string::npos) << text;
   }
   return status;

@@ -1,5 +1,5 @@
 // Multiprocessors and kernels that dense products request from cuBLASLt, offsets of grouped products, and
-// multiprocessors of the loss.
+// multiprocessors on which the loss is computed.
 #include <gtest/gtest.h>
 
 #include <set>

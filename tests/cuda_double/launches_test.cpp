@@ -92,7 +92,8 @@ LaunchCounts without_products(LaunchCounts counts) {
   return counts;
 }
 
-// Counts the launches of an MoE layer, without its products. If schedule.fused is unset, `duel` decides.
+// Counts the launches of an MoE layer, without its products. If schedule.fused is unset, `duel` decides whether the
+// experts are fused.
 Launches::Counts count_moe_layer(const std::vector<std::string>& overrides, const moe::MoeSchedule& schedule = {},
                                  kernels::Duel* duel = nullptr, Dtype dtype = Dtype::f32) {
   Launches l(overrides, dtype);
