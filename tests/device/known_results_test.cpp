@@ -79,7 +79,7 @@ TEST(KnownResults, ResultMayReplaceItsOperand) {
 }
 
 TEST(KnownResults, AreForgottenBeyondTheLimitOldestFirst) {
-  KnownResults results(2 * 8);  // two operands and two results
+  KnownResults results(2 * 8);  // limit in bytes: two operands and two results
   Bytes one = bytes(1), two = bytes(2), three = bytes(3), result{};
   for (Bytes* operand : {&one, &two, &three}) write_reversed(results, *operand, result);
   write_reversed(results, two, result), write_reversed(results, three, result);

@@ -54,7 +54,7 @@ TEST(SpanLog, SpansMayBeNestedAndEndInAnyOrder) {
   log.start();
   auto outer = std::make_unique<Span>(log, "outer");
   auto inner = std::make_unique<Span>(log, "inner");
-  outer.reset();  // like two micro-batches that take turns
+  outer.reset();  // ends before the inner span, like spans of interleaved micro-batches
   const Span open(log, "open");
   inner.reset();
   const auto spans = log.stop().host;

@@ -35,7 +35,7 @@ struct Case {
   int ranks;
   mesh::Sizes sizes;
   int dim;    // dimension that tp cuts
-  int parts;  // number of different parts
+  int parts;  // number of parts into which tp cuts `dim`
   Zero zero;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }

@@ -1,5 +1,5 @@
-// A rank with all experts makes the routing plan on the device of the ids. It must equal the
-// routing plan made on the host.
+// A rank with all experts makes the routing plan on the device of the ids. This plan must equal the plan made on the
+// host.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/self_group.h"

@@ -15,7 +15,7 @@ TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
   Lab lab;
   const ep::SlotOrder order =
       ep::order_slots(ids_of(lab, {1, 0, 1, 0, 1}, 1), {2, 1, {Chunking::By::tokens, 2}}, 0, lab.stream());
-  EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 2, 1, 1}));  // tokens 0 1 2, then 3 4
+  EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 2, 1, 1}));  // chunk 0 has tokens 0 to 2, chunk 1 has tokens 3 and 4
   EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
 }

@@ -1,4 +1,4 @@
-// Configs of the golden models, and the keys that they become.
+// Configs of the golden models, the recipe keys read from them, and the messages that refuse them.
 #pragma once
 
 #include "tests/interop/foreign_folder.h"

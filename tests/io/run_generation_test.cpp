@@ -61,7 +61,7 @@ TEST_F(RunGenerationTest, StaleJobIsRefusedAtTheCommitOfAStartedSave) {
   expect_error(ExitCode::usage, refusal, [&] { writer.commit(state_of(100), parts); });
   EXPECT_FALSE(fs::exists(store.path(100)));
   EXPECT_FALSE(fs::exists(folder / "checkpoints/latest"));
-  // The stale job does not remove the folder, because the newer job will.
+  // The stale job leaves the folder, because the newer job removes it.
   writer.discard();
   EXPECT_TRUE(fs::exists(store.path(100) + ".1.tmp"));
   expect_warned({"is 2, expected 1"});
