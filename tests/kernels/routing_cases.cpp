@@ -59,7 +59,7 @@ struct TwoWindows {
   Tensor distances, runs;
 
   explicit TwoWindows(Trial& r) : rows((r.size.rows / multiple + 1) * multiple) {
-    const int64_t first = r.size.rows / 3;  // rows of the run in the second window
+    const int64_t first = r.size.rows / 3;  // number of rows of the first run, which is in the second window
     distances = r.values<int64_t>({0, rows * r.size.width * base::size_of(r.dtype)}, {2});
     runs = r.values<int64_t>({first, r.size.rows, 1, 0, 2, -first}, {3, 2});
   }

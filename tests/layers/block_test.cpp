@@ -112,7 +112,7 @@ TEST_P(BlockSums, EqualTheFormula) {
 
 const std::vector<std::string> everything{"model.moe.shared_experts=1", "model.moe.dense_residual=true",
                                           "model.mlp_hidden=20"};
-// Snowflake Arctic's block.
+// Overrides for the block of Snowflake Arctic.
 const std::vector<std::string> arctic{"model.moe.input=before_attention", "model.moe.dense_residual=true",
                                       "model.mlp_hidden=20"};
 INSTANTIATE_TEST_SUITE_P(, BlockSums,

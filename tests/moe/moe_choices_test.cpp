@@ -1,4 +1,4 @@
-// List of schedule.moe's choices, and the schedules that follow from it.
+// List of the choices of schedule.moe, and the schedules that combine these choices.
 #include <gtest/gtest.h>
 
 #include "framework/config/typed_recipe.h"

@@ -25,7 +25,7 @@ using schedule::TaskKind;
 using schedule::TimeCurve;
 using schedule::Timeline;
 
-constexpr double hidden = 64, tokens = 64, top_k = 2, element = 8;      // element: f64
+constexpr double hidden = 64, tokens = 64, top_k = 2, element = 8;      // element: bytes of an f64
 constexpr double slot_bytes = tokens * top_k * hidden * element;        // bytes of a rank's rows
 constexpr double product_flops = tokens * top_k * 2 * hidden * hidden;  // FLOPs of one product of these rows
 constexpr double instant = 1e18;

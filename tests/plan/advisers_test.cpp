@@ -131,7 +131,7 @@ TEST(Advisers, EpsDividesExpertsOnlyWithinItsConditions) {
 }
 
 // The share of the latency in the all-to-all, L / (L + X), is 0.115. Four groups would gain most, but take 3 * 0.115
-// more time for communication, which is above e0. Two groups take 0.115 more.
+// more time for communication, which is above the paper's limit e0. Two groups take 0.115 more.
 TEST(Advisers, EpsChoosesAmongTheGroupsThatMeetItsConditions) {
   const double sent = 4.0 * 1024 * 512 * 2 * 4 / 2 * 3 / 4, X = sent / 1e9, L = 0.115 / (1 - 0.115) * X;
   const MoeSchedule s = advised(layer(), rates(sampled(L, 1e9), sampled(1e-6, 1e10)), "EPS-MoE");
