@@ -59,7 +59,7 @@ TEST(Trainer, ResumedAfterItsChoiceIsBitwiseIdentical) {
 TEST(Trainer, ResumedBeforeItsChoiceContinuesItsTrials) {
   const Scratch whole, resumed;
   ASSERT_EQ(train_20_steps(whole), ExitCode::done);
-  copy_checkpoint("step-00000004", whole, resumed);  // 3 of 10 trial steps
+  copy_checkpoint("step-00000004", whole, resumed);  // 3 of the 10 trial steps are done
   ASSERT_EQ(train_20_steps(resumed), ExitCode::done);
   EXPECT_NE(log_of(resumed).find("schedule.moe: continues to choose, with at most 7 more trial steps"),
             std::string::npos)

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int ranks = 4;
 
-// Returns the memory and traffic of a step that runs all micro-batches. All cases are on a CPU. For a GPU,
-// step_on_meta() would also add tokens of the next step, for the micro-batches that it does not run.
+// Returns the memory and traffic of a step that runs all micro-batches. All cases are on a CPU, because on a GPU,
+// step_on_meta() also counts a part of the next step's tokens.
 StepOnMeta of_all_micro_batches(const Recipe& r, const mesh::Layout& layout, int rank) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, layout, rank, RoutingLoad::even);

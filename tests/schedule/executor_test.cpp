@@ -37,7 +37,7 @@ TEST_P(Executor, TaskWaitsForTheAsynchronousPartsOfItsPredecessors) {
     });
     return Event(state);
   });
-  for (Lane lane : {Lane::inter, Lane::compute})  // also on the same lane
+  for (Lane lane : {Lane::inter, Lane::compute})  // the lane of `receive`, and another lane
     g.add({lane, "use"}, {receive}, [&](Stream& s) {
       s.run([&] { EXPECT_TRUE(arrived); });
       return Event{};

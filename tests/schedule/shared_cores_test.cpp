@@ -55,7 +55,7 @@ TEST(SharedCores, TwoRanksOnOneCoreAreTwiceAsSlowWhileBothCompute) {
 TEST(SharedCores, RatesOfAllRanksAreNotSlowedAgain) {
   const SharedCores one_core{.ranks = 2, .measured_ranks = 2};
   expect_ends(ends({2, 2}, one_core), {2, 2});
-  // At 2 s, rank 1 has 1 s of work left and the core alone.
+  // Rank 0 ends at 2 s. Rank 1 then has 1 s of work left, and has the core alone.
   expect_ends(ends({2, 3}, one_core), {2, 2.5});
 }
 

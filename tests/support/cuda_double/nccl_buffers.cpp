@@ -14,7 +14,7 @@ constexpr int64_t kib = 1 << 10, mib = 1 << 20;
 // Buffers that other processes can open are whole pages of 2 MiB.
 constexpr int64_t in_pages(int64_t bytes) { return (bytes + 2 * mib - 1) / (2 * mib) * (2 * mib); }
 
-constexpr int64_t steps = 8;  // parts of a buffer that are in use at the same time
+constexpr int64_t steps = 8;  // number of parts of a buffer that are in use at the same time
 // Bytes of a receiving side's buffers for the protocols LL (512 threads, 8 lines of 16 bytes per thread), LL128 (640
 // threads, 120 words of 8 bytes per thread) and Simple.
 constexpr int64_t receive_side = in_pages(512 * 8 * 16 * steps + 640 * 120 * 8 * steps + 4 * mib + 4 * kib);
