@@ -234,8 +234,7 @@ void vocabulary(CudaTimer& b, const KernelTable& k) {
   const Tensor table = b.normal({words, hidden}, bf), x = b.normal({tokens, hidden}, bf);
   const Tensor dtable = b.normal({words, hidden}, f32), out = b.empty(x.shape(), bf);
   b.line("embedding forward", {.bytes = bytes({x, out})}, [&](Stream& s) { k.embedding.forward(s, out, table, ids); });
-  b.line("embedding backward",
-         {.bytes = 5 * bytes({x})},  // all words are distinct, so each f32 gradient is read and written
+  b.line("embedding backward", {.bytes = 5 * bytes({x})},  // reads x, and reads and writes an f32 row per token
          [&](Stream& s) { k.embedding.backward(s, dtable, x, ids); });
   const int64_t block = std::min(tokens, k.cross_entropy.block_rows(tokens, words));
   const Tensor logits = b.normal({block, words}, f32), losses = b.empty({block}, f32);

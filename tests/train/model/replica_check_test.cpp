@@ -12,8 +12,8 @@ using autograd::ParameterSet;
 using base::Axis;
 using base::Error;
 
-// Returns the parameters of a rank. There are two replicas of two pipeline stages of two tensor-parallel ranks. With
-// the tensor-parallel rank t, rank = t + 2 * (stage + 2 * replica).
+// Returns the parameters of a rank. There are two replicas. Each replica has two pipeline stages, and each stage has
+// two tensor-parallel ranks t. rank = t + 2 * (stage + 2 * replica).
 ParameterSet parameters_of(int rank, device::Device device) {
   const int t = rank % 2, stage = rank / 2 % 2;
   ParameterSet set(device);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int ranks = 4;
 
-// Reports of one rank: metrics, and the warnings of all steps.
+// Reports of one rank: metrics, the warnings of all steps, and a summary.
 struct Reported {
   telemetry::StepMetrics metrics;  // metrics of the last step
   std::vector<std::string> warnings;
