@@ -59,8 +59,8 @@ expect_count() {
 expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2', expected equal texts"; }
 expect_file() { [ -f "$1" ] || failed "$1 is missing, expected a file"; }
 expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists, expected nothing there"; }
-# Expects the file to contain no control code except tabs and newlines. Files and pipes must not get escape sequences or
-# carriage returns.
+# Expects the file to contain no control code except tabs and newlines. Output to files and pipes must not contain
+# escape sequences or carriage returns.
 expect_plain() {
   [ -f "$1" ] || failed "$1 is missing, expected a file"
   ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1, expected none: $(cat -v "$1")"

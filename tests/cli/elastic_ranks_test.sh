@@ -375,7 +375,7 @@ test_slurm_job_with_too_few_ranks_ends_so_that_it_can_be_requeued() {
   expect 75 "$elastic" --every 1 3 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml
   expect_text err "2 ranks are left; waiting for at least 3 (MIN)" "Slurm does not return lost nodes to a job"
   expect_nothing_at log
-  # A job that has been requeued before gets other nodes again, even if it has saved nothing since.
+  # A job that was requeued before is requeued again, even if it has saved nothing since.
   SLURM_RESTART_COUNT=1 expect 75 "$elastic" --every 1 3 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml
 }
 

@@ -61,7 +61,7 @@ test_step_counts_only_its_own_traffic() {
     fixed=("${data[@]}" model.moe.routing=trace model.moe.trace=trace "$layout")
     expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=$run.plain checkpoint.every=0 checkpoint.at_end=false
     expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=$run.disturbed "${disturbed[@]}"
-    # Under zero 3, an evaluation leaves weights gathered, so the next step may gather fewer.
+    # Under zero 3, an evaluation leaves weights gathered, so the next step may gather fewer weights.
     if [ $layout == parallel.zero=3 ]; then
       paste <(sent step $run.disturbed | number dp) <(sent step $run.plain | number dp) |
         awk '!($1 > 0 && $1 <= $2) { bad = 1 } END { exit bad || NR != 6 }' || failed "a step has traffic of an evaluation or save"

@@ -6,7 +6,8 @@
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
-# `copy_scripts`: makes a copy of the scripts in the folder `copy`. Its testbed runs the command without nodes,
+# `copy_scripts`: makes a copy of the scripts in the folder `copy`. The testbed of the copy runs the command without
+# nodes,
 # and `profile` writes a cluster file without measurements. Every start of a program adds a line to the file `starts`.
 copy_scripts() {
   mkdir -p copy/tools/testbed copy/recipes

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tables of tools/bench. awk must be able to read every combination of awk programs that a script names. The rows of
-# stored outputs must give the stored tables again. Programs that measure are replaced by fake ones.
+# stored outputs must give the stored tables again. Fake programs replace the programs that measure.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

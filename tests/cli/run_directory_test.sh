@@ -80,7 +80,7 @@ test_run_directory_that_cannot_be_made_fails_before_the_first_step() {
   fails_before_the_first_step /proc/run
 }
 
-# A folder in place of a file, or a file in place of a folder, makes writing fail even for root.
+# Writing fails, even for root, if there is a folder instead of the file, or a file instead of the folder.
 test_files_that_cannot_be_written_fail_before_the_first_step() {
   local name
   for name in log metrics.jsonl tensorboard recipe.yaml; do

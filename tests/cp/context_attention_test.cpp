@@ -264,7 +264,7 @@ ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int6
                                int64_t size, Dtype dtype, bool documents) {
   const int64_t others = split.ranks - 1, row = size * size_of(dtype),
                 sum_row = size * size_of(accumulator_dtype(dtype));
-  const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // number of vectors of keys and values in all heads
+  const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // keys: number of key and value vectors in all heads
   switch (kind) {
     case ContextKind::ring:  // gradients of keys and values need one more step, which returns them to their owner
       return {others * keys * row, others * keys * row + (others ? split.ranks * keys * sum_row : 0)};

@@ -29,7 +29,7 @@ struct Case {
   /// Lengths of the packed documents. An empty list means that there are no documents. Sequence s takes its documents
   /// from entry s on, cyclically. The end of a sequence cuts its last document.
   std::vector<int64_t> documents = {};
-  int64_t padding = 0;  // number of last tokens of every sequence that attend to nothing
+  int64_t padding = 0;  // number of tokens at the end of each sequence that attend to nothing
   Dtype dtype = Dtype::f64;
   int64_t window = 0;
 

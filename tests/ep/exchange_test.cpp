@@ -101,7 +101,7 @@ TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
   });
 }
 
-// EPS-MoE: experts get the same rows whether the rows sent represent slots or tokens.
+// EPS-MoE: experts receive the same rows, whether rows of slots or rows of tokens are sent.
 TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;

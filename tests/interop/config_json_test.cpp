@@ -143,7 +143,7 @@ TEST(ReadConfig, NormedHeadsOfLlama4IgnoreTheMagnitudeOfYarn) {
   EXPECT_EQ(keys_of_config(config).real("model.yarn.mscale"), 1);
 }
 
-// transformers accepts null for some of these flags, and takes it as false.
+// transformers accepts null for some of these flags, and reads null as false.
 TEST(ReadConfig, NullIsRefusedForFlagsThatAreTrueIfMissing) {
   const auto refused_with = [](const std::string& family, const std::string& key, const std::string& part) {
     Json config = golden_config(family);

@@ -42,7 +42,7 @@ TEST(Half, RoundsToTheNearestEvenValue) {
   EXPECT_EQ(to_half(1.0f + 3 * 0x1p-11f), 0x3c02);         // halfway: the even neighbour is above
   EXPECT_EQ(to_half(1.0f + 0x1p-11f + 0x1p-20f), 0x3c01);  // above the middle
   EXPECT_EQ(to_half(65519.0f), 0x7bff);
-  EXPECT_EQ(to_half(65520.0f), 0x7c00);   // becomes infinite
+  EXPECT_EQ(to_half(65520.0f), 0x7c00);   // is rounded to infinity
   EXPECT_EQ(to_half(-0x1p-25f), 0x8000);  // half of the smallest value rounds to zero
   EXPECT_EQ(to_half(0x1.8p-24f), 0x0002);
   EXPECT_EQ(to_half(std::numeric_limits<float>::quiet_NaN()) & 0x7e00, 0x7e00);

@@ -314,7 +314,7 @@ TEST_P(Edge, TokensWithoutIdAddNothingToTheEmbedding) {
 TEST_P(Edge, ShiftKeepsNegativeIndices) {
   const Tensor x = tensor<int32_t>({0, -1, 5, -7}, {4}), wide = tensor<int64_t>({-1, int64_t{1} << 40}, {2});
   const Tensor out = empty({4}, Dtype::i32);
-  k.index.shift(stream, out, x, -3);  // ids may become negative
+  k.index.shift(stream, out, x, -3);  // results may be negative
   EXPECT_EQ(out.to_vector<int32_t>(), (Ids{-3, -1, 2, -7}));
   k.index.shift(stream, wide, wide, 2);
   EXPECT_EQ(wide.to_vector<int64_t>(), (Rows{-1, (int64_t{1} << 40) + 2}));
@@ -365,7 +365,7 @@ TEST_P(Edge, MergingTheFirstBlockGivesItsAttention) {
 
 TEST_P(Edge, SumOfSeveralTensorsIsRoundedOnce) {
   std::vector<Tensor> addends;
-  for (float value : {256.0f, 1.0f, 1.0f}) {  // if each sum were rounded, 257 would become 256
+  for (float value : {256.0f, 1.0f, 1.0f}) {  // if each sum were rounded, 256 + 1 would give 256
     addends.push_back(empty({1}, Dtype::bf16));
     k.pointwise.fill(stream, addends.back(), value);
   }

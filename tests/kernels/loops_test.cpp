@@ -28,7 +28,8 @@ std::vector<const ByDtype<ActivationLoops>*> tables() {
   return all;
 }
 
-// Returns evenly spaced arguments from `low` to `high`, and 1, 1/3, 1/9, ... of both signs until they become zero.
+// Returns evenly spaced arguments from `low` to `high`, and 1, 1/3, 1/9, ... with both signs, down to the last value
+// that is not zero.
 std::vector<float> arguments(float low, float high) {
   std::vector<float> x;
   for (int i = 0; i <= 400000; ++i) x.push_back(low + (high - low) * static_cast<float>(i) / 400000);

@@ -90,7 +90,7 @@ TEST(MetaKernels, CountTheOperationsOfAttention) {
     m.k.attention.forward(m.stream, q, sums, q, k, k, {}, {}, shape);
     return m.run->attention_flops;
   };
-  const double all = 4.0 * 2 * 2 * 4 * 8 * 8;  // 2 sequences, 2 heads of 4, 8 x 8 pairs
+  const double all = 4.0 * 2 * 2 * 4 * 8 * 8;  // 2 sequences, 2 heads of 4 elements, 8 x 8 pairs
   EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .causal = false}), all);
   EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1}), all / 2);
   EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = 8}), all)

@@ -47,7 +47,7 @@ TEST(ProblemCache, MakesAValueOnce) {
 TEST(ProblemCache, EvictsTheLeastRecentlyUsedHalf) {
   Counted c;
   for (const int key : {1, 2, 3, 4, 1}) c.get(key);
-  EXPECT_EQ(c.get(5), 50);  // evicts 2 and 3
+  EXPECT_EQ(c.get(5), 50);  // evicts the keys 2 and 3
   EXPECT_EQ(c.made, 5);
   for (const int key : {1, 4, 5}) c.get(key);
   EXPECT_EQ(c.made, 5);

@@ -1,4 +1,4 @@
-// Pass of rows to experts and back, with a function in place of the experts.
+// Pass of rows to experts and back, with a function instead of the experts.
 #pragma once
 
 #include <memory>

@@ -105,7 +105,7 @@ TEST(DenseRows, DenseProductsHaveTheirOwnRates) {
   const Cluster measured = cluster_with({4, 4, 6, 15}, {2, 3, 8, 30});
   cluster.products.push_back(measured.products[0]), cluster.dense_products = measured.dense_products;
   const schedule::Rates with_dense = rates();
-  const double flops = 2.0 * 128 * 64 * 64;  // one expert's 128 of the 1024 rows of 8 experts
+  const double flops = 2.0 * 128 * 64 * 64;  // FLOPs of one of 8 experts, which has 128 of the 1024 rows
   for (size_t pass = 0; pass < with_dense.dense.size(); ++pass)
     EXPECT_DOUBLE_EQ(with_dense.dense[pass].seconds(flops), with_dense.compute[pass].seconds(flops) / 2);
 }

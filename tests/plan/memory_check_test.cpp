@@ -49,7 +49,8 @@ TEST_F(MemoryCheck, RefusesOnlyBeyondTheErrorOfTheEstimate) {
 TEST_F(MemoryCheck, CountsKeysAndValuesOfGeneration) {
   const Recipe recipe = small_recipe({"batch.micro=1"});
   const double need = estimate_evaluation(recipe, extensions_, 1).front().total;
-  constexpr double token = 2 * 2 * 2 * 4 * 8;  // keys and values of 2 layers with 2 heads of 4 numbers of 8 bytes
+  // Bytes: keys and values, 2 layers, 2 heads, 4 numbers per head, 8 bytes each.
+  constexpr double token = 2 * 2 * 2 * 4 * 8;
   const auto fit_at = [&](double available, int64_t tokens) {
     const auto ranks = on_machines(1, 1, available);
     return memory_fit(

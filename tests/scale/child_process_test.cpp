@@ -54,7 +54,7 @@ TEST_F(ScaleChild, OutputAndExitCodeAreKept) {
 TEST_F(ScaleChild, ASignalBecomesAnExitCode) { EXPECT_EQ(run("kill -9 $$").exit_code, 137); }
 
 TEST_F(ScaleChild, TheTimeLimitEndsTheWholeGroup) {
-  // `sleep` inherits the lock, which becomes free when the last process that has it ends.
+  // `sleep` inherits the lock, which is free once the last process that holds the lock has ended.
   const ChildEnd end = run(base::cat("exec 9>'", lock(), "'; flock 9; sleep 300 & wait"), 0.5);
   EXPECT_TRUE(end.timed_out);
   EXPECT_EQ(end.exit_code, 143);

@@ -88,7 +88,7 @@ TEST(Alpha, AddsUpDelaysOfSeparatelyMeasuredLanes) {
   const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
                                   {Lane::inter, {Lane::copy}, 0.5},
                                   {Lane::inter, {Lane::intra}, 0.8}}};
-  // Three equal users of one resource get a third of it each.
+  // Each of three equal users of a resource has a third of the resource.
   EXPECT_NEAR(rates.alpha(Lane::inter, {Lane::compute, Lane::copy}), 1.0 / 3, rounding(1));
   const double all = rates.alpha(Lane::inter, {Lane::compute, Lane::copy, Lane::intra});
   EXPECT_NEAR(all, 1 / (1 + 1 + 1 + 0.25), rounding(1));

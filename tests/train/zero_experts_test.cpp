@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
                                          Case{"RowsOfTokens", {moe + "rows=token"}}),
                          [](const auto& c) { return c.param.name; });
 
-// Both etp ranks hold the bias of the down product, but only one of them adds it.
+// Both etp ranks hold the bias of the down product, but only one of these ranks adds the bias.
 TEST(ExpertsInParts, UseABiasAddedByAnotherRank) {
   for (const char* strategy : {"none", "s1", "s4"}) {
     SCOPED_TRACE(strategy);

@@ -19,7 +19,7 @@ bool reaches(const void* p, int64_t bytes);
 /// True if `bytes` bytes from `begin` on are exactly the range of one cuMemMap().
 bool is_one_piece(const void* begin, int64_t bytes);
 
-/// Sets the capacity of each device, 80 GiB by default. Allocations beyond it fail.
+/// Sets the capacity of each device, 80 GiB by default. Allocations beyond this capacity fail.
 void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);

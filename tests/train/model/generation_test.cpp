@@ -290,7 +290,7 @@ TEST(HeldoutPrompts, AreValidTextForFewLongOrShortDocuments) {
   EXPECT_EQ(of({"short"}, 3), std::vector<std::string>{"short"});
   EXPECT_EQ(of({"one text of a few words"}, 2), (std::vector<std::string>{"one text of a few words", "words"}));
   EXPECT_EQ(of(std::vector<std::string>(40, "the same"), 3), std::vector<std::string>{"the same"});
-  // There is one text, so prompts also begin in the middle of it, at a whole character.
+  // There is one text, so prompts also begin in the middle of this text, at a whole character.
   std::string euros;
   for (int i = 0; i < 100; ++i) euros += "\xe2\x82\xac";
   for (const std::string& prompt : of({euros}, 3)) {
