@@ -9,7 +9,7 @@ namespace hexad::optim {
 double learning_rate(const OptimConfig& c, int64_t step, int64_t total) {
   if (step <= c.warmup) return c.lr * static_cast<double>(step) / static_cast<double>(c.warmup);
   const auto length = static_cast<double>(std::max<int64_t>(1, total - c.warmup));
-  // Fraction of training after the warm-up: 0 at the end of the warm-up, 1 at the end of training.
+  // Progress of training after the warm-up: 0 at the end of the warm-up, 1 at the end of training.
   const double x = std::min(1.0, static_cast<double>(step - c.warmup) / length);
   const auto between = [&](double share) { return c.lr * (c.min_lr_ratio + (1 - c.min_lr_ratio) * share); };
   switch (c.schedule) {

@@ -164,7 +164,8 @@ Slice Optimizer::slice_of(Stream& stream, const Owned& o, int64_t step) const {
           .rounding_key = key};
 }
 
-// Parameters are in the same order on all ranks that share them, so these ranks run the collectives in the same order.
+// Updates the parameters of matrices_ one by one. All ranks that share these parameters have them in the same order,
+// and therefore run the collectives in the same order.
 void Optimizer::update_matrices(Stream& stream, const UpdateStep& step) const {
   if (matrices_.empty()) return;
   const bool known = step.factor.defined() && step.factor.device().has_memory();
@@ -215,7 +216,7 @@ void Optimizer::State::load(const std::function<void(const Tensor& target)>& rea
   if (!rests.defined()) return read(tensor);
   const Tensor main = main_weights(rests);
   read(kind == "main" ? main : tensor);
-  store_main_weights(main, rests);  // also sets the marks, which newly read moments do not have
+  store_main_weights(main, rests);  // also sets the marks (Rests), which moments from `read` do not have
 }
 
 void Optimizer::main_changed(Stream& stream) {

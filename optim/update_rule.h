@@ -74,7 +74,7 @@ class UpdateRule {
 class MatrixRule : public UpdateRule {
  public:
   /// True if the rule updates the parameter by update_matrices() instead of update(). Must be false for parameters with
-  /// fewer than two dimensions. The answer must be the same on all ranks.
+  /// fewer than two dimensions, and equal on all ranks.
   virtual bool takes_matrices(const Parameter::Spec& spec) const = 0;
   /// Appends the update of the matrices of one parameter to `stream`. `slice` has the elements that this rank owns; its
   /// tensors are undefined if this rank owns no elements. Collective: all ranks that share the parameter must call

@@ -70,8 +70,8 @@ class CommEngine {
   /// Sets the guards: watchdog_seconds immediately, check_collectives for operations that are posted later. All ranks
   /// must call this function at the same point in their programs.
   void set_guards(const Guards& guards);
-  /// Sets the limits. New windows apply immediately, new round sizes to operations that are posted later. All ranks
-  /// must call this function at the same point in their programs.
+  /// Sets the limits. New window sizes apply immediately, new round sizes to operations that are posted later. All
+  /// ranks must call this function at the same point in their programs.
   void limit(const Limits& limits);
   /// Sets the priorities. All ranks must call this function with the same values while only control traffic is in
   /// flight.

@@ -46,7 +46,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Writes a copy of this rank's message to itself to the position of each received message.
+// Copies the message that this rank sends to itself to the position of each received message.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;

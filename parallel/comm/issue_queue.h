@@ -176,7 +176,7 @@ class IssueQueue {
   const MakeMessagePlan make_message_plan_;
   Priorities priorities_;
   int64_t arrivals_ = 0;
-  std::set<std::tuple<Link, TrafficClass, Urgency>> used_;  // kinds of traffic posted so far, without control
+  std::set<std::tuple<Link, TrafficClass, Urgency>> used_;  // kinds of traffic posted so far, except control traffic
   std::map<Channel, Queue> queues_;
   std::map<Channel, int64_t> posted_;
 };

@@ -72,7 +72,7 @@ class Planner : public MessagePlanBuilder {
 
   void all_to_all() {
     const int64_t row = row_bytes(op_.in);
-    std::vector<int64_t> from(size_ + 1), to(from);  // byte offset of each rank's part
+    std::vector<int64_t> from(size_ + 1), to(from);  // byte offsets of the ranks' parts in the input and in the output
     for (size_t r = 0; r < static_cast<size_t>(size_); ++r) {
       from[r + 1] = from[r] + op_.splits.send[r] * row;
       to[r + 1] = to[r] + op_.splits.receive[r] * row;

@@ -28,9 +28,9 @@ class MessagePlanBuilder {
   /// Adds a round that starts once all earlier rounds have finished.
   void follow(Round round);
   /// Exchanges the transfers in pieces of at most `piece` bytes. Element k of both lists belongs to step k. A round
-  /// contains the pieces at one offset of the transfers of consecutive steps: as many steps as fit into a round, and at
-  /// least BlockSizes::direct_ranks. Both ranks of a transfer list it in the same step, so they divide it in the same
-  /// way. No round starts before rounds 0 to `after` have finished.
+  /// contains pieces that begin at the same offset of their transfers, for several consecutive steps: as many steps as
+  /// fit into a round, and at least BlockSizes::direct_ranks. Both ranks of a transfer list it in the same step, so
+  /// they divide it in the same way. No round starts before rounds 0 to `after` have finished.
   void exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives, int64_t piece,
                 int after = -1);
   /// Exchanges the transfers in pieces once all earlier rounds have finished.

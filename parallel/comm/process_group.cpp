@@ -99,7 +99,7 @@ double ProcessGroup::all_reduce_value(double value, Reduce op, Device device, Wh
 
 bool ProcessGroup::same_on_all(std::span<const int64_t> mine, Device device, Where where) const {
   std::vector<int64_t> largest(mine.begin(), mine.end());
-  // The complement reverses the order, so its maximum is the complement of the minimum.
+  // Complements reverse the order, so the maximum of the complements is the complement of the minimum.
   for (const int64_t value : mine) largest.push_back(~value);
   const Tensor x =
       Tensor::from<int64_t>(largest, {static_cast<int64_t>(largest.size())}, device.host(), Category::communication);

@@ -50,7 +50,7 @@ void all_gather(const Operations& ops) {
 }
 
 void all_to_all(const Operations& ops) {
-  std::vector<int64_t> sent(ops.size());  // number of bytes of each sender that have been copied
+  std::vector<int64_t> sent(ops.size());  // number of bytes copied from each sender so far
   for (size_t to = 0; to < ops.size(); ++to) {
     int64_t filled = 0;
     for (size_t from = 0; from < ops.size(); ++from) {

@@ -20,9 +20,9 @@ class Router;
 struct RouterSpec;
 using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
 
-/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe may set
-/// options, keys of the score rule, and a selection bias. A recipe that sets any of these, although the router does not
-/// read it, is rejected before the router is made.
+/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe that sets an
+/// option, a key of the score rule or a selection bias that the router does not read is rejected before the router is
+/// made.
 struct RouterDeclaration {
   config::OptionNames options{};  // names of the options in model.moe.router_options
   /// True if the router reads RouterSpec::rule() and model.moe.router_bias. If false, model.moe.score, router_bias,
@@ -83,7 +83,7 @@ struct RouterOutput {
 
 /// Chooses top_k experts for every token. The choice must depend only on the token (its activations, its id, its global
 /// index), not on the rest of the micro-batch or on the rank. The choice is then the same under every layout. The layer
-/// handles capacity, padding and losses. The router makes its parameters by Gate, or with the placement
+/// handles capacity, padding and losses. The router makes its parameters through Gate, or with the placement
 /// Builder::partial().
 ///
 /// The router expert_choice is an exception. A token may get fewer experts from this router. The choice depends on the

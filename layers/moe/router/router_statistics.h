@@ -31,8 +31,8 @@ struct RouterStatistics {
   };
   Sums sums{};
   bool may_drop = false;  // true if the layer adds to sums.kept
-  /// Number of token-expert pairs that the experts have chosen, if experts choose tokens. One of the ranks that share a
-  /// micro-batch counts the choices of all tokens in the micro-batch; all other ranks have 0.
+  /// Set only if experts choose tokens: number of token-expert pairs that the experts have chosen. One of the ranks
+  /// that share a micro-batch counts the choices of all tokens in the micro-batch; all other ranks have 0.
   std::optional<int64_t> choices_of_experts{};
 };
 

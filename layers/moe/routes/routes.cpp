@@ -149,7 +149,8 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::RoutingOption
       settings, ids, options.hot,
       {settings.experts, ep_ranks, options.chunking, options.row_of, nullptr, settings.padded_capacity()}, stream);
   const ep::ReturnOrder returns = return_order(settings, options);
-  // A part contains the rows of one rank for one chunk and one ep rank. Returns the index of the all-gather of a part.
+  // A part contains the rows that one tensor-parallel rank sends to one ep rank in one chunk. Returns the index of the
+  // all-gather that contains part `part` of tensor-parallel rank q.
   const auto gathering = [&](int q, int part) {
     return returns.sets() > 1 ? returns.set(settings.tensor_ep_ranks[q], part % ep_ranks) : part / ep_ranks;
   };

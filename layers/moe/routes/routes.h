@@ -36,8 +36,8 @@ struct PassSettings {
   schedule::LayerClock* clock = nullptr;               // times forward and backward; null: they are not timed
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
   double capacity_factor = 0;                          // model.moe.capacity_factor; 0: experts have no capacity
-  // Groups of the same ranks as `groups` and `tensor`, for tasks that are issued late. Lanes post such tasks, while the
-  // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in `groups` and
+  // Groups with the same ranks as `groups` and `tensor`, for tasks that lanes post late (mesh::Posting). The rank's
+  // thread posts in `groups` and `tensor` at the same time. Unset: late tasks also communicate in `groups` and
   // `tensor`.
   std::optional<PassGroups> lane_groups{};
   kernels::Duel* duel = nullptr;  // decides schedule.fused if it is unset (auto); null: unset means off
@@ -48,8 +48,8 @@ struct PassSettings {
     return clock ? clock->start(base::cat(name, " ", part), stream) : nullptr;
   }
 
-  /// True if the experts' first product and their activation are one kernel call, wherever the products are grouped and
-  /// the rank has no shadows.
+  /// True if one kernel call computes the experts' first product and their activation. Applies only where the products
+  /// are grouped and the rank has no shadows.
   bool fused() const {
     if (schedule.fused) return *schedule.fused == Fused::on;
     return duel && duel->winner() == kernels::Duel::Winner::candidate;
@@ -94,7 +94,7 @@ struct Routes {
   PassSettings settings;
   ep::RoutingPlan plan{};      // routing plan for tokens [begin, end), or for the tokens of all `gatherers`
   int64_t begin = 0, end = 0;  // tokens of the result that this rank sends to the experts
-  int copies = 1;              // number of times each token is computed
+  int copies = 1;              // number of times that each token is sent to its experts
 
   /// Ranks that gather their tokens before dispatch (DeepSpeed's ESP-AllGather); null: tokens are not gathered. This
   /// rank's tokens are tokens [gathered_begin(), gathered_begin() + end - begin) of the routing plan.

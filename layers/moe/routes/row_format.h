@@ -43,7 +43,7 @@ struct RowFormat {
   Rows buffer(int64_t rows, Device device, Category category = Category::communication) const;
 };
 
-/// Returns rows [begin, end) of `rows`, which share its memory.
+/// Returns rows [begin, end) of `rows`. The result shares the memory of `rows`.
 Rows part_of(const Rows& rows, int64_t begin, int64_t end);
 
 /// Returns rows whose row r is row index[r] of `rows`. Returns `rows` itself if `index` is undefined. Undefined members

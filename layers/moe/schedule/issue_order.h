@@ -34,8 +34,8 @@ std::string to_string(std::span<const IssueStep> steps);
 std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
 /// Returns the problem of an order whose chunks share rows (rows: token with chunk_by: experts); empty if there is
-/// none. A row that is sent in one chunk may be computed in later chunks, and may return in the last of these.
-/// Therefore the chunks must be computed by chunk number, and returned by chunk number.
+/// none. A shared row is sent in the first chunk that computes it, and returns in the last. Therefore chunks must be
+/// computed in ascending order, and must return in ascending order.
 std::string in_turn_problem(std::span<const IssueStep> steps);
 
 /// Named order of steps. The all-to-alls of dispatch and combine run on one lane, compute and weight_gradients on

@@ -1,4 +1,4 @@
-// Size of the buffers of one pass through the experts, and the search for a number of chunks that fits a limit.
+// Size of the buffers of one pass through the experts, and the number of chunks to try next if they exceed a limit.
 #pragma once
 
 #include "layers/moe/experts/experts.h"

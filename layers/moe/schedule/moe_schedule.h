@@ -48,7 +48,7 @@ constexpr auto words(ChunkBy) {
   return std::to_array<Word<ChunkBy>>({
       {none, "none", ""},
       {tokens, "tokens", "MPMoE"},    // also used by PipeMoE and Tutel
-      {nodes, "nodes", "FasterMoE"},  // by the distance of the expert's rank
+      {nodes, "nodes", "FasterMoE"},  // by the distance of the expert's rank in the ring of ranks
       {experts, "experts", "EPS-MoE"},
   });
 }
@@ -186,9 +186,10 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool returns_in_phases() const {
     return duplicates == Duplicates::pause_after_gate && overlaps_collectives() && !is_chunked();
   }
-  /// True if all chunks share the row that a token has for a rank (ep::joins_rows()).
+  /// True if a token's row for a rank is sent and returned once, and not in every chunk that computes it
+  /// (ep::joins_rows()).
   bool joins_rows() const { return rows == ep::RowOf::token && chunk_by == ChunkBy::experts; }
-  /// Returns the number of phases if each rank of the all-to-all returns its rows in a separate phase (Parm, Fig. 5).
+  /// Returns the largest number of phases: one for each rank of the all-to-all (Parm, Fig. 5).
   int64_t max_phases(const ScheduleSite& at) const {
     return esp_exchange_used() == ep::EspExchange::direct ? at.ep * at.etp : at.ep;
   }

@@ -1,5 +1,5 @@
-// Functions of NCCL. The program loads the library when it is first used, and therefore also starts on machines without
-// NCCL.
+// Functions of NCCL. The program loads NCCL at the first use of a function, and therefore also starts on machines
+// without NCCL.
 #pragma once
 
 #include <nccl.h>

@@ -276,7 +276,7 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
         check(nccl, nccl.receive(element(t, p.begin), count, type, channel.peer, communicator, on.get()), "receiving");
     }
   });
-  channel.stream->end_use(t, stream);  // the memory of t then need not wait for later messages of the channel
+  channel.stream->end_use(t, stream);  // reuse of t's memory then need not wait for later messages of the channel
   return done;
 }
 
