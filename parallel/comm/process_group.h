@@ -124,7 +124,7 @@ class ProcessGroup {
   /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
   virtual bool in_one_process() const = 0;
 
-  /// Ends this process and the whole job. May be called on any thread. Print the reason before the call.
+  /// Ends all processes of the job, including this one. May be called on any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;
 
   /// Returns statistics of class `traffic` since the previous call, over all groups of this rank's world.

@@ -68,8 +68,8 @@ class Transport {
   virtual void send_note(int to, const std::string& text) = 0;
   /// Appends the notes that have been received since the previous call.
   virtual void take_notes(std::vector<Note>& notes) = 0;
-  /// Ends all ranks of the job. If they are processes, the exit code is `code`, and the function may not return. If
-  /// they are threads, their messages fail with Error(peer_lost).
+  /// Ends all ranks of the job. If the ranks are processes, the exit code is `code`, and the call usually does not
+  /// return. If the ranks are threads, their messages fail with Error(peer_lost).
   virtual void abort(int code) = 0;
 };
 

@@ -52,7 +52,7 @@ class World {
  private:
   int exceptions_;                      // number of exceptions in flight when this world was constructed
   std::unique_ptr<CommEngine> engine_;  // null if there is only one rank, or if the ranks are threads
-  base::FileWork file_work_;            // the engine's, if there is an engine
+  base::FileWork file_work_;            // shared with the engine, if there is an engine
   Topology topology_;
   std::unique_ptr<ProcessGroup> group_;
 };

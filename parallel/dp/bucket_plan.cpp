@@ -10,13 +10,13 @@ namespace hexad::dp {
 using namespace base;
 namespace {
 
-// Alignment of parameters and pieces in elements: 32 bytes of bf16, and a cache line or two of other dtypes.
+// Alignment of parameters and pieces, in elements: 32 bytes of bf16, 64 of f32 (one cache line), and 128 of f64.
 constexpr int64_t alignment = 16;
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Returns the bytes of the parameter's gradient, averaged over the ranks. The average is used because pieces may differ
-// in size, but all ranks must divide the parameters into the same units.
+// Returns the bytes of the parameter's gradient, averaged over the ranks. The average is used because the ranks' shards
+// may differ in size, but all ranks must divide the parameters into the same units.
 int64_t average_bytes(const Parameter& p) {
   int64_t elements = p.global_shape().numel();
   for (const Shard& s : p.placement().shards) elements /= s.parts;

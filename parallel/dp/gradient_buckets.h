@@ -63,8 +63,8 @@ class GradientBuckets final : public autograd::GradientStorage {
   struct Given {
     int64_t rounds = 0;
     bool last = false;
-    // True if the bucket's memory has a contribution of this step or, under Zero::gradients and Zero::weights, of this
-    // round. Only for rounded sums.
+    // True if the bucket's memory has a contribution to the parameter's gradient from this step or, under
+    // Zero::gradients and Zero::weights, from this round. Used only for rounded sums.
     bool written = false;
   };
   struct State {

@@ -9,11 +9,11 @@ namespace hexad::dp {
 /// Order in which units of parameters were used, in the current step and the step before. Steps usually use units in
 /// the same order, but an evaluation or the number of micro-batches may interrupt this order.
 ///
-/// The last two units do not determine the next unit. With recomputation, for example, the uses of a layer's attention
-/// and experts precede the next layer in forward. In backward, the same uses precede this layer's attention. Therefore
-/// the class finds the longest earlier sequence of uses that is equal to the latest uses, and expects the use after
-/// this sequence. As long as the expected units are used, no search is necessary. Generation and evaluation do not end
-/// steps. Therefore, if a step has more than `most` uses, the older uses are forgotten.
+/// The last two units do not determine the next unit. With recomputation, for example, a layer uses its attention and
+/// then its experts in both directions. The next layer follows in forward, but this layer's attention follows in
+/// backward. Therefore the class finds the longest earlier sequence of uses that is equal to the latest uses, and
+/// expects the use after this sequence. As long as the expected units are used, no search is necessary. Generation and
+/// evaluation do not end steps. Therefore, if a step has more than `most` uses, the older uses are forgotten.
 class UnitOrder {
  public:
   static constexpr size_t none = ~size_t{0};  // no unit: between two steps, or unknown

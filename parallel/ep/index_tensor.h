@@ -1,4 +1,4 @@
-// Indices on a device.
+// Conversion of a list of indices to a tensor on a device.
 #pragma once
 
 #include <cstdint>

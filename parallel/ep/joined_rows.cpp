@@ -125,7 +125,7 @@ std::vector<ChunkIndices> join_rows(const SlotOrder& order, const ReceivedCounts
   const ReceivedCounts back = n.by_return();
   Numbering arrived(n, options.esp_exchange, true), returns(back, options.esp_exchange, false);
   std::vector<GroupedOrder> grouped;
-  std::vector<int64_t> computed{0};  // number of rows that are computed in earlier chunks
+  std::vector<int64_t> computed{0};  // for each chunk: number of rows that are computed in earlier chunks
   struct Lists {
     std::vector<int64_t> source, entry, reduced, returned;
   };

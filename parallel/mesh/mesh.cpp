@@ -10,8 +10,8 @@ namespace {
 using base::cat;
 using comm::TrafficClass;
 
-// etp has the traffic class tp, because its communication also blocks computation. edp has the class dp, because the
-// gradients of experts are reduced like other gradients.
+// Returns the traffic class of the groups along `axis`. For etp, it is tp, because the communication of etp also blocks
+// computation. For edp, it is dp, because the gradients of experts are reduced like other gradients.
 TrafficClass traffic_of(Axis axis) {
   constexpr TrafficClass classes[] = {TrafficClass::pp, TrafficClass::dp, TrafficClass::cp, TrafficClass::tp,
                                       TrafficClass::dp, TrafficClass::ep, TrafficClass::tp};

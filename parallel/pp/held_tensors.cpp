@@ -41,7 +41,7 @@ HeldTensors::HeldTensors(const CheckedSchedule& program, int rank) {
   const StageMap& stages = schedule.stages;
   const size_t me = rank;
   Saved saved(stages.stages_a_rank);
-  int here = 0, sent = 0;  // inputs that have arrived or whose receives are posted; sent tensors that are not freed
+  int here = 0, sent = 0;  // numbers of inputs that have arrived or are being received, and of sent tensors not freed
   for (size_t i = 0; i < schedule.ranks[me].size(); ++i) {
     const Action& a = schedule.ranks[me][i];
     const Transfers::Before& before = program.transfers.ranks[me][i];

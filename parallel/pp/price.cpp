@@ -85,8 +85,8 @@ class Jobs {
     }
   }
 
-  // Records the job that delivers the result of an action to another stage. If the stage is on another rank, this is a
-  // new job for the transfer; otherwise, it is the job of the action.
+  // Records the job that delivers the result of an action to another stage: a new job for the transfer if the stage is
+  // on another rank, otherwise the job of the action.
   void send(int rank, int job, const Action& action) {
     const auto message = made(schedule_.stages, rank, action);
     if (!message) return;

@@ -18,7 +18,7 @@ struct Action {
     backward_weight,  // W: gradients of the weights, after a backward_input
   };
   Kind kind;
-  int local_stage;  // stage_map.h
+  int local_stage;  // index of the virtual stage on its rank (stage_map.h)
   int micro;
   /// True for a forward that is merged with the backward after it. The two actions belong to different micro-batches
   /// and may run as one: each then hides its communication behind the computation of the other (DualPipe). They may

@@ -65,8 +65,8 @@ void TapeStages::leave_out_forward(std::span<Parameter* const> parameters) {
   --forwards_left_;
 }
 
-// The last contribution of a rank to a parameter is made after the rank's last forward. By then, pending_uses_ counts
-// every tape that uses the parameter.
+// Reports a contribution to the gradient of `p`. The rank's last contribution follows its last forward. By then,
+// pending_uses_ counts every tape that uses `p`.
 void TapeStages::contributed(Parameter& p) {
   const bool last = --pending_uses_[&p] == 0 && forwards_left_ == 0;
   if (functions_.contributed) functions_.contributed(p, last);
