@@ -45,7 +45,7 @@ constexpr auto enum_names(MainWeights) {
       {{MainWeights::f32, "f32"}, {MainWeights::rest, "rest"}});
 }
 
-/// Storage of main weights and states between two updates.
+/// Storage of main weights and states between two updates. none: device memory. file: the device's offload memory.
 enum class StateOffload : uint8_t { none, file };
 constexpr auto enum_names(StateOffload) {
   return std::to_array<std::pair<StateOffload, std::string_view>>(

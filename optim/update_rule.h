@@ -99,8 +99,8 @@ struct RuleDeclaration {
 
 /// Returns the problem of optim.moment_dtype with the optimizer named by `config`; empty if there is none.
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared);
-/// Returns a key with the prefix optim.muon_ whose value differs from its default although the optimizer is not muon;
-/// empty if there is no such key.
+/// Returns a key with the prefix optim.muon_ whose value is not the default, if the optimizer is not muon. Returns an
+/// empty text if there is no such key.
 std::string misplaced_muon_key(const OptimConfig& config);
 /// Returns the problem of optim.main_weights with the optimizer named by `config`; empty if there is none.
 std::string main_weights_problem(const OptimConfig& config, const RuleDeclaration& declared);

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 constexpr auto patience_at_end = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags: one for collectives, one for send and
-// receive. Their messages therefore never match each other.
+// receive. A message of a collective therefore never matches a message of send or receive.
 int tag_of(const Channel& channel) {
   return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
 }

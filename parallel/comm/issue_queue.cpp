@@ -171,7 +171,7 @@ RequestPtr IssueQueue::overdue(int limit) {
 std::vector<std::pair<RequestPtr, int>> IssueQueue::waited_for() const {
   std::vector<std::pair<RequestPtr, int>> list;
   const auto waited = [](const auto& entry) { return entry.second.requests.front()->boosted; };
-  // Unless priorities are by need, a channel without waiting threads may delay a channel for which a thread waits.
+  // A channel without waiting threads may delay a channel for which a thread waits, unless priorities are by need.
   const bool all = !priorities_.by_need && std::any_of(queues_.begin(), queues_.end(), waited);
   for (const auto& entry : queues_)
     if (all || waited(entry)) list.emplace_back(entry.second.requests.front(), entry.second.quiet);

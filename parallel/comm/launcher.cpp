@@ -11,7 +11,7 @@ namespace {
 constexpr RankVariables of_mpirun{.size = "OMPI_COMM_WORLD_SIZE", .rank = "OMPI_COMM_WORLD_RANK"};
 constexpr RankVariables of_pmi{.size = "PMI_SIZE", .rank = "PMI_RANK"};  // Hydra, and srun --mpi=pmi2
 constexpr RankVariables of_srun{.size = "SLURM_STEP_NUM_TASKS", .rank = "SLURM_PROCID"};
-constexpr const char* local_rank_of_hydra = "MPI_LOCALRANKID";  // srun does not set it
+constexpr const char* local_rank_of_hydra = "MPI_LOCALRANKID";  // srun does not set this variable
 
 std::string value_of(const char* name) {
   const char* text = std::getenv(name);

@@ -11,7 +11,7 @@ namespace hexad::comm {
 
 /// Returns the ranks 0 .. size - 1.
 std::vector<int> first_ranks(int size);
-/// Returns the node of each of `ranks`. `node_of_rank` has the node of every rank of the larger group.
+/// Returns the node of each of `ranks`. `node_of_rank` has the node of every rank of the group to which `ranks` belong.
 std::vector<int> nodes_of(std::span<const int> ranks, std::span<const int> node_of_rank);
 
 /// Ranks of a group, arranged by node and place. The place of a rank is its index among the ranks of its node. Nodes
@@ -36,7 +36,7 @@ class NodeGrid {
   struct Spot {
     int node, place;
   };
-  std::vector<Spot> spots_;              // spot of each rank
+  std::vector<Spot> spots_;              // node and place of each rank
   std::vector<std::vector<int>> ranks_;  // rank at each node and place
   int places_ = 0;
 };

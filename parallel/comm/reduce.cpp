@@ -13,7 +13,7 @@ namespace {
 template <Reduce op, class T>
 T combine(T a, T b) {
   if constexpr (op == Reduce::sum) return a + b;
-  // The result is NaN if a or b is NaN: if b is NaN, b == b is false; if a is NaN, the comparison of a and b is false.
+  // The result is NaN if a or b is NaN. If b is NaN, b == b is false. If a is NaN, a < b and b < a are false.
   if constexpr (op == Reduce::max) return a < b || !(b == b) ? b : a;
   if constexpr (op == Reduce::min) return b < a || !(b == b) ? b : a;
 }

@@ -17,8 +17,8 @@
 
 namespace hexad::comm {
 
-/// State that the ranks share. Thread-safe. Its functions do not block. Each message is copied once, from the memory of
-/// the sender to the memory of the receiver, when both ranks have requested it.
+/// State of the network, which all ranks share. Thread-safe. Its functions do not block. Each message is copied once,
+/// from the memory of the sender to the memory of the receiver, when both ranks have requested it.
 ///
 /// With an adversary, the network delivers messages in ways that Transport permits, but that are rare on real networks.
 /// Code that uses a buffer too early then fails every time instead of rarely:

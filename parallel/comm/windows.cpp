@@ -93,9 +93,9 @@ std::optional<WindowMemory::Block> Windows::allocate_in_process(int64_t bytes, D
   return block;
 }
 
-// If memory_ is set, uses a maximum over the ranks as a barrier of the devices' queues: the maximum ends on no rank
-// before all ranks have begun it. No host waits for this barrier. The end of a kernel makes its stores to the memory of
-// peers visible before later work of its queue begins.
+// Returns an event that is done once the streams of all ranks have reached this call. If memory_ is set, a maximum over
+// the ranks is the barrier: it ends on no rank before all ranks have begun it. No host waits for this barrier. The end
+// of a kernel makes its stores to the memory of peers visible before later work of its queue begins.
 Event Windows::barrier(Stream& stream) const {
   return memory_ ? group_.all_reduce(token_, Reduce::max, stream) : group_.barrier(stream);
 }

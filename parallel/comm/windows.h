@@ -40,9 +40,9 @@ class Windows {
   const std::string& refusal(Device device);
 
   /// Returns true if there are windows of at least `bytes` bytes. Otherwise the caller must exchange rows without
-  /// windows, and the next call of grow() enlarges them to at least `bytes`. The first call with bytes > 0 allocates
-  /// windows on `device`. All ranks must make these calls with the same numbers and in the same order. Always returns
-  /// false on a meta device, where windows are only counted.
+  /// windows, and the next call of grow() tries to enlarge the windows to at least `bytes`. The first call with bytes >
+  /// 0 allocates windows on `device`. All ranks must make these calls with the same numbers and in the same order.
+  /// Always returns false on a meta device, where windows are only counted.
   bool hold(int64_t bytes, Device device);
   /// Enlarges the windows if they were too small in a call of hold() since the previous call of grow(). Collective.
   /// Call it between training steps, because it waits for all exchanges and allocates memory.

@@ -129,9 +129,9 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
-  // Under Zero::gradients and Zero::weights, waits for the previous reduction. This cannot cause a deadlock, because
-  // all ranks of a stage do the same work and therefore join the previous reduction. For a bucket of two stages,
-  // waiting could cause a deadlock: a rank of the other stage may need this rank to continue first.
+  // Waits for the previous reduction under Zero::gradients and Zero::weights. This cannot cause a deadlock, because all
+  // ranks of a stage do the same work and therefore join the previous reduction. For a bucket of two stages, waiting
+  // could cause a deadlock: a rank of the other stage may need this rank to continue first.
   if (!keeps_all(s) && !bucket.two_stages)
     if (State* last = std::exchange(in_flight_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {

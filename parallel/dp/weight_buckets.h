@@ -49,7 +49,7 @@ class WeightBuckets final : public autograd::WeightStorage {
   /// Makes later work on `stream` wait for all gathers of the last update. Not collective.
   void complete(Stream& stream);
 
-  /// Gathers the unit of `p` unless its weights are always in memory (see the class).
+  /// Gathers the unit of `p` unless the weights of `p` are always in memory (see the class).
   GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
   bool weights_are_resident(const Parameter& p) const override { return !gathers(states_[plan_.place(p).bucket]); }
 

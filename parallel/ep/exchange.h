@@ -20,10 +20,10 @@ InFlight send_to_experts(const MovedRows& moved, const Tensor& rows, const comm:
 InFlight send_to_tokens(const MovedRows& moved, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
                         const Tensor& out = {});
 
-/// The two steps of send_to_experts() for rows with NodeSteps. send_inside_node() sends each of `rows` [W, D] to a
-/// rank of this node: the one whose index in its node equals that of the row's destination. The result is [X, D],
-/// sorted by source, then by destination node. send_between_nodes() sorts this result by destination node and sends it
-/// to the experts' ranks. The result is [R, D], in the order of the ranks.
+/// The two steps of send_to_experts() for rows with NodeSteps. send_inside_node() sends each of `rows` [W, D] to the
+/// rank of this node that has the same index in its node as the row's destination. The result is [X, D], sorted by
+/// source, then by destination node. send_between_nodes() sorts this result by destination node and sends it to the
+/// experts' ranks. The result is [R, D], in the order of the ranks.
 InFlight send_inside_node(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
 InFlight send_between_nodes(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
 /// The two steps of send_to_tokens(): first between nodes, then inside the node.

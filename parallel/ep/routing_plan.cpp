@@ -342,7 +342,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   std::vector<int> destinations(all_to_all.size());
   std::iota(destinations.begin(), destinations.end(), 0);
   if (two_steps) destinations = destinations_by_place(grid);
-  // Without lay_out(), rows are sent in the order of the slot rows. Without set_copies(), they return in this order.
+  // Rows are sent in the order of the slot rows without lay_out(), and return in this order without set_copies().
   if (two_steps || fan > 1 || order.joined) lay_out(device_side, order, ranks, destinations, fan, stream);
   if (two_steps || fan > 1) set_copies(device_side, order, ranks, destinations, fan);
   const ReturnOrder returns(ranks, static_cast<int>(fan), options.return_phases);

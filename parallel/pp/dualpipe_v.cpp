@@ -15,7 +15,7 @@ std::vector<Action> dualpipe_v(const Position& at) {
   repeat(before, [&] { p.forward(0), p.forward(1); });
   repeat(after, [&] { p.backward_input(1), p.weights(), p.forward(1); });
   for (int i = 0; i < micro_batches - 2 * at.ranks + before; ++i) {
-    // On the last rank, where the V turns, the first pair is not merged, because all ranks wait for the results of both
+    // The first pair is not merged on the last rank, where the V turns, because all ranks wait for the results of both
     // actions.
     if (i == 0 && after == 0)
       p.forward(0), p.backward(1);
@@ -24,7 +24,7 @@ std::vector<Action> dualpipe_v(const Position& at) {
     p.merged(1, 0);
   }
   repeat(after, [&] { p.backward(1), p.merged(1, 0); });
-  // In the second half of this phase, weight gradients are delayed, so that they fill the idle time at the end.
+  // Delays weight gradients in the second half of this phase, so that they fill the idle time at the end.
   for (int i = 0; i < 2 * before; ++i) {
     const int arm = 1 - i % 2;
     if (i < before)

@@ -60,7 +60,8 @@ void ParameterCalls::end_use(size_t number) {
   });
 }
 
-// Records no call inside only_contribution(), which requests the memory again in a repetition.
+// Records the call, unless only_contribution() makes it. A repetition of only_contribution() then requests the memory
+// itself.
 void ParameterCalls::allocate_gradient(GradientStorage& gradients, Parameter& p) {
   const IssueLog::InnerCall inner(log_);
   if (inner.recorded())

@@ -39,7 +39,7 @@ class Program {
   void weights(std::deque<Action>::iterator which);
 
   std::vector<Action> actions_;
-  std::map<int, int> forwards_, backwards_;  // number of the next micro-batch in each virtual stage
+  std::map<int, int> forwards_, backwards_;  // next micro-batch, keyed by local stage
   std::deque<Action> left_;
 };
 

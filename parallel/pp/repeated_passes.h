@@ -21,9 +21,9 @@ namespace hexad::pp {
 /// repetition makes the calls to the storage of parameters (ParameterCalls) again. Weights are therefore gathered and
 /// gradients are reduced as in a step that runs all passes.
 ///
-/// A step with repeated passes has the same log as a step that runs all passes if all micro-batches except the first
-/// make the same calls to the log. Calls to the storage of parameters may differ. Other calls differ in three cases, of
-/// which only the last is checked:
+/// A step with repeated passes logs the same as a step that runs all passes, provided that all micro-batches except the
+/// first make the same calls to the log. Calls to the storage of parameters may differ. Other calls differ in three
+/// cases, of which only the last is checked:
 /// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
 /// - Two passes run as fibers.
 /// - Gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch

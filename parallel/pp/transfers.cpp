@@ -39,7 +39,7 @@ struct Piece {
   std::vector<int> needs;  // indices in sent_ of the messages from other ranks
 };
 
-// A message between two ranks.
+// A message between two ranks. Pieces and messages are given as indices in pieces_ and sent_.
 struct Sent {
   Message message;
   int by;           // piece that produces the message
@@ -98,7 +98,7 @@ class Devices {
   void add_rank(int rank, bool merge) {
     const std::vector<Action>& actions = schedule_.ranks[rank];
     const int count = static_cast<int>(actions.size());
-    std::map<int, int> last;  // last message to each receiver
+    std::map<int, int> last;  // index in sent_ of the last message to each receiver
     for (int begin = 0, end = 0; begin < count; begin = end) {
       end = begin + (merge && actions[begin].merged ? 2 : 1);
       for (int i = begin; i < end; ++i) {

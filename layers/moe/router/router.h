@@ -97,14 +97,14 @@ class Router {
 
 /// Linear map for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64 run). The
 /// gradient of x covers all rows. The gradients of weight and bias cover only rows [own_begin, own_end). If several
-/// ranks route the same rows, each rank owns a part of these rows, so that every token counts once in the gradients of
+/// ranks route the same rows, each rank owns a part of these rows. Every token then counts once in the gradients of
 /// weight and bias.
 class Gate {
  public:
   /// Makes the parameter "weight" [out, in] with standard deviation model.init_std and, on request, the parameter
   /// "logit_bias" [out] of zeros. The name "bias" is not used, because it is the name of the selection bias, a state.
   Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b, bool bias = false);
-  /// Returns x[T, in] weight^T + logit_bias. Row i of x belongs to row i of `in`.
+  /// Returns x weight^T + logit_bias, [T, out]. Row i of x belongs to row i of the router input `in`.
   Value operator()(Tape& t, const Value& x, const RouterInput& in) const;
 
  private:

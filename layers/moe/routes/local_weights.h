@@ -9,9 +9,9 @@
 
 namespace hexad::moe {
 
-/// True if the experts multiply their activations by the routing weights: the rank has all experts, the schedule has
-/// rows: slot and wire: model, and Experts::can_weight() is true. The answer is the same for all schedules with these
-/// two values, so the results of these schedules are bitwise identical.
+/// True if the experts multiply their activations by the routing weights. This requires that the rank has all experts,
+/// that the schedule has rows: slot and wire: model, and that Experts::can_weight() is true. The answer is the same for
+/// all schedules with these two values, so the results of these schedules are bitwise identical.
 bool experts_apply_weights(const Routes& routes, const Experts& experts);
 
 /// Returns the weights [S] of the computed rows, taken from the weights [T, K] of the routing plan's tokens. The

@@ -51,9 +51,9 @@ struct IssueOrder {
 /// Returns the steps of `order`. Throws Error(usage), which names the order and the step, if the order is illegal.
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded);
 
-/// Returns an order; for three chunks: S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2 (S: dispatch, C: experts, R: combine, W:
-/// weight gradients). A chunk is sent while the previous chunk is computed. The previous chunk then returns while its
-/// weight gradients are computed (MPMoE, Fig. 4(b) and section 3.2.1).
+/// Returns the order `alternating`. For three chunks, it is S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2 (S: dispatch, C:
+/// experts, R: combine, W: weight gradients). A chunk is sent while the previous chunk is computed. The previous chunk
+/// then returns while its weight gradients are computed (MPMoE, Fig. 4(b) and section 3.2.1).
 IssueOrder alternating_order();
 
 /// Returns the built-in orders. A user's program may register more orders.

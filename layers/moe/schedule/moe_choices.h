@@ -88,8 +88,8 @@ inline constexpr std::tuple moe_choices{
                  at.experts / at.ep, ") for chunk_by: experts");
       },
       .chosen_in = [](const MoeSchedule& s) { return s.overlaps(); },
-      // For chunk_by: experts, tries every divisor above 1 of the number of a rank's experts. EPS-MoE uses 5 and 20
-      // chunks, for example.
+      // Tries every divisor above 1 of the number of a rank's experts for chunk_by: experts. EPS-MoE, for example, uses
+      // 5 and 20 chunks.
       .tried = [](const ScheduleSite& at, const MoeSchedule& s) {
         return s.chunk_by == ChunkBy::experts ? divisors_from_two(at.experts / at.ep)
                                               : std::vector<int64_t>(std::begin(chunks_tried), std::end(chunks_tried));
@@ -271,7 +271,7 @@ inline constexpr std::tuple moe_choices{
           refuse("schedule.moe.hot_experts: stay (now shadow), because the rows of shadows are computed by separate "
                  "calls");
       },
-      // If a recipe leaves this choice open, a duel decides instead of trials.
+      // A duel decides instead of trials if a recipe leaves this choice open.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) { return s.fused.has_value(); },
       .keeps_bits = true}),
 

@@ -81,7 +81,7 @@ constexpr auto words(Gemms) {
   });
 }
 
-/// Kernel calls for the first product of SwiGLU experts (gate and up) and their activation.
+/// Fusion of the first product of SwiGLU experts (gate and up) and their activation into one kernel call.
 enum class Fused : uint8_t { off, on };
 constexpr auto words(Fused) {
   using enum Fused;

@@ -15,7 +15,7 @@
 namespace hexad::comm::nccl {
 
 /// Channel from one rank to another: a communicator of the two ranks, and a stream on each of them. Each direction has
-/// its own channel, because NCCL runs the launches of a communicator one after the other: with one communicator, two
+/// its own channel, because NCCL runs the launches of a communicator one after the other. With one communicator, two
 /// ranks that both send first would wait forever. Only messages of the same pair and direction are ordered.
 struct Channel {
   std::unique_ptr<Communicator> communicator;
