@@ -18,8 +18,8 @@ namespace hexad::comm {
 
 using base::Error;
 
-/// Path by which device tensors are sent between ranks. automatic: the first possible path of NCCL, the transport of
-/// the world, and host memory. nccl: only NCCL. host: host memory.
+/// Path by which device tensors are sent between ranks. automatic: NCCL if possible, otherwise the world's transport if
+/// it accepts card memory, otherwise host memory. nccl: only NCCL. host: only host memory.
 enum class DeviceCollectives : uint8_t { automatic, nccl, host };
 constexpr auto enum_names(DeviceCollectives) {
   using enum DeviceCollectives;

@@ -16,7 +16,8 @@ class WholeMatrices {
  public:
   /// Describes the matrices of a parameter with at least two dimensions, whose shards must have been assigned
   /// (BucketPlan). Connects the ranks that gather() needs, and is therefore collective like gather(). `mesh` must
-  /// outlive this object. Throws std::logic_error if `mesh` is null although a matrix is divided among ranks.
+  /// outlive this object. Throws std::logic_error if both rows and columns are divided, or if `mesh` is null although a
+  /// matrix is divided among ranks.
   WholeMatrices(const Parameter& parameter, const mesh::Mesh* mesh);
 
   int64_t count() const { return matrices_; }

@@ -81,8 +81,7 @@ HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule&
 HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_ranks, const HotRule& rule,
                                 const comm::ProcessGroup& sources) {
   const std::vector<int64_t> all = sources.all_gather_values(loads_of(ids, experts), ids.device().host());
-  constexpr int64_t most =
-      int64_t{1} << 40;  // maximum load that a rank may send, so that sums over the ranks cannot overflow
+  constexpr int64_t most = int64_t{1} << 40;  // limit of each load, so that sums cannot overflow
   std::vector<int64_t> loads(experts, 0);
   for (size_t i = 0; i < all.size(); ++i) {
     const size_t e = i % loads.size();

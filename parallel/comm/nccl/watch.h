@@ -28,7 +28,7 @@ namespace hexad::comm::nccl {
 class Watch {
  public:
   struct Options {
-    double watchdog_seconds = 300;  // seconds without progress until an operation counts as hung; 0: never
+    double watchdog_seconds = 300;  // seconds of waiting until an operation or a call counts as hung; 0: never
     std::function<void(const base::Error&)> on_failure;
   };
   /// Starts the thread, which monitors the NCCL operations on card `ordinal`.
