@@ -221,7 +221,7 @@ void Optimizer::State::load(const std::function<void(const Tensor& target)>& rea
 
 void Optimizer::main_changed(Stream& stream) {
   for (Owned& o : owned_)
-    if (!o.rests && o.main.storage() != o.weights.storage())  // rests: State::load() wrote the weights
+    if (!o.rests && o.main.storage() != o.weights.storage())  // with rests, State::load() has written the weights
       kernels::kernels(o.main.device()).pointwise.copy(stream, o.weights, o.main);
 }
 

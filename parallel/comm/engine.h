@@ -103,7 +103,7 @@ class CommEngine {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<Command> commands;
-    bool woken = false;   // set by the transport
+    bool woken = false;   // true if the transport has called wake() since the last take_commands()
     bool closed = false;  // true if no thread executes commands any more
     void put(Command c);
     void wake();
@@ -167,7 +167,7 @@ class CommEngine {
   Clock::time_point last_look_{}, last_listen_{};  // times of the last look() and listen() of the watchdog
   uint64_t seen_moves_ = 0;                        // `moves` of file_work_ at the last listen()
   int listens_without_progress_ = 0;  // number of calls of listen() since file work made progress or an operation ended
-  int listens_with_missing_peers_ = 0;  // number of successive calls with missing peers, once asked to end
+  int listens_with_missing_peers_ = 0;  // number of successive calls with missing peers after the request to end
   RequestPtr last_done_;
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;

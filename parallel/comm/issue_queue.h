@@ -66,9 +66,9 @@ struct Request {
   int64_t arrival = 0;   // index of the request among all requests of this rank
   bool ready = false;    // true once its stream has done the work that precedes the operation
   bool boosted = false;  // true once a thread waits for this or a later request of its channel; see also boost_all()
-  bool awaited = false;  // true while a thread of the rank is blocked on it
-  bool urgent = false;   // true if the rank's own thread waits for it, so that the core of this thread is idle
-  MessagePlan plan;      // messages of the operation; made before the first round starts
+  bool awaited = false;  // true once a thread of the rank waits for the operation
+  bool urgent = false;   // true once the rank's own thread waits for the operation, so that this thread's core is idle
+  MessagePlan plan;      // messages of the operation, planned before the first round starts
   bool planned = false;  // true once the message plan is made
   size_t started = 0;    // number of rounds started
   size_t finished_prefix = 0;  // number of rounds before the first unfinished round

@@ -8,7 +8,7 @@ namespace hexad::comm {
 Topology topology_of(std::span<const Location> locations, int rank) {
   Topology topology{.rank = rank, .size = static_cast<int>(locations.size()), .node_of_rank = {}, .node_names = {}};
   const Location& mine = locations[rank];
-  std::map<std::pair<std::string_view, int>, int> nodes;  // number of each node
+  std::map<std::pair<std::string_view, int>, int> nodes;  // number of each node, keyed by name and leader
   topology.node_of_rank.reserve(locations.size());
   for (size_t r = 0; r < locations.size(); ++r) {
     const Location& location = locations[r];

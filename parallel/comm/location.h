@@ -11,7 +11,7 @@ namespace hexad::comm {
 
 /// Location of a rank. Its size is fixed, because all ranks gather the locations as bytes.
 struct Location {
-  std::array<char, 256> node{};  // value of HEXAD_NODE, or name of the host
+  std::array<char, 256> node{};  // value of HEXAD_NODE or, if it is not set, name of the host
   // Lowest rank that shares memory with this rank; -1 if HEXAD_NODE is set. Distinguishes hosts of the same name.
   int leader = -1;
   bool operator==(const Location&) const = default;

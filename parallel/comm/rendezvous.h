@@ -76,7 +76,7 @@ class Rendezvous {
   const std::string name_;
   const std::vector<int> world_ranks_;
   std::mutex mutex_;
-  std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // next number of each rank, keyed by (from, to)
+  std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // next ticket number of each rank, keyed by (from, to)
   std::vector<bool> gone_;
   std::vector<int64_t> splits_;  // number of splits in which each rank has taken part
   std::map<Ticket, Pending> pending_;

@@ -71,7 +71,7 @@ class GradientBuckets final : public autograd::GradientStorage {
     const Bucket* bucket;
     Dtype dtype;
     Tensor memory;  // memory of the whole bucket
-    Tensor piece;   // memory of this rank's piece; only if the whole bucket is not always in memory
+    Tensor piece;   // memory of this rank's piece; defined only if the whole bucket is not always in memory
     std::vector<Given> given;
     bool first = true;  // true in the first round of the step
     std::deque<Reduction> reductions;
@@ -90,7 +90,7 @@ class GradientBuckets final : public autograd::GradientStorage {
   std::vector<State> states_;
   int64_t rounds_ = 1, round_ = 0;
   size_t next_ = 0;             // index of the bucket that is reduced next in this round
-  State* in_flight_ = nullptr;  // bucket whose memory the latest reduction sends
+  State* in_flight_ = nullptr;  // bucket whose memory the latest reduction sends; null: none
 };
 
 }  // namespace hexad::dp

@@ -58,7 +58,7 @@ class WeightBuckets final : public autograd::WeightStorage {
     const Bucket* bucket;
     const comm::ProcessGroup* group;  // group over which the bucket is gathered
     Tensor memory;                    // memory of the whole bucket
-    Tensor piece;                     // memory of this rank's piece; used if the whole bucket is not always in memory
+    Tensor piece;                     // memory of this rank's piece; defined only if gathers() is true
     device::Event gathered;
     std::weak_ptr<const void> holders{};  // expired if no parameter of the bucket is held
   };

@@ -41,7 +41,7 @@ class WholeMatrices {
 
   const mesh::Mesh* mesh_;
   base::Placement placement_;
-  std::optional<base::Shard> cut_{};  // division of rows or columns among ranks
+  std::optional<base::Shard> cut_{};  // division of rows or columns among ranks; nullopt: not divided
   Device device_;
   Dtype dtype_;
   int64_t matrices_ = 1, rows_, columns_;

@@ -63,8 +63,8 @@ class HotExperts {
 
 /// Minimum load of a hot expert. Both limits apply.
 struct HotRule {
-  double least_load;       // as a multiple of the mean load
-  int64_t least_rows = 1;  // in rows
+  double least_load;       // minimum load, as a multiple of the mean load
+  int64_t least_rows = 1;  // minimum load, in rows
 };
 
 /// Returns the hot experts: the experts whose load is at least the minimum load of `rule`. The number of hot experts is

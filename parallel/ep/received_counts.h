@@ -92,7 +92,7 @@ class GroupedOrder {
     return ((j * n_.ep + p) * chunks_ + c - first_chunk_) * n_.local + e;
   }
   const ReceivedCounts& n_;
-  int64_t first_chunk_, chunks_;  // first chunk, and number, of the chunks whose rows are grouped together
+  int64_t first_chunk_, chunks_;  // chunks whose rows are grouped together: the first, and their number
   std::vector<int64_t> first_;
 };
 

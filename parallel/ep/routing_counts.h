@@ -82,7 +82,7 @@ struct RoutingCounts {
   /// its slots, and returns in the last such chunk.
   bool joined = false;
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
-  HotExperts hot{};           // H experts of which every ep rank has a shadow
+  HotExperts hot{};           // the H hot experts, of which every ep rank has a shadow
   std::vector<ChunkCounts> chunks;
   /// Windows in which all chunks are exchanged; null: rows are sent as messages. Also null if the windows are too small
   /// for the rows that some rank receives. The next call of comm::Windows::grow() then enlarges them.

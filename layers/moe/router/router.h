@@ -108,7 +108,7 @@ class Gate {
   Value operator()(Tape& t, const Value& x, const RouterInput& in) const;
 
  private:
-  Parameter *weight_, *bias_;  // bias_: null if there is none
+  Parameter *weight_, *bias_;  // bias_: null if the gate has no bias
 };
 
 /// Returns the built-in routers.

@@ -26,8 +26,8 @@ class RoutingOverride {
 
   MoeConfig config_;
   int64_t layer_;
-  std::vector<int32_t> trace_;        // experts of each line of the trace, [lines, K]
-  std::vector<double> zipf_weights_;  // weights of the experts, [E]
+  std::vector<int32_t> trace_;        // experts of each line of the trace, [lines, K]; empty without a trace
+  std::vector<double> zipf_weights_;  // weights with which routing: zipf draws experts, [E]
 };
 
 /// Makes the override of `c.routing`; null for `routing: model`.

@@ -46,7 +46,7 @@ struct ScheduleSite {
   bool has_capacity = false;  // true if model.moe.capacity_factor is set
   bool recomputes_blocks = false;
   bool etp_across_tp = false;         // true if parallel.order distributes an etp group over several tp groups
-  bool two_levels = false;            // true if the ranks of an all-to-all are on several nodes, with several on each
+  bool two_levels = false;            // true if an all-to-all has several nodes, with several ranks on each
   bool has_dense_rows = false;        // true if the recipe or its profile sets schedule.moe.dense_rows
   bool fuses_experts = true;          // false: the experts are not SwiGLU, or have biases or a limit
   std::vector<std::string> orders{};  // names of the registered orders

@@ -80,7 +80,7 @@ class CardRank {
   const device::cuda::CudaStream& compute_;
   const std::shared_ptr<device::Allocator> allocator_;
   ConnectionMemory memory_;
-  int least_ = 0, greatest_ = 0;  // range of stream priorities
+  int least_ = 0, greatest_ = 0;  // lowest and highest stream priority of the card
   std::map<StreamKind, std::shared_ptr<TrafficStream>> streams_;
   std::unique_ptr<std::byte, cudaError_t (*)(void*)> scratch_;
   TimedEvents events_;
