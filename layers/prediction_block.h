@@ -6,9 +6,10 @@
 
 namespace hexad::layers {
 
-/// Prediction block k, from 0. For each token i, it computes norm(block(projection([norm(embedding), norm(hidden)]))),
-/// from which the head predicts token i + k + 2. `embedding` is the embedding of token i + k + 1. `hidden` is the
-/// result of prediction block k - 1 for token i; for k = 0, it is the hidden state of the model after its last norm.
+/// Prediction block number k, counted from 0. For each token i, it computes norm(block(projection([norm(embedding),
+/// norm(hidden)]))), from which the head predicts token i + k + 2. `embedding` is the embedding of token i + k + 1.
+/// `hidden` is the result of prediction block k - 1 for token i; for k = 0, it is the hidden state of the model after
+/// its last norm.
 ///
 /// Parameters: all parameters of a Block, and "token_norm", "hidden_norm", "projection" [D, 2 D] and "norm". These four
 /// are replicated on all tp ranks. Each tp rank applies them to all rows or, under sequence parallelism, to its own

@@ -31,8 +31,8 @@ using device::Stream;
 /// Order: all ranks of a group must issue the same operations in the same order. Sends and receives are ordered only
 /// relative to messages with the same sender and receiver.
 ///
-/// State: a group is a handle. Its functions are constant, because its ranks, class and name never change. These
-/// functions may still connect the ranks and count operations.
+/// State: a group is a handle. Its functions are const, because its ranks, class and name never change. The functions
+/// may still connect the ranks and count operations.
 ///
 /// Errors: each rank checks its own sizes. A mismatch between ranks is an error of the caller. Groups of threads always
 /// detect a mismatch between collectives, or between a send and its receive. An EngineGroup detects every such mismatch

@@ -12,7 +12,7 @@ struct Standing {
   enum class Kind : uint8_t {
     waits,  // a thread of the rank is blocked in an operation that other ranks have not reached
     files,  // the rank performs file work that it has announced
-    works   // neither waits nor files: the rank computes, or hangs in its own code
+    works   // in all other cases: the rank computes, or hangs in its own code
   };
   Kind kind = Kind::works;
   double seconds = 0;          // seconds without progress

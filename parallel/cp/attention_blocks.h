@@ -7,7 +7,7 @@
 namespace hexad::cp {
 
 /// A half of the queries and a half of the keys. `diagonal` is true if both halves are the same piece and attention is
-/// causal. Otherwise, every query sees every key that neither a window nor a document hides.
+/// causal. Otherwise, every query sees every key, except keys that a window or a document hides.
 struct BlockPair {
   int query_half, key_half;
   bool diagonal;

@@ -32,7 +32,7 @@ Bucket empty_bucket_for(const Parameter& p, const mesh::Mesh& mesh, Zero asked, 
   const comm::ProcessGroup& group = mesh.reducers(p.placement());
   const bool two_stages = spans_stages(p, mesh);
   Zero zero = group.size() == 1 ? Zero::nothing : two_stages ? std::min(asked, Zero::gradients) : asked;
-  // Frozen parameters have neither states nor gradients, so only their weights can be sharded.
+  // Frozen parameters have no states and no gradients, so only their weights can be sharded.
   if (!p.trainable() && zero != Zero::weights) zero = Zero::nothing;
   return {&group, p.dtype(), zero, two_stages, p.trainable(), unit, {}};
 }

@@ -27,7 +27,7 @@ Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   return Tensor::from<int32_t>(chunks, {o.experts}, device, Category::communication);
 }
 
-// Throws an error if an element is neither the id of an expert nor -1.
+// Throws an error unless each element is the id of an expert or -1.
 void check_ids(const Tensor& known, const Ordering& o) {
   if (o.senders) return check_gathered_ids(known, o.experts, *o.senders);
   const int32_t* id = known.data<int32_t>();

@@ -1,5 +1,6 @@
 // Exchange of rows through windows (AllToAll::window). A rank copies its rows to their grouped places in the windows of
-// the experts' ranks, and copies results from there. Rows need neither be packed nor placed after they have arrived.
+// the experts' ranks, and copies results from there. Rows are not packed, and are already in their grouped places when
+// they arrive.
 #pragma once
 
 #include "parallel/ep/received_counts.h"

@@ -1,4 +1,4 @@
-// Windows of ranks with one card each, which NCCL maps into the addresses of all cards.
+// Windows of ranks with one card each. NCCL maps the windows into the address spaces of all cards.
 #pragma once
 
 #include "parallel/comm/nccl/communicator.h"
