@@ -30,7 +30,7 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   for (int64_t r = 0; r < runs; ++r) {
     int64_t rest = r, index = 0;
     for (int d = rank - 1; d >= 0; --d) {
-      const int64_t steps = d >= dim ? 1 : region.size[d];  // number of positions of runs in dimension d
+      const int64_t steps = d >= dim ? 1 : region.size[d];  // number of indices in dimension d at which runs begin
       index += (region.begin[d] + rest % steps) * strides[d];
       rest /= steps;
     }

@@ -148,7 +148,7 @@ class Parameter {
   struct Sharding {
     FlatRange share;
     bool owns_share_only = false;
-    bool counts = true;  // true in exactly one of the groups of ranks with the same weights
+    bool counts = true;  // see counts(); true in one of the groups of ranks with the same weights
   };
   void shard(const Sharding& sharding);
   /// Makes the local weights use `memory`.

@@ -45,7 +45,7 @@ class BriefSpin {
   }
 
  private:
-  static constexpr int calls_per_clock_reading = 16;  // calls of ready() per reading of the clock, which is slower
+  static constexpr int calls_per_clock_reading = 16;  // calls of ready() per reading of the clock, because a reading is slower
 
   std::chrono::microseconds limit_;
   CoreWatch core_;

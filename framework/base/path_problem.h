@@ -9,9 +9,9 @@
 
 namespace hexad::base {
 
-/// Returns the reason why `path` cannot be read as a regular file, for messages "PATH: reason". The result is empty if
-/// `path` can be read. Examples are "no such file", "is a directory", and "is not a regular file but a pipe". The
-/// reason may also be an error text of the system.
+/// Returns the reason why `path` cannot be read as a regular file, for messages "PATH: reason". Examples are "no such
+/// file", "is a directory", "is not a regular file but a pipe", and error texts of the system. The result is empty if
+/// `path` can be read.
 std::string file_problem(const std::string& path);
 
 /// Like file_problem(), for a folder whose entries must be listed.

@@ -14,7 +14,7 @@ namespace hexad::config {
 
 /// Location of a value in its source: a file and line, or an override on the command line.
 struct Position {
-  std::shared_ptr<const std::string> source;  // name of a file, such as "recipes/a.yaml", or "command line: a.b=1"
+  std::shared_ptr<const std::string> source;  // such as "recipes/a.yaml" or "command line: a.b=1"; null: unknown
   int line = 0;                               // line number from 1; 0: the source as a whole
   int column = 0;                             // column number from 1; 0: unknown
 

@@ -110,8 +110,8 @@ class Search {
     return keys;
   }
 
-  // Returns positive values to try for `key`, nearest to its current value first. They are 1, 2, 4, values adjacent
-  // to the current value, and multiples and divisors of the numbers in the rule's text.
+  // Returns positive values to try for `key`, nearest to its current value first. They are 1, 2, 4, values at most
+  // `neighbours` from the current value, and multiples and divisors of the numbers in the rule's text.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *base::parsed_number<int64_t>(problems_.known().find(key)->second.value);
     std::set<int64_t> all{1, 2, 4};

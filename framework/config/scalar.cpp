@@ -286,7 +286,7 @@ std::string read_enumeration(const Node& node, void* value, const Type& type) {
   return fmt::format("must be one of {}{}", join(names), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
-// Returns the message of an internal error: `type` is not a scalar kind. `where` begins the message.
+// Returns the message of an internal error: the kind of `type` is not a scalar kind. `where` begins the message.
 std::string not_a_scalar(std::string_view where, const Type& type) {
   return base::cat(where, " the kind of a type is ", static_cast<int>(type.kind), "; expected a scalar kind");
 }

@@ -122,7 +122,7 @@ class GzipStream final : public ByteStream {
   CompressedFile file_;
   z_stream z_{};
   bool in_member_ = true;
-  bool padded_ = false;  // true if zero bytes follow the last member
+  bool padded_ = false;  // true once zero bytes have been skipped after a member
 };
 
 class ZstdStream final : public ByteStream {

@@ -83,8 +83,9 @@ std::string read_weight(const ChatJson& message, bool& is_learned) {
   return {};
 }
 
-// Reads the non-empty texts under all further keys of a turn (ChatTurn::other_texts). Refuses values of other types,
-// and the keys "role" and "content" if they are further keys. Skips values that are null or empty.
+// Reads the texts under keys of a turn that no other function reads (ChatTurn::other_texts). Skips values that are null
+// or empty. Refuses other values that are not texts, and the keys "role" and "content" unless they are `role_key` or
+// `text_key`.
 std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
   if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});

@@ -1,4 +1,4 @@
-// Conversations, and the forms in which they become documents.
+// Conversations, and the forms that convert them to documents.
 #pragma once
 
 #include <cstddef>

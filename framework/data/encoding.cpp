@@ -11,7 +11,7 @@ namespace hexad::data {
 
 namespace {
 
-// Bytes [begin, end) of a document.
+// A DocumentPart, as bytes [begin, end) of its document.
 struct ChatPart {
   size_t begin, end;
   bool mark, answer;

@@ -18,11 +18,11 @@ enum class TextForm : uint8_t { text, json_lines, json };
 /// Returns the name of the form: "text", "JSON lines" or "JSON".
 std::string_view name_of(TextForm form);
 
-/// Rules by which a JSON object becomes a document.
+/// Rules that convert a JSON object to a document.
 struct RecordRules {
   /// Key of the text. "a.b" is the key b of the object under the key a, unless the object has a key "a.b".
   std::string text_key = "text";
-  std::shared_ptr<const ConversationForm> chat = {};  // not null: objects are conversations in this form
+  std::shared_ptr<const ConversationForm> chat = {};  // form of the conversations; null: objects have plain texts
   /// True if the user has named text_key. If true, a .json file that contains an object or a list of objects is JSON
   /// even if no object has the key. The missing key is then reported.
   bool text_key_given = false;

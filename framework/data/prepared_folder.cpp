@@ -70,7 +70,7 @@ Json not_taken(const InputFiles& files) {
   return json;
 }
 
-// Version of the rules by which conversations become tokens and targets. It increases when these rules change.
+// Version of the rules that convert conversations to tokens and targets. It increases when these rules change.
 constexpr int conversation_rules = 2;
 
 // Returns the settings by their names on the command line. Most settings that have no effect are omitted. With a chat

@@ -114,7 +114,7 @@ ExitCode StageTrainer::train() {
       preempted = any_rank_asked_to_stop();
     }
     if (preempted) prepare_to_stop();
-    // No regular save follows a skipped step, because weights may be not finite, and a save would reject them.
+    // No regular save follows a skipped step, because weights may be NaN or infinite, and a save would reject them.
     if (preempted || due.last_save)
       save(SaveFailure::stop);
     else if (due.save && !result.skipped)

@@ -1,4 +1,4 @@
-// Runs layouts in child processes. A crash or a hang of a child becomes the outcome of its run.
+// Runs layouts in child processes. A crash or a hang of a child is reported as the outcome of its run.
 #pragma once
 
 #include <functional>

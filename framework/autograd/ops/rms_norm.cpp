@@ -94,7 +94,8 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
         const Tensor& dsum = b.output_gradient(1);
         Tensor dx;
         if (b.wants(0) || b.wants(1)) {
-          // Changes a tensor in place only if no other object shares it.
+          // Reuses dsum as dx if dsum is the whole gradient (dout is undefined), or if no other object shares dsum,
+          // which the kernel then overwrites.
           const bool in_place = dsum.defined() && (!dout.defined() || dsum.sole_owner());
           dx = in_place ? dsum : Tensor::like(dout);
         }

@@ -14,8 +14,8 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
   const QueriesAndKeys out{Tensor::like(q.data), Tensor::like(k.data)};
   kernel.apply(tape.stream, out, {q.data, k.data}, positions, cosine, sine, Direction::forward);
   const Value inputs[] = {q, k};
-  // The pullback holds the positions and the tables without saving them on the tape. They outlive the tape, because the
-  // layer owns the tables and the batch owns the positions.
+  // The pullback captures the positions and the tables. Saving them on the tape would have no use, because the batch
+  // and the layer keep them in memory anyway.
   const std::vector<Value> values =
       tape.record_many("rotary", {out.q, out.k}, inputs, {},
                        [&kernel, positions, cosine, sine](Backward& b, const Tensor& dq, const Saved&) {
@@ -34,7 +34,7 @@ Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& 
           "[rotary] x is ", x.shape(), ", positions ", positions.shape(), ", angles ", cosine.shape(),
           "; expected [T, H, C], [T] and [context, at most C/2]");
   const auto& kernel = kernels::kernels(x.device()).rotary;
-  // The pullback holds the positions and the tables without saving them on the tape, as in rotary() of two tensors.
+  // The pullback captures the positions and the tables, as in rotary() of two tensors.
   const auto turned = [&kernel, positions, cosine, sine](Stream& stream, const Tensor& from, Direction direction) {
     const QueriesAndKeys out{Tensor::like(from), {}};
     kernel.apply(stream, out, {from, {}}, positions, cosine, sine, direction);

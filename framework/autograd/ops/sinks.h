@@ -31,7 +31,7 @@ class AttentionSinks {
   Tensor slice_heads(const Tensor& all, int64_t heads) const { return all.slice(0, first_, first_ + heads); }
 
   Parameter* logits_ = nullptr;
-  int64_t first_ = 0;  // index in `logits_` of the op's first head
+  int64_t first_ = 0;  // index in `logits_` of this object's first head
 };
 
 }  // namespace hexad::autograd

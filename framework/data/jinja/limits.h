@@ -14,8 +14,8 @@ inline constexpr size_t largest_text = size_t{16} << 20;       // bytes of a ren
 inline constexpr int64_t max_steps = 1'000'000;                // steps of one rendering; see Site::spend()
 inline constexpr int max_nested = 100;                         // depth of nested blocks and expressions
 inline constexpr int max_nested_lists = 8;
-inline constexpr int max_nested_calls = 8;     // calls of macros
-inline constexpr int64_t largest_indent = 16;  // indent of the filter tojson
+inline constexpr int max_nested_calls = 8;     // depth of nested calls of macros
+inline constexpr int64_t largest_indent = 16;  // spaces per level in the filter tojson
 inline constexpr size_t longest_name = 100;    // bytes of a variable, member or keyword
 inline constexpr size_t max_members = 100;     // members of a namespace
 
