@@ -29,9 +29,8 @@ struct GradientTarget {
 /// Owner of the memory of weights, such as the buckets of data parallelism (parallel/dp/weight_buckets.h). Without an
 /// owner, a parameter allocates its weights, and they are always in memory.
 ///
-/// Lifetime: parameters refer to their storage and do not own it. The storage must exist until no parameter calls it
-/// any more, or until all of them have another storage. Threads: parameters call the storage only on the rank's thread,
-/// so a storage needs no lock.
+/// Lifetime: parameters refer to their storage and do not own it. The storage must outlive the last call by a parameter
+/// that refers to it. Threads: parameters call the storage only on the rank's thread, so a storage needs no lock.
 class WeightStorage {
  public:
   virtual ~WeightStorage() = default;

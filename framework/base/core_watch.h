@@ -45,7 +45,7 @@ class BriefSpin {
   }
 
  private:
-  static constexpr int calls_per_clock_reading = 16;  // calls of ready() per reading of the clock, because a reading is slower
+  static constexpr int calls_per_clock_reading = 16;  // calls of ready() per (slow) reading of the clock
 
   std::chrono::microseconds limit_;
   CoreWatch core_;

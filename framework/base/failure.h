@@ -23,8 +23,8 @@ struct Failure {
 Failure failure_of(const std::exception& e);
 
 /// Calls `work` and returns the failure that its exception reports, or an empty Failure if it throws none. Ranks can
-/// thus exchange their failures, so that none of them waits for a rank that has failed. If `work` is collective, all
-/// ranks must get the same exception.
+/// thus exchange their failures, so that none of them waits for a rank that has failed. If `work` is collective, it
+/// must throw the same exception on all ranks.
 template <class F>
 Failure attempted(F&& work) {
   try {

@@ -9,11 +9,11 @@
 
 namespace hexad::data {
 
-/// Share of one dataset in a run.
+/// Use of one dataset by a run.
 struct DatasetUse {
   OpenedDataset dataset;
   int64_t sequences = 0;  // number of training sequences drawn from the dataset
-  double share = 1;       // share of the sequences by the present weights of the mixture
+  double share = 1;       // fraction of the sequences, by the present weights of the mixture
   double epochs = 0;      // number of passes over the dataset
 };
 

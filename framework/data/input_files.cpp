@@ -196,7 +196,7 @@ class Finder {
     take(link, status);
   }
 
-  /// Adds a file unless it must be skipped.
+  /// Adds a file, skips it, or reports that it is given twice.
   void take(const Entry& file, const Status& status) {
     if (!include_.empty() && !include_.match(file.path, file.below, false)) return skip(file, SkipReason::not_included);
     if (!S_ISREG(status.st_mode)) return skip(file, SkipReason::special, std::string(kind_of_file(status.st_mode)));

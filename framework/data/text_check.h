@@ -22,7 +22,8 @@ TextProblem check_text(std::string_view contents);
 /// Checks a text that arrives in blocks, like check_text().
 class TextCheck {
  public:
-  /// Checks the next block. Returns the first problem of the text so far; later calls are then not allowed.
+  /// Checks the next block. Returns the first problem of the text so far. After a problem, neither function may be
+  /// called again.
   TextProblem add(std::string_view block);
   /// Returns a problem if the text ends inside a character.
   TextProblem finish() const;

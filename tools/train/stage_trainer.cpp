@@ -98,7 +98,7 @@ ExitCode StageTrainer::run() {
 
 ExitCode StageTrainer::train() {
   sinks_.on_start(start_.run);
-  bool preempted = any_rank_asked_to_stop();  // true if a signal arrived during loading
+  bool preempted = any_rank_asked_to_stop();  // a signal may have arrived during loading
   if (progress().step < last_step_ && !preempted) begin_steps();
   while (progress().step < last_step_ && !preempted) {
     const int64_t step = progress().step + 1;

@@ -167,8 +167,9 @@ class Cover {
 
   uint32_t draw() { return random_.bits(drawn_++); }
 
-  // Drafts a variant with the values in `fixed`. Sets the other options in a random order. Each option gets the legal
-  // value that forms the most missing pairs with the features already chosen (AETG; Cohen et al. 1997).
+  // Drafts a variant with the values in `fixed`. Sets the other options in a random order. Each option gets the value
+  // that forms the most missing pairs with the features already chosen (AETG; Cohen et al. 1997). Skips values that are
+  // known to conflict with these features.
   Variant draft(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     Variant v(mesh.mesh);
     std::vector<int> chosen = Features::of(mesh.mesh);

@@ -23,7 +23,7 @@ struct Covering {
   std::vector<std::string> impossible;     // pairs for which no legal variant was found: "pipeline=zb_v with cp>1"
 };
 
-/// Selects runs. A pair is two values of different options, or a value of an option and an axis longer than one. Both
+/// Selects runs. A pair is two values of different options, or a value of an option and an axis longer than one. The
 /// options of a pair must have an effect on the mesh. The selection is greedy: each mesh gets the options that cover
 /// the most new pairs, and additional runs cover the remaining pairs. `seed` decides between equally good choices.
 /// Equal arguments give equal results.

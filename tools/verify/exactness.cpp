@@ -29,8 +29,8 @@ double of_other_rows(const Recipe& r) {
   return std::min(0.75, 2 * std::sqrt(roundings) * double{base::e4m3::relative_error});
 }
 
-// Least unit of a tensor's differences with fp8 rows, as a share of Whole::typical. base::rounded_share() uses the same
-// factor.
+// Least unit of a tensor's differences with fp8 rows, as a share of Whole::typical. base::rounded_share() has the same
+// factor of 16.
 constexpr double share_of_codes = 16 * double{base::e4m3::relative_error};
 
 }  // namespace

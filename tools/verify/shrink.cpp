@@ -36,7 +36,7 @@ void shrink_attention(layers::ModelConfig& m, int64_t world) {
   const int64_t queries_a_key = m.heads / m.key_value_heads();
   lower(m.heads, std::lcm(world, queries_a_key));
   m.kv_heads = std::max<int64_t>(1, m.heads / queries_a_key);
-  // Sets rotary_share to a half, because half of a small head is a whole number of rotated pairs.
+  // Replaces a rotary_share below 1 by a half, because half of a small head is a whole number of rotated pairs.
   if (m.size_of_head() > head_size && m.rotary_share < 1) m.rotary_share = 0.5;
   m.head_size = std::min(m.size_of_head(), head_size);
   lower(m.hidden, m.heads * head_size);

@@ -79,8 +79,8 @@ struct Oracle {
   layers::RoutingLog routing;      // routing in all steps and in the evaluation; empty unless may_differ_by_rounding()
   // Set only for an eventful kind:
   std::string start{};  // checkpoint with the initial weights
-  // Names of the tensors that are made not finite in the first step. Runs of the training loop of `hexad train` change
-  // a weight of `ruined`. Other runs change the gradient of `ruined_gradient`.
+  // Names of the tensors that get a NaN in the first step: the weight `ruined` in the training loop of `hexad train`,
+  // the gradient of `ruined_gradient` in other runs.
   std::string ruined{};
   std::string ruined_gradient{};
 };
@@ -94,8 +94,8 @@ Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::str
                       const std::string& start = {});
 /// Loads the oracle's initial weights if the run is eventful. Does nothing otherwise. Called before the first step.
 void begin_course(const Oracle& oracle, TrainingRun& run);
-/// Makes the gradient of the tensor Oracle::ruined_gradient not finite, in the first step of an eventful run. Called
-/// after gradients are reduced.
+/// Sets an element of the gradient of Oracle::ruined_gradient to NaN in the first step of an eventful run. Called after
+/// gradients are reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
 /// True if a run of this recipe can continue a text. Generation requires a decoder, and whole sequences on every rank.

@@ -7,7 +7,7 @@
 
 namespace hexad::verify {
 
-/// Block sizes. Most are odd, so the last block of a kind is smaller.
+/// Block sizes. Most are odd, so the last of several blocks is usually smaller than the others.
 inline constexpr base::BlockSizes toy_blocks{.expert_rows = 3,
                                              .optimizer_elements = 101,
                                              .sum_bytes = 1 << 10,

@@ -48,7 +48,7 @@ class TrainingRun {
   void load(const std::string& checkpoint_folder);
   /// Loads weights and router states of a checkpoint, as train.init_from does.
   void init_from(const std::string& checkpoint_folder);
-  /// Makes the first element of a parameter's gradient not finite on the rank that owns this element.
+  /// Sets the first element of a parameter's gradient to NaN on the rank that owns this element.
   void ruin_gradient(const std::string& name);
 
   Recipe recipe;

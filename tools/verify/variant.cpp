@@ -59,7 +59,7 @@ Option moe_option() {
   const std::string& usual = orders.front().name;
   add("o2", "a2a_allgather", "none", 2, usual);
   add("o3", "a2a_allgather_copy", "none", 2, usual);
-  add("o2x4", "a2a_allgather", "none", 4, usual);  // with pause_after_gate: up to one phase for each rank
+  add("o2x4", "a2a_allgather", "none", 4, usual);  // with pause_after_gate and ep=4: one phase for each rank
   add("tokens", "sequential", "tokens", 3, usual);
   add("nodes", "sequential", "nodes", 2, usual);
   add("experts", "sequential", "experts", 2, usual);
@@ -88,7 +88,8 @@ Option subject_option() {
   return subject;
 }
 
-// True if every ep group has several ranks on each of the two nodes of nodes_of_threads().
+// True if, in the default order of axes, every ep group has several ranks on each of the two nodes of
+// nodes_of_threads().
 bool has_two_levels(const MeshSizes& m) {
   return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
 }

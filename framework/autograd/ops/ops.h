@@ -133,12 +133,12 @@ struct RouterChoice {
   Tensor ids;     // [T, K] i32
 };
 /// Chooses K = rule.top_k experts per token from logits[T, E] (accumulator dtype). `bias` [E] (accumulator dtype, may
-/// be undefined) affects only which experts are chosen, not their weights. `forced_ids` [T, K] (may be undefined)
-/// replaces the choice. Weights and their gradients then belong to the forced experts.
+/// be undefined) affects only which experts are chosen, not their weights. If `forced_ids` [T, K] is defined, it
+/// replaces the choice, and the weights and gradients are those of the forced experts.
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
 /// Returns the weights [T, K] of the experts ids[T, K] by the rule of SparseMixerKernels, from logits[T, E]
-/// (accumulator dtype). No gradient flows through the choice of near candidates.
+/// (accumulator dtype). The sets of near candidates (see there) are constants for the gradient.
 Value sparse_mixer_weights(Tape& tape, const Value& logits, const Tensor& ids, double tolerance);
 /// Returns the scores [T, K] of the experts ids[T, K] (i32) from scores[T, E] (accumulator dtype); 0 for an empty slot
 /// (-1).
