@@ -112,7 +112,7 @@ class Parameter {
   bool has_gradient() const { return written_; }
   /// Makes the gradient use `memory`, such as a part of a reduction bucket, and clears the gradient (clear_gradient()).
   void bind_gradient(const Tensor& memory);
-  /// Makes the next contribution replace the gradient, whose memory then need not be zeroed.
+  /// Makes the next contribution replace the gradient, so the memory need not be zeroed.
   void clear_gradient() { written_ = false; }
   /// Returns the mode in which the caller must write the next contribution: replace the gradient or add to it.
   /// Allocates memory for the gradient if it has none.
@@ -125,7 +125,7 @@ class Parameter {
   const Tensor& gradient_to_add(Stream& stream);
   /// Returns the memory for one of the `contributions` that a micro-batch makes to the gradient, and the mode in which
   /// the caller must write it. If there is only one contribution, the storage may provide memory in the dtype of the
-  /// weights. The contribution is then rounded.
+  /// weights, to which the contribution is rounded.
   GradientTarget next_gradient_target(int64_t contributions = 1);
 
   /// Returns this rank's shard of the local weights, as a range of flat indices. The ranks that sum the same gradient

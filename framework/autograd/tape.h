@@ -70,7 +70,7 @@ class Backward {
   /// Runs the pullbacks of the nodes from `first` to the last node before this op. These pullbacks run now instead of
   /// after this op's pullback. `first` is the value of Tape::size() before these nodes were recorded. Before the call,
   /// this op must accumulate the gradients of the nodes' results. After the call, this op must accumulate its other
-  /// gradients. The order of addends then does not depend on the time of the call.
+  /// gradients. The order in which gradients are summed thus does not depend on the time of the call.
   void replay_from(size_t first);
 
  private:
@@ -193,8 +193,8 @@ class Tape {
 };
 
 /// Names the part of the model whose ops are recorded during its lifetime. The trace (device::SpanLog) gets a span for
-/// the lifetime. During backward, the trace gets a span for each uninterrupted sequence of this scope's ops or of their
-/// delayed weight tasks. The names of these spans begin with the scope's name.
+/// this lifetime. During backward, the trace gets a span for each uninterrupted sequence of this scope's ops or of
+/// their delayed weight tasks. The names of these spans begin with the scope's name.
 class Scope {
  public:
   /// Begins the scope `name`, for example "layers.3.attention". The characters of `name` must outlive the tape. `at` is

@@ -24,9 +24,9 @@ class AtomicFile {
   /// Overwrites `count` bytes at `offset` that were appended earlier, such as a header whose values are known only at
   /// the end. Throws like append().
   void write_at(int64_t offset, const void* bytes, size_t count);
-  /// Syncs the file, renames it, and syncs the folder. Throws Error(resource), for example if the disk is full. An
-  /// existing file at `path` then does not change, unless only the sync of the folder failed. In that case the new file
-  /// is in place, as the message of the error says. If `reached` is not empty, calls it with "file written", "file
+  /// Syncs the file, renames it, and syncs the folder. Throws Error(resource), for example if the disk is full. After
+  /// an error, an existing file at `path` is unchanged, unless only the sync of the folder failed. In that case, the
+  /// new file is in place, as the error message says. If `reached` is not empty, calls it with "file written", "file
   /// synced" and "file renamed"; a test may throw from `reached`.
   void commit(const std::function<void(std::string_view point)>& reached = {});
 

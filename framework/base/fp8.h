@@ -13,7 +13,7 @@
 namespace hexad::base {
 
 /// An e4m3 code. The conversion from float rounds to the nearest value; ties go to the even code. Values beyond 448,
-/// including infinity, become 448. NaN remains NaN. Signs do not change.
+/// including infinity, are converted to 448. NaN remains NaN. Signs do not change.
 ///
 /// Error of a conversion for |v| <= 464: the values of adjacent codes in [2^k, 2^(k+1)] differ by 2^(k-3). A normal v
 /// in this range therefore changes by at most 2^(k-4) <= 2^-4 * |v|. Below 2^-6, the values of adjacent codes differ by

@@ -3,8 +3,8 @@
 // The weight is the main weight rounded to nearest even. The rest is the lower half of the main weight's bits. If the
 // rest is above half a step of bf16, the weight was rounded up (away from zero). If the rest is below half a step, the
 // weight was rounded down. If the rest is exactly half a step, the weight is even and may have been rounded in either
-// direction. One more bit is then needed: the mark, which is true if the weight was rounded up. AdamW stores the mark
-// as the sign of the second moment, which is never negative.
+// direction. In this case, one more bit is needed: the mark, which is true if the weight was rounded up. AdamW stores
+// the mark as the sign of the second moment, which is never negative.
 //
 // The functions are always inlined, because their callers are compiled for several instruction sets and GPUs.
 #pragma once

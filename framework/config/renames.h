@@ -19,7 +19,7 @@ struct Rename {
   std::vector<std::pair<std::string_view, std::string_view>> words{};
 };
 
-/// Replaces old names of keys and values by the new names. Recipes of the previous version can then be read. Returns
+/// Replaces old names of keys and values by the new names, so that recipes of the previous version can be read. Returns
 /// one line for the user about each replacement, with its position. If two sources give the two names of a key, the
 /// later source has priority. The command line is later than files, and a file is later than the files that it
 /// includes. Throws Error(usage) that lists every key for which one source gives both names. All overrides count as one

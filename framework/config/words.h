@@ -24,7 +24,7 @@ std::string join(std::span<const std::string_view> words);
 std::string nearest_first(std::string_view word, std::vector<std::string> words);
 
 /// Returns `text`, a part of a recipe, in a form that is safe to print. Control characters are escaped, and invalid
-/// UTF-8 becomes U+FFFD. A text of more than 60 bytes is truncated and ends in "...".
+/// UTF-8 is replaced by U+FFFD. A text of more than 60 bytes is truncated and ends in "...".
 std::string shown(std::string_view text);
 
 /// True if `path` equals `above` or is below it. False if `above` is empty.

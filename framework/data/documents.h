@@ -27,11 +27,11 @@ struct DocumentSplit {
   /// The separating lines belong to no document.
   DocumentRule rule = DocumentRule::file;
   std::string separator;
-  /// Maximum bytes of a document; 0: no limit. A longer document is divided into pieces, each of which becomes a
-  /// document. Without this limit, a few long books would not give a representative held-out part. A piece ends in the
-  /// second half of the longest possible piece: after the last empty line there, otherwise after the last line end,
-  /// otherwise after the last space. If none of these exists, the piece is as long as possible and ends between two
-  /// characters. Together, the pieces contain every byte.
+  /// Maximum bytes of a document; 0: no limit. A longer document is divided into pieces, which are separate documents.
+  /// Without this limit, a few long books would not give a representative held-out part. A piece ends in the second
+  /// half of the longest possible piece: after the last empty line there, otherwise after the last line end, otherwise
+  /// after the last space. If none of these exists, the piece is as long as possible and ends between two characters.
+  /// Together, the pieces contain every byte.
   int64_t longest_bytes = 65536;
 };
 

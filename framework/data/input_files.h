@@ -81,8 +81,8 @@ struct InputFiles {
 
 /// Selects the files. Each file is taken only once, even if it has several names in folders. The order of entries in
 /// the file system has no effect. Throws one Error with all problems:
-/// - Error(usage): an input does not exist, is given twice, or is neither a regular file nor a folder. Also if all files
-///   are in the output folder.
+/// - Error(usage): an input does not exist, is given twice, or is neither a regular file nor a folder.
+/// - Error(usage): all files are in the output folder.
 /// - Error(data): a file or folder cannot be read, an input is known to be binary, or no file remains.
 InputFiles find_inputs(const InputRules& rules);
 

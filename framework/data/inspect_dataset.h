@@ -29,8 +29,9 @@ bool is_dataset(const std::string& path);
 
 /// Opens a dataset for which is_dataset() returns true. Calls `warn` if a part records another tokenizer than the
 /// folder has. Also calls `warn` if summary.json is damaged, describes other parts, or records a file that is missing.
-/// Throws Error(data) if a file is damaged, or if a folder has summary.json or heldout.hxd but no train.hxd. Damaged
-/// contents are detected only if `check` includes the contents; a wrong summary.json is then an error.
+/// Throws Error(data) if a file is damaged, or if a folder has summary.json or heldout.hxd but no train.hxd. With
+/// DatasetCheck::everything, also detects damaged contents, and throws Error(data) instead of warning about
+/// summary.json.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 

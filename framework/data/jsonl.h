@@ -24,7 +24,7 @@ struct RecordRules {
   std::string text_key = "text";
   std::shared_ptr<const ConversationForm> chat = {};  // form of the conversations; null: objects have plain texts
   /// True if the user has named text_key. If true, a .json file that contains an object or a list of objects is JSON
-  /// even if no object has the key. The missing key is then reported.
+  /// even if no object has the key, so the missing key is reported.
   bool text_key_given = false;
 };
 
@@ -44,8 +44,8 @@ bool form_needs_contents(std::string_view path);
 /// True if a file of form `text` begins with a line of JSON from which `rules` make a document.
 bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules& rules);
 
-/// True if a file of form `text` is named .json, begins with [ or {, and contains the text key (its last name, if the
-/// key is nested) in quotes, but is not JSON.
+/// True if a file of form `text` is named .json and looks like JSON, but is not JSON. A file looks like JSON if it
+/// begins with [ or { and contains the text key (of a nested key, the last name) in quotes.
 bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules);
 
 /// Returns a string that names the string-valued keys of the first object in a list of objects. The file must be of

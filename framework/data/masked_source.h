@@ -16,10 +16,10 @@ struct MaskingOptions {
   uint64_t seed = 0;
 };
 
-/// Replaces the targets of `row` by masked-LM targets. Each chosen token becomes the target at its own position. Its
-/// input is replaced by `mask_id` (8 of 10) or by a random text id (1 of 10), or does not change (1 of 10). All other
-/// targets become `ignored`. The choice depends only on the seed and on the global index of the token (sequence *
-/// context + t). It does not depend on the batch or the parallel layout.
+/// Replaces the targets of `row` by masked-LM targets. Each chosen token is the target at its own position. Its input
+/// is replaced by `mask_id` (8 of 10) or by a random text id (1 of 10), or does not change (1 of 10). All other targets
+/// are set to `ignored`. The choice depends only on the seed and on the global index of the token (sequence * context +
+/// t). It does not depend on the batch or the parallel layout.
 void mask_for_mlm(const Row& row, int64_t sequence, const MaskingOptions& options);
 
 class MaskedSource final : public Source {

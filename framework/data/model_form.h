@@ -25,8 +25,8 @@ class ModelForm final : public ConversationForm {
 
   /// Finds each learned answer by rendering two texts: the turns before it with the beginning of an answer
   /// (add_generation_prompt), and the turns up to its end. The answer, with its tool calls, is the text that the second
-  /// rendering adds to the first. ChatTurn::other_texts become members of the turn's message. Returns a problem in
-  /// these cases, and if the template throws an error:
+  /// rendering adds to the first. ChatTurn::other_texts are members of the turn's message. Returns a problem in these
+  /// cases, and if the template throws an error:
   /// - There are more than max_turns turns, or a role is not supported.
   /// - The template does not contain the key of one of ChatTurn::other_texts.
   /// - The template leaves out the calls of an answer, or the texts of all learned answers.

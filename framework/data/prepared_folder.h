@@ -41,8 +41,8 @@ std::string summary_json(const PrepareOptions& options, Digest request, const Pr
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request);
 
 /// Throws Error(usage) if the folder contains a dataset, or a part of a dataset, from a different request. Files
-/// without a readable summary count as a different request. A dataset of the same request is accepted even if it is
-/// damaged; prepare() then makes it again.
+/// without a readable summary count as a different request. A damaged dataset of the same request is accepted, because
+/// prepare() makes it again.
 void refuse_to_replace(const PrepareOptions& options, Digest request);
 
 }  // namespace hexad::data

@@ -44,7 +44,7 @@ class StageTrainer {
   StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> checkpoint);
 
   /// Trains to the last step of the stage. Returns `done`, or `preempted` if a signal ended the run. A preempted run
-  /// has saved its trained steps. Otherwise throws Error.
+  /// has saved its trained steps. Throws Error if the run fails.
   ExitCode run();
 
   /// True if no stage follows.

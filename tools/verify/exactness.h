@@ -27,8 +27,8 @@ bool sends_fp8(const train::Recipe& recipe);
 /// True if some layout of `run` may differ from the oracle by rounding, and therefore uses the oracle's routing.
 bool may_differ_by_rounding(const train::Recipe& run);
 
-/// Returns the key of schedule.moe that makes `run` send other rows than the rows that the oracle rounds. Returns an
-/// empty name if the rows are the same.
+/// Returns the key of schedule.moe that makes `run` send other rows than those that the oracle rounds. Returns an empty
+/// name if the rows are the same.
 ///   - rows: token            a rank returns the weighted sum of a token's results
 ///   - esp_exchange: direct   every etp rank returns a partial sum of a result
 ///   - memory_reuse           gradients are sent before weighting

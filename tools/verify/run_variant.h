@@ -70,7 +70,7 @@ struct ThreadRuns {
 /// out. If the key is 0, the result is 0.
 double watchdog_seconds(const Recipe& recipe, double seconds);
 
-/// Runs the variant with threads of this process as ranks. An exception becomes the outcome's error.
+/// Runs the variant with threads of this process as ranks. Reports an exception in Outcome::error.
 Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how,
                        const Sabotage& sabotage = {});
 

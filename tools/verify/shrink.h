@@ -23,7 +23,7 @@ struct Shrunk {
 /// - Patterns of optim.freeze and optim.muon_except remain if they match a parameter of the smaller model. If the
 ///   remaining patterns of optim.freeze match all parameters, they are removed.
 /// - The layout (`parallel`) and schedule.pipeline.split get their defaults.
-/// - The data become synthetic.
+/// - The data are replaced by synthetic data.
 ///
 /// Throws Error(usage) if the result is not a legal recipe.
 Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& extensions);

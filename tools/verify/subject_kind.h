@@ -22,7 +22,7 @@ struct OwnSubject {
 /// Course of a subject's runs.
 enum class Course : uint8_t {
   plain,    // no special events
-  eventful  // runs start from the weights of another run, and skip their first step because it is not finite
+  eventful  // runs start from the weights of another run; their first step is not finite and is skipped
 };
 
 struct SubjectKind {

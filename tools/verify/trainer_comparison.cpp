@@ -31,8 +31,8 @@ std::pair<std::string, io::Kind> stored_as(const std::string& name) {
 // Returns a pointer to `source` that does not own it. The subject keeps the source alive.
 std::shared_ptr<const data::Source> borrowed(const data::Source& source) { return {std::shared_ptr<void>(), &source}; }
 
-// Observes the training loop through the interface of a schedule adviser. In the first step of an eventful subject,
-// makes a weight NaN.
+// Observes the training loop through the interface of a schedule adviser. Sets a weight to NaN in the first step of an
+// eventful subject.
 class Observer final : public ScheduleAdviser {
  public:
   Observer(const AdvisedRun& run, const Oracle& oracle, const Exactness& exactness,
@@ -41,7 +41,7 @@ class Observer final : public ScheduleAdviser {
     if (exactness.follows_routing()) instance_.routing_from = &oracle.routing;
   }
 
-  // Makes a weight NaN before the first step of an eventful subject. The gradient norm is then not finite, so the step
+  // Sets a weight to NaN before the first step of an eventful subject. The NaN makes the gradient norm NaN, so the step
   // is skipped.
   void begin_step(int64_t step) override {
     if (ruined_.empty() || step != 1) return;
@@ -71,7 +71,7 @@ class Observer final : public ScheduleAdviser {
   ModelInstance& instance_;
   const std::string& ruined_;
   std::vector<telemetry::StepMetrics>& seen_;
-  Tensor sound_;  // value of the weight before it became NaN
+  Tensor sound_;  // value of the weight before it was set to NaN
 };
 
 // Returns the recipe for the training loop. It uses the subject's data, and saves a checkpoint only at the end.

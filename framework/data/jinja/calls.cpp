@@ -147,7 +147,8 @@ Value join(const Value& value, const Arguments& arguments, const Site& site) {
   return text_value(std::move(joined));
 }
 
-// Returns a separator of the filter tojson. Refuses text of messages, because separators become text of the template.
+// Returns a separator of the filter tojson. Refuses text of messages, because a separator is written as text of the
+// template.
 std::string separator_of(const Value& value, const Site& site) {
   const Text& text = text_argument("separators", value, site);
   for (size_t i = 0; i < text.size(); ++i)

@@ -101,7 +101,7 @@ Value list_value(std::vector<Value> items, const Site& site, bool generator = fa
 
 /// Returns a name of the value's kind for messages, such as "a list" or "undefined ('tools')".
 std::string kind_of(const Value& value);
-/// True if an `if` with this condition takes its branch.
+/// True if `value` counts as true in an `if`.
 bool is_truthy(const Value& value);
 /// True if the operator == of Python would be true.
 bool equal(const Value& a, const Value& b, const Site& site);

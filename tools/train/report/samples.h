@@ -22,9 +22,9 @@ using Samples = std::vector<telemetry::ReportInputs::Sample>;
 
 /// Continues run.prompts, and heldout_prompts() if run.heldout_prompts is above 0, with the model of a run that ended
 /// after `step`. Returns the resulting texts, or none for an encoder or without a tokenizer. The ranks generate the
-/// texts together in the run's layout. Ranks that share sequences (parallel.cp above 1) cannot generate text. Rank 0
-/// then loads the whole model from the checkpoint of `step`, and the other ranks return none. `warn` receives warnings
-/// about cut prompts and reasons for missing samples. Collective.
+/// texts together in the run's layout. Ranks that share sequences (parallel.cp above 1) cannot generate text. In this
+/// case, rank 0 loads the whole model from the checkpoint of `step`, and the other ranks return none. `warn` receives
+/// warnings about cut prompts and reasons for missing samples. Collective.
 Samples samples_of_run(const Recipe& recipe, ModelInstance& instance, const data::TrainingData& data, int64_t step,
                        const std::function<void(const std::string&)>& warn);
 
