@@ -89,8 +89,8 @@ class Parameter {
   /// Returns the local weights and keeps them in memory while the result exists. Call hold() if the weights are read
   /// more than once, together with weights of other parameters, or in an order that depends on data. If the weights are
   /// not in memory, starts to gather them in the order of `stream`. hold() and use() are collective unless
-  /// weights_are_resident(). If they are collective, all ranks that share the parameters must call them for the same
-  /// parameters in the same order.
+  /// weights_are_resident(): all ranks that share the parameters must call them for the same parameters in the same
+  /// order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
   /// because the next use() or hold() of another parameter may free these weights.
@@ -140,7 +140,7 @@ class Parameter {
   /// weights.
   FlatRange owned() const { return owns_share_only() ? share() : whole(); }
   bool owns_share_only() const { return sharding_ && sharding_->owns_share_only; }
-  /// Return the weights in owned() and their gradient as flat tensors. Read the gradient only once it is complete.
+  /// Return the weights in owned() and their gradient as flat tensors. Read the gradient only after it is complete.
   Tensor owned_weights();
   Tensor owned_gradient(Stream& stream);
 

@@ -52,9 +52,9 @@ class Backward {
   bool wants(size_t index) const;
   /// Returns the gradient of the op's output `index`; undefined if this output got no gradient.
   const Tensor& output_gradient(size_t index) const;
-  /// Saves `tensors` for this op's weight pullback, which reads them with saved_by_pullback(). Call it only in a
-  /// pullback, and once. The tensors are kept until the weight pullback has run; they are released if no weight
-  /// pullback will run.
+  /// Saves `tensors` for this op's weight pullback, which reads them with saved_by_pullback(). Call it at most once, in
+  /// a pullback. The tensors are kept until the weight pullback has run; they are released if no weight pullback will
+  /// run.
   void save_for_weights(const std::vector<Tensor>& tensors);
   /// Like save_for_weights(), for one tensor that get() completes, for example one whose rows are still arriving.
   void save_for_weights(std::shared_ptr<SavedTensor> tensor) {

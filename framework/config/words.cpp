@@ -12,7 +12,7 @@ namespace hexad::config {
 namespace {
 
 constexpr size_t longest_compared = 64;
-constexpr size_t longest_short = 2;  // maximum letters of a short word, which one edit turns into an unrelated word
+constexpr size_t longest_short = 2;  // maximum bytes of a short word; see closest()
 constexpr size_t longest_shown = 60;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -42,7 +42,7 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   size_t fewest = SIZE_MAX;
   for (const std::string_view candidate : candidates) {
-    // One edit turns any letter into any other, so two short words must at least begin alike.
+    // One edit can turn a short word into an unrelated word, so two short words must begin with the same letter.
     if (std::max(word.size(), candidate.size()) <= longest_short && !word.empty() && !candidate.empty() &&
         lower(word.front()) != lower(candidate.front()))
       continue;

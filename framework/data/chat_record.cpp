@@ -66,13 +66,13 @@ std::string read_text(const ChatJson& object, const char* key, std::string& text
   return {};
 }
 
-// Reads an optional string of a tool's turn.
+// Reads an optional text of a tool's turn. Returns the problem; empty if there is none.
 std::string read_tool_key(const ChatJson& message, const char* key, std::string& text) {
   const auto found = message.find(key);
   return found == message.end() || counts_as_missing(*found) ? "" : read_text(message, key, text);
 }
 
-// Reads "weight", which is 0 for a turn that is not learned.
+// Reads "weight", which is 0 for a turn that is not learned. Returns the problem; empty if there is none.
 std::string read_weight(const ChatJson& message, bool& is_learned) {
   const auto weight = message.find("weight");
   if (weight == message.end() || counts_as_missing(*weight)) return {};

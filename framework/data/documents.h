@@ -43,8 +43,8 @@ inline constexpr int64_t least_split_bytes = 16;
 
 using TakeText = std::function<void(std::string_view document)>;
 
-/// Divides a text that arrives in blocks into documents. It keeps at most one document in memory. If documents are
-/// divided, it keeps only one piece and the white space at the beginning of the document.
+/// Divides a text that arrives in blocks into documents. Keeps at most one document in memory or, if documents are
+/// divided, one piece and the white space at the beginning of the document.
 class DocumentSplitter {
  public:
   /// Calls `take` with each document, in order. A document that contains only white space is passed as an empty

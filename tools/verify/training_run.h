@@ -29,8 +29,8 @@ class TrainingRun {
   /// be another step, a pass that uses all weights, or held_weights().
   StepResult step_ahead(const data::Source& source);
 
-  /// Returns the pieces of weights or gradients that this rank holds. Gradients are taken from the last step, after
-  /// reduction and before clipping.
+  /// Return the pieces of weights, or of the gradients of trainable parameters, that this rank holds. Gradients are
+  /// taken from the last step, after reduction and before clipping.
   std::vector<Piece> held_weights() const;
   std::vector<Piece> held_gradients() const;
   /// Returns the optimizer's states, such as main weights and moments, and router states. Their names are like

@@ -94,7 +94,8 @@ bool has_two_levels(const MeshSizes& m) {
   return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
 }
 
-// Returns the option for windows. Subject::illegal() refuses ep groups on several nodes, which depend on the order.
+// Returns the option for windows. Subject::illegal() refuses ep groups on several nodes. The nodes of a group depend on
+// the order of axes.
 Option window_option() {
   return {"window",
           "",

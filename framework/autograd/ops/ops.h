@@ -44,8 +44,8 @@ Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, d
 struct Rotated {
   Value q, k;
 };
-/// Returns q[T, H, C] and k[T, G, C] after rotation. The first elements of each head are rotated by the angles of the
-/// token's position; see RotaryKernels.
+/// Returns q[T, H, C] and k[T, G, C] after rotation. The first 2 P elements of each head are rotated by the angles of
+/// the token's position, where [context, P] is the shape of cosine and sine; see RotaryKernels.
 Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
                const Tensor& sine);
 /// Like rotary(q, k), for one tensor x[T, H, C].

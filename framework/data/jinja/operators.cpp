@@ -32,7 +32,7 @@ Value named_member(const Value& object, const std::string& name, const Site& sit
   return undefined(name);
 }
 
-// Returns the characters of a text.
+// Returns the characters of a text, and counts steps for this work.
 std::vector<std::string_view> counted_characters(const Text& text, const Site& site) {
   site.spend(std::ssize(text.bytes()) / 8);
   return characters_of(text.bytes());

@@ -51,7 +51,7 @@ bool equal_objects(const Object& a, const Object& b, const Site& site) {
   });
 }
 
-// Writes JSON. Characters of a message keep their origin.
+// Writes JSON. Bytes of texts keep their origin.
 class JsonText {
  public:
   JsonText(const JsonStyle& style, const Site& site) : style_(style), site_(site) {}

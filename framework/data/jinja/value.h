@@ -115,7 +115,8 @@ struct JsonStyle {
 };
 
 /// Returns the text of the filter tojson, which equals the result of Python's json.dumps(value, ensure_ascii=False)
-/// with the indent and separators of `style`. All bytes of objects and lists of data have the origin message.
+/// with the indent and separators of `style`. Keys, numbers and marks inside objects and lists of data have the origin
+/// message. Bytes of texts keep their origin.
 Text json_text(const Value& value, const JsonStyle& style, const Site& site);
 
 }  // namespace hexad::data::jinja

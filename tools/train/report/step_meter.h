@@ -40,7 +40,8 @@ class StepMeter {
   void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
 
  private:
-  /// Fills in the peak memory since the previous step, by category. Each value is the maximum over ranks. Collective.
+  /// Adds the peak memory since the previous step, in bytes by category. Each value is the maximum over ranks.
+  /// Collective.
   void add_memory(telemetry::StepMetrics& metrics);
   void add_routers(telemetry::StepMetrics& metrics, const StepResult& result) const;
   /// True if the metrics of `step` show the load of every expert.

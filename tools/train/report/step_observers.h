@@ -35,8 +35,8 @@ class StepObservers {
   /// Notifies the observers before the work of `step`. Collective. Throws Error(usage) on rank 0 if another job has
   /// taken over the run directory.
   void begin_step(int64_t step);
-  /// Notifies the observers after a step that the state's progress already counts. Sends the step's metrics to `sinks`.
-  /// Throws Error(numeric) if replicas differ or too many consecutive steps were skipped. Collective.
+  /// Notifies the observers after a step, which the state's progress must already count. Sends the step's metrics to
+  /// `sinks`. Throws Error(numeric) if replicas differ or too many consecutive steps were skipped. Collective.
   void end_step(const StepResult& result, telemetry::MetricsSink& sinks);
   /// Ends the trace after the last step. Collective.
   void end() { trace_.end(); }
