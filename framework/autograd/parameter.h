@@ -176,7 +176,7 @@ class Parameter {
   Spec spec_;
   Shape shape_;
   Device device_;
-  Tensor local_;  // bound, or allocated by local()
+  Tensor local_;  // bound by bind_weights(), or allocated by local()
   Tensor gradient_, owned_weights_, owned_gradient_;
   WeightStorage* weight_storage_ = nullptr;      // null: bound or own memory is used
   GradientStorage* gradient_storage_ = nullptr;  // null: bound or own memory is used

@@ -1,4 +1,4 @@
-// Matrix products of training: the forward pass and two backward passes.
+// Passes of a matrix product in training: one forward and two backward.
 #pragma once
 
 #include <array>

@@ -50,7 +50,7 @@ class Philox {
 
  private:
   std::array<uint32_t, 4> block(uint64_t index) const;
-  std::array<uint32_t, 2> key_;   // from seed and purpose
+  std::array<uint32_t, 2> key_;   // computed from seed and purpose
   std::array<uint32_t, 2> high_;  // upper words of the counter, from name and step
 };
 

@@ -1,4 +1,4 @@
-// Parser that converts text to a tree. It accepts the strict subset of YAML that recipes use.
+// Parser that converts YAML text to a tree of nodes. It accepts the strict subset of YAML that recipes use.
 #pragma once
 
 #include <memory>

@@ -204,7 +204,7 @@ struct Product {
 
 /// Returns 0.`decimals` * `factor`, by long multiplication from the last digit. `factor` must be below 2^60.
 Product times(std::string_view decimals, uint64_t factor) {
-  uint64_t carry = 0;  // below `factor`
+  uint64_t carry = 0;  // always below `factor`
   bool exact = true;
   for (const char c : decimals | std::views::reverse) {
     carry += static_cast<uint64_t>(c - '0') * factor;

@@ -1,4 +1,4 @@
-// Number of sequences and epochs that a run takes from each dataset.
+// Numbers of sequences and epochs that a run takes from each dataset, and the text of data.json.
 #pragma once
 
 #include <cstdint>

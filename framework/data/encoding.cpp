@@ -21,7 +21,7 @@ struct ChatPart {
 
 struct EncodedPart {
   std::vector<int32_t> ids = {};
-  std::vector<uint8_t> loss_mask = {};  // empty without a mask
+  std::vector<uint8_t> loss_mask = {};  // empty if no mask is wanted
 };
 
 std::vector<ChatPart> chat_parts(const Document& document) {

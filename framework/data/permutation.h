@@ -22,7 +22,7 @@ class Permutation {
  private:
   uint64_t once(uint64_t index) const;
 
-  uint64_t count_, left_, right_;  // left_ * right_ >= count_
+  uint64_t count_, left_, right_;  // bounds of the halves: left_ * right_ >= count_
   base::Philox random_;
 };
 

@@ -18,7 +18,7 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
   constexpr int64_t few_tokens = 2000;
   const PreparedPart& part = s.heldout;
   if (part.documents == 0) return;
-  const bool chat = !options.chat_form.empty();  // a conversation is not divided
+  const bool chat = !options.chat_form.empty();  // true: conversations, which are not divided
   if (part.documents == 1 || part.tokens < few_tokens)
     warnings.push_back(
         cat("the held-out part has ", counted(part.documents, "document"), " with ", counted(part.tokens, "token"),

@@ -1,5 +1,5 @@
-// Summary of a prepared folder: its inputs and options. With the summary, prepare() skips a dataset that already
-// exists, and overwrites a different dataset only with --force.
+// Summary of a prepared folder (summary.json): inputs, options and results. With the summary, prepare() skips a dataset
+// that already exists, and overwrites a different dataset only with --force.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ using Illegal = std::function<std::string(const Variant&)>;
 struct Covering {
   std::vector<Variant> runs;               // legal meshes in the given order, then runs for the remaining pairs
   int64_t meshes = 0;                      // number of legal meshes
-  std::map<std::string, int64_t> refused;  // illegal meshes by reason
+  std::map<std::string, int64_t> refused;  // number of illegal meshes by reason
   int64_t pairs = 0;                       // number of pairs that `runs` cover
   std::vector<std::string> impossible;     // pairs for which no legal variant was found: "pipeline=zb_v with cp>1"
 };

@@ -47,7 +47,7 @@ class Subject {
   /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used. If batch.micro is
   /// above 1, these sequences do not fill the last micro-batch, which tests padding.
   const data::Source& heldout() const { return *heldout_; }
-  /// Returns invented lengths of each id's text, in bytes. Some are 0.
+  /// Returns an invented length of each id's text, in bytes. Some lengths are 0.
   std::vector<int32_t> bytes_per_id() const;
   int64_t heldout_sequences() const { return 4 * recipe_.batch.micro + 1; }
   const std::string& folder() const { return folder_; }
@@ -77,7 +77,7 @@ struct Oracle {
   Evaluation heldout;
   std::vector<int32_t> continued;  // result of generated() after the last step; empty for an encoder
   layers::RoutingLog routing;      // routing in all steps and in the evaluation; empty unless may_differ_by_rounding()
-  // Set only for an eventful kind:
+  // The members below are set only for an eventful kind.
   std::string start{};  // checkpoint with the initial weights
   // Names of the tensors that get a NaN in the first step: the weight `ruined` in the training loop of `hexad train`,
   // the gradient of `ruined_gradient` in other runs.

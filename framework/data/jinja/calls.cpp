@@ -191,7 +191,7 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
       refuse_name("keyword of 'tojson'", name, supported, site);
     }
   }
-  if (style.indent && !separates) style.item_separator = ",";  // as in Python
+  if (style.indent && !separates) style.item_separator = ",";  // as in json.dumps() with an indent
   return style;
 }
 

@@ -17,7 +17,7 @@ struct RunFacts {
   RunEnding ending;
   // Number of ranks in the newest start that trained a step, or in the newest start if no start did; 0: unknown.
   int64_t ranks = 0;
-  std::string layout;  // layout of the same start
+  std::string layout;  // layout of the start that determines `ranks`
   int64_t steps = 0;   // steps done, from metrics.jsonl
   int64_t total_steps = 0;
   int64_t tokens = 0;
