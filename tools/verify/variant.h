@@ -30,7 +30,7 @@ std::vector<MeshSizes> meshes_of(int world);
 
 /// Returns the simulated node of each of `world` ranks that are threads. If `world` is a power of two above 1, the
 /// ranks are divided evenly between two nodes. As a result, every group is either within one node or divided evenly
-/// between both. Otherwise, all ranks are on one node.
+/// between both. For any other `world`, all ranks are on one node.
 std::vector<int> nodes_of_threads(int world);
 
 /// A setting with several values. The first value is the plain value.

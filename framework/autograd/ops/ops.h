@@ -138,7 +138,7 @@ struct RouterChoice {
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
 /// Returns the weights [T, K] of the experts ids[T, K] by the rule of SparseMixerKernels, from logits[T, E]
-/// (accumulator dtype). The sets of near candidates (see there) are constants for the gradient.
+/// (accumulator dtype). For the gradient, the sets of near candidates are constants.
 Value sparse_mixer_weights(Tape& tape, const Value& logits, const Tensor& ids, double tolerance);
 /// Returns the scores [T, K] of the experts ids[T, K] (i32) from scores[T, E] (accumulator dtype); 0 for an empty slot
 /// (-1).
