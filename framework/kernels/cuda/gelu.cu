@@ -32,7 +32,7 @@ struct ExactGradient {
   }
 };
 
-// Uses (1 + tanh(u)) / 2 = sigmoid(2 u), which needs no tanh and avoids cancellation.
+// Uses (1 + tanh(z)) / 2 = sigmoid(2 z), which needs no tanh and avoids cancellation.
 template <class D>
 struct TanhValue {
   __device__ sum_t<D> operator()(D x) const {

@@ -11,8 +11,7 @@ namespace {
 
 constexpr std::string_view op = "grouped swiglu";
 
-/// True if the program has tensor_cores::swiglu_forward for this generation of cards, and the operands suit this
-/// function.
+/// True if the program was built with a tensor_cores::swiglu_forward and this function supports the operands.
 bool fits_one_launch(const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w) {
   if (!tensor_cores::swiglu_forward) return false;
   for (const Tensor* t : {&gate_up, &activated, &x, &w})

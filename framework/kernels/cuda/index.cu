@@ -22,7 +22,7 @@ struct Within {
 };
 
 struct ShiftParts {
-  const int64_t* parts;  // ends of the parts, followed by the numbers to add
+  const int64_t* parts;  // [2, count]: the end of each part; the number to add in each part
   int64_t count;
   __device__ int64_t operator()(int64_t x) const {
     if (x < 0) return x;

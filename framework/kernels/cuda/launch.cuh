@@ -174,8 +174,8 @@ void launch(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, i
   launch_shared<0>(op, kernel, blocks, threads, 0, stream, std::forward<Arguments>(arguments)...);
 }
 
-/// Returns the number of blocks for a grid-stride loop over n items: at most as many as fill the card, and zero if n is
-/// zero.
+/// Returns the number of blocks for a grid-stride loop over n items if each block processes `per_block` items at a
+/// time: at most `blocks_per_multiprocessor` for each multiprocessor of the card. The number is zero if n is zero.
 inline int64_t blocks_for(Stream& stream, int64_t n, int64_t per_block, int blocks_per_multiprocessor = 8) {
   return blocks_of_loop(n, per_block,
                         int64_t{cuda_stream(stream).card().multiprocessors()} * blocks_per_multiprocessor);

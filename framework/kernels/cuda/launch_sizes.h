@@ -12,7 +12,8 @@ namespace hexad::kernels::cuda {
 
 inline constexpr int warp_size = 32;
 
-/// Maximum numbers of blocks of a launch (CUDA programming guide, "Compute capabilities").
+/// Maximum numbers of blocks of a launch in x and y, and of threads of a block (CUDA programming guide, "Compute
+/// capabilities").
 inline constexpr int64_t max_blocks_x = INT32_MAX, max_blocks_y = 65535;
 inline constexpr int max_threads_of_block = 1024;
 
@@ -51,8 +52,8 @@ struct ThreadGroups {
   int threads;  // threads of a block
   int rows;     // rows of a block, one per group
 
-  /// Returns the groups for rows of `vectors` vectors if each thread holds `held` vectors. A block has `threads`
-  /// threads unless a group is wider than a warp.
+  /// Returns the groups for rows of `vectors` vectors if each thread holds at most `held` vectors. A block has `threads`
+  /// threads, or consists of a single group if a group is wider than a warp.
   static ThreadGroups of(int64_t vectors, int held, int threads) {
     const auto wanted = static_cast<unsigned>(std::max<int64_t>(1, (vectors + held - 1) / held));
     if (wanted <= warp_size) {

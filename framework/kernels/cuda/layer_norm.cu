@@ -7,7 +7,7 @@ using namespace base;
 namespace {
 
 // Maximum number of vectors of a row per thread, number of threads of a block for narrow rows, and maximum number of
-// threads.
+// threads of a block.
 constexpr int held = 8, narrow_threads = 128, max_threads = 256;
 
 template <class D, class A = sum_t<D>>
@@ -179,7 +179,8 @@ struct WeightGradient {
   int64_t rows, width;
 };
 
-/// Computes the sums over one block of rows. The order of addition in a column does not depend on N.
+/// Computes the sums of dgain and dbias over the rows of this block of threads, [begin, end). The order of addition in a
+/// column does not depend on N.
 template <class D, int N>
 __global__ void __launch_bounds__(column_threads* row_threads) column_sums(WeightGradient<D> o) {
   using A = sum_t<D>;

@@ -84,8 +84,8 @@ struct Moments<__nv_bfloat16> {
   }
 };
 
-/// Returns the bits of a second moment, a weight or a rest. If there are rests, the sign bit of a second moment stores
-/// a mark.
+/// Returns the bits of a second moment, a weight or a rest. If main weights are stored as rests, the sign bit of each
+/// second moment stores a mark.
 __device__ __forceinline__ uint32_t bits_of(float v) { return std::bit_cast<uint32_t>(v); }
 __device__ __forceinline__ uint16_t bits_of(__nv_bfloat16 v) { return std::bit_cast<uint16_t>(v); }
 

@@ -8,7 +8,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// Unsigned integer that represents a number of type A and has the same order. NaN comes before all numbers. The
+/// Unsigned integers that represent numbers of type A: they compare like the numbers. NaN comes before all numbers. The
 /// integer 0 represents no number.
 template <class A>
 using Order = std::conditional_t<std::is_same_v<A, double>, uint64_t, uint32_t>;

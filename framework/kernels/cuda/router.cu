@@ -145,8 +145,8 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     if (group_orders[e / size] != taken) orders[e] = taken;
 }
 
-/// Chooses among at most 32 N experts. If N is 0, any number of experts is allowed, and `scratch` must have one element
-/// for each expert and each group of every warp.
+/// Chooses among at most 32 N experts. If N is 0, any number of experts is allowed, and `scratch` must have experts +
+/// groups elements for each warp.
 template <class A, int N>
 __global__ void __launch_bounds__(threads, resident<N>)
     forward_kernel(A* scores, int32_t* ids, A* weights, const A* logits, const A* bias, int64_t tokens, Rule<A> rule,

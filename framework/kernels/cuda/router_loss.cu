@@ -21,7 +21,7 @@ __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 __device__ int64_t warp_count() { return int64_t{gridDim.x} * warps; }
 
-/// Returns the scope of token t; -1 if the token has no scope.
+/// Returns the scope of token t; -1 if the token has no scope. If `segment` is null, all tokens are in scope 0.
 __device__ int scope_of(const int32_t* segment, int64_t t) { return segment ? segment[t] : 0; }
 
 /// Counts slots by bin. A bin is a pair of a scope and an expert or, if `counts` is null, an expert. If `shared` is
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(threads)
 
 /// Sums over the scores of one token. All lanes have the same values.
 struct TokenSums {
-  double total, weighted;  // sum of p, and sum of p f
+  double total, weighted;  // sum of the scores; sum of score * fraction
 };
 
 template <class A>

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(threads)
   const A share = exp(keys - both);
   D* const row = row_at(out, r);
   for (int64_t c = lane; c < out.width; c += warp_size) row[c] = to<D>(to<A>(row[c]) * share);
-  __syncwarp();  // waits until all lanes have read the previous value
+  __syncwarp();  // waits until all lanes have read the previous log_sum_exp[r]
   if (lane == 0) log_sum_exp[r] = both;
 }
 

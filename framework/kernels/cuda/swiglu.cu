@@ -50,8 +50,8 @@ struct Backward {
   const A* weights;
 };
 
-/// Computes N adjacent elements. Results may overwrite operands, because all N elements are read before any result is
-/// written.
+/// Computes the gradients of N adjacent elements. Results may overwrite operands, because all N elements are read
+/// before any result is written.
 template <class D, int N>
 struct Item {
   using A = sum_t<D>;

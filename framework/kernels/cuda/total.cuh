@@ -11,7 +11,8 @@ using base::with_dtype;
 
 inline constexpr int total_threads = 256, total_at_once = 4, final_threads = 1024;
 
-/// Loads the vector at p. Elements from index `left` on become zeros. Alignment does not affect the result.
+/// Loads the vector at p. Elements from index `left` on are not read; they are zeros in the result. `aligned` does not
+/// affect the result.
 template <int N, class D>
 __device__ __forceinline__ Vector<D, N> load_some(const D* p, int64_t left, bool aligned) {
   if (aligned && left >= N) return load<N>(p);

@@ -41,7 +41,8 @@ struct Words {
   Word at[count];
 };
 
-/// Loads a vector. `p` must be a multiple of the size of the vector, or of 16 bytes if the vector is larger.
+/// Loads a vector. `p` must be a multiple of the size of the vector, or of 16 bytes if the vector has more than 16
+/// bytes.
 template <int N, class D>
 __device__ __forceinline__ Words<D, N> load_words(const D* p) {
   Words<D, N> words;

@@ -11,7 +11,7 @@ namespace hexad::kernels::cuda {
 struct WindowPlaces {
   std::byte* window;         // this rank's window
   const int64_t* distances;  // distances to the windows of all ranks, in bytes
-  const int64_t* runs;       // ends, ranks and shifts of the runs
+  const int64_t* runs;       // [3, count]: end, rank, and number to add to the rows, of each run
   int64_t count;             // number of runs
   int64_t row_bytes;
 

@@ -112,8 +112,9 @@ struct Elements {
   __device__ D& operator[](int n) { return part[n / together].at[n % together]; }
 };
 
-/// Returns the scale of a row whose largest magnitude is `largest`: NaN if `largest` is not finite. The scale is never
-/// a subnormal float, because the rounding of a subnormal could make the quotient overflow the format.
+/// Returns the scale of a row whose largest magnitude is `largest`: NaN if `largest` is not finite, and 0 if it is 0.
+/// Other scales are never subnormal floats, because the rounding of a subnormal could make the quotient overflow the
+/// format.
 __device__ float scale_of(float largest) {
   if (!(largest <= FLT_MAX)) return __uint_as_float(0x7fc00000u);
   return largest > 0 ? fmaxf(largest / base::e4m3::largest, FLT_MIN) : 0;

@@ -34,7 +34,7 @@ struct GroupedGemm {
   using Element = cutlass::bfloat16_t;
   using Row = cutlass::layout::RowMajor;
   using Column = cutlass::layout::ColumnMajor;
-  // The transpose of a row-major matrix is a column-major matrix.
+  // All matrices are stored row-major. The kernel transposes a factor that is declared column-major.
   using LayoutA = std::conditional_t<pass == GroupedPass::weight_gradient, Column, Row>;
   using LayoutB = std::conditional_t<pass == GroupedPass::forward, Column, Row>;
   using Tile = cute::Shape<cute::_128, cute::_256, cute::_64>;

@@ -1,4 +1,5 @@
-// Grouped products that tensor cores do not support: tiles of 64 x 64 in shared memory, for any width and any address.
+// Grouped products that tensor cores do not support, for any width and any address. A thread block computes 64 x 64
+// elements and loads its factors into shared memory.
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 

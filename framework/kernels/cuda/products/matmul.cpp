@@ -30,7 +30,7 @@ void zero(Stream& stream, const Matrix& m) {
                       "matmul: zeros");
 }
 
-/// Returns the factor, or a copy of it if its dtype is not `dtype`.
+/// Returns the factor in `dtype`: the factor itself if it has this dtype, otherwise a converted copy.
 Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype dtype) {
   const Tensor& t = factor.matrix.tensor;
   if (t.dtype() == dtype) return factor;

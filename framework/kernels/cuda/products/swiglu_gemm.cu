@@ -41,7 +41,8 @@ struct GateUpMainloop : Base {
 };
 
 /// Returns the first term (`dimension` 0) or the first row (`dimension` 1) of a part of w. Block `block` of a cluster
-/// loads this part for row tile `tile` and term tile `k`. A term tile has 64 terms. The experts have 384 rows of gate.
+/// loads this part for row tile `tile` and term tile `k`. A term tile has 64 terms. For the static_asserts that call
+/// this function, experts have 384 rows of gate.
 template <class Mainloop, int block, int tile, int k, int dimension>
 constexpr int loaded_at() {
   using namespace cute;
