@@ -11,7 +11,7 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Returns the name of the block's first layer.
+// Returns the name of the block's mixer.
 std::string mixer_of(const Block::Spec& s) { return s.model.is_delta(s.layer) ? "delta_net" : "attention"; }
 
 std::unique_ptr<TokenMixer> make_mixer(const Block::Spec& s, const Builder& b) {

@@ -28,7 +28,8 @@ struct DuelScore {
   double error = 0;
   std::string failure{};  // message of the exception that ended a contest; empty: no exception
 
-  /// True if there was a contest, and all results of the candidate were within the tolerance.
+  /// True if there was a contest, no contest threw an exception, and all results of the candidate were within the
+  /// tolerance.
   bool agrees() const { return contests > 0 && failure.empty() && error <= 1; }
   /// True if the candidate agrees and takes less than 99% of the time of the plain implementation.
   bool favours_candidate() const { return agrees() && candidate_seconds < 0.99 * plain_seconds; }

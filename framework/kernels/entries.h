@@ -25,7 +25,8 @@ using FamilyType = std::remove_cvref_t<decltype(std::declval<KernelTable>().*Fam
 template <class Family>
 inline constexpr auto entries_of_family = Family::entries();
 
-/// Returns the name of `Member` in a list of named members, such as the entries() of a family.
+/// Returns the name of `Member` in a list of named members, such as the entries() of a family; empty if the list does
+/// not contain it.
 template <auto Member, class Tuple>
 constexpr std::string_view name_in(const Tuple& list) {
   std::string_view name;

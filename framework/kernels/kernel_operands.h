@@ -51,9 +51,9 @@ struct GroupOffsets {
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
 
-/// Throws std::logic_error unless `offsets` has groups + 1 entries in ascending order (equal entries allowed), none of
-/// which is below 0 or above `rows`. The message begins with `op` in brackets, and names the wrong number of offsets,
-/// or the first wrong offset and its legal range.
+/// Throws std::logic_error unless `offsets` has groups + 1 entries from 0 to `rows` in ascending order (equal entries
+/// allowed). The message begins with `op` in brackets, and names the wrong number of offsets, or the first wrong offset
+/// and its legal range.
 inline void require_offsets(std::string_view op, std::span<const int64_t> offsets, int64_t groups, int64_t rows) {
   base::require(static_cast<int64_t>(offsets.size()) == groups + 1, "[", op, "] ", offsets.size(), " offsets for ",
                 groups, " experts; expected ", groups + 1);

@@ -134,8 +134,8 @@ struct RouterLoss {
 };
 
 /// Statistics of routing, and the losses computed from them. A scope is a set of tokens. segment[T] (i32) is the scope
-/// of each token; -1 means no scope (padding). If `segment` is undefined, all tokens are in scope 0. Gradients are of
-/// weight * loss, without `share`, rounded to acc.
+/// of each token; -1 means no scope (padding). If `segment` is undefined, all tokens are in scope 0. The gradients are
+/// those of weight * loss, without `share`, rounded to acc.
 struct RouterLossKernels {
   /// Sets counts[S, E] (i64) to the number of slots in ids [T, K] (i32, -1: none) by scope and expert. S is the number
   /// of scopes. Adds the sums over scopes to totals[E] (i64). Either counts or totals may be undefined.

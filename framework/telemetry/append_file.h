@@ -1,5 +1,5 @@
-// Functions that write bytes to files and pipes. The caller decides whether an error, such as a full disk or a closed
-// pipe, ends the job.
+// Writing to descriptors, and a file to which records are appended. The caller decides whether an error, such as a full
+// disk or a closed pipe, ends the job.
 #pragma once
 
 #include <filesystem>

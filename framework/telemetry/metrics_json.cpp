@@ -176,8 +176,7 @@ void read(const Json& object, SaveMetrics& s) {
   read(object, "time", s.time);
 }
 
-/// Returns the kind of a line. Lines of older versions of this program have no kind; they are identified by a key that
-/// the other kinds lack.
+/// Returns the kind of a line. A line of an older version of this program has no kind; its keys show the kind.
 std::string kind_of(const Json& line) {
   if (const auto kind = line.find("kind"); kind != line.end()) return kind->get<std::string>();
   return line.contains("eval_loss") ? "evaluation" : line.contains("checkpoint_bytes") ? "save" : "step";

@@ -1,8 +1,8 @@
 // metrics.jsonl: one JSON object per line. Each object has a "kind" (step, evaluation, save) and a "time" (UTC). Lines
-// of older versions of this program have no "kind". They are identified by a key that the other kinds lack: "loss"
-// (step), "eval_loss" (evaluation) or "checkpoint_bytes" (save). If there were no targets, the loss is null. JSON has
-// neither NaN nor infinity. These values are written as the strings "NaN", "Infinity" and "-Infinity", which Python's
-// float() and JavaScript's Number() parse.
+// of older versions of this program have no "kind". Such a line is an evaluation if it has the key "eval_loss", a save
+// if it has the key "checkpoint_bytes", and otherwise a step. If there were no targets, the loss is null. JSON cannot
+// represent NaN and infinity. They are written as the strings "NaN", "Infinity" and "-Infinity", which Python's float()
+// and JavaScript's Number() parse.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace hexad::telemetry {
 
-/// Return one line without the newline.
+/// Returns the line for a step, an evaluation or a save, without the newline.
 std::string to_json_line(const StepMetrics& step);
 std::string to_json_line(const EvalMetrics& eval);
 std::string to_json_line(const SaveMetrics& save);

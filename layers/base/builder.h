@@ -94,7 +94,7 @@ class Builder {
                              .decay = options.decay,
                              .stack = options.stack});
   }
-  /// Returns a new state of zeros in the accumulator dtype.
+  /// Adds a state of zeros in the accumulator dtype to the model's StateSet, and returns its tensor.
   Tensor state(const std::string& name, const Shape& shape) const {
     Tensor t = Tensor::zeros(shape, accumulator_dtype(dtype_), device(), Category::parameter);
     states_->add((*this / name).prefix_, t);

@@ -232,7 +232,7 @@ struct ModelConfig {
   bool has_rotary(int64_t layer) const {
     return position == PositionKind::rotary && !(no_rotary_every > 0 && layer % no_rotary_every == no_rotary_every - 1);
   }
-  /// Returns the period, in blocks, of the pattern of windows, chunks or delta nets and of rotary positions.
+  /// Returns the number of blocks after which the pattern of windows, chunks, delta nets and rotary positions repeats.
   int64_t attention_period() const {
     const bool mixed = window || attention_chunk || delta_net.used();
     return std::lcm(mixed && full_attention_every > 0 ? full_attention_every : 1,
@@ -248,7 +248,7 @@ struct ModelConfig {
   }
   /// Returns the number of layers and prediction blocks. Prediction block k, from 0, is block layers + k.
   int64_t blocks() const { return layers + prediction_blocks; }
-  /// True if the last part of the model also uses the embedding: as a tied head, or in prediction blocks.
+  /// True if the end of the model also uses the embedding: as a tied head, or in prediction blocks.
   bool embeds_at_the_end() const { return tied_embedding || prediction_blocks > 0; }
   /// Returns the weight of the loss of each prediction block. Requires prediction_blocks > 0.
   double prediction_share() const { return prediction_weight / static_cast<double>(prediction_blocks); }

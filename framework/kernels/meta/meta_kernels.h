@@ -119,7 +119,7 @@ struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// Wraps an entry. The wrapper computes no tensor.
+/// Wraps an entry. The wrapper computes no tensor; it invalidates the outputs and logs the bytes of the operands.
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 

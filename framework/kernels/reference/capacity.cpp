@@ -7,7 +7,8 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// A slot exceeds the capacity, `most` slots, if at least `most` slots of its expert and scope precede it.
+// Drops a slot if at least `most` slots of its expert and scope precede it. Slots are in the order of their tokens or,
+// with DropRule::probability, in the order of descending scores.
 void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity) {
   stream.run([=] {
     const Array Scores = load(scores), Rows = rows.defined() ? load(rows) : Array{};

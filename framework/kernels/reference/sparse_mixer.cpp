@@ -8,8 +8,8 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// Returns the probabilities of all experts of token t for slot k. The probability is zero for an expert that is neither
-// a near candidate nor the slot's expert.
+// Returns the probabilities of all experts of token t for slot k. Only the slot's expert and the near candidates have
+// nonzero probabilities.
 std::vector<double> probabilities(const Array& L, const Array& Ids, int64_t t, int64_t k, double tolerance) {
   std::vector<bool> candidate(L.columns, true);
   for (int64_t i = 0; i < k; ++i) candidate[index_at(Ids, t * Ids.columns + i)] = false;

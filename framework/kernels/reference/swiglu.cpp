@@ -6,7 +6,7 @@ namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Returns, for each element, the weight of its row.
+// Returns an array with the shape of `like` that contains the weight of each element's row.
 Array weights_of(const Tensor& weights, const Tensor& like) {
   Array W = zeros(like);
   const Array Row = weights.defined() ? load(weights) : Array{};
