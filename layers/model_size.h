@@ -43,7 +43,8 @@ ModelSize model_size(const ModelConfig& c, const Registry& registry);
 struct NamedSize {
   std::string name;
   int64_t elements;
-  std::vector<std::string> parts;  // names of the separate tensors that older checkpoints contain instead of a stack
+  // Names of the separate tensors that older checkpoints contain instead of a stack; empty: not a stack.
+  std::vector<std::string> parts;
   autograd::Parameter::Spec spec{};
 };
 /// Returns the parameters of the whole model, in order of creation, without running the model.

@@ -72,7 +72,7 @@ struct BiasKernels {
 };
 
 /// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019). If an addend is
-/// given, forward first adds it to the residual stream x. Backward also adds the gradient of the residual stream.
+/// given, forward first adds it to the residual stream x. Backward adds the residual stream's gradient to dx.
 struct RmsNormKernels {
   /// Computes sum = x + addend (rounded to the dtype of x) and writes the norm of the sum to `out`. If `sum` and
   /// `addend` are undefined, `out` is the norm of x. Also computes inverse_rms[rows] (acc), which backward needs. sum

@@ -25,7 +25,7 @@ struct Timeline {
   /// Returns the seconds during which at least one task runs on the lane.
   double busy(Lane lane) const;
 
-  /// Return the exposed seconds. Time is exposed if a task of the given kind or lane runs, or waits for its peers,
+  /// Returns the exposed seconds. Time is exposed if a task of the given kind or lane runs, or waits for its peers,
   /// while the compute lane is idle. Overlapping tasks are counted once.
   double exposed() const;               // all communication
   double exposed(TaskKind kind) const;  // one kind, which may be `copy`

@@ -1,4 +1,4 @@
-// The first product of SwiGLU experts and their activation: in one launch on tensor cores, or in separate launches.
+// First product of SwiGLU experts, and the activation of its result: one launch on tensor cores, or separate launches.
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 #include "framework/kernels/cuda/products/product_groups.h"

@@ -1,4 +1,4 @@
-// Common parts of all CUDA kernels: element types, rows, vectors of 16 bytes, sums over warps and blocks, launches.
+// Code shared by all CUDA kernels: element types, rows, vectors, launches, and sums and maxima over warps and blocks.
 #pragma once
 
 #include <cuda_bf16.h>

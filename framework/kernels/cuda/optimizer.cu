@@ -62,8 +62,8 @@ struct Batch {
 /// negative.
 __device__ __forceinline__ double factor_of(const double* factor) { return factor ? *factor : 1.0; }
 
-/// Writes the moments of the elements of a slice from element i on. Elements must be written in order, because each
-/// write advances to the random bits of the next element.
+/// Writes a slice's moments, beginning with element i. Elements must be written in order, because each write advances
+/// to the random bits of the next element.
 template <class M>
 struct Moments {
   __device__ __forceinline__ Moments(const Rounding<M>&, int64_t) {}

@@ -1,4 +1,4 @@
-// Sums over rows that are held in registers by groups of a block's threads (ThreadGroups).
+// Sums over the threads of a group (ThreadGroups), for kernels whose groups hold rows in registers.
 #pragma once
 
 #include "framework/kernels/cuda/vectors.cuh"

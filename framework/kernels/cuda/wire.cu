@@ -67,7 +67,7 @@ __device__ void read_row_weights(const Wire& wire, const uint8_t* row, int64_t r
     wire.row_weights[r * wire.weight_bytes + i] = row[wire.layout.row_weights + i];
 }
 
-/// Returns the row of the tensor for row r of bytes; -1: none.
+/// Returns the row of the tensor that belongs to row r of bytes; -1 if no row of the tensor does.
 __device__ int64_t tensor_row(const Wire& wire, int64_t r) { return wire.index ? wire.index[r] : r; }
 
 /// Writes zeros to a row of bytes without a source row in the tensor.
@@ -75,7 +75,7 @@ __device__ void write_zeros(const Wire& wire, uint8_t* row) {
   for (int64_t i = lane_id(); i < wire.layout.bytes; i += warp_size) row[i] = 0;
 }
 
-/// Copies rows. V is the type of one access.
+/// Copies rows of the tensor to rows of bytes without rounding. V is the type of one access.
 template <class V, class D>
 __global__ void __launch_bounds__(threads) pack_kernel(const __grid_constant__ Wire wire, Rows<D> x) {
   const int64_t r = warp_id();
@@ -212,7 +212,8 @@ __global__ void __launch_bounds__(threads) decode_kernel(Rows<D> out, const __gr
   }
 }
 
-/// Returns the bytes of `row_weights` per row; 0 if it is undefined.
+/// Returns the bytes of `row_weights` per row; 0 if it is undefined. Throws std::logic_error if its shape, strides or
+/// dtype is wrong.
 int64_t bytes_of_row_weights(std::string_view op, std::string_view name, const Tensor& row_weights, int64_t rows,
                              Dtype dtype) {
   if (!row_weights.defined()) return 0;

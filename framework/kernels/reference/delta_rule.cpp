@@ -35,7 +35,7 @@ struct Rule {
   }
   double scale() const { return 1 / std::sqrt(static_cast<double>(size)); }
 
-  // Multiplies each row of x by `factor` divided by its norm. Returns 1 / norm of each row.
+  // Multiplies each row of x by `factor` / norm of the row. Returns 1 / norm of each row.
   static std::vector<double> normalise(Array& x, double factor) {
     std::vector<double> inverse;
     for (int64_t r = 0; r < x.rows; ++r) {

@@ -297,8 +297,8 @@ void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name,
         share_gather_work(g.tensor, own, all));
 }
 
-// The graph has one task, so `overlap` orders nothing in it. The task is issued at once, as in a pass that is not
-// bounded, and therefore communicates in PassSettings::tensor and not in PassSettings::lane_groups.
+// The graph has one task, so schedule.moe.overlap has no effect. The task is issued at once, as in a pass that is not
+// bounded. It therefore communicates in PassSettings::tensor and not in PassSettings::lane_groups.
 Tensor gather_gradient_of_shares(const PassSettings& settings, const Tensor& own) {
   const comm::ProcessGroup& ranks = *settings.tensor;
   Handoff<Tensor> share, all;

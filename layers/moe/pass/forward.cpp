@@ -94,7 +94,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk =
         weights_on_return.defined() ? routes.own_rows_of_result(weights_on_return).slice(0, t.begin, t.end) : Tensor{};
-    // The chunk's experts and the shared experts, which precede them on the compute lane, are done at this point.
+    // At this point, `addends` includes the results of the shared experts: they run before the pass, or on the compute
+    // lane before the chunk's experts.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
               rows_of_addends(addends, routes.begin + t.begin, routes.begin + t.end));
   };
@@ -158,7 +159,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;
   if (times.sums_in_pass()) return {all.take(), slot_results};
 
-  // At this point, no task of the pass has summed slot rows, as is always the case with tp: 1 and kept activations.
+  // No task of the pass has summed slot rows. This is always the case if tp is 1 and the pass is not bounded.
   compute_shared(Times::Shared::after_pass);
   const Tensor out = Tensor::like(x);
   sum_own_slots(stream, out);
