@@ -51,7 +51,7 @@ class Block {
   const std::string name_, mixer_name_, mlp_name_;
   Norm attention_norm_;
   std::optional<Norm> mlp_norm_;  // norm of the sum after the mixer; none if no MLP reads this sum
-  std::optional<Norm> moe_norm_;  // separate norm of the experts' input (ExpertInput::before_attention); else none
+  std::optional<Norm> moe_norm_;  // norm of the experts' input; only with ExpertInput::before_attention
   std::unique_ptr<TokenMixer> mixer_;
   std::unique_ptr<FeedForward> mlp_;
   std::unique_ptr<moe::MoeLayer> moe_;

@@ -35,8 +35,8 @@ struct MatmulKernels {
 };
 
 /// The products of MatmulKernels, for E experts in one call. The weights are [E, N, D], and each expert has one group
-/// of rows. All operands have the same dtype, except that dw may be acc. Rows that belong to no group are neither read
-/// nor written. The weight gradient of an expert without rows becomes zero in mode `replace`, and does not change in
+/// of rows. All operands have the same dtype, except that dw may be acc. The kernels do not access rows that belong to
+/// no group. The weight gradient of an expert without rows is set to zero in mode `replace`, and does not change in
 /// mode `add`.
 struct GroupedMatmulKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, const GroupOffsets&, Write write)> forward;

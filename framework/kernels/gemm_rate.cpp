@@ -19,8 +19,8 @@ struct Product {
 constexpr std::array of_processors{Product{1024, 1024, 1024}, Product{2048, 2048, 2048}, Product{1024, 1024, 4096}};
 constexpr std::array of_cards{Product{4096, 4096, 4096}, Product{8192, 8192, 8192}, Product{16384, 4096, 8192}};
 
-// Values of all elements of x and of w. With these values, the elements of the products of best_rate() are powers of
-// two, which every dtype can represent.
+// Values of all elements of x and of w. The products in best_rate() then contain only powers of two, which every dtype
+// can represent.
 constexpr double x_value = 0.5, w_value = 0.25;
 
 using Check = std::function<void(const Tensor& out, int64_t inputs)>;

@@ -34,7 +34,7 @@ inline Tensor expert_matrix(const Tensor& stack, int64_t e) {
 }
 
 /// Write mode of a result: replace the old values, or add to them. In the contracts of kernels, "Computes out = ..."
-/// also stands for "out += ..." if the kernel has a parameter of this type.
+/// also means "out += ..." if the kernel has a parameter of this type.
 enum class Write : uint8_t { replace, add };
 
 /// Rows of each group. For offsets o with groups + 1 entries (i64), rows [o[e], o[e + 1]) of a tensor belong to group

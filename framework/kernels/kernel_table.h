@@ -94,7 +94,7 @@ extern const KernelTable emulated_table;  // the CPU's kernels, queued on the em
 const KernelTable& cuda_kernels();
 /// Returns the table of the backend of `device`.
 const KernelTable& kernels(const Device& device);
-/// Returns the table of the backend of the device of `t`.
+/// Returns the table for the device of `t`.
 inline const KernelTable& kernels_of(const Tensor& t) { return kernels(t.device()); }
 
 }  // namespace hexad::kernels

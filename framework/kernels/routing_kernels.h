@@ -217,7 +217,7 @@ struct SlotKernels {
   Kernel<void(Stream&, Out<Tensor> tokens, Out<Tensor> rows, Out<Tensor> offsets, const Tensor& ids)> sort;
   /// Computes keys that sort slots first by chunk, then by expert: keys[t, k] (i32) = c * experts + ids[t, k] for ids
   /// [T, K]. c is the chunk of the slot: chunk_of[ids[t, k]] (i32 [experts]) or, if chunk_of is undefined, t * chunks /
-  /// T rounded down. An id of -1 gives the key -1. Any other id that is not in [0, experts) becomes chunks * experts,
+  /// T rounded down. The key of an id of -1 is -1. The key of any other id outside [0, experts) is chunks * experts,
   /// which must fit in i32. keys may be ids.
   Kernel<void(Stream&, Out<Tensor> keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks)>
       keys;
@@ -231,7 +231,7 @@ struct SlotKernels {
   static const SlotKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Conversions of indices. out may be x if their dtypes are the same and the entry does not forbid it.
+/// Conversions of indices. out may be x if both have the same dtype, unless the comment of the entry forbids it.
 struct IndexKernels {
   /// Computes out[i] = x[i] + by (both i32 or both i64). A negative x[i] is not an index and does not change.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t by)> shift;
@@ -274,7 +274,7 @@ struct PermuteKernels {
               std::span<const Tensor> addends)>
       combine;
   /// Computes dy[rows[t, k], :] = weights[t, k] * dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if
-  /// the slot was dropped). Rows of dy that belong to no slot become zero. `tokens`, the inverse of `rows`, may be
+  /// the slot was dropped). Rows of dy that belong to no slot are set to zero. `tokens`, the inverse of `rows`, may be
   /// undefined; a backend may use it to find these rows.
   Kernel<void(Stream&, Out<Tensor> dy, Out<Tensor> dweights, const Tensor& dout, const Tensor& y, const Tensor& rows,
               const Tensor& tokens, const Tensor& weights)>
@@ -320,11 +320,11 @@ struct PermuteKernels {
 struct WireKernels {
   /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8). Row r of bytes contains row index[r] of x[R', D]
   /// and row r of row_weights[R, X] (acc). `index` is i64 [R]. If it is undefined, row r of bytes contains row r of x,
-  /// and R = R'. If index[r] is -1, row r of bytes becomes zero. If `row_weights` is undefined, X = 0.
+  /// and R = R'. If index[r] is -1, row r of bytes is set to zero. If `row_weights` is undefined, X = 0.
   ///
   /// In format fp8, the values are the e4m3 codes of x / scale, computed in f32. scale is max(max |row| / 448, 2^-126),
-  /// or 0 for a row of zeros. f64 is first converted to f32. If an element of a row is not finite in f32, all elements
-  /// of the row and its scale become NaN, so that the receiver does not get wrong finite values.
+  /// or 0 for a row of zeros. f64 is first converted to f32. If an element of a row is not finite in f32, the row's
+  /// scale and all its values are NaN. The receiver then gets no wrong finite values.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;

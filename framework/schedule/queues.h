@@ -31,7 +31,7 @@ struct Job {
   Burst burst{};             // burst of the link that does the work; all queues have rested before the first job
 };
 
-/// Sharing of the cores of nodes among sets of queues (QueueSets).
+/// Sharing of each node's cores among sets of queues (QueueSets).
 struct CoreSharing {
   static constexpr int no_node = -1;
 

@@ -23,26 +23,26 @@ inline Drive drive_of(const device::DeviceContext& context) {
   return context.lanes_have_threads() || context.runs_ahead() ? Drive::threads : Drive::caller;
 }
 
-/// Simulates one rank, assuming that all ranks do the same. Every lane runs its tasks in insertion order, one at a
-/// time. A task begins once its predecessors and the lane's previous task are done and, with Drive::caller, the thread
-/// issues it. Its work takes Rates::seconds() at full speed. Its speed at any time is Rates::alpha() for the lanes that
-/// are active at that time. If ranks share cores, the speed of computations and copies is also multiplied by
-/// SharedCores::speed(). Links are assumed to have rested before the first task, so their bursts (Rates::bursts)
-/// shorten the first transfers, and later the transfers after rests. Throws base::Error(usage) if a rate is missing or
-/// invalid.
+/// Simulates one rank, assuming that all ranks run equal tasks at the same times. Every lane runs its tasks in
+/// insertion order, one at a time. A task begins once its predecessors and the lane's previous task are done and, with
+/// Drive::caller, the thread issues it. A task takes Rates::seconds() at full speed. The speed of a task at any time is
+/// Rates::alpha() for the lanes that are then active. If ranks share cores, the speed of computations and copies is
+/// also multiplied by SharedCores::speed(). Links are assumed to have rested before the first task, so their bursts
+/// (Rates::bursts) shorten the first transfers, and later the transfers after rests. Throws base::Error(usage) if a
+/// rate is missing or invalid.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
 /// Group number of each rank, for each kind of group (Cost::group). Ranks with the same number are in the same group.
 /// For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 are one group, and ranks 2 and 3 are another group.
 using RankGroups = std::map<std::string, std::vector<int>>;
 /// Key in RankGroups for the nodes: ranks with the same number are on the same node. These groups have no collectives,
-/// but their ranks share cores (Rates::cores). If RankGroups lacks this key, the ranks of a node are assumed to do the
-/// same at the same time.
+/// but their ranks share cores (Rates::cores). If RankGroups lacks this key, the ranks of a node are assumed to run
+/// equal tasks at the same times.
 inline constexpr const char* node_group = "node";
 
-/// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but the members of a group
-/// must have communication tasks of the same kinds in the same order. The k-th communication tasks of the members of a
-/// group are one collective. A member starts its task when it is ready, and transfers its bytes even if other members
+/// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks. However, the members of a
+/// group must have communication tasks of the same kinds in the same order. The k-th communication tasks of all members
+/// are one collective. A member starts its task when it is ready, and transfers its bytes even if other members
 /// are not ready. No member is done before all members have transferred their bytes. The simulated time is a lower
 /// bound, because in reality bytes wait for a receiver that is not ready. A member that waits for another occupies its
 /// lane but does not slow other lanes.

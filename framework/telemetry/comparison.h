@@ -1,4 +1,4 @@
-// Page that compares several runs. It is a single file that needs neither a network nor a server.
+// Page that compares several runs: a single file that a browser shows without a network or a server.
 #pragma once
 
 #include <filesystem>

@@ -11,7 +11,7 @@
 namespace hexad::telemetry {
 
 /// Returns `text` escaped for text or a double-quoted attribute of HTML or SVG. Invalid UTF-8 and control characters
-/// that XML cannot represent become U+FFFD.
+/// that XML cannot represent are replaced by U+FFFD.
 std::string escaped(std::string_view text);
 
 /// Replaces each {{name}} in `page` by the part of that name, in one pass: inserted text is not searched. Throws

@@ -160,7 +160,8 @@ std::string choice_table(const StepMetrics& step) {
   return out + "</tbody></table>\n";
 }
 
-/// Returns the section about chosen schedules of the MoE layers and about recorded steps; empty if there are neither.
+/// Returns the section about chosen schedules of the MoE layers and about recorded steps; empty if no step chose a
+/// schedule or was recorded.
 std::string schedule_block(const MetricsHistory& history, const std::vector<std::string>& timelines) {
   const auto milliseconds = [](double seconds) { return fmt::format("{:.2f} ms", 1e3 * seconds); };
   std::string out;

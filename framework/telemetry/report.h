@@ -1,4 +1,4 @@
-// report.html: the report of a run. It is a single file that needs neither a network nor a server.
+// report.html: the report of a run, a single file that a browser shows without a network or a server.
 #pragma once
 
 #include <filesystem>

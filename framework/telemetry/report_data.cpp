@@ -63,8 +63,8 @@ std::vector<double> cumulative_seconds(const std::vector<StepMetrics>& steps) {
   return seconds;
 }
 
-/// Returns all names that occur in any step. Each name gets a column with a value for every step, even if it occurs
-/// only in later steps.
+/// Returns all names that occur in any step. Each name has a column with a value for every step, even if the name
+/// occurs only in later steps.
 template <class Map>
 std::set<std::string> names(const std::vector<StepMetrics>& steps, Map StepMetrics::*member) {
   std::set<std::string> out;

@@ -44,9 +44,9 @@ bool understands_control_codes(int fd) {
   return (pipe || ::isatty(fd) == 1) && launcher_shows_a_terminal(fd);
 }
 
-/// Opens the same pipe or terminal a second time, because O_NONBLOCK must not affect other users of the descriptor.
-/// Uses the descriptor itself if it cannot be opened again, or if it belongs to a file (a file has a position and never
-/// blocks).
+/// Opens a descriptor's pipe or terminal a second time with O_NONBLOCK, which must not affect other users of the
+/// descriptor. Uses the descriptor itself if the second open fails, or if the descriptor belongs to a file (a file has
+/// a position and never blocks).
 class NonBlocking {
  public:
   explicit NonBlocking(int fd) : shared_(fd) {

@@ -40,8 +40,9 @@ struct TraceRecords {
 /// new lane of the same old lane also has " 2" at the end, a third " 3", and so on.
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
 
-/// Writes a gzip-compressed file in Chrome's JSON trace format to `path` (".json.gz"). Ranks become processes, and
-/// lanes become threads in the order of their first events. Throws base::Error(resource) if writing fails.
+/// Writes a gzip-compressed file in Chrome's JSON trace format to `path` (".json.gz"). In the file, a rank is a
+/// process, and a lane is a thread. Lanes are in the order of their first events. Throws base::Error(resource) if
+/// writing fails.
 void write_trace(const std::filesystem::path& path, const TraceRecords& records);
 
 /// Records of one source. `name` is "predicted", "measured", ...

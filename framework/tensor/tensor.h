@@ -1,4 +1,4 @@
-// Tensor: a handle to shared storage. Copies of the handle are cheap. A tensor has neither arithmetic nor autograd.
+// Tensor: a handle to shared storage. Copies of the handle are cheap. The class has no arithmetic and no autograd.
 #pragma once
 
 #include <cstdint>
@@ -118,8 +118,8 @@ class Tensor {
 
   /// upload() copies host memory to all bytes of a contiguous tensor, and download() copies them to host memory. If the
   /// host may access the tensor's memory, the copy is immediate, otherwise in the order of the compute stream. The
-  /// source of upload() may be reused on return. On a meta device, this source may be null; the values are then unknown.
-  /// download() blocks until the copy is complete.
+  /// source of upload() may be reused on return. On a meta device, this source may be null; the values are then
+  /// unknown. download() blocks until the copy is complete.
   void upload(const void* from) const;
   void download(void* to) const;
   /// Copies all bytes of `other`, a contiguous tensor of the same number of bytes. Each tensor may be on the host or on

@@ -203,8 +203,7 @@ struct ModelConfig {
     if (is_latent()) return latent.kv_rank + latent.rope_size;
     return 2 * std::max<int64_t>(1, key_value_heads() / tp) * size_of_head();
   }
-  /// Returns the number of elements of the state that generation caches per sequence on each of `tp` ranks, in a delta
-  /// net.
+  /// Returns the number of state elements that generation caches in a delta net, per sequence, on each of `tp` ranks.
   int64_t cached_states(int64_t tp) const { return delta_net.heads / tp * delta_net.key_size * delta_net.value_size; }
   /// Returns the number of dimensions of a head that rotary positions rotate.
   int64_t rotary_size() const {

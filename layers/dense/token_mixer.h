@@ -1,4 +1,4 @@
-// Base class of the layers of a block through which tokens read other tokens of their sequence.
+// Base class of attention and delta nets, the layers in which tokens read other tokens of their sequence.
 #pragma once
 
 #include "layers/base/builder.h"
@@ -7,7 +7,7 @@
 
 namespace hexad::layers {
 
-/// First layer of a block: self-attention or a delta net.
+/// Layer of a block that precedes its MLP or experts: self-attention or a delta net.
 class TokenMixer {
  public:
   TokenMixer() = default;

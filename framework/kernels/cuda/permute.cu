@@ -34,7 +34,7 @@ __device__ __forceinline__ Packed<D, N> pack(const Vector<D, N>& elements) {
   return std::bit_cast<Packed<D, N>>(elements);
 }
 
-/// Returns the address of row r of a matrix as vectors of N elements.
+/// Returns the address of row r of a matrix, as a pointer to vectors of N elements.
 template <int N, class D>
 __device__ __forceinline__ Packed<D, N>* vectors(const Rows<D>& matrix, int64_t r) {
   return reinterpret_cast<Packed<D, N>*>(matrix.data + r * matrix.stride[0]);
@@ -61,8 +61,8 @@ __device__ __forceinline__ void store_batch(V* row, const V (&held)[B], int64_t 
     if (first + b * warp_size < count) row[first + b * warp_size] = held[b];
 }
 
-/// Copies out[to[r]] = x[from[r]]. If `to` or `from` is null, it stands for the list 0, 1, 2, ... A row with an index
-/// of -1 is not copied.
+/// Copies out[to[r]] = x[from[r]]. A null `to` or `from` means the list 0, 1, 2, ... Row r is not copied if to[r] or
+/// from[r] is -1.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     copy_kernel(Rows<D> out, Rows<D> x, const int64_t* to, const int64_t* from, int64_t count) {
@@ -295,7 +295,7 @@ void with_vector(bool aligned, const F& f) {
     f(std::integral_constant<int, 1>{});
 }
 
-/// Copies out[to[r]] = x[from[r]] for `count` rows. If `to` or `from` is undefined, it stands for the list 0, 1, 2, ...
+/// Copies out[to[r]] = x[from[r]] for `count` rows. An undefined `to` or `from` means the list 0, 1, 2, ...
 template <class T>
 void copy_rows(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, const Tensor& to,
                const Tensor& from, int64_t count) {

@@ -27,7 +27,7 @@ SortedIds sort_ids(std::string_view op, Stream& stream, const Tensor& ids, int64
   const SortedIds sorted{buffer(), buffer()};
   const Tensor numbers = buffer();
   launch(op, number_kernel, blocks_of(count, threads), threads, stream, pointer<int32_t>(numbers), count);
-  // Sorts only by as many low bits as `limit` has. In these bits, neither `limit` nor -1 (all ones) equals an id.
+  // Sorts only by the bits of `limit`. In these bits, every id below `limit` is less than `limit` and -1 (all ones).
   const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(limit))));
   size_t bytes = 0;
   const auto queue = cuda_stream(stream).handle();

@@ -71,7 +71,7 @@ int64_t bytes_of(const T&) {
   return 0;
 }
 
-/// Appends the work of an entry to the log of the run of `t`, if this run keeps a log.
+/// Appends the work of an entry to the log of t's run, if this run keeps a log.
 template <auto Family, auto Entry>
 void log_issue(const Tensor& t, const Stream& stream, const device::Work& work) {
   if (!t.defined() || t.device().has_memory()) return;

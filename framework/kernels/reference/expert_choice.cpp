@@ -8,8 +8,8 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// An expert that may choose n tokens chooses a token if fewer than n tokens precede it in the expert's order. A token
-// keeps an expert that chose it if fewer than K such experts precede that expert in the token's order.
+// An expert that may choose n tokens chooses a token if fewer than n tokens precede the token in the expert's order. Of
+// the experts that chose a token, the token keeps the first K in the token's order.
 void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
                    double factor) {
   stream.run([=] {

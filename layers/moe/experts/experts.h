@@ -79,7 +79,7 @@ class Experts {
   ExpertShape shape() const { return {config_.hidden, activation_width() / (gated() ? 2 : 1), gated()}; }
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }
-  /// Returns the number of elements per row of the result of before_activation().
+  /// Returns the number of elements in a row of ExpertActivations::gate_up.
   int64_t activation_width() const;
   /// Returns the number of matrix products per expert in forward: 3 with gates, otherwise 2. Cost estimates assume
   /// products with D * F weights each. Gate and up therefore count as two products, although one call computes both.

@@ -38,12 +38,12 @@ ShadowGradients::ShadowGradients(const std::vector<Parameter*>& parameters, ep::
     if (p->trainable()) entries_.push_back({.parameter = p});
 }
 
-// Returns the number of elements of the gradient of one expert.
+// Returns the number of elements in one expert's gradient.
 int64_t ShadowGradients::elements_of_expert(const Entry& e) const {
   return e.parameter->shape().numel() / e.parameter->shape()[0];
 }
 
-// Returns the number of elements of each rank's part of Entry::padded.
+// Returns the number of elements in each rank's part of Entry::padded.
 int64_t ShadowGradients::part_size(const Entry& e) const {
   return (hot_.count() * elements_of_expert(e) + hot_.ranks() - 1) / hot_.ranks();
 }

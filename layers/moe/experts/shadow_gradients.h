@@ -11,7 +11,7 @@ namespace hexad::moe {
 
 /// Gradients [H, ...] of the weights of this rank's shadows, one for each trainable parameter of the experts. Kernels
 /// add the contributions of this rank's rows. Then, call these functions in order:
-///   - sum() gives each ep rank the sums of an equal part of all elements.
+///   - sum() computes the sums. Each ep rank receives the sums of an equal part of all elements.
 ///   - send_to_owners() sends these sums to the ranks of their experts.
 ///   - add_own() adds the sums of this rank's own experts to the parameters' gradients.
 /// Only the experts' ranks need the sums, so these functions send about half the bytes of an all-reduce.

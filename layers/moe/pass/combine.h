@@ -44,7 +44,7 @@ class Combine {
  private:
   /// Conversion of the returned rows of a chunk to slot rows.
   enum class ReturnTarget : uint8_t {
-    as_received,  // the received tensor becomes the slot rows, because there is one chunk and its rows are in order
+    as_received,  // the received tensor is the slot rows, because there is one chunk and its rows are in order
     in_place,     // the all-to-all writes to the chunk's part of the slot rows
     unpacked,     // a task copies rows to the slot rows or, in a bounded pass, passes them to Options::accept
   };

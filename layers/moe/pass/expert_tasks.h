@@ -41,7 +41,7 @@ struct SharedWork {
 ///   shared_experts     does the work of SharedWork while rows are in flight
 ///   experts            computes the experts of one chunk, or of all chunks together
 ///   weight_gradients   computes the experts' weight gradients, divided like the tasks `experts`
-///   shadows.gradients  computes the weight gradients of the shadows (ShadowTasks), divided in the same way
+///   shadows.gradients  computes the weight gradients of the shadows (ShadowTasks), divided like the tasks `experts`
 class ExpertTasks {
  public:
   /// Adds tasks to `g`, which must outlive this object. `flops_per_row` is the number of floating-point operations per
@@ -79,7 +79,7 @@ class ExpertTasks {
 
 /// Adds the following tasks if the routing plan has hot experts (ep::HotExperts), and otherwise none:
 ///   shadows.broadcast        every ep rank receives the weights of the hot experts from their ranks
-///   shadows.reduce_scatter   backward: sums the gradients of the shadows over the ep ranks; each rank gets a part
+///   shadows.reduce_scatter   backward: sums the gradients of the shadows over the ep ranks; each rank receives a part
 ///   shadows.a2a              backward: sends the parts to the ranks of the hot experts
 ///   shadows.add              backward: adds the sums to the gradients of the hot experts on their ranks
 /// ExpertTasks adds the task shadows.gradients, which computes the gradients of shadows.

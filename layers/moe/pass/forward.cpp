@@ -15,7 +15,7 @@ struct Times {
   enum class Shared : uint8_t { before_pass, in_pass, after_pass };
 
   bool sums_chunks;  // true: the pass is bounded, and its tasks sum the slot rows of each chunk's tokens
-  bool sums_shares;  // true: tasks of the pass sum or gather the results of the tokens of all ranks in Routes::sharers
+  bool sums_shares;  // true: tasks of the pass sum or gather the results of all sharers' tokens (Routes::sharers)
   Shared shared;
 
   Times(const Routes& routes, Buffers buffers)

@@ -27,7 +27,7 @@ struct ForwardResult {
 /// Computes the output T_O from the inputs x [T, D], weights [T, K] (accumulator dtype) and `addends`, which have the
 /// shape of T_O. The launch that sums a token's slots also adds the addends. `shared` may append to `addends`. With
 /// schedule.moe.shared: beside, the shared experts run while rows are in flight. Otherwise, they run before the pass if
-/// tasks of the pass compute T_O, else after the pass.
+/// tasks of the pass compute T_O, and after the pass if not.
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
                       const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
                       Stream& stream);

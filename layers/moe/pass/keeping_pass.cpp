@@ -1,8 +1,8 @@
 // Pass for memory_reuse: none. With other values of memory_reuse, this pass is used in evaluation and in recomputed
 // blocks (moe_pass.cpp). A recording tape keeps the experts' inputs T_DI and activations T_M for backward. For the
 // gradient of the routing weights, the tape also keeps the returned slot rows or, with `rows: token`, the experts'
-// results T_DO. If the experts multiply by the routing weights (experts_apply_weights), the tape keeps neither slot
-// rows, nor T_DO, nor the output of the activation.
+// results T_DO. If the experts multiply by the routing weights (experts_apply_weights), the tape does not keep slot
+// rows, T_DO and the output of the activation.
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
@@ -86,7 +86,7 @@ struct GradientRows {
   // Returns the rows that a chunk sends. In rows_of_slots(), the first call computes the gradients of all slots, and
   // writes the gradients of the routing weights.
   std::function<RowSource(Stream&, size_t chunk)> to_send;
-  // Multiplies the arrived gradients in place by the routing weights, which makes them the gradients of the experts'
+  // Multiplies the arrived gradients in place by the routing weights. The products are the gradients of the experts'
   // `results`. Returns the gradients of the routing weights, which are sent back with the rows.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
   // Writes the gradients of the routing weights, from the slot rows or from values that the experts computed. Called

@@ -19,8 +19,8 @@ struct PassResult {
 /// tp ranks hold x, weights and ids. If `held` is Held::share, `out` has the rows of all ranks. The addends have the
 /// shape and dtype of `out`. Collective over the groups of `settings`. schedule.moe.memory_reuse decides which tensors
 /// are kept for backward. `shared` runs at the time that schedule.moe.shared selects, is recorded on the tape, and may
-/// append its result to `addends`. The pullbacks of `shared` run during the pullback of this op. Therefore neither x
-/// nor the weights may depend on the result of `shared`.
+/// append its result to `addends`. The pullbacks of `shared` run during the pullback of this op. x and the weights must
+/// therefore not depend on the result of `shared`.
 PassResult moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held,
                     const Experts& experts, const PassSettings& settings, const std::vector<Value>& addends,
                     const SharedWork& shared);

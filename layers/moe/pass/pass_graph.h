@@ -103,8 +103,8 @@ class PassGraph {
   void run_first(TaskId task) { first_ = task; }
   /// Returns the task of the last call of run_first(), or no_task.
   TaskId first() const { return first_; }
-  /// Returns the task after which the next chunk may be dispatched: the task that frees its buffers, else the task of
-  /// run_first(), else no_task. Call this function once per chunk.
+  /// Returns the task after which the next chunk may be dispatched. From the third chunk of a bounded pass on, this is
+  /// the task that frees the chunk's buffers. Otherwise, it is first(). Call this function once per chunk.
   TaskId room_to_dispatch();
   /// Returns the tasks after which the next chunk may be computed, because they free its buffers. Returns none for the
   /// first chunk, and if the pass is not bounded.

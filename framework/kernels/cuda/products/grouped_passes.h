@@ -27,9 +27,9 @@ void weight_gradient_bf16(Stream& stream, const Tensor& dw, const Tensor& dy, co
 using SwigluForward = void (*)(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
                                const Tensor& w, const Tensor& offsets, const Tensor& weights);
 inline constexpr int64_t swiglu_columns = 128;
-/// The function for this generation of cards; null if the program has no such function.
+/// Implementation for the generation of cards for which the program was built; null if there is none.
 extern const SwigluForward swiglu_forward;
-/// The function for Hopper.
+/// Implementation for Hopper.
 void swiglu_forward_in_one_kernel(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
                                   const Tensor& w, const Tensor& offsets, const Tensor& weights);
 }  // namespace tensor_cores

@@ -32,8 +32,8 @@ struct Scratch {
   A left[depth][tile + 1], right[depth][tile + 1];
 };
 
-/// Loads terms [first, first + depth) of the lines of a tile. Elements outside the factor are not read and become
-/// zeros. Adjacent threads read adjacent elements.
+/// Loads terms [first, first + depth) of the lines of a tile. Writes zeros for elements outside the factor, which are
+/// not read. Adjacent threads read adjacent elements.
 template <class A, class D, Terms terms>
 __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, int64_t first, int64_t count) {
   for (int i = static_cast<int>(threadIdx.x); i < tile * depth; i += threads) {
