@@ -45,8 +45,8 @@ struct CrossEntropyKernels {
 /// `finish`. Between these steps, the ranks exchange statistics. Each exponential is computed only once. targets[T]
 /// (i32; -1: ignored) refer to the whole vocabulary, of which this rank holds columns [first, first + W).
 struct SplitSoftmaxKernels {
-  /// Statistics of the columns that a rank holds. The rank sends them to the other ranks. They are the rows of the
-  /// tensor `statistics` [statistics_count, T], which has one column for each token.
+  /// Statistics of the columns that a rank holds. The rank sends them to the other ranks. Each statistic is a row of
+  /// the tensor `statistics` [statistics_count, T], which has one column for each token.
   enum Statistic : int64_t {
     largest,    // m, the maximum of the logits, but at least the lowest finite number
     total,      // the sum of e^(logit - m)

@@ -1,5 +1,5 @@
-// Interface of objects that run the graphs of a layer in place of execute(), for example to record tasks and their
-// times.
+// Interface of objects that run a layer's graphs in place of execute(), for example to record tasks and their times;
+// and a collector of graphs.
 #pragma once
 
 #include <string>

@@ -219,7 +219,7 @@ class Run {
   const QueueSets& sets_;
   std::vector<State> states_;
   std::vector<Queue> queues_;     // the queues of the sets, then one for each job without a queue
-  std::vector<size_t> queue_of_;  // queue of each job
+  std::vector<size_t> queue_of_;  // index of each job's queue in queues_
   // Jobs that wait for job j: waiting_[first_waiting_[j]] to waiting_[first_waiting_[j + 1] - 1].
   std::vector<size_t> first_waiting_, waiting_;
   std::vector<size_t> active_;                    // bit set of the active queues of each set

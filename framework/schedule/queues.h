@@ -25,7 +25,7 @@ struct Job {
 
   int queue;                 // index of the queue; no_queue: the job takes no time and waits only for `after`
   double seconds;            // seconds of work at full speed
-  std::vector<int> after{};  // indices of jobs
+  std::vector<int> after{};  // indices of the jobs that must end before this job begins
   int collective = alone;    // jobs with the same number end together, when all of them have done their work; alone:
                              // the job ends when it has done its own work
   Burst burst{};             // burst of the link that does the work; all queues have rested before the first job

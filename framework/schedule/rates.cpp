@@ -188,7 +188,7 @@ Rates Rates::defaults() {
   //   - Products in f32 ran at 100 to 145 GFLOP/s per core.
   //   - Copies ran at 10 to 30 GB/s.
   //   - An all-to-all of two ranks through shared memory ran at 0.2 to 1.5 GB/s for 64 KiB, 1.5 to 5.4 GB/s for 1 MiB,
-  //     and 0.7 to 2.4 GB/s for 16 MiB. It took 0.05 to 0.35 ms for smaller sizes.
+  //     and 0.7 to 2.4 GB/s for 16 MiB. Smaller sizes took 0.05 to 0.35 ms.
   // Gigabit Ethernet carries 119 MB/s of data. The latencies of products, copies and the network are estimates.
   constexpr double kib = 1024, mib = 1024 * kib;
   Rates r;

@@ -38,15 +38,15 @@ struct Timeline {
   struct CollectiveTime {
     std::string name;        // name without the number: "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
     double seconds = 0;      // seconds during which at least one of the chunks runs
-    double exposed = 0;      // exposed seconds
+    double exposed = 0;      // part of `seconds` during which the compute lane is idle
     int64_t wire_bytes = 0;  // sum over the chunks
   };
   std::vector<CollectiveTime> collectives() const;  // returns the collectives in the order of their first tasks
 };
 
-/// Returns the timeline of the times that execute() measured. Its time 0 is `origin` on the clock of `times`; the
-/// default is the earliest start of a task. If ranks on one machine use the same origin, their timelines have a common
-/// clock. Throws std::logic_error if `times` does not have one entry for each task.
+/// Returns the timeline of the times that execute() measured. Time 0 of the timeline is `origin` on the clock of
+/// `times`, by default the earliest start of a task. If ranks on one machine use the same origin, their timelines have
+/// a common clock. Throws std::logic_error if `times` does not have one entry for each task.
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin = {});
 
 /// Returns the predicted total time divided by the measured total time (Timeline::total()). If the result is above 1,

@@ -1,4 +1,4 @@
-// Common parts of the HTML pages that this program writes.
+// Functions for the HTML pages that this program writes.
 #pragma once
 
 #include <map>

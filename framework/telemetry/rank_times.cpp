@@ -57,7 +57,7 @@ std::vector<SlowRanks::Slow> SlowRanks::look() {
   for (const auto& steps : own_) usual.push_back(base::lower_median({steps.begin(), steps.end()}));
   std::map<int, std::vector<double>> of_kind;
   for (size_t r = 0; r < usual.size(); ++r) of_kind[kinds_[r]].push_back(usual[r]);
-  std::map<int, double> medians;  // by kind
+  std::map<int, double> medians;  // median of `usual` over the ranks of each kind
   for (auto& [kind, seconds] : of_kind) medians[kind] = base::lower_median(std::move(seconds));
   std::vector<Slow> slow;
   for (size_t r = 0; r < usual.size(); ++r) {

@@ -9,7 +9,7 @@ namespace hexad::telemetry {
 /// Behaviour while the reader of the output does not read. Examples are a terminal stopped with Ctrl-S, a pager, and a
 /// launcher that is ending the job and no longer forwards output.
 enum class BlockedReader : uint8_t {
-  wait,  // waits without limit
+  wait,  // waits until the reader reads
   drop,  // drops output after a second or at a signal; training continues, and the signal is handled
 };
 

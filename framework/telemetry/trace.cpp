@@ -70,8 +70,8 @@ class TraceFile {
     file_.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
   }
 
-  /// Adds `records`, which are number `source` (from 0) of `sources` sources in the file. Their processes are called
-  /// "NAME rank 0", or "rank 0" without a name.
+  /// Adds the records of source number `source` (from 0) of the file's `sources` sources. The process of rank 0 is
+  /// called "NAME rank 0", or "rank 0" if `name` is empty.
   void add(const TraceRecords& records, const std::string& name = "", int source = 0, int sources = 1) {
     std::map<int, std::map<std::string, int>> lanes;  // row of each lane, by rank and lane
     const auto process_of = [&](int rank) { return rank * sources + source; };

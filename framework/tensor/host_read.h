@@ -1,4 +1,5 @@
-// Reads of device memory by the host. They are explicit, named and counted, because each read may block the host.
+// Copies of tensors between a device and the host. Reads by the host are explicit, named and counted, because each read
+// may block the host.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Factory that creates the parameters of layers.
+// Factory that creates the parameters and states of layers.
 #pragma once
 
 #include <optional>

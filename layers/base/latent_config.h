@@ -1,4 +1,4 @@
-// The recipe's section `model.latent`.
+// The recipe's section `model.latent`, and the kinds of attention.
 #pragma once
 
 #include <array>

@@ -5,8 +5,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns the rows of a matrix. They have a single stride, so kernels need no divisions. Throws std::logic_error, with
-/// `op` in the message, if the rows are not evenly spaced.
+/// Returns the rows of a matrix. The rows have a single stride, so kernels need no divisions. Throws std::logic_error,
+/// with `op` in the message, if the rows are not evenly spaced.
 template <class T>
 Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
   const auto rows = rows_of<T>(op, t);

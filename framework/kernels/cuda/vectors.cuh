@@ -1,4 +1,4 @@
-// Groups of elements that are loaded and stored together, and elementwise kernels that use them.
+// Elements that are loaded and stored together (Words), and elementwise kernels that use them.
 #pragma once
 
 #include <bit>

@@ -13,7 +13,7 @@ namespace emulated {
 Tensor Launch::hold(const Tensor& t) {
   if (!t.defined()) return t;
   std::byte* begin = DeviceAccess::begin(*t.storage());
-  if (!begin) return t.borrowed_at(nullptr, t.device().host());  // tensor without elements
+  if (!begin) return t.borrowed_at(nullptr, t.device().host());  // the tensor has no elements
   const auto& memory = stream_.heap().memory();
   require(memory.contains(begin), "[emulated device] an operand of a kernel, ", t.dtype(), " ", t.shape(),
           ", is in memory of device ", device::name_of(t.device().kind()),

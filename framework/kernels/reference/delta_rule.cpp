@@ -8,7 +8,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-using Matrix = std::vector<double>;  // [C, U]
+using Matrix = std::vector<double>;  // a state [C, U], row-major
 
 // Operands of one call. Queries and keys are normalised.
 struct Rule {

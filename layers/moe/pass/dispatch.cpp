@@ -100,8 +100,8 @@ void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows)
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copy_cost(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
          on_lane([format = format_, rows = std::move(rows), packed = chunks_[chunk].rows](Stream& s) mutable {
-           // In plain format, this gathers rows: row r is values[index[r]] of the RowSource. If there is no index, the
-           // values are sent without a copy.
+           // In plain format, gather_packed() gathers rows: row r is values[index[r]] of the RowSource. If the
+           // RowSource has no index, its values are sent without a copy.
            packed.put({format.gather_packed(s, rows(s))});
          }));
 }
@@ -186,7 +186,7 @@ void Dispatch::add_placing(size_t chunk) {
                g.counts.merged ? together.read() : grouped_buffer(g, format, g.counts.chunks[chunk].rows_computed());
            const Tensor sent = rows.take().values;
            if (!indices.rows_are_tokens()) {
-             // In plain format, this scatters rows: row r is copied to row place[r] of `grouped`.
+             // In plain format, scatter_unpacked() copies row r to row place[r] of `grouped`.
              format.scatter_unpacked(s, sent, indices.place, grouped);
            } else {
              Rows arrived{sent};

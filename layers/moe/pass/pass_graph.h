@@ -156,9 +156,9 @@ class PassGraph {
   TaskId first_ = no_task;
   size_t dispatched_ = 0;
   std::vector<size_t> computed_, combined_;           // chunks in the order of computation, and of return
-  std::vector<TaskId> compute_tasks_, return_tasks_;  // task of each chunk
-  std::vector<TaskId> set_return_tasks_{};            // tasks of all sets
-  std::vector<TaskId> gather_tasks_{};                // tasks of all chunks or sets
+  std::vector<TaskId> compute_tasks_, return_tasks_;  // by chunk: the tasks of note_computed() and note_returned()
+  std::vector<TaskId> set_return_tasks_{};            // tasks of note_set_returned()
+  std::vector<TaskId> gather_tasks_{};                // tasks of note_gathered()
 };
 
 /// Returns the name of a task, such as "dispatch.a2a[2]".

@@ -12,7 +12,7 @@ namespace {
 
 // Returned rows of all phases, in the order in which this rank sent them.
 struct Returned {
-  Tensor wire;    // in wire format
+  Tensor wire;    // the rows in wire format
   Rows unpacked;  // undefined if `wire` is in plain format, or if rows are unpacked directly to the slot rows
 };
 

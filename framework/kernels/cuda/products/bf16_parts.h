@@ -14,8 +14,8 @@ namespace hexad::kernels::cuda {
 /// - Two f32 factors and a bf16 result: computes hi * hi + hi * mid + mid * hi. This omits at most about 3 * 2^-16 of
 ///   the sum of |left| * |right|. For comparison, the rounding to bf16 has a relative error of up to 2^-8.
 ///
-/// If an element of the f32 product is not finite, the same element of the result is not finite either. It may be NaN
-/// instead of infinity if an infinity is multiplied by a split factor.
+/// If an element of the f32 product is not finite, the corresponding element of the result is not finite. This element
+/// may be NaN instead of infinity if an infinity is multiplied by a split factor.
 ///
 /// Returns false, and does not change `out`, if:
 /// - both factors are f32 and the result is not bf16;
