@@ -14,7 +14,7 @@ namespace hexad::telemetry {
 /// that XML cannot represent are replaced by U+FFFD.
 std::string escaped(std::string_view text);
 
-/// Replaces each {{name}} in `page` by the part of that name, in one pass: inserted text is not searched. Throws
+/// Returns `page` with each {{name}} replaced by the part of that name. Inserted text is not searched. Throws
 /// std::logic_error if there is no part of that name, or if "{{" has no "}}".
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
 

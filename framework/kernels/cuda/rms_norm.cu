@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(narrow_threads) forward_any(Forward<D> o) {
   using A = sum_t<D>;
   __shared__ A scratch[warp_size];
   const int64_t row = blockIdx.x;
-  // The passes need no barrier, because each thread reads only elements of `sum` that it wrote.
+  // The loops need no barrier between them, because each thread reads only elements of `sum` that it wrote.
   const D* x = row_at(o.x, row);
   if (o.addend.data) {
     const D* addend = row_at(o.addend, row);

@@ -12,7 +12,7 @@ using namespace base;
 namespace {
 
 constexpr int threads = 256;
-/// Number of counters in a block that writes slots. Each warp has one counter for each expert.
+/// Number of counters in a block that writes slots. Each warp uses one counter for each expert.
 constexpr int counters = 8192;
 /// Maximum number of parts. One block sums the counts of an expert, with one thread per part.
 constexpr int max_parts = 512;

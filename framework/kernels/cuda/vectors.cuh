@@ -120,8 +120,8 @@ bool contiguous(const Rows<D>& rows) {
   return rows.levels == 0 || (rows.levels == 1 && (rows.size[0] == 1 || rows.stride[0] == rows.width));
 }
 
-/// Returns the address of row r, like Rows, but uses only constant indices. With variable indices, the compiler would
-/// put all of `rows` on the stack.
+/// Returns the address of row r, like Rows::operator[], but uses only constant indices. With variable indices, the
+/// compiler would put all of `rows` on the stack.
 template <class D>
 __device__ __forceinline__ D* row_at(const Rows<D>& rows, int64_t r) {
   static_assert(Rows<D>::max_levels == 3);

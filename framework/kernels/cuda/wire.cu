@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(threads) unpack_kernel(Rows<D> out, const __gr
   copy_row(reinterpret_cast<V*>(target), reinterpret_cast<const V*>(row), wire.layout.values / int64_t{sizeof(V)});
 }
 
-/// N codes in one integer. The first code is in the lowest byte.
+/// N fp8 codes in one integer. The first code is in the lowest byte.
 template <int N>
 using Codes = std::conditional_t<N == 1, uint8_t, uint64_t>;
 

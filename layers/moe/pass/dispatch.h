@@ -23,8 +23,8 @@ Handoff<Tensor> add_token_gather(PassGraph& g, Tensor own);
 /// own tokens.
 Handoff<Tensor> add_weight_gather(PassGraph& g, const Tensor& weights);
 
-/// Weights [W, M] of the slots of each row to send, if rows are sent with weights (wire_weights()). The weights are
-/// made when the first chunk is packed, because a task may gather the weights of the routing plan's tokens
+/// Weights [W, M] of the M slots of each of the W rows to send, if rows are sent with weights (wire_weights()). The
+/// weights are made when the first chunk is packed, because a task may gather the weights of the routing plan's tokens
 /// (dispatch.weights).
 class WireWeights {
  public:

@@ -26,9 +26,9 @@ using base::ExitCode;
 using base::fail;
 using tensor::device_raw;
 
-/// The kernel of a pass with results of type Out. These tiles and clusters were the fastest in all passes, for 8K to
-/// 256K rows and 8 to 128 experts. They were compared with cooperative kernels with tiles of 256 x 128, and with
-/// ping-pong kernels with tiles of 128 x 128.
+/// The kernel of a pass with results of type Out. Its tiles and clusters were the fastest in all passes, for 8K to 256K
+/// rows and 8 to 128 experts. They were compared with cooperative kernels with tiles of 256 x 128, and with ping-pong
+/// kernels with tiles of 128 x 128.
 template <GroupedPass pass, class Out>
 struct GroupedGemm {
   using Element = cutlass::bfloat16_t;
