@@ -50,7 +50,7 @@ struct SplitSoftmaxKernels {
   enum Statistic : int64_t {
     largest,    // m, the maximum of the logits, but at least the lowest finite number
     total,      // the sum of e^(logit - m)
-    at_target,  // logit of the target; 0 on ranks that do not hold its column
+    at_target,  // logit of the target; 0 on ranks that do not hold the target's column
     statistics_count,
   };
   /// Computes statistics [3, T] from logits[T, W] (both acc), and replaces the logits by e^(logit - m).

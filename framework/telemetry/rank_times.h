@@ -52,7 +52,7 @@ class SlowRanks {
 
   struct Slow {
     int rank;
-    double own_seconds, median_seconds;  // medians of this rank, and of all ranks of its kind
+    double own_seconds, median_seconds;  // median own work of this rank, and of all ranks of its kind
   };
   /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first. If a
   /// rank remains slow, it is omitted for one window after it was first returned, then for 2 windows, 4 windows, ...

@@ -87,7 +87,7 @@ Json memory_columns(const Table& table) {
 /// Appearance of one kind of memory in the chart.
 struct MemoryKind {
   std::string_view name, colour;
-  bool stacked;  // true if it is part of the memory in use
+  bool stacked;  // true if memory of this kind is part of the memory in use
 };
 
 // The order is fixed. A kind therefore has the same colour and position in every run.

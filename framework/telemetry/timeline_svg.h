@@ -13,8 +13,9 @@ namespace hexad::telemetry {
 /// lane is idle. Above the rows are `title`, the total of each timeline with its exposed communication, and the error
 /// of the prediction if both timelines have tasks. A task under the pointer shows its name, kind, times and costs.
 /// Either timeline may be null or empty.
-/// The text is a complete SVG document. It needs no other file, adapts to dark pages, and has its own background. Its
-/// styles do not affect other elements of a page.
+///
+/// The picture is a complete SVG document. It needs no other file, adapts to dark pages, and has its own background.
+/// Its styles do not affect other elements of a page.
 std::string timeline_svg(std::string_view title, const TimelinePair& timelines);
 
 }  // namespace hexad::telemetry

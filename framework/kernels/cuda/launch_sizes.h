@@ -52,8 +52,8 @@ struct ThreadGroups {
   int threads;  // threads of a block
   int rows;     // rows of a block, one per group
 
-  /// Returns the groups for rows of `vectors` vectors if each thread holds at most `held` vectors. A block has `threads`
-  /// threads, or consists of a single group if a group is wider than a warp.
+  /// Returns the groups for rows of `vectors` vectors if each thread holds at most `held` vectors. A block has
+  /// `threads` threads, or consists of a single group if a group is wider than a warp.
   static ThreadGroups of(int64_t vectors, int held, int threads) {
     const auto wanted = static_cast<unsigned>(std::max<int64_t>(1, (vectors + held - 1) / held));
     if (wanted <= warp_size) {

@@ -179,8 +179,8 @@ struct WeightGradient {
   int64_t rows, width;
 };
 
-/// Computes the sums of dgain and dbias over the rows of this block of threads, [begin, end). The order of addition in a
-/// column does not depend on N.
+/// Computes the sums of dgain and dbias over rows [begin, end), the rows of this block of threads. The order of
+/// addition in a column does not depend on N.
 template <class D, int N>
 __global__ void __launch_bounds__(column_threads* row_threads) column_sums(WeightGradient<D> o) {
   using A = sum_t<D>;
