@@ -18,7 +18,8 @@ namespace hexad::telemetry {
 struct CommMetrics {
   int64_t bytes = 0;   // bytes sent, summed over ranks
   double seconds = 0;  // seconds during which at least one operation was in flight
-  /// Seconds for which a thread of the rank was blocked on operations while the rank's own thread was blocked, too.
+  /// Seconds for which a thread of the rank was blocked on operations. This time counts only while the rank's own
+  /// thread was also blocked.
   double exposed_seconds = 0;
 };
 using CommByClass = std::map<std::string, CommMetrics>;

@@ -33,7 +33,7 @@ class MoeLayer {
   struct Output {
     Value y;           // shape of x; includes the addends
     Value aux_losses;  // this rank's addend of the weighted auxiliary losses, [1] in the accumulator dtype; its data is
-                       // undefined if all are off, and in evaluation
+                       // undefined if all losses are off, and in evaluation
   };
   /// Dense MLP of model.moe.dense_residual, which runs together with the shared experts (schedule.moe.shared), and its
   /// input, which has the shape of x.

@@ -17,7 +17,7 @@ struct RowGroups {
   kernels::GroupOffsets rows{};  // offsets of each own expert's rows
   bool dense = false;  // true: one kernel call per expert, which requires that the host knows `rows`; false: one call
   int64_t computations = 1;         // number of contributions to each weight gradient in a pass (Routes::computations)
-  kernels::GroupOffsets shadows{};  // offsets of each shadow's rows, from the first shadow's first row; no groups: none
+  kernels::GroupOffsets shadows{};  // offsets of shadows' rows, counted from the first row of a shadow; no groups: none
 
   // Choice for the experts' first product and their activation. true: one kernel call (GroupedSwigluKernels), which
   // requires Experts::can_fuse(), no shadows, and `dense` to be false. false: separate calls. If `duel` is not null,
