@@ -30,9 +30,10 @@ class Optimizer {
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
             const UpdateRules& rules = {}, const mesh::Mesh* mesh = nullptr);
 
-  /// Updates all owned trainable weights once. Multiplies their gradients by factor[1] (f64; 1 if undefined), for
-  /// clipping. Skips the update if the factor is negative. The first `step` is 1. A parameter without a gradient is
-  /// updated with a zero gradient. Collective if the rule takes matrices; the host then reads the factor.
+  /// Updates all owned trainable weights once. Multiplies their gradients by `factor`, a tensor [1] in f64, for
+  /// clipping. An undefined factor counts as 1. Skips the update if the factor is negative. The first `step` is 1. A
+  /// parameter without a gradient is updated with a zero gradient. Collective if the rule takes matrices; the host then
+  /// reads the factor.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
   /// A tensor that a checkpoint must contain. `kind` is "main" or the name of a state of the rule, such as "moment1".

@@ -29,9 +29,9 @@ bool is_dataset(const std::string& path);
 
 /// Opens a dataset for which is_dataset() returns true. Calls `warn` if a part records another tokenizer than the
 /// folder has. Also calls `warn` if summary.json is damaged, describes other parts, or records a file that is missing.
-/// Throws Error(data) if a file is damaged, or if a folder has summary.json or heldout.hxd but no train.hxd. With
-/// DatasetCheck::everything, also detects damaged contents, and throws Error(data) instead of warning about
-/// summary.json.
+/// Throws Error(data) if a file of tokens or the tokenizer is damaged, or if a folder has summary.json or heldout.hxd
+/// but no train.hxd. If `check` includes the contents, also detects damaged contents, and throws Error(data) for
+/// problems of summary.json instead of calling `warn`.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 

@@ -18,8 +18,8 @@ namespace hexad::telemetry {
 struct CommMetrics {
   int64_t bytes = 0;   // bytes sent, summed over ranks
   double seconds = 0;  // seconds during which at least one operation was in flight
-  /// Seconds for which a thread of the rank was blocked on operations. This time counts only while the rank's own
-  /// thread was also blocked.
+  /// Seconds for which the rank's main thread was blocked while that thread or another thread of the rank waited for an
+  /// operation of this class.
   double exposed_seconds = 0;
 };
 using CommByClass = std::map<std::string, CommMetrics>;
@@ -79,9 +79,9 @@ struct StepMetrics {
   std::map<std::string, int64_t> host_reads;
   int64_t skipped_steps = 0;  // cumulative number of steps without an update, because values were not finite or there
                               // were no targets
-  /// [block][expert]: fraction of the block's token-expert pairs that the expert received. Prediction blocks come last.
-  /// Each row sums to 1; the row of a block without experts is empty. The whole table is empty in steps that
-  /// train.router_every skips, and if the model has no experts.
+  /// [block][expert]: fraction of the layer's token-expert pairs, prediction blocks last. Each row sums to 1; the row
+  /// of a block without experts is empty. The whole table is empty in steps that train.router_every skips, and if the
+  /// model has no experts.
   std::vector<std::vector<double>> expert_load;
   std::optional<ScheduleMetrics> schedule;   // set only if the schedule of the step was recorded
   std::optional<ChoiceMetrics> choice = {};  // set only in steps that chose or changed the schedule

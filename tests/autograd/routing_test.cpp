@@ -81,7 +81,7 @@ TEST_P(ChooseExperts, GradientsOfScoresAloneMatchFiniteDifferences) {
             [&](Tape& t, Inputs x) { return choose_experts(t, x[0], b, GetParam().rule, f).scores; });
 }
 
-// The bias affects the choice of experts, but not their weights.
+// The bias changes only the choice.
 TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
   Lab lab;
   const RouterRule& rule = GetParam().rule;
@@ -116,7 +116,7 @@ TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
 INSTANTIATE_TEST_SUITE_P(
     Rules, ChooseExperts,
     testing::Values(Case{"softmax", {}, 6}, Case{"softmax_raw", {.top_k = 3, .normalize = false, .scale = 2.5}, 6},
-                    // Not normalised: with one expert, a normalised weight is 1 for all logits.
+                    // Not normalised, because a weight that is normalised over one expert is one for all logits.
                     Case{"softmax_top_1_raw", {.top_k = 1, .normalize = false}, 5},
                     Case{"softmax_above_the_floor", {.top_k = 2, .normalize_floor = 0.4}, 6},
                     Case{"softmax_below_the_floor", {.top_k = 2, .normalize_floor = 0.7, .scale = 2.5}, 6},
@@ -201,7 +201,7 @@ TEST(Router, InfiniteLogitsAreChosenFirst) {
   EXPECT_EQ(ids, (std::vector<int32_t>{2, 3, 1, 0}));
 }
 
-// With one expert, the weight is x / x, whose exact gradient is zero. Only rounding errors remain.
+// The true gradient of x / x is zero. Only rounding remains.
 TEST(Router, NormalisedOverOneExpertPassesNoGradient) {
   Lab lab;
   const auto policy = keep_policy();
@@ -214,8 +214,8 @@ TEST(Router, NormalisedOverOneExpertPassesNoGradient) {
 }
 
 // Returns logits of four tokens. The comments name the logits that are near a token's largest logit at the threshold
-// 0.24. The first comment also names the logit near the second largest logit. The small changes of the finite
-// differences bring no other logit near.
+// 0.24. The first comment also names the logit near the second largest logit. The steps of the finite differences do
+// not change which logits are near.
 Tensor mixer_logits(Lab& lab) {
   return lab.values<double>({1,   0.9,  0.5,  -0.2, 0.7,    // near 1: 0.9; then near 0.9: 0.7
                              -1,  -1.1, -3,   -1.4, -1.2,   // below zero: near -1: -1.1 and -1.2
@@ -269,7 +269,7 @@ TEST(ExpertChoice, WeightsAreTheScoresOfTheChosenExperts) {
 
 TEST(ExpertChoice, GradientsMatchFiniteDifferences) {
   Lab lab;
-  // Token 0 has two experts, token 1 has one expert, and token 2 has none.
+  // The tokens have two experts, one expert and no expert.
   const Tensor ids = lab.values<int32_t>({3, 0, 2, -1, -1, -1}, {3, 2});
   gradcheck(lab, {lab.randn({3, 5})},
             [&](Tape& t, Inputs x) {

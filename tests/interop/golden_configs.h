@@ -1,4 +1,4 @@
-// Configs of the golden models, the recipe keys read from them, and the messages that refuse them.
+// Configs of the golden models, and the recipe keys into which read_config() converts them.
 #pragma once
 
 #include "tests/interop/foreign_folder.h"

@@ -138,7 +138,8 @@ TEST_P(Executor, ErrorOfALateTaskOrOfItsAsynchronousPartReachesTheCaller) {
   }
 }
 
-// A lane that has failed skips its remaining tasks. No other lane waits for the skipped tasks.
+// A lane that has failed skips its remaining tasks. A lane that waits for a skipped task does not wait forever, and
+// execute() still throws the first error.
 TEST_P(Executor, SkippedTasksDoNotHideTheErrorOfALateTask) {
   for (const bool uses : {false, true}) {
     DeviceContext fresh{{.worker_lanes = GetParam()}};

@@ -235,7 +235,7 @@ base::ExitCode CommandLine::parse(int argc, char** argv) {
     }
     const bool options = std::ranges::any_of(words, [](const std::string& w) { return w.starts_with('-'); });
     if (!command.requires_command() || options) base::fail(base::ExitCode::usage, explain(*app_, e, command));
-    fmt::print("{}", app_->help());  // the user named no command, as in `hexad` or `hexad bench`
+    fmt::print("{}", app_->help());  // a command is missing, as in `hexad`, or a subcommand, as in `hexad bench`
     return base::ExitCode::usage;
   }
   return exit_code_;

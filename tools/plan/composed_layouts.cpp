@@ -125,7 +125,9 @@ class Composition {
     std::optional<Recompute> enough{}, too_little{};
     std::optional<size_t> with_zero_1{};  // group of the same layouts with zero 1; only for variants with zero 2
     bool is_slow = false;                 // true: a layout is needless, or not faster than enough other layouts
-    bool unwanted = false;                // true: far above wanted_.limit(), even with the most recomputation
+    // true: a layout of the group needs far more memory than wanted_.limit(), so no further layout of the group is
+    // composed.
+    bool unwanted = false;
   };
 
   Recompute recompute(size_t i) const { return legal_[i].recipe.recompute; }

@@ -66,8 +66,8 @@ class GranularitySearch {
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // returns the measured seconds
 
-  /// Makes a search over the n in `numbers`, which must be ascending and at least 1. An n counts as measured once it
-  /// has `samples` recorded times. Later times of this n are ignored.
+  /// Makes a search over the n in `numbers`, which must be ascending and at least 1. An n counts as measured for a
+  /// batch once `samples` times have been recorded for this batch and n. Later times of this pair are ignored.
   GranularitySearch(std::vector<int64_t> numbers, int64_t samples, State state = {});
   /// Makes a search over every n from `fewest` to `most`, with one recorded time for each n. Requires 1 <= fewest <=
   /// most.

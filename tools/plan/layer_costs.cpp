@@ -26,7 +26,7 @@ std::string tensor_key(const Recipe& r, int64_t recorded_context) {
                      static_cast<int>(r.recompute), recorded_context);
 }
 
-// Returns a key of the settings on which the costs of a layer depend.
+// Returns a key of the settings, except the number of tokens, on which the costs of a layer depend.
 std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context) {
   return fmt::format("{} {} {}", tensor_key(r, recorded_context), r.parallel.zero, stages);
 }

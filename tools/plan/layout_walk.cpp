@@ -75,8 +75,8 @@ Values values_of(const std::vector<std::pair<std::string, std::string>>& setting
 // Returns the recipe with the values of open choices that apply before the program chooses.
 Recipe settled(const Recipe& recipe) { return with_schedule(recipe, recipe.schedule.moe.settled()); }
 
-// Copies the value of `key`. Also copies the keys whose owner is `key`, if they had no effect in the first layout. Adds
-// all copied keys to `copied`. `effective` are the effective settings of the first layout.
+// Copies the value of `key`. Also copies the keys whose owner is `key`, if they have no effect in the first layout of
+// the walk. Adds all copied keys to `copied`. `effective` are the effective settings of that first layout.
 void copy(const WalkKey& key, Recipe& to, const Recipe& from, const Values& effective,
           std::vector<std::string_view>& copied) {
   key.copy(to, from);

@@ -134,7 +134,8 @@ class Picture {
     picture_.close();
   }
 
-  // Returns "inside the fast link", "over the network" or "25% of them over the network".
+  // Returns the links that carry the bytes: "inside the fast link", "over the network" or "25% of them over the
+  // network".
   static std::string link_of(const GroupBytes& t) {
     const double share = t.network / t.sent;
     if (share == 0) return "inside the fast link";

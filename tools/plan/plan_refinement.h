@@ -49,7 +49,7 @@ class PlanRefinement {
   int64_t changes() const { return changes_; }
   /// Returns the number of legal changes of refined layouts that were not tried because of a limit.
   int64_t untried_changes() const { return untried_changes_; }
-  /// Returns the least memory of all layouts that smallest_that_fit() estimated, in bytes.
+  /// Returns the least memory of all layouts that smallest_that_fit() estimated, in bytes; infinite if there are none.
   double least_memory() const { return least_memory_; }
 
  private:
@@ -77,7 +77,7 @@ class PlanRefinement {
 /// - If the plan has no layout, first adds the smallest layouts of `too_large` that fit with changes that save memory.
 /// - Otherwise, unless the objective is memory, adds layouts of `too_large` that fit with offload and whose steps seem
 ///   shorter than the step of the best layout.
-/// Before layouts are refined, adds `own`, the recipe's own layout, unless it is none.
+/// Then adds `own`, the recipe's own layout, unless it is none.
 void refine(Plan& plan, std::vector<PlannedLayout> too_large, std::optional<PlannedLayout> own, const PlanSite& site);
 
 }  // namespace hexad::plan

@@ -52,8 +52,8 @@ struct Plan {
   // needless: layouts that were omitted because they needlessly recompute or have zero 2.
   int64_t legal = 0, too_large = 0, needless = 0;
   double memory = 0;  // limit of a rank's tensors, in bytes; infinite: unknown
-  // Least bytes of the layouts that are too large or were estimated. This is an approximation or a lower bound if the
-  // layout with the least bytes was not estimated.
+  // Least memory of a rank, in bytes, among the layouts that are too large or were estimated. If the memory of the
+  // smallest layout was not estimated, the value is only an approximation or a lower bound.
   double least_memory = 0;
   std::vector<ResourceGain> gains;  // gains for best[0], the largest first (PlanRequest::details)
   std::vector<GroupBytes> traffic;  // traffic of best[0] (PlanRequest::details)

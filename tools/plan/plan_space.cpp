@@ -178,7 +178,8 @@ class Enumeration {
     }
   }
 
-  // Counts gpipe, zb_v, dualpipe_v, and other numbers of virtual stages. Every virtual stage has at least one layer.
+  // Counts the kinds and the numbers of virtual stages that are not tried: gpipe, zb_v, dualpipe_v, and other numbers.
+  // Every virtual stage has at least one layer.
   void leave_out_pipelines(int64_t pp, int64_t tried) const {
     constexpr int64_t one_stage = 2;  // 1f1b and zb_h1, the tried kinds with one stage for each rank
     const int64_t most = recipe_.model.layers / pp;

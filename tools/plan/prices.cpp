@@ -21,8 +21,8 @@ struct Prices::Tables {
   std::optional<DescribedPrices> described;
   Rates slowdowns{};
 
-  // Returns the description. Throws Error(usage) if there is none. `missing` are the parts of the name of the missing
-  // measurement. The parts are joined only for the message, because a plan prices millions of operations.
+  // Returns the description. Throws Error(usage) if there is none. The message joins the texts `missing` to name the
+  // missing measurement. They are not joined earlier, because a plan prices millions of operations.
   template <class... Parts>
   const DescribedPrices& description(const Parts&... missing) const {
     if (!described)

@@ -128,7 +128,7 @@ schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int
       for (size_t i = 0; i < ranks.size(); ++i) {
         const auto mine = static_cast<int>(i);
         const auto number = [&](int node, int place) { return ranks[grid.rank(node, place)]; };
-        // Without two levels, each of these groups consists of one rank.
+        // Without two levels, each group "_inside" and "_across" consists of one rank.
         inside[ranks[i]] = grid.two_levels() ? number(grid.node(mine), 0) : ranks[i];
         across[ranks[i]] = grid.two_levels() ? number(0, grid.place(mine)) : ranks[i];
       }

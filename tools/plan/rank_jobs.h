@@ -75,7 +75,7 @@ class RankJobs {
   const StepRecord& record_;
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
-  std::vector<std::optional<Network>> networks_;  // by group
+  std::vector<std::optional<Network>> networks_;  // by group; none: not computed yet
   std::vector<int> peers_;
   std::vector<char> awaited_;  // by issue: true if communication or another lane waits for the issue
   std::vector<int> job_of_;

@@ -23,7 +23,8 @@ constexpr int64_t max_finalists = 4;
 constexpr int64_t max_rounds = 5;
 // Maximum number of chunk counts that Algorithm 1 tries between 2 and 16.
 constexpr int64_t max_measured_steps = 9;
-// Numbers of measured steps of each schedule, if Algorithm 1 also needs trials. A single step decides nothing.
+// Fewest and most measured steps of each schedule if Algorithm 1 also needs trials. A single measured step would not be
+// reliable.
 constexpr int64_t min_repeats = 2, max_repeats = 3;
 // Trial steps of a finalist in each round: a first step after the change of schedule, which is not measured, and a
 // measured step.

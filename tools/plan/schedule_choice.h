@@ -131,7 +131,7 @@ class ScheduleChoice {
   size_t searched_ = 0;           // index of the current search
   int64_t search_end_ = 0;        // trial step at which the current search must end
   std::vector<Switch> switches_;  // in the order of their steps
-  size_t preferred_ = 0;          // search whose result wins unless another result was measured to be faster
+  size_t preferred_ = 0;          // index of the search whose result wins unless another result is distinctly faster
 };
 
 }  // namespace hexad::plan

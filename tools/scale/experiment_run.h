@@ -36,9 +36,9 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 /// execute at the same time. Among the waiting runs of the lowest repeat, the next run is the first one for which
 /// enough places are free. Runs of one point never execute at the same time. A run that ends with exit code 0 is
 /// finished if its metrics have all of its steps; otherwise it has failed. A run that was killed, was preempted or
-/// failed starts again from its first step. Skips runs that another process is executing. Once a run is preempted,
-/// starts no further runs. If a signal ends this process, first ends the active runs and records the runs that have
-/// finished.
+/// failed in an earlier call starts again from its first step. One call starts each run at most once. Skips runs that
+/// another process is executing. Once a run is preempted, starts no further runs. If a signal ends this process, first
+/// ends the active runs and records the runs that have finished.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const ExperimentRequest& request);
 

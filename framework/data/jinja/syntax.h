@@ -40,7 +40,7 @@ struct Expression {
 };
 
 enum class StatementKind : uint8_t {
-  text,    // text
+  text,    // text: the characters between tags, written unchanged
   output,  // expressions: the value to write
   choice,  // expressions: conditions; bodies: one for each condition, and one more for else
   loop,    // expressions: list, and the condition of an `if`; bodies: of the loop, and of else; targets: variables

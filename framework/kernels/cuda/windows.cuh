@@ -31,7 +31,7 @@ struct WindowPlaces {
 
 constexpr int window_warps = 8, window_threads = window_warps * warp_size;
 
-/// Direction of a copy, seen from this rank's rows.
+/// Destination of a copy: the windows, or this rank's rows.
 enum class Towards : uint8_t { windows, rows };
 
 /// Copies `count` rows of `width` words between this rank's rows and their places in the windows. Row r is

@@ -38,7 +38,7 @@ struct Transfer {
 /// (e - 1)/e bytes, although the other ranks of its tensor-parallel group hold the same tokens.
 Transfer baseline(double volume, const Network& network);
 
-/// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, the first two are the parts of O1.
+/// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, O1 consists of AA and AG.
 struct Chunk {
   Transfer all_to_all, all_gather, copy;
 };
@@ -74,8 +74,8 @@ struct Choice {
 };
 Choice choose(double o1, std::optional<Pipelined> o2, std::optional<Pipelined> o3);
 
-/// Limits of T/T_base for a growing number of chunks of O2 and O3, if all efficiencies are equal (for equation 13, o3
-/// is 7/32).
+/// T/T_base if all efficiencies are equal: of O1, and the limits of O2 and O3 for a growing number of chunks. In the
+/// paper's example, equation 13, o3 is 7/32.
 struct Limits {
   double o1, o2, o3;
 };

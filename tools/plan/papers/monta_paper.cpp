@@ -11,7 +11,7 @@ namespace {
 
 using namespace config;
 
-/// Largest number of candidates in a printed list.
+/// Largest number of chunks of an input. The output lists every number of chunks that was tried.
 constexpr int64_t max_listed_chunks = 1024;
 
 struct Memory {

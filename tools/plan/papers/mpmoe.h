@@ -43,11 +43,11 @@ double pipeline_buffers(const Layer& layer);
 double saved(const Layer& layer, int64_t n);
 /// Returns phi (equation 6): the share of all memory that n micro-batches with shared buffers save.
 double saving_ratio(const Layer& layer, int64_t n);
-/// Returns the elements of activations and temporary buffers that remain. For n >= 2, the result is
+/// Returns the elements of activations and temporary buffers with shared buffers. For n >= 2, the result is
 /// 2 * (2 * B * M + k * (4 * B * M + B * H)/n).
 double shared_buffers(const Layer& layer, int64_t n);
-/// Returns the elements of the outputs by slot, which are kept for the router's gradient. The gradient needs every
-/// expert's output, but the buffers of T_DO are overwritten.
+/// Returns the elements of a copy of all experts' outputs, with a row for each pair of a token and one of its experts.
+/// The router's gradient needs this copy, because the shared buffers of T_DO are overwritten.
 double outputs_by_slot(const Layer& layer);
 
 /// alpha(y, x) of section 2.3: the speed of stream y while stream x (or both other streams) runs, relative to the speed

@@ -7,7 +7,7 @@
 namespace hexad::plan::parm {
 namespace {
 
-/// Returns the size of EP&ESP-AlltoAll in elements if MP is paused.
+/// Returns the size of EP&ESP-AlltoAll in elements while model parallelism (MP) is paused.
 double exchanged(const Layer& l) { return l.ETM() * l.N_ESP / l.N_MP; }
 
 /// Returns the load of rank `self` of an EP&ESP group in a collective. The rank sends `each` elements to every other

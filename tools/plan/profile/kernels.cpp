@@ -15,7 +15,7 @@ using kernels::Write;
 using tensor::Tensor;
 
 // Products of one shape with any number of rows. The products use several operands in turn, which together fill about
-// `in_use` bytes. The operands are therefore in an outer cache, as usual in a step.
+// `in_use` bytes. With bytes_of_outer_cache(), the operands are in an outer cache, as usual in a step.
 class GroupedProduct {
  public:
   GroupedProduct(const ProductShape& shape, Element element, int64_t in_use, device::Device device)

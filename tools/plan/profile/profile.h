@@ -27,7 +27,7 @@ inline const std::vector<AttentionHeads> usual_heads{{8, 64}, {8, 32}, {8, 128},
 
 struct ProfileOptions {
   double seconds = 120;                // approximate total time
-  int octaves = 1;                     // distance between measured message sizes, in octaves
+  int octaves = 1;                     // each measured message size is 2^octaves times the previous size
   int64_t largest_bytes = 16ll << 20;  // largest size of a message or copy
   int64_t largest_rows = 4096;         // largest number of rows of a product
   int64_t row_ratio = 2;               // ratio of successive numbers of rows

@@ -104,8 +104,8 @@ std::string copies_table(const std::vector<MeasuredCopy>& copies) {
 }
 
 // Fits the line start + size / rate to the points of a curve. Returns a table row with this line and the largest error
-// of the fit; empty for a constant curve. `per_size` is the work per unit of size; its rate is printed in `unit`.
-// `sizes` is the unit of the sizes; empty for bytes.
+// of the fit; empty for a constant curve. `per_size` is the work per unit of size, and `unit` is the unit of the
+// printed rate. `sizes` is the unit of the sizes; empty for bytes.
 std::string fitted_row(const std::string& name, const Curve& curve, double per_size, std::string_view unit,
                        std::string_view sizes) {
   if (curve.is_constant()) return {};

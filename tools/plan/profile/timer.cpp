@@ -117,7 +117,7 @@ Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::fu
   double left = seconds, spent = 0;  // spent: seconds of the last measurement
   for (std::optional<size_t> next = 0; next; next = measured.next(left, spent)) {
     const double begin = now();
-    // The remaining sizes share the time that this size leaves unused.
+    // Divides the remaining time equally among the open sizes, including this size.
     const Work work = prepare(sizes[*next]);
     if (!measured.omit_repeated(*next, work.size))
       measured.add(*next, {work.size, median(work, left / static_cast<double>(measured.open()))});

@@ -58,7 +58,7 @@ void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const
   const std::vector<int>& nodes = timer.world().node_of_rank();
   const int rank = timer.world().rank();
   const int64_t place = std::count(nodes.begin(), nodes.begin() + rank, nodes[rank]), computing = computing_ranks(m);
-  // If all ranks but one leave a core to the waiting rank, that rank slows no other rank.
+  // Measures nothing if all ranks but one leave a core idle. A waiting rank then slows no other rank.
   if (computing * m.threads < *m.node_cores) return;
   const std::function<void()> product = make_product(cluster.products.front(), timer.device());
   // Returns the seconds of the slowest of the first `ranks` ranks of a node. The node's other ranks wait for these

@@ -64,7 +64,8 @@ inline void multiply_add(float (&sums)[4], const uint32_t (&left)[4], uint32_t r
                                                  {{left[0], left[1], left[2], left[3]}, {right0, right1}});
   const unsigned g = cuda_double::lane() / 4, t = cuda_double::lane() % 4;
   for (unsigned k = 0; k < 16; ++k) {
-    const unsigned part = k / 8, owner = k % 8 / 2, half = k % 2;  // register, lane (of 4) and half that hold column k
+    // Register, lane (of 4) and half that hold column k of the left factor and row k of the right factor.
+    const unsigned part = k / 8, owner = k % 8 / 2, half = k % 2;
     const twin::Factors rows = lanes[4 * g + owner];
     for (unsigned j = 0; j < 2; ++j) {
       const float right = twin::value(lanes[4 * (2 * t + j) + owner].right[part], half);
