@@ -1,4 +1,4 @@
-// Results that runs on the meta device share because they are equal.
+// Results that several runs on the meta device have in common, so that only one of the runs computes them.
 #pragma once
 
 #include <iterator>

@@ -11,7 +11,7 @@
 
 namespace hexad::plan {
 
-/// Row of the table. An empty optional is unknown.
+/// Row of the table. An empty optional means that the value is unknown.
 struct ComparedRow {
   enum class Unit : uint8_t { seconds, bytes };
 

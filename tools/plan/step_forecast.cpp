@@ -88,8 +88,7 @@ int64_t filling_micro_batches(const Recipe& r) {
 // Returns a lower bound of the time of an extrapolated step: the stage's time without idle time or, if they take
 // longer, the collectives of its busiest group. The extrapolated exposed communication may be below zero. Each further
 // recorded micro-batch then hid more of a communication that does not recur, such as the gathers at the beginning. This
-// communication also slows kernels, so the bound is then the time of kernels that run alone. Kernels on shared cores
-// may take less time, but `busy` is then also less.
+// communication also slows kernels. The bound then assumes kernels that run alone, or `busy` if that is less.
 double work_of(const StepForecast::Stage& stage) {
   double exposed = 0;
   for (const double seconds : stage.exposed) exposed += seconds;

@@ -159,7 +159,7 @@ Recipe with_tokens(Recipe r, int64_t tokens) {
 }
 
 // Numbers of micro-batches of two steps that run instead of a whole step. The step with `few` gives the memory. Traffic
-// is extrapolated from both steps. Under gpipe, grown_step() begins with `fewer` instead.
+// is extrapolated from both steps. Under gpipe, grown_step() measures other steps, of which the first has `fewer`.
 struct FewMicroBatches {
   int64_t fewer, few;
 };
@@ -222,7 +222,8 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
     if (!run.failed()) return step;
   }
   // The first step creates buffers. If all passes are equal, one micro-batch creates all buffers. Under ZeRO-3, the
-  // first step also records the order in which the same number of micro-batches uses the weights.
+  // first step has as many micro-batches as a measured step, because it also records the order in which weights are
+  // used.
   const int64_t first = recipe.parallel.zero == 3        ? few_micro_batches(recipe, layout, rank, load).few
                         : has_equal_passes(recipe, load) ? 1
                                                          : repeated_unit(recipe);

@@ -49,7 +49,8 @@ void check_axis(const AxisConfig& axis, const std::string& path, std::set<std::s
   }
 }
 
-// A key of the recipe that the experiment sets, and the numbers of ranks on which it is set.
+// A key of the recipe that the experiment sets, and the numbers of ranks on which it is set. With to_ranks 0, there is
+// no upper limit.
 struct AxisKey {
   std::string key, at;  // `at`: key of the experiment
   int64_t from_ranks = 1, to_ranks = 0;

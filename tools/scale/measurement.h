@@ -38,8 +38,8 @@ struct PointMeasurement {
 /// imbalance is 0 if the metrics have no times of the single ranks.
 StepParts parts_of(const telemetry::StepMetrics& step);
 
-/// Summarizes the steps after the first `warmup_steps` of the runs of a point. Requires at least one run, each with
-/// such a step.
+/// Summarizes the steps of a point's runs, without the first `warmup_steps` steps of each run. Requires at least one
+/// run. Each run must have more than `warmup_steps` steps.
 PointMeasurement measurement_of(const std::vector<std::vector<telemetry::StepMetrics>>& runs, int64_t warmup_steps);
 
 }  // namespace hexad::scale

@@ -18,7 +18,7 @@ struct PointForecast {
   std::map<std::string, double> exposed_share{};  // by class of traffic; mean over pipeline stages
   double memory_bytes = 0;                        // tensors of the rank that needs the most; 0: unknown
   double memory_limit = 0;                        // memory of a rank for tensors; 0: unknown
-  std::string trouble{};                          // reason why there is no prediction
+  std::string trouble{};                          // reason why there is no step_seconds; empty: step_seconds is set
 
   bool fits() const { return memory_limit <= 0 || memory_bytes <= memory_limit; }
 };

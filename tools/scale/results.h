@@ -72,7 +72,7 @@ std::string ranks_text(const ResultRow& row);
 /// Returns the classes of traffic that occur in the measurement of any row.
 std::vector<std::string> classes_of(const Results& results);
 
-/// Returns the table: csv_of() as CSV (RFC 4180 with '\n'), json_of() as JSON, and markdown_of() as Markdown for a
+/// Return the table: csv_of() as CSV (RFC 4180 with '\n'), json_of() as JSON, and markdown_of() as Markdown for a
 /// paper. Unknown values are empty or null.
 std::string csv_of(const Results& results);
 std::string json_of(const Results& results);

@@ -42,7 +42,7 @@ size_t index_in(std::vector<std::string>& list, const std::string& text) {
   return list.size() - 1;
 }
 
-// Returns the index of the experiment's axis that becomes the x axis; nullopt if the x axis shows the numbers of ranks.
+// Returns the index of the experiment's axis that the x axis shows; nullopt if the x axis shows the numbers of ranks.
 std::optional<size_t> axis_to_draw(const Results& results) {
   const auto varies = [&](const auto& of) {
     return std::ranges::any_of(results.rows, [&](const ResultRow& r) { return of(r) != of(results.rows.front()); });

@@ -11,7 +11,7 @@ namespace hexad::train {
 
 struct Evaluation {
   int64_t tokens = 0;        // predicted tokens
-  int64_t processed = 0;     // tokens in the forward passes, including tokens without a target, without padding
+  int64_t processed = 0;     // tokens in the forward passes, with and without a target, but not padding
   double loss = 0;           // nats per predicted token; NaN if no token is predicted
   double bits_per_byte = 0;  // bits per byte of the text of the predicted tokens; 0 without such bytes or a tokenizer
   double seconds = 0;
