@@ -65,7 +65,7 @@ struct PlanSpace {
 
 /// Legal layouts, and counts of illegal layouts.
 struct PlanCandidates {
-  std::vector<PlanCandidate> legal;        // without their variants()
+  std::vector<PlanCandidate> legal;        // legal layouts, without their variants()
   int64_t variants = 0;                    // number of variants() of all `legal`, which are legal, too
   std::map<std::string, int64_t> refused;  // number of illegal combinations, by the key of the first broken rule
   int64_t tried = 0;                       // number of combinations, including variants

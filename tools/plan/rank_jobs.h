@@ -43,7 +43,7 @@ class Queues {
   static constexpr int most = 64;  // a 64-bit set stores the active queues of a rank
 
  private:
-  std::vector<Key> keys_;  // by number, without the lanes
+  std::vector<Key> keys_;  // element i: key of queue device::lane_count + i
 };
 
 /// Jobs of the operations in one rank's record.
@@ -75,9 +75,9 @@ class RankJobs {
   const StepRecord& record_;
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
-  std::vector<std::optional<Network>> networks_;  // by group; none: not computed yet
+  std::vector<std::optional<Network>> networks_;  // network of each group; none: not computed yet
   std::vector<int> peers_;
-  std::vector<char> awaited_;  // by issue: true if communication or another lane waits for the issue
+  std::vector<char> awaited_;  // for each issue: true if communication or another lane waits for the issue
   std::vector<int> job_of_;
   std::vector<double> seconds_;                                   // price of each operation
   std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane

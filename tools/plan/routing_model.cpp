@@ -123,8 +123,8 @@ class Experts {
     return {};
   }
 
-  std::vector<Rounds> here_, elsewhere_;  // by group
-  Rounds near_, far_;                     // numbers of groups
+  std::vector<Rounds> here_, elsewhere_;  // experts of each group: on the chosen rank, and on the other ranks
+  Rounds near_, far_;                     // groups with experts of the chosen rank, and groups without them
 };
 
 // Router for one rank and one kind of load. Makes the same choices for all micro-batches and layers of the same shape.
@@ -216,7 +216,7 @@ class GivenRouter {
   }
 
   RoutingLoad load_;
-  std::map<std::tuple<int64_t, int64_t, size_t>, std::vector<int32_t>> chosen_;  // by layer, top_k and slots
+  std::map<std::tuple<int64_t, int64_t, size_t>, std::vector<int32_t>> chosen_;  // experts, by layer, top_k and slots
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 // other schedules well enough.
 constexpr int64_t max_finalists = 4;
 constexpr int64_t max_rounds = 5;
-// Maximum number of chunk counts that Algorithm 1 tries between 2 and 16.
+// Maximum number of chunk counts that Algorithm 1 measures among the numbers from 2 to 16.
 constexpr int64_t max_measured_steps = 9;
 // Fewest and most measured steps of each schedule if Algorithm 1 also needs trials. A single measured step would not be
 // reliable.

@@ -40,7 +40,7 @@ struct SharedByRuns {
   // alive.
   using Key = std::tuple<RoutingLoad::Kind, const ExpertShares*, int, int, std::optional<double>>;
   std::map<Key, std::shared_ptr<const device::MetaRun::Choose>> routers_;
-  std::map<std::string, layers::PartFlops> flops_;  // by the YAML text of the model
+  std::map<std::string, layers::PartFlops> flops_;  // FLOPs of each model, by the YAML text of the model
 };
 
 }  // namespace hexad::plan

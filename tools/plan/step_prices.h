@@ -63,7 +63,7 @@ class RecordPrices {
 
   const StepPrices& prices_;
   const StepRecord& record_;
-  std::vector<std::optional<GroupPlace>> places_;  // by group; none if only pairs of its ranks communicate
+  std::vector<std::optional<GroupPlace>> places_;  // place of each group; none if only pairs of its ranks communicate
 };
 
 }  // namespace hexad::plan

@@ -131,7 +131,7 @@ Timeline predicted_timeline(const StepForecast& forecast, size_t stage, const st
 
 Timeline measured_timeline(const telemetry::TraceRecords& step, int rank) {
   std::vector<Span> spans;
-  std::map<std::string, std::vector<const TraceEvent*>> host, device;  // by row
+  std::map<std::string, std::vector<const TraceEvent*>> host, device;  // events of each row
   for (const TraceEvent& e : step.events) {
     if (e.rank != rank) continue;
     if (e.lane.starts_with("host")) host[e.lane].push_back(&e);

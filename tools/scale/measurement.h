@@ -29,7 +29,7 @@ struct PointMeasurement {
   double tokens_per_second = 0;
   double work = 0;               // FLOPs of the model in a step, without recomputation
   double peak_memory_bytes = 0;  // peak of the rank that needs the most
-  double loss = 0;               // in the last step of the first run; NaN: the step has none
+  double loss = 0;               // loss of the last step of the first run; NaN: the step has none
   StepParts parts{};             // means over all steps, scaled so that they add up to step_seconds
 };
 

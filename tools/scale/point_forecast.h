@@ -15,7 +15,7 @@ namespace hexad::scale {
 struct PointForecast {
   std::optional<double> step_seconds{};           // none without a cluster file, or if the step cannot be predicted
   double least = 0, most = 0;                     // interval of step_seconds
-  std::map<std::string, double> exposed_share{};  // by class of traffic; mean over pipeline stages
+  std::map<std::string, double> exposed_share{};  // share of the step spent waiting, by class of traffic
   double memory_bytes = 0;                        // tensors of the rank that needs the most; 0: unknown
   double memory_limit = 0;                        // memory of a rank for tensors; 0: unknown
   std::string trouble{};                          // reason why there is no step_seconds; empty: step_seconds is set

@@ -172,7 +172,7 @@ class Loads {
 // Loads that run at the same time, and the speed of each load relative to its speed alone, in every round.
 struct Mix {
   std::vector<size_t> loads;
-  std::vector<std::vector<double>> speeds;  // by load and round
+  std::vector<std::vector<double>> speeds;  // speeds[i][r]: speed of load loads[i] in round r
 };
 
 // Returns every pair of loads, and all loads together.

@@ -92,7 +92,7 @@ class MeasuredSizes {
 
   std::span<const int64_t> sizes_;
   std::vector<char> omitted_;
-  std::map<size_t, Curve::Point> points_;  // by index of the size
+  std::map<size_t, Curve::Point> points_;  // measured points, by index of the size
 };
 
 }  // namespace

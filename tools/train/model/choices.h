@@ -38,8 +38,8 @@ LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceI
 struct ChoiceAnswer {
   std::vector<double> log_likelihoods{};  // in nats, for each choice
   int64_t chosen = 0;                     // choice with the largest log-likelihood
-  int64_t chosen_norm = 0;                // like `chosen`, per character of the choice (without the delimiter)
-  int64_t chosen_bytes = 0;               // like `chosen`, per byte of the choice (without the delimiter)
+  int64_t chosen_norm = 0;                // choice with the largest log-likelihood per character, without the delimiter
+  int64_t chosen_bytes = 0;               // choice with the largest log-likelihood per byte, without the delimiter
 };
 /// Returns the answer. Throws Error(numeric) if a log-likelihood is NaN, because choices then cannot be compared.
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods);

@@ -50,7 +50,7 @@ class PassRecorder {
   ModelInstance& instance_;
   std::vector<std::pair<std::string, std::shared_ptr<const schedule::StreamTimer>>> timers_;
   mutable std::vector<Recording> passes_;
-  mutable std::vector<schedule::ReadTimes> unread_;  // read the times of the last elements of passes_
+  mutable std::vector<schedule::ReadTimes> unread_;  // functions that read the times of the last elements of passes_
 };
 
 }  // namespace hexad::train

@@ -153,9 +153,9 @@ Block::Output RepeatedLayers::record_last(Group& group, Variant& variant, Tape& 
   return out;
 }
 
-// True if the recorded block frees as much memory as it allocates, except for its losses and, if it keeps no handle of
-// its input, for its output, which has the input's size. In the latter case, another holder frees the input, outside
-// of the recording.
+// True if the recorded block frees as much memory as it allocates. Does not count the block's losses. If the block
+// keeps no handle of its input, also does not count its output, which has the input's size: another holder frees the
+// input, outside of the recording.
 bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   std::map<const MetaAllocator*, int64_t> more;
   const Forward& forward = variant.last;

@@ -126,10 +126,10 @@ class RepeatedLayers final : public layers::BlockRunner {
   pp::ParameterRecorder& recorder_;
   device::DeviceContext& context_;
   const bool counts_memory_;
-  std::vector<std::vector<Parameter*>> parameters_;        // by layer; empty if the layer is on another rank
+  std::vector<std::vector<Parameter*>> parameters_;        // parameters of each layer; empty: on another rank
   std::unordered_map<const Parameter*, size_t> place_of_;  // index of a parameter in its layer
   std::vector<std::unique_ptr<Group>> groups_;
-  std::vector<Group*> group_of_;  // by layer; null: the layer always runs
+  std::vector<Group*> group_of_;  // group of each layer; null: the layer always runs
   std::function<void(Parameter&)> report_;
   int micro_ = 0;
   int64_t repeated_ = 0;

@@ -48,7 +48,7 @@ std::vector<Piece> own_pieces(const autograd::ParameterSet& parameters) {
 // divided among these ranks (ZeRO-3) are not compared, because each rank holds a different part. Collective over these
 // ranks.
 bool reducers_agree(const autograd::ParameterSet& parameters, const std::vector<Piece>& mine, const mesh::Mesh& mesh) {
-  std::vector<std::pair<const comm::ProcessGroup*, std::vector<int64_t>>> contents;  // in the order of the parameters
+  std::vector<std::pair<const comm::ProcessGroup*, std::vector<int64_t>>> contents;  // contents of own pieces, by group
   size_t i = 0;
   for (const auto& p : parameters) {
     const Piece& piece = mine[i++];
@@ -77,7 +77,7 @@ bool tensor_ranks_agree(const autograd::ParameterSet& parameters, const std::vec
   const comm::ProcessGroup& group = mesh[view == base::MeshView::dense ? base::Axis::tp : base::Axis::etp];
   if (values.empty() || group.size() == 1) return true;
   const std::vector<int64_t> all = group.all_gather_values(values, parameters.device());
-  std::map<int64_t, int64_t> contents;  // by key
+  std::map<int64_t, int64_t> contents;  // content of each key
   for (size_t k = 0; k < all.size(); k += 2)
     if (contents.try_emplace(all[k], all[k + 1]).first->second != all[k + 1]) return false;
   return true;

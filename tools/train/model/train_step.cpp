@@ -191,7 +191,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   if (count > 2) result.prediction_loss = per_target(values[2] / static_cast<double>(recipe_.model.prediction_blocks));
   result.grad_norm = std::sqrt(values[0]);
   result.skipped = !std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
-  instance_.mesh.ep_windows().grow();  // now, because no exchange of this step is in flight
+  instance_.mesh.ep_windows().grow();  // safe here, because no exchange of this step is in flight
   if (!result.updated()) return result;
   for (const auto& [index, layer] : instance_.model.moe_layers()) layer->finish_batch(result.routers[index].counts);
   return result;

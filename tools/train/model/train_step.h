@@ -30,7 +30,7 @@ struct StepResult {
   double lr = 0;                          // learning rate of the update
   int64_t tokens = 0;                     // tokens of the global batch
   int64_t targets = 0;                    // number of target tokens in the global batch; 0: weights are unchanged
-  std::vector<RouterStatistics> routers;  // by MoE layer: counts and losses of the whole global batch
+  std::vector<RouterStatistics> routers;  // for each MoE layer: counts and losses of the whole global batch
 
   /// True if the step updated weights, optimizer states and router biases.
   bool updated() const { return !skipped && targets > 0; }

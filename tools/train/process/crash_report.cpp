@@ -19,7 +19,7 @@ namespace {
 // The signal handler uses these variables, so they must be global and lock-free.
 std::atomic<int> log_file = -1, crashed_rank = 0;
 std::atomic<int64_t> crashed_step = 0;
-alignas(64) std::array<char, 1 << 16> handler_stack;  // used because the thread's own stack may have overflowed
+alignas(64) std::array<char, 1 << 16> handler_stack;  // separate, because the thread's own stack may have overflowed
 
 constexpr int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 

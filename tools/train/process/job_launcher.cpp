@@ -95,7 +95,7 @@ std::optional<double> mpirun_patience() {
   const std::string text = value_of(patience_variable);
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
-  return end == text.c_str() ? 1 : seconds;  // Open MPI's default
+  return end == text.c_str() ? 1 : seconds;  // Open MPI's default is 1 s
 }
 
 int64_t advised_patience(double seconds) {

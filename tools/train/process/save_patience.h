@@ -24,7 +24,7 @@ class SavePatience {
   void compare();
 
   const std::function<void(const std::string&)> warn_;
-  double fastest_step_ = 0;             // in seconds; 0: unknown
+  double fastest_step_ = 0;             // seconds of the fastest step; 0: unknown
   std::optional<double> save_seconds_;  // estimated seconds of a save; none: unknown, or the warning has been given
 };
 

@@ -13,8 +13,8 @@ namespace hexad::train {
 /// config::rename_keys.
 std::vector<std::string> rename_keys(config::Document& recipe);
 
-/// Returns the recipe with the current names of keys. Calls `warn` with a line for each replacement. A stage of a
-/// recipe with old names can only be taken from the result (document_of_stage()).
+/// Returns the recipe with the current names of keys. Calls `warn` with a line for each replacement.
+/// document_of_stage() needs this result if the recipe has old names.
 config::Document with_current_names(config::Document recipe, const std::function<void(const std::string&)>& warn);
 
 /// Replaces old words in the text of a schedule from a checkpoint: ", parts 4" becomes ", chunks 4".

@@ -32,7 +32,7 @@ class PeakMeter {
 
   const Recipe& recipe_;
   const comm::ProcessGroup& world_;
-  device::DeviceContext host_;  // for the values that ranks exchange
+  device::DeviceContext host_;  // context for the values that ranks exchange
   double best_ = 0, peak_ = 0;  // FLOP/s of this rank's best sample, and the sum of best_ over all ranks
   int64_t size_ = 0;            // largest size of the products in a sample so far
   // trained_: seconds spent in steps so far. The next sample is due once trained_ reaches next_ or, after a step that

@@ -72,7 +72,7 @@ class RankClock {
     int64_t slowest = 0;  // number of steps in which the rank was slowest
     double own_seconds = 0;
   };
-  std::vector<Total> totals_;  // by rank; empty except on rank 0
+  std::vector<Total> totals_;  // totals of each rank; empty except on rank 0
   int64_t steps_ = 0;
 };
 
