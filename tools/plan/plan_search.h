@@ -34,19 +34,19 @@ struct PlannedLayout {
   MemoryEstimate memory{};
   RoutedMemory routed{};  // set only with PlanRequest::details
 
-  /// Returns the bytes that count towards the limit of a rank's tensors: whole blocks if the recipe has
-  /// memory.limit_bytes, because this limit applies to whole blocks.
+  /// Returns the bytes that count towards the limit of a rank's tensors. If the recipe has memory.limit_bytes, these
+  /// are whole blocks, because this limit applies to whole blocks.
   double counted_memory() const { return candidate.recipe.memory.limit() > 0 ? memory.blocks : memory.total; }
 };
 
 /// Layouts that more memory of a rank, or more ranks, would allow (tools/plan/capacity_gain.h).
 struct CapacityGains {
-  std::optional<PlannedLayout> more_memory;  // none: no layout was found that memory excludes and that is faster
-  std::optional<PlannedLayout> twice_ranks;  // none: the cluster has fewer ranks, or no layout was found that fits
+  std::optional<PlannedLayout> more_memory;  // none: no faster layout was found that needs more memory
+  std::optional<PlannedLayout> twice_ranks;  // none: the cluster has too few ranks, or no layout fits
 };
 
 struct Plan {
-  std::vector<PlannedLayout> best;  // simulated, best first
+  std::vector<PlannedLayout> best;  // simulated layouts, best first
   PlanCandidates candidates;        // counts of illegal combinations; `legal` is empty
   // Numbers of legal layouts. legal: all compared layouts. too_large: layouts that exceed or seem to exceed `memory`.
   // needless: layouts that were omitted because they needlessly recompute or have zero 2.

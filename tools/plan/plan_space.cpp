@@ -227,7 +227,7 @@ class Enumeration {
   const Recipe& recipe_;
   const PlanSpace& space_;
   Collector& collector_;
-  const std::vector<int64_t> micro_batches_;    // sizes
+  const std::vector<int64_t> micro_batches_;    // sizes of a micro-batch to try
   const std::vector<int64_t> ranks_, batches_;  // divisors of the number of ranks, and of batch.global
 };
 

@@ -60,7 +60,7 @@ class LayoutRules {
 struct PlanSpace {
   int64_t world;               // number of ranks
   int64_t ranks_per_domain;    // number of ranks that the fast link connects; the limit of tp
-  int64_t ranks_per_node = 0;  // 0: unknown
+  int64_t ranks_per_node = 0;  // number of ranks of a node; 0: unknown
 };
 
 /// Legal layouts, and counts of illegal layouts.

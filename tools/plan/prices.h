@@ -60,9 +60,9 @@ class Prices {
   double product(const Product& product) const;
 
   /// Returns the seconds of a product whose largest group has `largest` rows (at least rows / groups). Described
-  /// clusters: the time of equal groups times 1 + skew x (1 - mean / largest), because tiles of a large group are
-  /// spread over all SMs. Measured clusters: the time of equal groups. `product` has this rank's rows, so callers must
-  /// account for skew between ranks.
+  /// clusters: the time of equal groups times 1 + skew x (1 - mean / largest). The time grows less than `largest`,
+  /// because tiles of a large group are spread over all SMs. Measured clusters: the time of equal groups. `product` has
+  /// this rank's rows, so callers must account for skew between ranks.
   double product(const Product& product, double largest) const;
 
   /// Returns the seconds of a fused attention kernel; 0 without FLOPs. Throws Error(usage) like product().

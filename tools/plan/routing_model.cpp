@@ -216,7 +216,8 @@ class GivenRouter {
   }
 
   RoutingLoad load_;
-  std::map<std::tuple<int64_t, int64_t, size_t>, std::vector<int32_t>> chosen_;  // experts, by layer, top_k and slots
+  std::map<std::tuple<int64_t, int64_t, size_t>, std::vector<int32_t>>
+      chosen_;  // chosen experts, by layer, top_k and slots
 };
 
 }  // namespace

@@ -44,8 +44,8 @@ class RoutingLoad {
   std::shared_ptr<const ExpertShares> shares_;
 };
 
-/// Returns the share of a layer's slots that each of `ranks` ep ranks gets: the sum over its experts, which are
-/// distributed in equal blocks. `shares` has the share of each expert.
+/// Returns the share of a layer's slots that each of `ranks` ep ranks gets: the sum over the rank's experts. The
+/// experts are distributed in equal blocks. `shares` has the share of each expert.
 std::vector<double> slots_of_ranks(const std::vector<double>& shares, int ranks);
 
 /// Returns the ep coordinate whose experts get the most slots, summed over all layers. The experts are distributed over

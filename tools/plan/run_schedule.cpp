@@ -20,7 +20,8 @@ using namespace train;
 
 namespace {
 
-// Returns the share of its layer's assignments that each expert gets. Layers without assignments are omitted.
+// Returns, for each layer, the share of the layer's assignments that each expert gets. Omits layers without
+// assignments.
 ExpertShares shares_of(const std::vector<layers::RouterStatistics>& routers) {
   ExpertShares shares;
   for (const layers::RouterStatistics& r : routers) {
@@ -61,7 +62,7 @@ void RunSchedule::begin_step(int64_t step) {
   trial_ = !traced && choice_ && !choice_->made() && step > first_step_ + 1;
   if (trial_) choice_->begin_trial();
   if (!traced && !trial_) return;
-  run_.instance.weights.complete(run_.instance.context.compute());  // measured passes do not wait for weights
+  run_.instance.weights.complete(run_.instance.context.compute());  // so that measured passes do not wait for weights
   recorder_.emplace(run_.instance);
 }
 

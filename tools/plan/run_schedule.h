@@ -45,11 +45,11 @@ class RunSchedule final : public train::ScheduleAdviser {
 
   const train::AdvisedRun run_;
   const int64_t first_step_;
-  std::optional<Predictor> predictor_;  // set if the run traces its schedule or chooses one
+  std::optional<Predictor> predictor_;  // set if the run traces or chooses a schedule
   std::optional<ScheduleChoice> choice_;
   std::optional<PassRecorder> recorder_;  // set during a traced step or a trial step
   bool trial_ = false;
-  std::optional<telemetry::ChoiceMetrics> compared_;  // set between the choice and the end of its step
+  std::optional<telemetry::ChoiceMetrics> compared_;  // set from a choice until the end of its step
   std::vector<std::string> timelines_;                // pictures for the report
 };
 

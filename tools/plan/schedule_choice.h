@@ -130,7 +130,7 @@ class ScheduleChoice {
   std::vector<Search> searches_;
   size_t searched_ = 0;           // index of the current search
   int64_t search_end_ = 0;        // trial step at which the current search must end
-  std::vector<Switch> switches_;  // in the order of their steps
+  std::vector<Switch> switches_;  // changes by redecide(), in the order of their steps
   size_t preferred_ = 0;          // index of the search whose result wins unless another result is distinctly faster
 };
 

@@ -46,7 +46,7 @@ schedule::Drive drive_of(const Recipe& r, const MoeSchedule& s) {
   return threads ? schedule::Drive::threads : schedule::Drive::caller;
 }
 
-// Returns the kinds and groups of a graph's collectives, in their order.
+// Returns the kinds and groups of a graph's collectives, in the order of the graph.
 std::vector<std::pair<schedule::TaskKind, std::string>> collectives(const schedule::TaskGraph& graph) {
   std::vector<std::pair<schedule::TaskKind, std::string>> all;
   for (const schedule::Task& task : graph.tasks())

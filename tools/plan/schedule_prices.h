@@ -52,9 +52,9 @@ std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, 
                                                    const std::vector<moe::MoeSchedule>& allowed,
                                                    const RoutingLoad& load = RoutingLoad::even);
 
-/// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds: the mean forward plus the mean
-/// backward (and, under Parm's S1, the mean gathering of gradients), over all layers and micro-batches of a step on
-/// this rank.
+/// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds, for a step on this rank: the mean
+/// forward plus the mean backward, over all layers and micro-batches. Under Parm's S1, also adds the mean gathering of
+/// gradients.
 double measured_seconds(const std::vector<PassRecorder::Recording>& passes);
 /// Returns the mean seconds of a whole layer's forward and backward together. Unlike measured_seconds(), also counts
 /// the exchanges and kernels outside of the passes. Trials compare these times, because schedules differ in such

@@ -85,10 +85,11 @@ int64_t filling_micro_batches(const Recipe& r) {
   return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
 }
 
-// Returns a lower bound of the time of an extrapolated step: the stage's time without idle time or, if they take
-// longer, the collectives of its busiest group. The extrapolated exposed communication may be below zero. Each further
-// recorded micro-batch then hid more of a communication that does not recur, such as the gathers at the beginning. This
-// communication also slows kernels. The bound then assumes kernels that run alone, or `busy` if that is less.
+// Returns a lower bound of the time of an extrapolated step, the larger of two times: the stage's time without idle
+// time, and the collectives of the stage's busiest group. The extrapolated exposed communication may be below zero.
+// Each further recorded micro-batch then hid more of a communication that does not recur, such as the gathers at the
+// beginning. This communication also slows kernels. The bound then assumes kernels that run alone, or `busy` if that is
+// less.
 double work_of(const StepForecast::Stage& stage) {
   double exposed = 0;
   for (const double seconds : stage.exposed) exposed += seconds;

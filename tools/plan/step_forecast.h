@@ -68,7 +68,7 @@ StepForecast simulate_recorded(const RecordedStep& step, const train::Recipe& re
 struct Throughput {
   double tokens_per_second = 0;
   double model_flops_per_second = 0;  // recomputation is not counted (layers::ModelSize)
-  double peak_flops_per_second = 0;   // 0: unknown
+  double peak_flops_per_second = 0;   // peak rate of all ranks; 0: unknown
 
   /// Returns the share of the peak; 0 if the peak is unknown.
   double mfu() const { return peak_flops_per_second > 0 ? model_flops_per_second / peak_flops_per_second : 0; }

@@ -64,7 +64,7 @@ bool can_repeat_layers(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// Runs a step and records it. Under ZeRO-1 and 2, gathers of updated weights are still in flight when the next step
 /// begins. Therefore, if the run's previous step ended with the same operations, the gathers at the end of the record
-/// are moved to its beginning, where they represent the gathers of the previous step. On a host that does not run
+/// are moved to its beginning. There, they represent the gathers of the previous step. On a host that does not run
 /// ahead, all steps end with the same operations. On a host that runs ahead, only steps with the same number of
 /// micro-batches end with the same operations. In the record of a first step, the gathers are at the end. Spans are
 /// recorded if the run follows them (RunOnMeta::follow_spans).

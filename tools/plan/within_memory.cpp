@@ -18,7 +18,7 @@ using moe::MoeSchedule;
 using moe::ReuseStrategy;
 
 constexpr auto no_limit = std::numeric_limits<double>::infinity();
-// Share of the free memory that buffers may use. Rounding up their blocks adds at most an eighth of this size.
+// Share of the free memory that buffers may use. Rounding up the buffers' blocks adds at most an eighth of their size.
 constexpr double usable = 8.0 / 9.0;
 
 bool keeps(const MoeSchedule& s) { return s.memory_reuse == ReuseStrategy::none; }

@@ -49,7 +49,7 @@ class MemoryNeeds {
   const train::Recipe& recipe_;
   const train::Extensions& extensions_;
   const int64_t world_;
-  // Estimates by the settings on which they depend. The last setting is the number of chunks.
+  // Memory needs in bytes, by the settings on which they depend. The last setting is the number of chunks.
   std::map<std::tuple<moe::ReuseStrategy, moe::Duplicates, ep::EspExchange, int64_t>, double> known_;
 };
 

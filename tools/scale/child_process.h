@@ -58,7 +58,7 @@ class Children {
 
   std::vector<Child> running_{};
   int64_t started_ = 0;
-  int received_ = 0;  // signal; 0: none
+  int received_ = 0;  // signal that wait() has received; 0: none
   sigset_t ending_{}, before_{};
 };
 

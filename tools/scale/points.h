@@ -23,7 +23,7 @@ struct Point {
   std::vector<std::string> cluster_set{};   // overrides of the cluster file
   std::string launcher{};                   // launcher given by the experiment; empty: the default
   int64_t max_ranks = 0;                    // ranks that are available to the point; 0: unknown
-  int64_t ranks_per_node = 0;               // 0: unknown, or all ranks are on one node
+  int64_t ranks_per_node = 0;               // ranks on each node; 0: unknown, or all ranks are on one node
   std::map<std::string, std::string> at{};  // experiment key of each override, such as "set.0", by recipe key
 };
 

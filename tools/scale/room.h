@@ -56,7 +56,7 @@ class Places {
 
  private:
   std::vector<std::string> places_;
-  std::set<size_t> free_;  // indices
+  std::set<size_t> free_;  // indices of free places
 };
 
 /// Returns the words of a command that starts the ranks of a point if no other run executes. The command is the point's

@@ -6,7 +6,7 @@
 
 namespace hexad::scale {
 
-/// Returns the line of the output in `path` that says why the run failed: the first of these lines that exists:
+/// Returns the line of the output in `path` that says why the run failed. It is the first of these lines that exists:
 /// 1. the last message of the program
 /// 2. mpirun's line about a killed rank
 /// 3. the last line before mpirun's first banner

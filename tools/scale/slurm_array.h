@@ -14,7 +14,7 @@ namespace hexad::scale {
 struct SlurmArray {
   int64_t repeat = 1, nodes = 1, ranks_per_node = 1;
   int64_t threads = 0;           // threads of a rank: maximum over the points; 0: every point has train.threads: auto
-  int64_t gpus_per_node = 0;     // 0: no point computes on GPUs
+  int64_t gpus_per_node = 0;     // requested GPUs of a node; 0: no point computes on GPUs
   int64_t first_run = 0;         // index of the repeat's first run in the order of all runs
   std::vector<int64_t> tasks{};  // ascending indices of the runs, counted from first_run
 };
@@ -26,7 +26,7 @@ struct SlurmArray {
 std::vector<SlurmArray> arrays_of(const std::vector<LoadedPoint>& points, const std::vector<Execution>& order,
                                   const std::vector<int64_t>& indices);
 
-/// Returns the sbatch script of an array. `program` and the overrides are words of its command.
+/// Returns the sbatch script of an array. `program` and the overrides are words of the script's command.
 std::string slurm_script(const SlurmArray& array, const Experiment& experiment, const std::string& program,
                          const std::vector<std::string>& overrides, const std::string& working_directory);
 

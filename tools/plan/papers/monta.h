@@ -58,8 +58,8 @@ double seconds(Strategy strategy, const Chunk& one, int64_t chunks);
 int64_t max_chunks(double volume, const Network& network, double smallest_volume);
 
 struct Pipelined {
-  int64_t chunks;  // N
-  double seconds;  // T
+  int64_t chunks;  // number of chunks, N
+  double seconds;  // time of all chunks, T
 };
 /// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T. If several entries have
 /// this T, returns the entry with the smallest N. best_pipelined() returns nullopt if `tried` is empty.
@@ -85,7 +85,7 @@ Limits limits(const Network& network);
 /// on each node. Each GPU exchanges `volume` bytes in `seconds`.
 double effective_bandwidth(double volume, double cards, double per_node, double seconds);
 
-/// A training step before a change of the time of its all-to-alls.
+/// A training step, before estimate() changes the time of its all-to-alls.
 struct Step {
   double seconds;        // duration of the step before the change
   double count;          // number of all-to-alls in a step, executed one after the other
@@ -108,7 +108,7 @@ struct Shards {
   double d = 1, d_experts = 1;  // replicas of parameters outside experts and of experts; the paper uses one d for both
 };
 struct StateBytes {
-  double non_moe, moe;  // psi_1, psi_2
+  double non_moe, moe;  // the paper's psi_1 and psi_2
 };
 /// Returns the bytes of a rank by Table 3 for `p1` parameters outside experts and `p2` parameters of experts. `zero` is
 /// the ZeRO level, 0 to 3.

@@ -131,7 +131,8 @@ struct Prediction {
 };
 Prediction predict(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 
-/// Lower bounds of a layer's time without restoring: all communication of one undivided batch, and all its computation.
+/// Seconds of all communication, and of all computation, of one undivided batch without restoring. Each is a lower
+/// bound of the layer's time.
 struct Ideal {
   double comm, comp;
   /// seconds() returns the least time that any overlap can reach. largest_speedup() returns the largest gain over

@@ -35,7 +35,7 @@ struct BaselineCosts {
 struct Costs {
   AlphaBeta AG_MP;                     // MP-AllGather
   AlphaBeta A2A;                       // EP&ESP-AlltoAll
-  std::optional<AlphaBeta> overlap{};  // alpha_o, beta_o: overlapped EP&ESP-AlltoAll and MP-AllGather, over y/N_MP
+  std::optional<AlphaBeta> overlap{};  // alpha_o, beta_o: overlapped EP&ESP-AlltoAll and MP-AllGather, for size y/N_MP
 };
 
 /// Times of the collectives of equation 1, Fig. 3(a): ESP-AllGather, EP-AlltoAll, ESP-AllReduce, EP-AlltoAll. ESP-Split

@@ -23,8 +23,8 @@ train::Recipe tiny_recipe() {
 
 // Operations of a step, and their seconds by the cluster's curves, without the host's time.
 struct PricedStep {
-  int64_t kernels = 0;   // kernels and copies
-  int64_t on_lanes = 0;  // operations that a thread of a lane runs
+  int64_t kernels = 0;   // number of kernels and copies
+  int64_t on_lanes = 0;  // number of operations that a thread of a lane runs
   double seconds = 0;
 };
 

@@ -102,7 +102,7 @@ class SmallKernels {
 
  private:
   static constexpr int64_t width = 512;              // columns of matrices
-  static constexpr int64_t experts = 16, top_k = 2;  // sizes of the router
+  static constexpr int64_t experts = 16, top_k = 2;  // experts of the router, and experts of a token
 
   Tensor zeros(base::Shape shape, Dtype dtype) const { return Tensor::zeros(std::move(shape), dtype, device_); }
   Tensor zeros(base::Shape shape) const { return zeros(std::move(shape), dtype_); }

@@ -77,9 +77,10 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
 /// order in the checkpoint is unknown.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
 /// Returns the point from which the weights of data.mixture apply in a run of `recipe` that continues from the
-/// checkpoint, in sequences of the recipe's context. If the shares of the datasets have changed since the checkpoint,
-/// the new weights apply from the next sequence on. Each dataset then continues after the sequences that were drawn
-/// from it. If the two runs mix different numbers of datasets, or fewer than two, returns a default MixtureStart.
+/// checkpoint. The point is counted in sequences of the recipe's context. If the shares of the datasets have changed
+/// since the checkpoint, the new weights apply from the next sequence on. Each dataset then continues after the
+/// sequences that were drawn from it. If the two runs mix different numbers of datasets, or fewer than two, returns a
+/// default MixtureStart.
 data::MixtureStart mixture_start(const io::Checkpoint& checkpoint, const Recipe& recipe);
 /// Returns the changes since the checkpoint's run: the lines of changes_of_recipe() and, if the layout differs, the
 /// line "layout: BEFORE -> NOW".

@@ -41,7 +41,7 @@ class InitialWeights {
   // Stored tensor from which a parameter is made, and how it is made.
   struct Source {
     Way way = Way::stored;
-    std::string name{};  // stored tensor
+    std::string name{};  // name of the stored tensor
     // Grown tensors: number of stored rows. Routers and experts: number of stored experts or, if the experts come from
     // a dense MLP, number of parts of this MLP. group_rows: number of experts in a group.
     int64_t copied = 1;

@@ -26,7 +26,8 @@ std::vector<ChoiceItem> read_choice_items(const std::string& path);
 /// - White space at the end of the context becomes the beginning of the continuation.
 /// - Context and continuation are converted together. The ids that follow the ids of the context alone are predicted.
 /// - The id beginning-of-document precedes the text if the tokenizer has this id.
-/// - A context without other text is replaced by beginning-of-document or, if the tokenizer lacks it, end-of-document.
+/// - A context of only white space is replaced by beginning-of-document or, if the tokenizer lacks this id, by
+///   end-of-document.
 /// - Only the last `context` + 1 ids of a longer text remain.
 ///
 /// Throws Error(data) if the choice adds no id to the context, or if more than `context` ids are predicted. The message
@@ -37,9 +38,9 @@ LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceI
 /// The model's answer to one item. Among equally likely choices, the first one is chosen.
 struct ChoiceAnswer {
   std::vector<double> log_likelihoods{};  // in nats, for each choice
-  int64_t chosen = 0;                     // choice with the largest log-likelihood
-  int64_t chosen_norm = 0;                // choice with the largest log-likelihood per character, without the delimiter
-  int64_t chosen_bytes = 0;               // choice with the largest log-likelihood per byte, without the delimiter
+  int64_t chosen = 0;                     // index of the choice with the largest log-likelihood
+  int64_t chosen_norm = 0;   // index of the choice with the largest value per character, without the delimiter
+  int64_t chosen_bytes = 0;  // index of the choice with the largest value per byte, without the delimiter
 };
 /// Returns the answer. Throws Error(numeric) if a log-likelihood is NaN, because choices then cannot be compared.
 ChoiceAnswer answer_of(const ChoiceItem& item, std::vector<double> log_likelihoods);

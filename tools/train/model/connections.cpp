@@ -41,7 +41,7 @@ Layers layers_of(const layers::ModelConfig& model, const std::vector<layers::Mod
 Uses of_tensor_ranks(const Recipe& r, const moe::MoeSchedule& s, const Layers& mine) {
   Uses uses = r.parallel.sp ? Use::messages : Use::sums;
   if (r.parallel.sp && mine.embedding) uses = uses | Uses{Use::shares, Use::gathers};
-  if (mine.last) uses = uses | Uses{Use::gathers, Use::sums};  // head and loss
+  if (mine.last) uses = uses | Uses{Use::gathers, Use::sums};  // for head and loss
   return mine.experts ? uses | of_duplicates(r, s) : uses;
 }
 

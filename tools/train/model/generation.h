@@ -55,7 +55,7 @@ std::vector<int32_t> begin_prompt(const data::Tokenizer& tokenizer, std::vector<
 /// Returns the ids of a prompt for generate(): begin_prompt() with the ids of `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text, data::Packing packing);
 /// Returns the largest number of prompt ids that generate() uses with this context: one less than the context, but at
-/// least 1. With this length, two ids can be generated, because the last generated id is not an input.
+/// least 1. If the context is at least 2, two ids can follow such a prompt, because the last generated id is no input.
 int64_t longest_prompt(int64_t context);
 /// Returns a warning with the length of the text that is cut off because `prompt` is longer than longest_prompt(). If
 /// no text is cut off, returns an empty text, even if the first id is cut off and has no text. `prompt` is a result of

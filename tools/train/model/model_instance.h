@@ -45,8 +45,8 @@ class PassesAsFibers final : public schedule::GraphRunner, public schedule::Laye
   schedule::Fibers& fibers_;
 };
 
-/// Returns the bytes of a unit (dp::BucketPlan::Options::unit_bytes): distributed.bucket_bytes or, if this key is auto,
-/// the size for layouts in which `ranks` ranks hold the same dense weights (dp::suitable_unit_bytes()).
+/// Returns the bytes of a unit (dp::BucketPlan::Options::unit_bytes): distributed.bucket_bytes. If this key is auto,
+/// returns the size for layouts in which `ranks` ranks hold the same dense weights (dp::suitable_unit_bytes()).
 int64_t unit_bytes(const Recipe& recipe, int ranks);
 
 /// Memory, mesh, parameters and layers of this rank, made from a recipe. train.seed determines the initial weights.

@@ -43,7 +43,7 @@ class Prefill {
   ModelInstance& instance_;
   const PromptBatch batch_;
   TokenPasses passes_;
-  std::vector<int32_t> ids_;  // [prompts, length]
+  std::vector<int32_t> ids_;  // ids of the prompts, [prompts, length]
 };
 
 }  // namespace hexad::train

@@ -31,10 +31,10 @@ using autograd::Value;
 /// first micro-batch, contributions to a gradient replace the gradient's old value. This micro-batch therefore has a
 /// separate recording, and all other micro-batches share one recording.
 ///
-/// A repeated block makes no tensors. It makes the recorded block's calls to the log, unless the log is paused, and on
-/// request changes the memory in use as the recorded block did. Its output is its input, and its backward returns the
-/// gradient of the output, because a block's input and output have equal sizes. Its calls to the storage of parameters
-/// are made for its own parameters (pp::ParameterCalls).
+/// A repeated block makes no tensors. It makes the recorded block's calls to the log, unless the log is paused. With
+/// Memory::counted, it changes the memory in use as the recorded block did. Its output is its input, and its backward
+/// returns the gradient of the output, because a block's input and output have equal sizes. Its calls to the storage of
+/// parameters are made for its own parameters (pp::ParameterCalls).
 ///
 /// The step has the same log as a step that runs all blocks if equal blocks make the same calls for all micro-batches.
 /// Only the forwards of the first and the last recorded block are compared. Calls are not equal if the experts of
@@ -97,7 +97,7 @@ class RepeatedLayers final : public layers::BlockRunner {
     bool repeats_early = false;                 // true if a block was repeated while the recording was not complete
     Forward first, last;                        // `first`: used until the recording is complete
     Recorded backward, weights;                 // recordings of the last block
-    bool has_backward = false, delays = false;  // true if `backward` is recorded; true if it delays gradients
+    bool has_backward = false, delays = false;  // `backward` is recorded; `backward` delays weight gradients
   };
   // Equal blocks of a virtual stage.
   struct Group {

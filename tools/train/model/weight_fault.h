@@ -11,8 +11,8 @@ namespace hexad::train {
 /// - `ulp`: in the first parameter, the last bit of every weight that this rank owns changes.
 void inject_weight_fault(int rank, int64_t step, ModelInstance& instance);
 
-/// Plants the fault `gradient@rank,step,NAME`: on ranks from `rank` on and in steps from `step` on, multiplies by
-/// parallel.ep the reduced gradients of parameters whose names contain NAME. Real trainers have had this bug, and
+/// Plants the fault `gradient@rank,step,NAME`. From rank `rank` and step `step` on, multiplies the reduced gradients of
+/// parameters whose names contain NAME by parallel.ep. Real trainers have had this bug, and
 /// `hexad verify` finds it. Called before the gradients are used.
 void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance);
 

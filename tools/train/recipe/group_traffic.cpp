@@ -52,7 +52,7 @@ std::vector<GroupTraffic> traffic_of_groups(const Recipe& recipe, const comm::Pr
                          .across_nodes = on_several_nodes(g.ranks, world.node_of_rank())};
     all.insert(traffic);
     if (traffic.traffic != TrafficClass::dp || recipe.parallel.zero < 3) continue;
-    traffic.urgency = comm::Urgency::urgent;  // gathers of weights
+    traffic.urgency = comm::Urgency::urgent;  // for gathers of weights
     all.insert(traffic);
   }
   return {all.begin(), all.end()};

@@ -10,8 +10,8 @@ namespace hexad::train {
 
 // --- names of registered parts: layers, routers, optimizers and data sources (names_check.cpp)
 
-/// Adds a problem for each name that is not registered, with the registered names, and for each option that its part
-/// does not read or support. Uses only the declarations of the parts; constructs no part.
+/// Adds a problem for each name that is not registered; the problem lists the registered names. Also adds a problem for
+/// each option that its part does not read or support. Uses only the declarations of the parts; constructs no part.
 void check_names(const Recipe& r, const Extensions& extensions, config::Problems& problems);
 
 // --- section `model` (model_check.cpp)
