@@ -77,6 +77,7 @@ class PlanRefinement {
 /// - If the plan has no layout, first adds the smallest layouts of `too_large` that fit with changes that save memory.
 /// - Otherwise, unless the objective is memory, adds layouts of `too_large` that fit with offload and whose steps seem
 ///   shorter than the step of the best layout.
+///
 /// Then adds `own`, the recipe's own layout, unless it is none.
 void refine(Plan& plan, std::vector<PlannedLayout> too_large, std::optional<PlannedLayout> own, const PlanSite& site);
 

@@ -84,7 +84,7 @@ class Collector {
  public:
   explicit Collector(LayoutRules& rules) : rules_(rules) {}
 
-  // If the rules accept the recipe, adds it with each of `recomputes`, and counts the variants of these layouts.
+  // Adds the recipe with each of `recomputes` if the rules accept it, and counts the variants of these layouts.
   // Otherwise, counts all these combinations as refused. The rules accept either all values in `recomputes` or none.
   void add(Recipe r, std::span<const layers::Recompute> recomputes) {
     int64_t variant_count = 0;

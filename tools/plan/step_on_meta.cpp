@@ -212,8 +212,8 @@ StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const 
 StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
                     const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
   using Record = RunOnMeta::Record;
-  // Under ZeRO-2 and ZeRO-3, a repeated layer may allocate the memory of a bucket of gradients later than a layer that
-  // runs.
+  // Repeats layers only under ZeRO-0 and ZeRO-1. Otherwise, a repeated layer may allocate the memory of a bucket of
+  // gradients later than a layer that runs.
   if (wanted == Wanted::memory && recipe.parallel.zero <= 1 && can_repeat_layers(recipe, load)) {
     RunOnMeta run(recipe, extensions, layout, rank, load, Record::parts, {}, shared);
     run.repeat_layers();

@@ -1,4 +1,5 @@
-// Comparison of an experiment with the CSV of another experiment, such as the same experiment of an earlier version.
+// Comparison of an experiment with the CSV file of another experiment, for example by an earlier version of the
+// program.
 #pragma once
 
 #include <map>

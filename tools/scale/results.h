@@ -52,7 +52,7 @@ Losses losses_of(const PointMeasurement& point, const PointMeasurement& first, d
 /// Sets speed-ups, efficiencies and losses of all rows. Speed is the work of the model per second.
 void compare_with_first(Results& results);
 
-/// Returns a sentence about runs that executed at the same time; empty if none did.
+/// Returns a sentence about runs that executed at the same time; empty if there were none.
 std::string concurrent_runs_text(const Results& results);
 
 /// Returns the state of a point without measurement, for tables: "not run" or "failed: REASON".

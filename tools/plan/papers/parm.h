@@ -75,6 +75,7 @@ struct Claim {
 /// - always: 3, 5
 /// - if N_MP = 1: 6
 /// - if N_MP > 1: 8 with 9 (one claim), 7, 10
+///
 /// In equation 5, the ReduceScatter costs half of the AllReduce.
 std::vector<Claim> claims(const Layer& layer, const Costs& costs, const BaselineCosts& base);
 

@@ -153,7 +153,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
-  // If a rank failed in a stage of the save, throws on all ranks before the next stage begins.
+  // Throws on all ranks if a rank failed in this stage of the save, so no rank begins the next stage.
   const auto throw_together = [&](const Failure& mine) {
     const auto problem = first_text(mine.text, static_cast<int>(mine.code), world_, device);
     if (!problem) return;

@@ -38,7 +38,7 @@ class Checkpointer {
   std::optional<io::Checkpoint> find() const;
   /// Returns the folder of the checkpoint of `step`.
   std::string folder(int64_t step) const { return store_.path(step); }
-  /// Removes files left by saves that were killed. Acts only on rank 0.
+  /// Removes files that killed saves have left behind. Acts only on rank 0.
   void clean() const;
   /// Moves the checkpoints after `step` aside if checkpoint.resume is none or a step, because the run will repeat their
   /// steps. Returns their new paths (see CheckpointStore::abandon_after()). Does nothing if checkpoint.resume is auto:

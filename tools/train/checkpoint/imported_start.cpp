@@ -40,8 +40,8 @@ bool is_newer(const std::string& source, const std::string& manifest) {
   return false;
 }
 
-// Removes temporary folders of imports into `folder` that were killed. The caller holds the lock of the run directory,
-// so no other import is using these folders.
+// Removes temporary folders that killed imports into `folder` have left behind. The caller holds the lock of the run
+// directory, so no other import is using these folders.
 void remove_remains_of_imports(const std::string& folder, const FileWork& work) {
   const std::string start = fs::path(folder).filename().string() + ".";
   std::vector<std::string> remains;

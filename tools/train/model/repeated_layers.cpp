@@ -232,8 +232,8 @@ Block::Output RepeatedLayers::repeat(Group& group, Variant& variant, Forward& fo
   return out;
 }
 
-// If the recording is unusable or incomplete, the block contributes nothing to gradients, and failed() becomes true.
-// The step still ends.
+// Repeats the backward of a block. If the recording is unusable or incomplete, the block contributes nothing to
+// gradients, and failed() returns true from then on. The step still ends.
 void RepeatedLayers::repeat_backward(Group& group, Variant& variant, int64_t layer, const std::shared_ptr<Parts>& parts,
                                      Replay& replay) {
   if (variant.state == State::unusable || !variant.has_backward) return void(failed_ = true);

@@ -30,8 +30,8 @@ class TokenPasses {
   /// cache, and so on. On ranks that hold the last part of the model, returns the logits [V] of the last id of each
   /// sequence. On other ranks, returns an empty list. Collective: all ranks of a dp coordinate pass the same ids.
   std::vector<std::vector<float>> run(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
-  /// Like run(), without logits. Used for all parts of prompts but the last. A pipeline rank does not wait for later
-  /// ranks, so the ranks compute different parts of the prompts at the same time.
+  /// Appends ids like run(), but computes no logits. Used for all parts of prompts but the last. A pipeline rank does
+  /// not wait for later ranks, so the ranks compute different parts of the prompts at the same time.
   void append(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
 
  private:

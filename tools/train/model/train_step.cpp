@@ -50,9 +50,9 @@ int64_t TrainStep::micro_batches() const {
   return recipe_.batch.global / recipe_.batch.micro / instance_.mesh.size(Axis::dp);
 }
 
-// With m = batch.micro, micro-batch j of the global batch consists of sequences [j * m, (j + 1) * m). Each dp
-// coordinate has a contiguous range of micro-batches. Ranks that differ only in pp, cp and tp have the same
-// micro-batches.
+// Makes this rank's micro-batches. With m = batch.micro, micro-batch j of the global batch consists of sequences [j *
+// m, (j + 1) * m). Each dp coordinate has a contiguous range of micro-batches. Ranks that differ only in pp, cp and tp
+// have the same micro-batches.
 std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) {
   const device::Span span(instance_.context.spans(), "data");
   const int64_t micro = recipe_.batch.micro, mine = micro_batches();

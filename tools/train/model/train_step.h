@@ -51,7 +51,7 @@ class TrainStep {
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
   /// Runs the step that follows `progress`, and updates `progress`.
   StepResult run(const data::Source& source, Progress& progress, double lr);
-  /// Like the previous function, with the learning rate of the recipe's schedule.
+  /// Runs the step like the previous function, with the learning rate of the recipe's schedule.
   StepResult run(const data::Source& source, Progress& progress);
 
  private:

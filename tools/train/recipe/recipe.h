@@ -322,7 +322,7 @@ Recipe load_recipe(config::Document document, const Extensions& extensions, int6
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});
 
-/// Like load_recipe(), for training. Errors suggest legal values. Also rejects:
+/// Reads and checks a recipe like load_recipe(), for training. Errors suggest legal values. Also rejects:
 /// - optim.warmup > train.steps, unless the command line sets train.steps and not optim.warmup (a short trial)
 /// - a decay that begins before the warm-up ends
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,

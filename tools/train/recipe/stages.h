@@ -25,7 +25,7 @@ pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registr
 /// Returns the recipe with stage_split() in schedule.pipeline.split, so that runs of the recipe do not count the FLOPs
 /// again.
 Recipe with_stage_split(Recipe recipe, const layers::Registry& registry);
-/// Like with_stage_split(), with known FLOPs of the model's parts (layers::flops_by_part()).
+/// Returns the same recipe as with_stage_split(). `flops` are the FLOPs of the model's parts (layers::flops_by_part()).
 Recipe with_stage_split_of(Recipe recipe, const layers::PartFlops& flops);
 /// Returns a readable table with one line for each stage. An example of a line with two virtual stages is "stage 0
 /// embedding, layers 0-1 | layers 6-7, head".
