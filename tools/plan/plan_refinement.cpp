@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t max_refined = 3;
 constexpr int64_t max_changes_of_layout = 13;
-// Largest number of layouts that are tried with offload because their steps seem shorter than the step of the best
-// layout. For each layout, made_to_fit() tries up to three changes.
+// Largest number of layouts that are too large, but are tried with offload. Their steps seem shorter than the step of
+// the best layout. For each layout, made_to_fit() tries up to three changes.
 constexpr size_t max_offloaded = 2;
 // Smallest relative gain for which a changed key is accepted.
 constexpr double least_improvement = 0.001;

@@ -57,8 +57,8 @@ class RankJobs {
   /// Appends the jobs, in queues starting at `first_queue`. `simulated` lists the ranks of all records.
   void add_to(std::vector<schedule::Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated);
 
-  /// Returns the time of each operation. The time of a job is divided among its operations in proportion to their
-  /// prices.
+  /// Returns the start and end of each operation. The time of a job is divided among the job's operations in proportion
+  /// to their prices.
   std::vector<schedule::Interval> times_of(std::span<const schedule::Job> jobs,
                                            std::span<const schedule::Interval> times) const;
 

@@ -119,7 +119,7 @@ StateBytes state_bytes(double p1, double p2, const Shards& shards, int64_t zero,
 struct Activations {
   double b = 1, s = 1, h = 1, l = 1;  // sequences, tokens per sequence, width, layers
   double a = 0;                       // heads; 0 omits the scores, as blockwise attention does
-  double k = 1, t = 1, e = 1;
+  double k = 1, t = 1, e = 1;         // experts per token, tensor-parallel ranks, expert-parallel ranks
 };
 struct ActivationBytes {
   double none;  // no parallelism (equation 2)

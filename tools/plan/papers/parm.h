@@ -5,8 +5,8 @@
 //   Algorithm 1    line 2 is T = k * f * B * L / E, without M, so that y = E * T * M * N_ESP
 //   equation 13    keeps N_ESP, which the paper drops in the second line
 //   equation 14    ends in an MP-AllGather, so it is S2 without overlap. Algorithm 1's alpha_o, beta_o price
-//                  the overlapped pair of AlltoAll and AllGather. Here they are used as in equation 14,
-//                  over y/N_MP (the AlltoAll's own size), not over y
+//                  the overlapped pair of AlltoAll and AllGather. Here they depend on y/N_MP, as in equation
+//                  14 (the AlltoAll's own size), not on y
 #pragma once
 
 #include <cstdint>

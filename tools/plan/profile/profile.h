@@ -51,7 +51,7 @@ using Progress = std::function<void(const std::string&)>;
 /// Origin: nodes, ranks_per_node, threads, node_cores and waiting.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
-/// Returns a readable table.
+/// Returns a readable table of the measurements.
 std::string profile_table(const Cluster& cluster);
 
 }  // namespace hexad::plan

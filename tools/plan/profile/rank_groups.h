@@ -13,7 +13,8 @@ namespace hexad::plan {
 struct NodesAndRanks {
   int64_t nodes, ranks_per_node;
 };
-/// Returns the numbers of the job. Throws Error(usage) if nodes have different numbers of ranks.
+/// Returns the job's number of nodes, and the number of ranks on each node. Throws Error(usage) if nodes have different
+/// numbers of ranks.
 NodesAndRanks nodes_of(const comm::ProcessGroup& world);
 
 /// This rank's group for one kind and size.

@@ -61,8 +61,8 @@ void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const
   // Measures nothing if all ranks but one leave a core idle. A waiting rank then slows no other rank.
   if (computing * m.threads < *m.node_cores) return;
   const std::function<void()> product = make_product(cluster.products.front(), timer.device());
-  // Returns the seconds of the slowest of the first `ranks` ranks of a node. The node's other ranks wait for these
-  // ranks.
+  // Runs the product `runs` times on the first `ranks` ranks of each node, while the node's other ranks wait. Returns
+  // the seconds of the slowest rank.
   const auto seconds_of = [&](int64_t ranks, int runs) {
     timer.wait_for_ranks();
     const double begin = now();

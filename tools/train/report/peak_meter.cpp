@@ -29,8 +29,8 @@ PeakMeter::PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world) : re
 }
 
 void PeakMeter::after_step(double seconds, double flops) {
-  // On a GPU, the samples at the start are enough, because ranks do not share a GPU like cores. Later samples would
-  // need GPU memory, which the run already occupies.
+  // On a GPU, the samples at the start are enough, because ranks do not share GPUs as they share cores. Later samples
+  // would need GPU memory, which the run already occupies.
   if (recipe_.train.peak_flops || recipe_.device != device::DeviceKind::cpu) return;
   trained_ += seconds;
   const bool above_peak = flops > peak_ * seconds;
