@@ -27,7 +27,7 @@ namespace {
 
 using pp::PipelineKind;
 
-// Smallest number of tokens of a sequence that each rank has under context parallelism.
+// Smallest number of tokens of a sequence per rank for which context parallelism is tried.
 constexpr int64_t least_tokens = 2048;
 // Largest power of two that is tried as the size of a micro-batch.
 constexpr int64_t max_micro_batch = 8;

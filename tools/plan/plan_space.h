@@ -56,7 +56,7 @@ class LayoutRules {
   size_t read_problem_count_ = 0;  // number of problems found while reading
 };
 
-/// Limits of the search.
+/// Numbers of ranks that limit the search.
 struct PlanSpace {
   int64_t world;               // number of ranks
   int64_t ranks_per_domain;    // number of ranks that the fast link connects; the limit of tp
@@ -103,7 +103,7 @@ PlanCandidate without_variant(PlanCandidate layout);
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
 
-/// Nearest numbers of ranks that have a legal layout.
+/// Nearest numbers of ranks that have a legal layout; none: no such number was found.
 struct NearestRanks {
   std::optional<int64_t> below, above;
 };

@@ -17,8 +17,8 @@ void require_profile(const train::Recipe& recipe);
 
 class RunSchedule final : public train::ScheduleAdviser {
  public:
-  /// Predicts the open choices of the recipe, or restores the choices stored in the checkpoint. Does nothing about
-  /// choices if the recipe leaves none open.
+  /// Predicts the open choices of the recipe, or restores the choices stored in the checkpoint. Does neither if the
+  /// recipe leaves no choice open.
   explicit RunSchedule(const train::AdvisedRun& run);
 
   void begin_step(int64_t step) override;

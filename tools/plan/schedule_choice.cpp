@@ -57,7 +57,7 @@ bool is_sibling(MoeSchedule a, const MoeSchedule& b) {
   return is_family(a, b);
 }
 
-/// Times of a candidate.
+/// Index of a candidate, and a summary of its measured times.
 struct Timed {
   size_t candidate;
   SampleSummary seconds;

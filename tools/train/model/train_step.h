@@ -76,7 +76,7 @@ class TrainStep {
     int64_t first_sequence;
     std::vector<MicroBatch> batches;
   };
-  std::optional<Loaded> ahead_;
+  std::optional<Loaded> ahead_;  // micro-batches of the next step; none: not loaded in advance
   // On a meta device, micro-batches of the last source that has equal sequences.
   struct Equal {
     const data::Source* source;
