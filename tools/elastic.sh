@@ -9,7 +9,7 @@
 #   tools/elastic.sh --hostfile hosts 8 32 mpirun --host {hosts} -np {ranks} hexad train recipe.yaml
 #   tools/elastic.sh 8 32 srun --mpi=pmix --kill-on-bad-exit=1 -N {nodes} --nodelist={hosts} -n {ranks} hexad train recipe.yaml
 #
-# MIN and MAX: smallest and largest number of ranks. With fewer than MIN, the script waits. In COMMAND, {ranks} is
+# MIN and MAX: smallest and largest number of ranks. With fewer than MIN ranks, the script waits. In COMMAND, {ranks} is
 # replaced by the number of ranks, {hosts} by the hosts to use, and {nodes} by the number of these hosts. COMMAND ends
 # with `PROGRAM train RECIPE [key.path=value ...]`. The script appends the layout's keys to COMMAND (`PROGRAM validate
 # RECIPE --world RANKS --nearest --at-least MIN` prints them), and checkpoint.resume=auto once the run has saved.
@@ -158,9 +158,9 @@ wait_for_ranks() {
   done
 }
 
-# Waits before the next start, so that the launcher notices a lost node and ranks of the last start end. Waits a few
-# seconds, or longer with each start in a row that wrote no checkpoint. Does not wait if the last start saved as asked
-# (exit code 75).
+# Waits before the next start, so that the launcher can notice a lost node and the ranks of the last start can end.
+# Waits a few seconds, or longer with each start in a row that wrote no checkpoint. Does not wait if the last start
+# saved as asked (exit code 75).
 rest_before_start() {
   local seconds=$((every < 5 ? every : 5)) most=$((every < 300 ? 300 : every)) i
   [ $code -ne 75 ] || [ $failures -gt 0 ] || return 0

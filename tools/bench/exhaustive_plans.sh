@@ -12,17 +12,18 @@
 # rounds backwards. --cluster: file for predictions; without it, `hexad profile` measures the place for --seconds.
 # --predict-only: trains no case.
 #
-# random_small_recipe.awk draws the recipes. A recipe is drawn again if it has fewer than 5 or more than 20 layouts, or
-# less than 1 or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program;
-# build/release/bin/hexad). With a packed program, use:
-# HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/exhaustive_plans.sh
+# random_small_recipe.awk draws the recipes. The script replaces a recipe by the next one if the recipe has fewer than 5
+# or more than 20 layouts, or less than 1 or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment:
+# HEXAD (program; build/release/bin/hexad). With a packed program, use: HEXAD=hexad tools/gpu/with_libraries.sh
+# tools/bench/exhaustive_plans.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 . tools/bench/predictions.sh
 
 least_layouts=5
-most_layouts=20  # default number of layouts that hexad plan simulates, so that its first choice is the default choice
+# By default, hexad plan simulates up to 20 layouts, so its first choice for a case is also its choice by default.
+most_layouts=20
 place='' rounds=2 steps=6 output=runs/exhaustive-plans
 while [ $# -gt 0 ]; do
   case $1 in

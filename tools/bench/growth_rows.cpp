@@ -77,7 +77,7 @@ std::vector<comm::Location> locations_of(int world) {
   return locations;
 }
 
-// Returns placements of the kinds that a model's parameters have.
+// Returns one placement for each kind of placement that a model's parameters have.
 std::vector<Placement> placements_of(const mesh::Sizes& sizes) {
   return {{.view = MeshView::dense},
           {.view = MeshView::dense, .shards = {{Axis::tp, 0, sizes.tp, 0}}},
@@ -99,7 +99,7 @@ void control_a_step(const ProcessGroup& world, train::RankClock& clock, DeviceCo
   world.barrier(stream).wait();
 }
 
-// Measures the plan of an operation of all ranks, with the default size of a round. The plan is not executed.
+// Measures the plan of an operation of all ranks, with the default limit of bytes per round. The plan is not executed.
 void measure_plan(const std::string& activity, const Operation& operation, int world, Meter& meter) {
   comm::MessagePlan plan;
   GrowthRow& row =

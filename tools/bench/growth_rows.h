@@ -30,10 +30,10 @@ mesh::Sizes growth_layout(int world);
 /// - "comparison of replicas"
 /// - "sum over all ranks", "all-to-all of all ranks": planned, but not executed
 std::vector<GrowthRow> growth_rows(int world);
-/// Returns the costs of a checkpoint of `world` ranks with four pieces each: "merging of a manifest" and "files of a
-/// manifest" on rank 0, and "opening of a checkpoint" on a rank that looks up four tensors. Messages are not measured;
-/// `message_bytes` of the last row is the size of the text that rank 0 would send to that rank. Creates a temporary
-/// folder and removes it. Throws Error(resource) if the folder cannot be created.
+/// Returns the costs of a checkpoint of `world` ranks, each of which has written four pieces: "merging of a manifest"
+/// and "files of a manifest" on rank 0, and "opening of a checkpoint" on a rank that looks up four tensors. Messages
+/// are not measured; `message_bytes` of the last row is the size of the text that rank 0 would send to that rank.
+/// Creates a temporary folder and removes it. Throws Error(resource) if the folder cannot be created.
 std::vector<GrowthRow> checkpoint_growth_rows(int world);
 
 }  // namespace hexad::bench

@@ -13,7 +13,7 @@ struct CheckOptions {
   double seconds = 30;   // approximate time of the measurements
   std::string folder{};  // shared folder to check; empty: none
   double patience = 5;   // seconds after which another rank's file counts as missing or stale
-  int threads = 1;       // threads of the kernels
+  int threads = 1;       // number of threads that the kernels use
   std::string host{};    // name of this rank's node
   bool card = false;     // true to measure products on the GPUs, too
   int place = 0;         // index of this rank on its node, which selects its GPU

@@ -24,7 +24,7 @@ struct RankFacts {
   std::vector<int> cores{};              // processors (Linux: CPUs) on which the process may run, ascending
   std::map<int, int> hyperthreads{};     // maps each further processor of a core to the core's first processor
   double core_quota = 0;                 // cores of CPU time that the control group allows; 0: no limit
-  int threads = 1;                       // threads of the kernels
+  int threads = 1;                       // number of threads that the kernels use
   std::string version{};                 // version of hexad
   std::string binary{};                  // digest of the program's file
   std::string processor{};               // name of the processor and its number of cores

@@ -44,7 +44,7 @@ std::string links_rows(const std::vector<RankReport>& ranks, bool across) {
 }
 
 std::string collectives_rows(const std::vector<RankReport>& ranks) {
-  std::map<std::pair<std::string, std::string>, std::vector<double>> kinds;  // seconds by group and operation
+  std::map<std::pair<std::string, std::string>, std::vector<double>> kinds;  // seconds by group and row name
   for (const RankReport& rank : ranks)
     for (const CollectiveFigure& c : rank.collectives)
       kinds[{c.group, fmt::format("{} of {} ranks, {}", c.operation, c.ranks, c.group)}].push_back(c.seconds);

@@ -44,14 +44,14 @@ double share_of_cores(const std::vector<int>& cores, const std::map<int, int>& u
 }
 
 void judge_node(std::vector<Finding>& findings, const Ranks& ranks) {
-  std::vector<std::vector<int>> processors, physical;  // numbers of each rank's processors and cores
+  std::vector<std::vector<int>> processors, physical;  // each rank's processors and physical cores
   for (const RankReport* rank : ranks) {
     processors.push_back(rank->facts.cores);
     physical.push_back(physical_cores(rank->facts));
   }
   const std::map<int, int> users = users_of_cores(processors), physical_users = users_of_cores(physical);
-  // Ranks with a share of less than one processor, by their processors, and other ranks with a share of less than one
-  // physical core, by their physical cores.
+  // `crowded`: ranks with a share of less than one processor, by their processors. `crowded_hyperthreads`: other ranks
+  // with a share of less than one physical core, by their physical cores.
   std::map<std::vector<int>, std::vector<int>> crowded, crowded_hyperthreads;
   const auto add = [&](std::string message) {
     findings.push_back({.code = base::ExitCode::done, .kind = "cores", .message = std::move(message)});

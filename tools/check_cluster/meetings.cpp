@@ -66,7 +66,7 @@ void meet_across(std::vector<int>& meetings, const comm::NodeGrid& grid, int ran
 
 std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank, int64_t max_rounds) {
   const int64_t most = std::max(max_rounds, least_rounds);
-  // Maximum number of rounds in which the ranks with one index meet.
+  // Maximum number of rounds in which the ranks with the same index in their nodes meet.
   const int64_t across = std::min(rounds_of(grid.nodes()), max_nodes_of_all_pairs);
   const int64_t places = grid.nodes() > max_nodes_of_all_pairs ? 1 : std::max<int64_t>(1, max_ranks_of_a_node(grid));
   const int64_t inside = std::min(rounds_inside(grid), most - across);

@@ -13,8 +13,8 @@ namespace hexad::check_cluster {
 /// of other nodes.
 inline constexpr int64_t max_nodes_of_all_pairs = 64;
 
-/// Smallest effective value of `max_rounds` in meetings_of(). With this value, all pairs of 64 nodes can still meet if
-/// only ranks with one index meet, and a sample of the pairs inside nodes can meet.
+/// Smallest effective value of `max_rounds` in meetings_of(). This value leaves enough rounds for all pairs of 64
+/// nodes, if the ranks of only one index meet, and for a sample of the pairs inside nodes.
 inline constexpr int64_t least_rounds = 2 * max_nodes_of_all_pairs;
 
 /// Returns the number of rounds in which each of `count` players meets every other player once.
@@ -28,9 +28,9 @@ std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count)
 /// max_nodes_of_all_pairs nodes, only the first ranks of the nodes meet ranks of other nodes, in a sample of the
 /// rounds.
 ///
-/// There are at most max(`max_rounds`, least_rounds) rounds. If more are needed, only the ranks of a sample
-/// of indices, evenly spread, meet ranks of other nodes. If even one index needs too many rounds, the ranks of a node
-/// also meet only in a sample of their rounds.
+/// There are at most max(`max_rounds`, least_rounds) rounds. If more are needed, only the ranks of a sample of indices,
+/// evenly spread, meet ranks of other nodes. If the rounds inside nodes leave too few rounds for one index, the ranks
+/// of a node also meet only in a sample of their rounds.
 std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank, int64_t max_rounds = INT64_MAX);
 
 }  // namespace hexad::check_cluster

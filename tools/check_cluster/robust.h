@@ -7,10 +7,11 @@
 
 namespace hexad::check_cluster {
 
-/// Limits that a slow value reaches. slow_values() also applies a limit that depends on the spread of all values.
+/// Limits that a value must reach to count as slow. slow_values() also applies a limit that depends on the spread of
+/// all values.
 struct Rule {
   double ratio;             // least ratio of the value to its reference
-  double least_excess = 0;  // least difference between the value and its reference
+  double least_excess = 0;  // least difference between the value and its reference, in the unit of the values
 };
 
 /// A slow value.

@@ -79,7 +79,8 @@ void write_and_sync(const fs::path& path, const std::string& text) {
   if (!done) fail_file(path, "written and flushed");
 }
 
-/// The check on one rank. Barriers of the world separate its steps. All ranks call the same number of barriers.
+/// The check of the folder on one rank. Barriers over all ranks separate the steps of the check. All ranks call the
+/// same number of barriers.
 class FolderCheck {
  public:
   FolderCheck(FolderFigure& figure, const fs::path& folder, int rank, std::vector<int> peers, double patience)

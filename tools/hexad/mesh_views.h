@@ -7,8 +7,8 @@
 
 namespace hexad::app {
 
-/// Returns a table with every rank's coordinates in both views. The groups along each axis with more than one rank
-/// follow, and then the groups of ranks that sum gradients of weights outside experts.
+/// Returns a table with every rank's coordinates in both views. Below the table are the groups along each axis whose
+/// size is above 1, and the groups of ranks that sum gradients of weights outside experts.
 std::string mesh_table(const mesh::Layout& layout);
 
 /// Returns an SVG picture with two tables for each pipeline stage. Every rank is a cell of both tables.

@@ -37,7 +37,7 @@ int64_t limit_of(std::string_view recipe_key) {
   return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : max_count;
 }
 
-/// Returns all names of a config key. A new config has the first name.
+/// Returns all names of a config key. `alternatives` separates the names by '|'. A new config has the first name.
 std::vector<std::string> names_of(std::string_view alternatives) {
   std::vector<std::string> names;
   while (!alternatives.empty()) {
@@ -168,7 +168,7 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
       fail(ExitCode::data, where, ": ", key.config, " is ", found->dump(), ", expected ", expected.dump());
     }
   }
-  const bool any_type = family.windows || family.llama4 || family.delta_nets;  // layer_types is read later
+  const bool any_type = family.windows || family.llama4 || family.delta_nets;  // if true, layer_types is read later
   if (const auto types = config.find("layer_types"); !any_type && types != config.end() && !types->is_null()) {
     const bool full =
         types->is_array() && std::ranges::all_of(*types, [](const Json& t) { return t == "full_attention"; });
@@ -395,7 +395,8 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   if (has_dynamic_rotary(config))
     read.notes.push_back(cat("rope_type dynamic is imported as no scaling, which is the same up to ",
                              read.keys.integer("model.context"), " tokens (max_position_embeddings)"));
-  // A family with rotary_dim may give the share of each head in two keys, which must agree.
+  // A family with rotary_dim may also have partial_rotary_factor. Both keys must then give the same rotary share of a
+  // head.
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];
     if (share != family.rotary_share && share != stated)

@@ -114,7 +114,7 @@ int64_t first_non_finite(const std::byte* elements, Element type, int64_t count)
 }
 
 void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t columns, int64_t bytes) {
-  // Rows and columns of a tile, small enough that source and destination fit into the cache.
+  // Number of rows and of columns of a tile, small enough that source and destination fit into the cache.
   constexpr int64_t block = 32;
   for (int64_t r0 = 0; r0 < rows; r0 += block)
     for (int64_t c0 = 0; c0 < columns; c0 += block)

@@ -188,7 +188,7 @@ class TensorReader {
   }
 
  private:
-  /// Appends a link whose only part is a whole parameter. Reads one expert at a time.
+  /// Appends a foreign tensor whose only part is a whole parameter. Reads one expert at a time.
   void write_by_expert(const Link& link, Element type, io::SafetensorsStream& out) {
     for (int64_t e = 0, experts = link.rearranged_shape()[0]; e < experts; ++e) {
       const Link::Part& whole = link.parts.front();

@@ -57,7 +57,7 @@ enum class Rearrangement : uint8_t {
   none,
   transposed,      // the foreign tensor is [in, out]
   pairs,           // rows of each head rotate as pairs (2i, 2i + 1); Hexad rotates rows i and i + half
-  latent_queries,  // rows of latent attention; see LatentRows
+  latent_queries,  // this and the next two: rows of the projections of latent attention; see LatentRows
   latent_down,
   latent_up,
   gated_queries,  // for each head: its queries, then its gates
@@ -117,7 +117,7 @@ struct Family {
   // model_type of a larger model, such as one with a vision encoder, that has this model as its text_config; empty:
   // none.
   std::string_view larger{};
-  std::vector<std::string_view> other_parts{};  // tensor names of that model's other parts; * matches any text
+  std::vector<std::string_view> other_parts{};  // names of tensors outside its text model; * matches any text
   // Keys of config.json whose values are objects with further keys. All tables name such a key SECTION.KEY.
   std::vector<std::string_view> sections{};
   // Second key for the base of the rotary frequencies; empty: only rope_theta. Exports write both keys.

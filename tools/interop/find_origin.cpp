@@ -25,7 +25,8 @@ std::string start_of(const config::Document& recipe) {
   return start && start->kind == config::Node::Kind::scalar ? start->text : "";
 }
 
-// True if `folder` is an import of `source`. Older imports and recipes have relative paths.
+// True if `folder` is an import of `source`. Compares absolute paths, because older imports and recipes have relative
+// paths.
 bool is_import_of(const std::string& folder, const std::string& source) {
   std::error_code error;
   if (!fs::exists(folder + "/manifest.json", error)) return false;

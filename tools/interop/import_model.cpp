@@ -85,7 +85,7 @@ class ParameterWriter {
     append(slot, whole_.data() + begin * bytes, part, begin, target, out);
   }
 
-  /// Writes a link whose only part is a whole parameter. Reads one expert at a time.
+  /// Appends the parameter that is the only part of a foreign tensor. Reads one expert at a time.
   void write_by_expert(const Slot& slot, Element target, io::SafetensorsStream& out) {
     const Link& link = *slot.link;
     const Element type = element(slot);

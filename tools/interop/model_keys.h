@@ -1,5 +1,5 @@
 // The recipe keys that determine what a model computes, by path. They are the intermediate form between config.json and
-// recipe.
+// the recipe.
 #pragma once
 
 #include <map>

@@ -71,8 +71,8 @@ class SourceFolder {
 std::vector<std::string> companion_files(const std::string& folder);
 /// Returns the path of a companion file. Throws Error(data) as companion_files() does.
 std::string companion_path(const std::string& folder, const std::string& name);
-/// Returns the names of the other files of `folder`, except weights and texts about the model, sorted. Imports do not
-/// copy these files.
+/// Returns the names of the files of `folder` that imports do not copy, sorted. Omits weights and texts about the
+/// model.
 std::vector<std::string> uncopied_files(const std::string& folder);
 
 /// Returns a text such as "tensors 'a', 'b' and 3 more", in a form that is safe to print.

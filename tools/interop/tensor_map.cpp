@@ -118,7 +118,8 @@ class Mapper {
 
   /// Checks that the parts of all links cover every parameter exactly once.
   void require_complete() const {
-    std::vector<std::map<int64_t, int64_t>> covered(map_.own.size());  // number of elements by first element
+    // For each parameter: the number of elements of each part, by the index of the part's first element.
+    std::vector<std::map<int64_t, int64_t>> covered(map_.own.size());
     for (const Link& link : map_.links) {
       int64_t elements = 0;
       for (const Link::Part& part : link.parts) {

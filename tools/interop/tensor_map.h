@@ -83,8 +83,8 @@ struct TensorMap {
 
 /// True if the rearrangement works on each expert separately.
 bool is_by_expert(Rearrangement rearrangement);
-/// Rearrange the elements of one expert of a link: from the foreign form to Hexad's, and back. Each element has `bytes`
-/// bytes. `to` has the size of `from`. The contents of `from` may change.
+/// These functions rearrange the elements of one expert of a link: from the foreign form to Hexad's, and back. Each
+/// element has `bytes` bytes. `to` has the size of `from`. The contents of `from` may change.
 void expert_to_own(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes);
 void expert_to_foreign(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes);
 

@@ -88,7 +88,7 @@ constexpr LargestRatio largest_ratios[] = {{0, 100}, {1 << 20, 8}};
 void check_rates_of_link(const Curve& curve, const std::string& entry, config::Problems& problems) {
   for (const auto& [bytes, ratio] : largest_ratios) {
     if (!problems.good({entry})) return;
-    double fastest = 0, at = 0;  // rate, and its size
+    double fastest = 0, at = 0;  // largest rate so far, and bytes of its message
     for (size_t i = 0; i < curve.points.size(); ++i) {
       const auto [size, seconds] = curve.points[i];
       if (size < bytes) continue;

@@ -195,8 +195,8 @@ class Composition {
 
   // Adds the variants of the layouts. Some are only counted:
   // - variants that are certainly too large
-  // - needless variants, if there are enough other layouts: the layout itself certainly fits, or is too slow. A variant
-  //   is never faster than its layout, unless activations are offloaded
+  // - needless variants, if there are enough other layouts: variants of a layout that certainly fits or is too slow. A
+  //   variant is never faster than its layout, unless activations are offloaded
   // Under Objective::memory, variants that certainly need more memory than enough other layouts are omitted.
   void add_variants() {
     const std::optional<double> longest = seconds_to_undercut();

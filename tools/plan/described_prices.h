@@ -17,7 +17,7 @@ class DescribedPrices {
   /// Returns the peak rate for `dtype` in FLOP/s; 0 if the description does not give it.
   double known_peak(base::Dtype dtype) const;
 
-  /// Return prices like the functions of Prices with the same names.
+  /// These functions return prices like the functions of Prices with the same names.
   double product(const Product& p, double largest) const;
   double attention(const Attention& a) const;
   double memory_bound(double bytes, double kernels) const;

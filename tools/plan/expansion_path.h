@@ -16,7 +16,9 @@ inline constexpr int64_t max_planned_ranks = 1 << 20;
 /// Question to a planner about one recipe: sequence length, number of ranks, and objective.
 struct PlanQuestion {
   int64_t context;
-  int64_t ranks;  // if the cluster has fewer, the plan assumes more nodes of the same kind
+  /// If a described machine has fewer ranks, the plan assumes more nodes of the same kind. If a measured cluster has
+  /// fewer ranks, the plan has no layouts.
+  int64_t ranks;
   Objective objective = Objective::time;
   size_t wanted = 10;
   bool any_memory = false;  // true: the plan ignores the memory limit

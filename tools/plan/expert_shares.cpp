@@ -114,7 +114,7 @@ ExpertShares read_expert_shares(const std::string& path, const layers::ModelConf
 
   for (const Row& row : rows) check(row, model.moe, path);
   const int64_t layers = model.moe_layers();
-  const bool alike = !metrics && rows.size() == 1;  // a run with one MoE layer has measured no other layer
+  const bool alike = !metrics && rows.size() == 1;  // true: the only line applies to all MoE layers
   if (!alike && std::ssize(rows) != layers)
     fail(ExitCode::usage, path, ":", rows.back().line, ": the file has loads of ",
          base::counted(std::ssize(rows), "layer"), "; expected ", layers, " (the model's MoE layers), or ",

@@ -37,7 +37,7 @@ FewLayersMemory memory_of(const device::MemoryStats& stats) {
           .activations = peak_in(stats, Category::activation)};
 }
 
-// Returns the peak without the tensors that are counted separately. Includes NCCL's buffers.
+// Returns the peak bytes without the tensors that are counted separately. Includes NCCL's buffers.
 double temporary_of(const device::MemoryStats& stats) {
   const FewLayersMemory kept = memory_of(stats);
   return std::max(

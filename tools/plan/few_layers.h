@@ -48,10 +48,10 @@ class FewLayers {
             const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
             std::shared_ptr<SharedByRuns> shared = nullptr);
 
-  /// Return the costs of a step with `sequences` sequences of `context` tokens in each micro-batch. Times are
-  /// simulated, which takes longer than the extrapolation of memory. The times are valid for a job with `stages` stages
-  /// for each recorded stage. In this job, the groups that exchange weights and gradients have 1 / `stages` as many
-  /// ranks. Under ZeRO, each rank updates `stages` times as many weights.
+  /// These functions return the costs of a step with `sequences` sequences of `context` tokens in each micro-batch.
+  /// Times are simulated, which takes longer than the extrapolation of memory. The times are valid for a job with
+  /// `stages` stages for each recorded stage. In this job, the groups that exchange weights and gradients have 1 /
+  /// `stages` as many ranks. Under ZeRO, each rank updates `stages` times as many weights.
   FewLayersMemory memory(int64_t sequences, int64_t context) const;
   FewLayersTimes times(int64_t sequences, int64_t context, int64_t stages = 1);
 

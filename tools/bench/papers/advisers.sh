@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints a table of runs that shows which advisers were right. An adviser is an algorithm of a paper (MoNTA's Algorithms
-# 1 to 3, Parm's Algorithm 1, EPS-MoE's number of groups, MPMoE's paradigms). A run asks the advisers if it has a
-# schedule.profile and leaves choices of schedule.moe to `auto` (docs/auto-schedules.md). Measures nothing.
+# 1 to 3, Parm's Algorithm 1, EPS-MoE's number of groups, MPMoE's paradigms). The program asks the advisers in a run
+# that has a schedule.profile and leaves choices of schedule.moe to `auto` (docs/auto-schedules.md). Measures nothing.
 #
 #   tools/bench/papers/advisers.sh RUN...
 #

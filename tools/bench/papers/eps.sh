@@ -63,8 +63,8 @@ add_once "$kept/bytes" launched_rows 4 "$kind" "$bench" --token-ranks --forward 
   --layer "$kind,B=1024,tp=4,etp=1,ep=4"
 table eps_bytes "$kept/bytes"
 
-# The ranks either sum the attention's output or scatter its sum (sp). With sp, the next block's attention gathers the
-# output.
+# Counts the bytes of a block. The ranks either sum the attention's output or scatter its sum (sp). With sp, the next
+# block's attention gathers the output.
 count_block() {
   launched_rows 4 "$kind" "$bench" --token-ranks --block --forward --rounds 1 --schedule plain \
     --schedule merged:rows=token --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=true" \

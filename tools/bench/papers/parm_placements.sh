@@ -3,8 +3,8 @@
 # collectives load each link. Uses one layer, whose 8 ranks are 4 EP ranks x 2 ESP ranks, without tensor parallelism and
 # with N_MP = 2, or layers of Table III. The placements are: (1) on one node; (2) ESP groups within nodes, which is the
 # order of Hexad's own mesh; (3) EP groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8
-# phases) over the DeepSpeed-MoE schedule, measured and predicted, means over the layers of each (N_MP, N_ESP), and the
-# share of each collective's traffic that leaves the node.
+# phases) over the DeepSpeed-MoE schedule, measured and predicted, as means over the layers of each (N_MP, N_ESP). Also
+# prints the share of each collective's traffic that leaves the node.
 #
 #   tools/bench/papers/parm_placements.sh [--layer M=512,H=256,B=256] [--inter 50mbit] [--intra 400mbit] [--rounds 3]
 #                                         [--profile-seconds 30] [--layers N] [--seed 1] [--output FOLDER]

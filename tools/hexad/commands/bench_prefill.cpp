@@ -75,8 +75,8 @@ std::vector<std::string> settings_of(const std::string& text) {
   return settings;
 }
 
-// True if the prompts fit in memory. The estimate takes the largest pass as the micro-batch, and adds the keys and
-// values of the batch with the most tokens.
+// True if the prompts fit in memory. The estimate takes the pass with the most tokens as the micro-batch, and adds the
+// keys and values of the batch with the most tokens.
 bool prompts_fit(Recipe recipe, const std::vector<PromptBatch>& batches, const Extensions& extensions,
                  const comm::World& world) {
   const auto pass_tokens = [](const PromptBatch& b) { return b.prompts * b.pass_length(); };
@@ -106,7 +106,7 @@ std::vector<Measured> measure(ModelInstance& instance, const std::vector<NamedSc
   return all;
 }
 
-// Returns the tokens per second of all data-parallel ranks.
+// Returns the total tokens per second of the data-parallel ranks.
 double rate_of(const Measured& m, int64_t dp) {
   return static_cast<double>(dp * m.batch.prompts * m.batch.length) / median(m.seconds);
 }

@@ -106,7 +106,7 @@ Continuation stream_text(ModelInstance& instance, const GenerateArguments& optio
   telemetry::TextOutput out(1);
   Utf8Pieces text;  // a token may end inside a character
   if (prints) out.write(text.add(prompt));
-  bool begins = prompt.empty();  // true until a token has begun the text
+  bool begins = prompt.empty();  // true while the text is empty
   const auto written = generate_each(instance, ids, options.sampling, [&](size_t, int32_t id) {
     if (!prints) return;
     const std::string bytes(tokenizer.bytes_of(id));

@@ -149,7 +149,7 @@ class Planner {
   // expansion_of() requires a layout without an explicit order.
   Plan plan_at(const PlanQuestion& question) {
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
-    if (!cluster_.machine && question.ranks > all) return {};  // the measurement has no prices for more ranks
+    if (!cluster_.machine && question.ranks > all) return {};  // a measured cluster has no prices for more ranks
     const PlanRequest request{.world = question.ranks,
                               .objective = question.objective,
                               .load = load_,
@@ -281,7 +281,7 @@ class Planner {
                " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
   }
   [[noreturn]] void refuse_size(const Shortfall& shortfall) {
-    // True if memory.limit_bytes of the recipe is the limit.
+    // True if memory.limit_bytes of the recipe, not the cluster's memory, is the limit.
     const bool is_limit = shortfall.memory < tensor_memory(cluster_);
     base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(shortfall.least->context),
                " does not fit ", base::counted(shortfall.least->ranks, "rank"), " of ", options_.cluster,

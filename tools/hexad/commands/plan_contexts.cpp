@@ -83,8 +83,8 @@ auto first_lacking(std::span<const PathPoint> path) {
   return std::ranges::find_if(path, [](const PathPoint& p) { return p.shortfall.has_value(); });
 }
 
-// Returns the axes of point `i`, which has a layout, that have other sizes than at the point before. Returns no axes if
-// there is no point before, or if it has no layout.
+// Returns the axes whose sizes differ between the layouts of the points `i` - 1 and `i`. Point `i` must have a layout.
+// Returns no axes if there is no previous point, or if the previous point has no layout.
 std::vector<ChangedAxis> changes_at(std::span<const PathPoint> path, size_t i) {
   if (i == 0 || !path[i - 1].layout) return {};
   return changed_axes(layout_of(*path[i - 1].layout, path[i - 1].ranks), layout_of(*path[i].layout, path[i].ranks));

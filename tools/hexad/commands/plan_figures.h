@@ -45,7 +45,7 @@ struct LayoutComparison {
     std::string name;
     double from, to;  // seconds of a step
   };
-  std::vector<Part> parts;  // parts that differ by more than 0.1% of the first step
+  std::vector<Part> parts;  // parts that differ by more than 0.1% of the first layout's step
   std::vector<plan::ChangedSetting> settings;
 };
 LayoutComparison compare(const Planned& planned, const plan::PlannedLayout& from, const plan::PlannedLayout& to);
@@ -59,7 +59,8 @@ struct OwnLayout {
 /// Comparison of the best layout with the second best and with the unchanged recipe.
 struct Explanation {
   OwnLayout own{};
-  std::vector<plan::WalkStep> to_second{}, to_own{};  // walks from the best layout; empty if there is no other layout
+  /// Walks from the best layout to the second best and to the unchanged recipe's; empty if the other layout is missing.
+  std::vector<plan::WalkStep> to_second{}, to_own{};
 };
 
 /// Layout on twice the ranks, compared with the best layout.

@@ -15,7 +15,7 @@ bool is_given(const Node& node) {
          std::ranges::any_of(node.children, is_given);
 }
 
-// Returns the part of a section whose keys were given on the command line, including subsections.
+// Returns the section with only the keys that were given on the command line, including keys of subsections.
 Node given_keys(const Node& section) {
   Node given{.kind = Node::Kind::map, .key = section.key};
   for (const Node& child : section.children) {

@@ -43,7 +43,8 @@ Prompt prompt_of_json(std::string_view line, const std::string& system, bool cha
   return prompt;
 }
 
-// Refuses the prompt if the form has no system role.
+// Throws an Error if the form has no system role: Error(data) if the system text is from the file, otherwise
+// Error(usage).
 void require_system(const data::ConversationForm& form, const Prompt& prompt) {
   const std::string lacking = form.missing_role_text("system");
   if (lacking.empty()) return;

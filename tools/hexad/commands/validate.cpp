@@ -79,8 +79,8 @@ void print_checkpoint(double bytes, const WriteTime& time) {
              time.source);
 }
 
-// Returns the command that starts the run on this machine. With its options, the launcher accepts every number of ranks
-// that `validate` accepts.
+// Returns the command that starts the run on this machine. The options in this command let the launcher start any
+// number of ranks that `validate` accepts.
 std::string start_line(const ValidateArguments& options, int64_t ranks, double save_seconds) {
   const std::string text =
       fmt::format("{} {} train {}", launcher_to_train(ranks, save_seconds), program_name(), shell_word(options.recipe));
@@ -175,7 +175,7 @@ void print_stage(const ValidateArguments& options, const Checked& c, const Check
                describe(recipe.parallel, stage.layout.world()));
   print_size(recipe, extensions);
   fmt::print("\n{}", memory);
-  if (&stage == &c.stages.front()) print_checkpoint(c.checkpoint_bytes, c.save);  // all stages save equal sizes
+  if (&stage == &c.stages.front()) print_checkpoint(c.checkpoint_bytes, c.save);  // equal for all stages
   if (stage.step) print_step(*stage.step, stage.layout.world());
   if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
   if (options.mesh) fmt::print("\n{}", mesh_table(stage.layout));
