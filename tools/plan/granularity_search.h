@@ -54,7 +54,7 @@ bool indistinct(const SampleSummary& a, const SampleSummary& b);
 class GranularitySearch {
  public:
   struct Range {
-    int64_t smallest, largest;  // batches whose best number of micro-batches is n
+    int64_t smallest, largest;  // smallest and largest known batch with one best n
     bool operator==(const Range&) const = default;
   };
   /// Results so far, as plain data that can be saved and restored.

@@ -31,7 +31,7 @@ std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context)
   return fmt::format("{} {} {}", tensor_key(r, recorded_context), r.parallel.zero, stages);
 }
 
-// Add `share` times the given costs to `sum`.
+// These functions add `share` times the given costs to `sum`.
 void add(FewLayersMemory& sum, double share, const FewLayersMemory& memory) {
   for (double FewLayersMemory::*bytes : {&FewLayersMemory::weights, &FewLayersMemory::gradients,
                                          &FewLayersMemory::optimizer, &FewLayersMemory::activations})
@@ -43,7 +43,8 @@ void add(FewLayersTimes& sum, double share, const FewLayersTimes& times) {
     sum.*seconds += share * (times.*seconds);
 }
 
-// Returns the line through the costs `few` of models with one and with two periods of the recipe's layers.
+// Returns a cost as a linear function of the number of layers. `few` has the costs of the models with one and with two
+// periods of layers after the dense first layers.
 template <class Costs>
 LayerCosts::Linear linear(const std::array<Costs, 2>& few, double Costs::*value, const Recipe& r) {
   const auto periods = static_cast<double>(layers_of_period(r)), first = static_cast<double>(r.model.moe.dense_layers);
@@ -186,8 +187,8 @@ double LayerCosts::seconds(const PlanCandidate& candidate) {
                dp_traffic = linear(few, &FewLayersTimes::dp_traffic, r);
   const int stages_a_rank = train::pipeline_of(r).stages_a_rank();
   const double ends = share_of_ends(r);
-  // A micro-batch takes at least the time of its dp communication. This limit is added here, because the short recorded
-  // steps do not show it.
+  // A micro-batch takes at least the time of its dp communication. This limit is applied here, because the short
+  // recorded steps do not show it.
   const double steady = std::max(slowest_stage(micro_batch, r), ends * dp_traffic.ends + layers * dp_traffic.layer);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   const auto micro_batches = static_cast<double>(micro_batches_of(r, layout));

@@ -22,7 +22,7 @@ struct ComposedStep {
 
 /// Composes steps from the costs of layers. The costs of a layer depend on tp, cp, cp_kind, ep, etp, recomputation,
 /// ZeRO and placement. For each combination of these settings, models of one and two periods of layers are recorded on
-/// the meta device. They are priced with the candidate's tokens (FewLayers).
+/// the meta device. These models are priced with the candidate's tokens (FewLayers).
 ///
 /// The time of a step is linear in the numbers of layers and micro-batches, plus the bubble of the pipeline. The memory
 /// of a step is linear in the numbers of layers and of micro-batches in flight. The layers are divided among the stages
@@ -45,7 +45,8 @@ class LayerCosts {
   ComposedStep step(const PlanCandidate& candidate) {
     return {.seconds = seconds(candidate), .memory = memory(candidate)};
   }
-  /// Return only the time or the memory of step(). For a new number of tokens, memory() is faster than seconds().
+  /// These functions return only the time (seconds) or the memory (bytes) of step(). For a new number of tokens,
+  /// memory() is faster than seconds().
   double seconds(const PlanCandidate& candidate);
   double memory(const PlanCandidate& candidate);
 

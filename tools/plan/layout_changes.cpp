@@ -159,7 +159,7 @@ std::vector<Recipe> other_buckets(const Recipe& r, const PlanSite& site) {
 // Returns three numbers for each kind of group of rank 0:
 // - the number of nodes of the group
 // - the number of ranks of the group outside rank 0's domain of the fast link
-// - the span of the group's nodes
+// - the number of nodes from the group's first to its last node
 std::vector<int64_t> spread_of(const mesh::Layout& layout, const StepPrices& prices) {
   std::vector<int64_t> spread;
   const auto add = [&](const std::vector<int>& ranks) {

@@ -163,7 +163,7 @@ const ProductEfficiency grouped_of_h100{Points{{64, 0.18}, {512, 0.725}, {1024, 
 const AttentionEfficiency attention_of_h100{Points{{4096, 0.575}, {16384, 0.645}, {32768, 0.655}},
                                             Points{{4096, 0.44}, {16384, 0.525}, {32768, 0.53}}, 54};
 const Curve memory_of_h100{Points{{1e6, 0.07}, {16e6, 0.5}, {134e6, 0.755}, {268e6, 0.81}, {403e6, 0.87}}};
-// Large sizes come from the all-to-all of arXiv 2603.07685, Table 7.
+// The points of large sizes are from the all-to-all of arXiv 2603.07685, Table 7.
 const Curve inside_of_h100{Points{{1e6, 0.17}, {8e6, 0.52}, {64e6, 0.69}, {411e6, 0.72}}};
 const Curve network_of_h100{Points{{1e6, 0.3}, {8e6, 0.43}, {32e6, 0.63}, {235e6, 0.81}, {352e6, 0.875}, {411e6, 0.9}}};
 

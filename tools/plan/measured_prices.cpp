@@ -15,7 +15,8 @@ using schedule::TimeCurve;
 
 namespace {
 
-// Assumed ratio of attention's rate to the best rate of the measured products with the largest weight.
+// Ratio of attention's rate to the best rate of the measured products with the largest weight. The ratio is assumed if
+// attention was not measured.
 constexpr double attention_share = 0.5;
 
 }  // namespace

@@ -261,7 +261,7 @@ RankMemory unpacked(const std::string& text) {
   return {.host = json.at("host"), .pools = list("pools"), .cards = list("cards")};
 }
 
-// Returns the result that rank 0 passes. Collective.
+// Returns the argument `mine` of rank 0 on all ranks. Collective.
 MemoryFit broadcast(const MemoryFit& mine, const comm::ProcessGroup& group) {
   device::DeviceContext host;
   const std::string text = broadcast_text(mine.text, 0, group, host);

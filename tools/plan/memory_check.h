@@ -26,7 +26,7 @@ struct MemoryFit {
   std::string text{};  // message for the user; empty if the job fits
 };
 
-/// Memory limits of one rank: of its host, and of its card if the rank computes on one.
+/// Memory limits of one rank: of its host, and of its card if the rank computes on a GPU.
 struct RankMemory {
   std::string host;
   std::vector<train::MemoryPool> pools{}, cards{};  // pools of the host; the memory of the card (at most one entry)

@@ -54,8 +54,8 @@ struct Machine {
   double FP = 1, BW = 1, NW = 1;  // rates of a device: FLOP/s, bytes/s of its memory, bytes/s to other devices
   double V_O = 0;                 // least duration of any communication, in seconds
 };
-/// Return W(Attn) and W(MoE): the bytes that a device reads and writes. M_KVCache is the number of bytes of the keys
-/// and values of all tokens.
+/// These functions return W(Attn) and W(MoE): the bytes that a device reads and writes. M_KVCache is the number of
+/// bytes of the keys and values of all tokens.
 double attention_io(Mode mode, const Block& attention, double M_KVCache, double D);
 double moe_io(Mode mode, const Block& moe, double k, double D);
 /// Returns max(F/(D * FP), W/BW) with the W of one device.
