@@ -33,7 +33,7 @@ inline constexpr std::array<std::string_view, 2> pass_names{"forward", "backward
 inline constexpr std::array<std::string_view, 2> part_names{"dispatch", "combine"};  // parts of forward
 
 struct Prediction {
-  double graph = 0, outside = 0;  // seconds of the pass's graphs, and seconds outside of them
+  double graph = 0, outside = 0;  // seconds of the pass's graphs; seconds outside the graphs
 };
 
 struct PassResult {

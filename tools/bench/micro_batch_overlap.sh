@@ -8,8 +8,8 @@
 # Uses the model of recipes/bench-cpu.yaml with a small vocabulary and equally loaded experts. Each rank has four
 # micro-batches of two sequences per step. --inter: rate of the link between the ranks. At the default rate, the
 # all-to-alls take about as long as the computation on two cores of a processor from 2020. The overrides KEY.PATH=VALUE
-# apply to all runs. "waiting" is the number of seconds of a step for which a rank's thread waits for other ranks. Has
-# the requirements of the testbed. Environment: HEXAD (program; build/release/bin/hexad).
+# apply to all runs. "waiting" is the number of seconds of a step for which a rank's thread waits for other ranks. Needs
+# root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

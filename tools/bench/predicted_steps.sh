@@ -14,7 +14,8 @@
 # errors of the times scaled to the machine's speed during its profile. random_recipe.awk draws the recipes. The script
 # replaces a recipe by the next one if `hexad validate` refuses the recipe, or if the recipe has less than 1 or more
 # than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program; build/release/bin/hexad). With a
-# packed program, use: HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/predicted_steps.sh
+# packed program, use:
+#   HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/predicted_steps.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, con
 
 }  // namespace
 
-/// Ends the blocks when destroyed, and waits until they have ended.
+/// Guard whose destructor ends the blocks and waits until they have ended.
 class SpinningBlocks::Release {
  public:
   explicit Release(const SpinningBlocks& blocks) : blocks_(blocks) {}

@@ -21,8 +21,8 @@ inline double mean_token_ranks(std::span<const int32_t> ids, int64_t top_k, int6
 }
 
 /// Returns the expectation of mean_token_ranks() if all sets of `top_k` different experts are equally probable. A rank
-/// has none of a token's experts with probability C(experts - n, top_k) / C(experts, top_k), where n is its number of
-/// experts.
+/// has none of a token's experts with probability C(experts - n, top_k) / C(experts, top_k), where n is the number of
+/// experts on a rank.
 inline double expected_token_ranks(int64_t experts, int64_t top_k, int64_t ranks) {
   double none = 1;
   for (int64_t k = 0; k < top_k; ++k)

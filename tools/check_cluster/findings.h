@@ -38,8 +38,9 @@ std::vector<Finding> judge(const std::vector<RankReport>& ranks, const Expectati
 /// Returns the exit code with which a run would end: the lowest exit code of the failures; `done` without failures.
 base::ExitCode exit_code_of(const std::vector<Finding>& findings);
 
-/// Compares the versions of hexad and, if they are equal, the digests of its file. Appends a finding if they differ.
-/// Reads only `rank` and these two facts. Separate from judge(), because ranks with different programs measure nothing.
+/// Compares the versions of hexad and, if they are equal, the digests of the program's file. Appends a finding if they
+/// differ. Reads only `rank` and these two facts. Separate from judge(), because ranks with different programs measure
+/// nothing.
 void judge_programs(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 
 // Parts of judge(). Each function appends its findings.

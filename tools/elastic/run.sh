@@ -1,8 +1,8 @@
 # Chooses the layout of a start, launches it, and watches it. elastic.sh sources this file.
 
-# Finds the nearest layout of MIN to RANKS ranks. Sets $ranks to its number of ranks, $changes to its keys, $run to the
-# run directory, and $steps to the number of steps of the run. If RANKS is below MIN, sets $ranks to 0. If PROGRAM finds
-# no layout, sets $ranks to 0 and returns PROGRAM's exit code.
+# Finds the nearest layout on MIN to RANKS ranks. Sets $ranks to the layout's number of ranks, $changes to its changed
+# keys, $run to the run directory, and $steps to the number of steps of the run. If RANKS is below MIN, sets $ranks to
+# 0. If PROGRAM finds no layout, sets $ranks to 0 and returns PROGRAM's exit code.
 choose() { # argument: RANKS
   ranks=0 changes=()
   [ "$1" -ge "$min" ] || return 0

@@ -116,7 +116,7 @@ train() {
   return $failed
 }
 
-# Prints the variants of the plain run, one per line: a name and the overrides that it adds.
+# Prints the variants of the plain run, one per line: a name and the overrides that the variant adds.
 ways_of_training() {
   cat <<'END'
 tokens schedule.moe.chunk_by=tokens schedule.moe.chunks=3

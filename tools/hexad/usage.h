@@ -1,4 +1,4 @@
-// Error messages about the command line, and checks of option values.
+// Search for subcommands, error messages about the command line, and checks of option values.
 #pragma once
 
 #include <cstdint>

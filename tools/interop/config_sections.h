@@ -17,7 +17,7 @@ OrderedJson without_sections(const OrderedJson& config, const Family& family, co
 /// Inverse of without_sections(). Keys keep their order; a section is at the position of its first key.
 OrderedJson with_sections(const OrderedJson& config, const Family& family);
 
-/// Returns the key without its section.
+/// Returns the key without its section: "clip_qkv" for "attn_config.clip_qkv".
 std::string_view key_in_section(std::string_view key, const Family& family);
 
 }  // namespace hexad::interop

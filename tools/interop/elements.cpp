@@ -94,7 +94,7 @@ void convert(std::byte* to, Element to_type, const std::byte* from, Element from
 }
 
 int64_t first_non_finite(const std::byte* elements, Element type, int64_t count) {
-  // An element is NaN or infinite if all bits of its exponent are 1. Its exponent is then the largest possible.
+  // An element is NaN or infinite if all bits of its exponent are 1, which is the largest possible exponent.
   const uint32_t largest = type == Element::f32 ? 0x7f800000u : type == Element::bf16 ? 0x7f80u : 0x7c00u;
   const auto find = [&]<class T>(T exponent) -> int64_t {
     constexpr int64_t block = 4096;  // elements checked without a branch

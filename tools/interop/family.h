@@ -117,7 +117,8 @@ struct Family {
   // model_type of a larger model, such as one with a vision encoder, that has this model as its text_config; empty:
   // none.
   std::string_view larger{};
-  std::vector<std::string_view> other_parts{};  // names of tensors outside its text model; * matches any text
+  // Names of the tensors of this larger model outside its text model; * matches any text.
+  std::vector<std::string_view> other_parts{};
   // Keys of config.json whose values are objects with further keys. All tables name such a key SECTION.KEY.
   std::vector<std::string_view> sections{};
   // Second key for the base of the rotary frequencies; empty: only rope_theta. Exports write both keys.

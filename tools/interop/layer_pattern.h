@@ -1,4 +1,4 @@
-// Config keys that determine which blocks have experts.
+// Config keys that determine which blocks have experts, and helpers for patterns of blocks.
 #pragma once
 
 #include <cstdint>

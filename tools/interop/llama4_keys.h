@@ -1,5 +1,5 @@
 // Config keys of Llama 4 that determine the attention of its blocks: chunks, blocks without rotary positions, and the
-// temperature of their queries.
+// temperature of queries.
 #pragma once
 
 #include <string>

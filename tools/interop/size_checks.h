@@ -1,4 +1,4 @@
-// Conditions on sizes of a config.json that limits of single keys do not cover.
+// Conditions on sizes of a config.json that limits of single keys do not cover. Also names config keys in messages.
 #pragma once
 
 #include <string>

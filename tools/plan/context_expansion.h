@@ -1,4 +1,4 @@
-// Growth of process groups with the sequence length (MoNTA, section IV).
+// Sequence lengths as text, and the growth of process groups with the sequence length (MoNTA, section IV).
 #pragma once
 
 #include <array>

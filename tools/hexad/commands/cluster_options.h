@@ -1,4 +1,4 @@
-// Options that are common to the commands that predict steps on a cluster.
+// Options and helpers of the commands that predict steps on a cluster.
 #pragma once
 
 #include <cmath>

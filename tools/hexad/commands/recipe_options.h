@@ -1,4 +1,4 @@
-// Options that are common to the commands that read a recipe.
+// Options and helpers of the commands that read a recipe.
 #pragma once
 
 #include <string>
