@@ -12,9 +12,9 @@
 # rounds backwards. --cluster: file for predictions; without it, `hexad profile` measures the place for --seconds.
 # --predict-only: trains no case.
 #
-# random_small_recipe.awk draws the recipes. The script replaces a recipe by the next one if the recipe has fewer than 5
-# or more than 20 layouts, or less than 1 or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment:
-# HEXAD (program; build/release/bin/hexad). With a packed program, use:
+# random_small_recipe.awk draws the recipes. A recipe is skipped if it has fewer than 5 or more than 20 layouts. It is
+# also skipped if a step has less than 1 or more than 16 GFLOP per rank (about 20 to 500 ms). Environment: HEXAD
+# (program; build/release/bin/hexad). With a packed program, use:
 #   HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/exhaustive_plans.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Compares the speed of `hexad import` and `hexad export` with a copy of the same files by dd, which also waits until
-# the data are on the disk. The model is random: qwen3_moe in bf16, in shards. Each round runs the three programs in
-# another order. The output of each program is removed before the next one starts.
+# Compares the speed of `hexad import` and `hexad export` with a copy of the same files by dd. Like these commands, dd
+# waits until the data are on the disk. The model is random: qwen3_moe in bf16, in shards. The three programs run in a
+# different order in each round; six rounds have all orders. The output of each program is removed before the next one
+# starts.
 #
 #   tools/bench/import_speed.sh [--bytes 1000000000] [--rounds 6] [--folder FOLDER]
 #   tools/bench/import_speed.sh --rows FILE

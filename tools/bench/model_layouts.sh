@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares the layouts of recipes/models with the layouts that `hexad plan` finds for a named cluster. Prints a line for
-# each model: cluster, ranks, the predicted step of the unchanged recipe, the predicted step of the best layout of a plan
-# for the recipe without its layout, and the ratio of the two steps.
+# each model: cluster, ranks, predicted step of the unchanged recipe, predicted step of the best planned layout, and the
+# ratio of the two steps. The plan ignores the recipe's own layout.
 #
 #   tools/bench/model_layouts.sh [--only PATTERN]
 #

@@ -47,8 +47,8 @@ constexpr Direction directions[] = {{&Message::from, &Message::to, "sends slowly
                                     {&Message::to, &Message::from, "receives slowly from"}};
 
 // Compares the nodes by their fastest message in each direction. Adds a finding for each slow node, and removes its
-// messages from `slow`. If a node exchanges messages with only one other node, either node may be at fault. Therefore,
-// only nodes that exchange messages with at least two other nodes are compared.
+// messages in this direction from `slow`. If a node exchanges messages with only one other node, either node may be at
+// fault. Therefore, only nodes that exchange messages with at least two other nodes are compared.
 void name_nodes(std::vector<Finding>& findings, const Messages& messages, std::vector<Slow>& slow) {
   for (const Direction& d : directions) {
     struct OfNode {

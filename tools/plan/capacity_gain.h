@@ -18,11 +18,11 @@ std::vector<PlannedLayout> within_more_memory(const std::vector<PlannedLayout>& 
 /// Returns the layouts of `candidates` that differ from `best` in at most one of the sizes tp, cp, pp and ep.
 std::vector<PlanCandidate> neighbours_of(const PlanCandidate& best, std::vector<PlanCandidate> candidates);
 
-/// Tries each layout of `excluded` with the MoE schedule, the pipeline overlap and the bucket size of `best`, or with
-/// the layout's own settings if these settings of `best` are illegal in this layout. Estimates the memory of at most
-/// three layouts, in the order of their composed steps. Simulates the first layout that needs more than site.memory,
-/// but at most memory_more times site.memory, and whose offloaded tensors fit the host. Returns this layout if its step
-/// is shorter than the step of `best`; otherwise none.
+/// Tries each layout of `excluded` with the MoE schedule, the pipeline overlap and the bucket size of `best`. The
+/// layout keeps its own settings if those of `best` are illegal in it. Estimates the memory of at most three layouts,
+/// in the order of their composed steps. Simulates the first layout that needs more than site.memory, but at most
+/// memory_more times site.memory, and whose offloaded tensors fit the host. Returns this layout if its step is shorter
+/// than the step of `best`; otherwise none.
 std::optional<PlannedLayout> with_more_memory(const PlannedLayout& best, std::vector<PlannedLayout> excluded,
                                               const PlanSite& site);
 

@@ -27,7 +27,7 @@ struct Range {
 /// Measured speed of a disk.
 struct DiskSpeed {
   Range sync_seconds;      // time to write one byte and flush it to the disk
-  Range seconds_per_byte;  // time to write 4 MiB and flush them, per byte
+  Range seconds_per_byte;  // time to write and flush 4 MiB, per byte
 };
 
 /// Returns the time of a save of `bytes` into `folder` at the measured speed. `source` lists the measured rates and

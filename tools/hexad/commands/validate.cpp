@@ -87,9 +87,12 @@ std::string start_line(const ValidateArguments& options, int64_t ranks, double s
   return text + recipe_words(options);
 }
 
-// Returns a warning if the model does not or may not fit on this machine, if the machine's memory cannot be read, or if
-// the recipe does not start here; otherwise an empty text. Such a recipe is not an error, because it may be meant for
-// another machine.
+// Returns a warning in these cases, otherwise an empty text:
+// - the model does not fit, or may not fit, on this machine
+// - this machine's memory cannot be read
+// - the recipe does not start on this machine
+//
+// These cases are not errors, because the recipe may be meant for another machine.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
     const MemoryFit fit = memory_fit_on_this_machine(recipe, extensions, ranks);
