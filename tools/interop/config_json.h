@@ -31,8 +31,9 @@ ForeignConfig read_config(std::string_view text, const std::string& where);
 /// Returns the text of a config.json for `model`, whose keys must be resolved. `like` is the config.json of the
 /// original model. The result keeps the keys of `like` that have no counterpart in a recipe, except
 /// quantization_config. If `like` describes the same model with the same dtype, and is not quantized, returns `like`
-/// unchanged. If `like` is empty, makes a new config.json. NTK scaling becomes a larger rope_theta. Throws Error(data)
-/// naming the recipe key if the family cannot express the model.
+/// unchanged. If `like` is empty, makes a new config.json. `dtype` is the new value of dtype or torch_dtype; empty:
+/// keeps the value of `like`. Replaces NTK scaling by a larger rope_theta. Throws Error(data) naming the recipe key if
+/// the family cannot express the model.
 std::string write_config(const Family& family, const ModelKeys& model, const std::string& like, std::string_view dtype);
 
 }  // namespace hexad::interop

@@ -335,7 +335,8 @@ bool stages_fit_in_memory(const Recipe& recipe, const Extensions& extensions, co
 
 MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
   if (!recipe.memory.checks_machine()) return {};
-  // Collects the memory of this machine's cards. Rank r uses the card with index r modulo the number of cards.
+  // Collects one entry for each card of this machine, or a single entry on a CPU. Rank r has the limits of the entry
+  // with index r modulo the number of entries.
   std::vector<RankMemory> cycle;
   std::set<int64_t> seen;
   for (int64_t r = 0; r < ranks; ++r) {

@@ -46,7 +46,7 @@ class MemoryReport {
   const train::Extensions& extensions_;
   const int64_t world_;
   train::Recipe planned_;               // the recipe; if memory_reuse is open, with values for all open choices
-  std::optional<WithinMemory> within_;  // schedules that fit; set if memory_reuse is open
+  std::optional<WithinMemory> within_;  // schedules that fit; set if a model with experts has open memory_reuse
 };
 
 /// Returns "weights 1.20 GiB (1.10 GiB), ...": for each category, the largest estimate of any stage, and in brackets

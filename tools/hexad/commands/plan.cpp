@@ -145,8 +145,8 @@ class Planner {
   }
   Objective objective() const { return *base::enum_named<Objective>(options_.objective); }
 
-  // Plans the recipe with another sequence length, number of ranks or memory. Does not vary parallel.order, because
-  // expansion_of() requires a layout without an explicit order.
+  // Plans the recipe with the sequence length, number of ranks and memory of `question`. Does not vary parallel.order,
+  // because expansion_of() requires a layout without an explicit order.
   Plan plan_at(const PlanQuestion& question) {
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     if (!cluster_.machine && question.ranks > all) return {};  // a measured cluster has no prices for more ranks
@@ -216,8 +216,8 @@ class Planner {
     return base::ExitCode::done;
   }
 
-  // Returns the plan. Under Objective::ranks, first finds the smallest sufficient number of ranks and writes the
-  // insufficient numbers to `fewer`.
+  // Returns the plan. Under Objective::ranks, first finds the smallest sufficient number of ranks, sets request.world
+  // and ranks_ to it, and writes the insufficient numbers to `fewer`.
   Plan search(PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
     if (request.objective != Objective::ranks)
       return search_plan(document_, recipe_, extensions_, cluster_, request, costs_);
