@@ -33,8 +33,9 @@ class CudaTimer {
   /// Function that calls measure() one or more times. Only the last measurement counts.
   using Around = std::function<void(const std::function<void()>& measure)>;
 
-  /// Times a kernel, unless `only` does not match `name`. `call` launches the kernel on the given stream. `around` may
-  /// call measure() while other work runs. If an exception is thrown, prints its message and counts the failure.
+  /// Times a kernel if `only` matches `name`; otherwise does nothing. `call` launches the kernel on the given stream.
+  /// `around` may call measure() while other work runs. If an exception is thrown, prints its message and counts the
+  /// failure.
   void line(
       const std::string& name, const Work& work, const std::function<void(Stream&)>& call,
       const Around& around = [](const auto& measure) { measure(); });

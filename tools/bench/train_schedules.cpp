@@ -139,7 +139,7 @@ std::string shared_part(train::Recipe recipe) {
 /// Times of this rank's passes in one step, in seconds.
 struct PassTimes {
   double forward = 0, forward_exchange = 0;  // seconds of one layer: means over layers and micro-batches
-  double all = 0, all_to_all = 0, exchange = 0, exposed = 0;
+  double all = 0, all_to_all = 0, exchange = 0, exposed = 0;  // sums over all passes
 };
 
 /// Returns the seconds in which at least one task of the given kinds runs.
@@ -194,7 +194,7 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
 /// One of the compared schedules.
 class Contestant {
  public:
-  /// Makes the contestant. All other members, except the accessors, are collective.
+  /// Makes the contestant. The constructor and the accessors are not collective; all other members are.
   Contestant(std::string name, train::Recipe recipe, Training& training, comm::World& world)
       : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world) {}
 

@@ -45,7 +45,8 @@ bool states(const OrderedJson& text, const char* key) {
   return found != text.end() && !found->is_null();
 }
 
-/// Moves a key of the larger model into the text model.
+/// Copies a key of the larger model to the text model if the text model lacks it. Throws Error(data) if both models
+/// have the key with different values, except for dtypes and transformers_version.
 void move_key(OrderedJson& text, const OrderedJson& config, std::string_view key, const std::string& where) {
   const std::string name(key);
   if (!states(config, name.c_str())) return;

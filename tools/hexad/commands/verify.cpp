@@ -75,7 +75,7 @@ Loaded load(const VerifyArguments& o, const Extensions& extensions) {
   return {std::move(small.recipe), std::move(small.changes)};
 }
 
-// Returns a command that verifies only this layout.
+// Returns a command that verifies only the layout of `v`.
 std::string command_for(const VerifyArguments& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   text += recipe_words(o);
