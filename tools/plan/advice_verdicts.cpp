@@ -44,8 +44,8 @@ std::vector<moe::ReuseStrategy> strategies(const std::vector<MoeSchedule>& allow
   return all;
 }
 
-// Returns the advice of rank 0, so that all ranks predict the same schedules. The groups of ranks, and therefore their
-// rates, may differ.
+// Returns the advice of rank 0, so that all ranks predict the same schedules. The groups, and therefore the rates, may
+// differ between ranks.
 std::vector<Advice> common_advice(std::vector<Advice> mine, const comm::ProcessGroup& world) {
   device::DeviceContext host;
   for (Advice& advice : mine) {

@@ -41,7 +41,7 @@ constexpr std::string_view name_of(Mode m) {
 /// - TP+EP: a reduce-scatter (combine: all-gather) and the all-to-all of DP+EP, P * (D - 1)/D + g * P * (D - 1)/D^2
 double volume(Mode mode, double P, double D, double g);
 /// Returns the bytes of combine without LocalReduce (Fig. 8(b)). Each of a token's k rows returns separately, so the
-/// all-to-all has the factor k instead of g.
+/// all-to-all has the factor k instead of g. `mode` must not be tp_tp, which has no all-to-all.
 double combine_volume_without_reduce(Mode mode, double P, double D, double k);
 
 /// Bytes read and written, and FLOPs, of attention or of the MoE layer (section 4.2).
@@ -90,8 +90,8 @@ struct Overhead {
 /// Returns the gain of N groups: L(N) - R(N) with L = C * (N - 1)/N, where C is the shorter of communication and
 /// computation. N = 1 has no pipeline and gains nothing.
 double gain(double T_comm, double T_comp, int64_t N, const Overhead& overhead);
-/// Returns C - b - 2 * sqrt(k * C), the largest gain over all N. unrestricted_groups() returns sqrt(C/k), the N with
-/// this gain.
+/// Returns C - b - 2 * sqrt(k * C), the largest gain over all real N. unrestricted_groups() returns sqrt(C/k), the N
+/// with this gain.
 double largest_gain(double T_comm, double T_comp, const Overhead& overhead);
 double unrestricted_groups(double T_comm, double T_comp, const Overhead& overhead);
 struct Groups {
