@@ -5,8 +5,8 @@
 #
 #   tools/bench/model_layouts.sh [--only PATTERN]
 #
-# model_layouts.tsv has the clusters and numbers of ranks. --only: rows whose recipe matches an extended regular
-# expression. Environment: HEXAD (program; build/release/bin/hexad).
+# model_layouts.tsv has the clusters and numbers of ranks. --only: uses only the rows whose recipe matches an extended
+# regular expression. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

@@ -4,7 +4,7 @@
 #
 #   tools/bench/plan_growth.sh [--svg FILE] [RANKS...]     default: 64, 256, 1024, 4096, 16384 and 65536 ranks
 #
-# --svg: also draws the CPU seconds over the ranks.
+# --svg: also draws the CPU seconds over the number of ranks.
 #
 # Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail

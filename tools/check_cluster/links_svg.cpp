@@ -36,7 +36,7 @@ using Ends = std::pair<int, int>;  // sender and receiver: numbers of nodes or r
 struct Table {
   std::vector<int> rows{};                       // numbers of nodes or ranks
   std::map<int, std::string> names{};            // names of the rows, by number
-  std::map<Ends, double> per_byte{}, latency{};  // seconds per byte, and seconds, by ends
+  std::map<Ends, double> per_byte{}, latency{};  // by ends: seconds per byte; seconds of latency
 };
 
 std::map<Ends, double> medians(std::map<Ends, std::vector<double>> values) {

@@ -350,7 +350,7 @@ Written written_config(const Family& family, const ModelKeys& model, const std::
 }
 
 // Returns the end of a message that names the families, other than `refused`, whose new config.json expresses the
-// model.
+// model; empty if there are none.
 std::string other_families(const ModelKeys& model, const Family& refused) {
   std::string names;
   for (const Family& family : families()) {

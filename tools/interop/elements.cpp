@@ -97,7 +97,7 @@ int64_t first_non_finite(const std::byte* elements, Element type, int64_t count)
   // An element is NaN or infinite if all bits of its exponent are 1, which is the largest possible exponent.
   const uint32_t largest = type == Element::f32 ? 0x7f800000u : type == Element::bf16 ? 0x7f80u : 0x7c00u;
   const auto find = [&]<class T>(T exponent) -> int64_t {
-    constexpr int64_t block = 4096;  // elements checked without a branch
+    constexpr int64_t block = 4096;  // number of elements checked between two branches
     const auto exponent_of = [&](int64_t i) {
       return static_cast<T>(load<T>(elements + i * static_cast<int64_t>(sizeof(T))) & exponent);
     };

@@ -30,7 +30,8 @@ std::string replaced(std::string_view pattern, std::string_view mark, int64_t nu
   return text;
 }
 
-/// Makes the map. Repeats rows whose name has {L} for each block, and rows whose name has {E} for each expert.
+/// Makes a TensorMap from the tables of a family. Repeats rows whose name has {L} for each block, and rows whose name
+/// has {E} for each expert.
 class Mapper {
  public:
   Mapper(const Family& family, const Sizes& sizes) : family_(family), sizes_(sizes) {}

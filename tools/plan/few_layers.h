@@ -78,7 +78,7 @@ class FewLayers {
   mesh::Layout layout() const;
   int rank_in(const mesh::Layout& layout) const;
 
-  train::Recipe recipe_;  // in one pipeline stage; a micro-batch is one of the longer sequences
+  train::Recipe recipe_;  // with one pipeline stage, and one longer sequence as micro-batch
   const train::Extensions& extensions_;
   RoutingLoad load_;
   std::shared_ptr<SharedByRuns> shared_;

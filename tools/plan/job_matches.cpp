@@ -19,7 +19,7 @@ namespace {
 
 using Group = device::IssuedGroup;
 
-// Order of groups by name and ranks. The entries of one group in the records of its members are equivalent in this
+// Order of groups by name and ranks. Each member of a group records the group; these entries are equivalent in this
 // order.
 struct ByNameAndRanks {
   bool operator()(const Group* a, const Group* b) const {

@@ -32,9 +32,9 @@ class JobMatches {
 
   static void require_alike(const device::IssuedGroup& group, const Member& a, const Member& b);
   // Sets the ends of receives on a simulated rank from a peer that is not simulated. Receive k ends with the k-th
-  // message that the simulated rank sends in the mirrored direction. The receive takes no time if the numbers of
-  // receives and of mirrored messages differ. It also takes no time if the simulated rank waits for the receive before
-  // it sends the mirrored message.
+  // message that the simulated rank sends to the mirrored peer: the rank at the same distance on the other side in the
+  // group. The receive takes no time if the numbers of receives and of mirrored messages differ. It also takes no time
+  // if the simulated rank waits for the receive before it sends the mirrored message.
   void receive_alone(const Member& received, const std::optional<Member>& sent);
 
   void join(const std::vector<Member>& members);

@@ -99,7 +99,7 @@ find_missing "$kept/rows" '' "${layers[@]}"
 table eps "$kept/rows" >"$scratch/tables"
 sed '/^pipeline /d' "$scratch/tables"
 
-# Section 5.2, item 5: fits R(N) = k N + b to the time lost by groups, compared with the largest possible overlap.
+# Section 5.2, item 5: fits R(N) = k N + b to the time that groups lose, compared with the largest possible overlap.
 grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; do
   case $points in
   *'],['*) ;;

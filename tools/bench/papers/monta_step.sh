@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Measures whole steps of MoNTA with recipes/steps/monta.yaml, a scaled version of the 2x70B model. Runs on 2 emulated
 # nodes of 4 tensor-parallel ranks (paper: 8) with one link per rank (tools/testbed/rank_nodes.sh), with experts across
-# the nodes. Prints the MoE forward and the step for the baseline, O1 to O3 and MoNTA's choice (Figs. 16 and 17). Also
-# prints the share of all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the same testbed.
+# the nodes. Prints the times of the MoE forward and of the step for the baseline, O1 to O3 and MoNTA's choice (Figs. 16
+# and 17). Also prints the share of all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the
+# same testbed.
 #
 #   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 12]
 #                                    [--profile-seconds 30] [--output FOLDER]
