@@ -21,7 +21,7 @@ constexpr const char* section = "text_config";
 constexpr auto shared_keys =
     std::to_array({"dtype", "torch_dtype", "transformers_version", "tie_word_embeddings", "quantization_config"});
 
-/// True for keys of the larger model that need no check: text_config itself, keys that are moved into the text model
+/// True for keys of the larger model that need no check: text_config itself, keys that are copied into the text model
 /// (shared_keys), and keys without effect on the text model.
 bool is_of_other_parts(std::string_view key) {
   const std::span<const std::string_view> neutral = neutral_keys();

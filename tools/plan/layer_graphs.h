@@ -17,8 +17,8 @@ class LayerOnMeta {
   LayerOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
               const std::vector<int>& node_of_rank, const RoutingLoad& load = RoutingLoad::even);
 
-  /// Returns the graphs of a micro-batch in execution order: forward, backward and, under Parm's S1, the gathering of
-  /// the gradients of shards. The tasks cannot be executed. Takes milliseconds, the time of a step on the meta device.
+  /// Returns the graphs of a micro-batch in execution order: forward, backward and, under Parm's S1, "gradient of
+  /// shares". The tasks cannot be executed. Takes milliseconds, the time of a step on the meta device.
   std::vector<schedule::TaskGraph> graphs(const moe::MoeSchedule& schedule);
 
  private:

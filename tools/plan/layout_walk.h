@@ -14,7 +14,7 @@ namespace hexad::plan {
 
 /// Predicted step time and memory of a layout.
 struct LayoutPrice {
-  double seconds;  // of a step
+  double seconds;  // duration of a step
   double memory;   // bytes of the rank that needs the most
 };
 
