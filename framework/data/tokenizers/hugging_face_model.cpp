@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "framework/base/counted.h"
 #include "framework/base/json_kind.h"
 #include "framework/base/utf8.h"
 #include "framework/data/tokenizers/bpe_model.h"
@@ -35,7 +36,7 @@ struct NamedMerge {
 // Reads "left right", or the list ["left", "right"].
 NamedMerge merge_of(const JsonField& json) {
   if (json.json().is_array()) {
-    if (json.size() != 2) json.fail(" has ", json.size(), " parts, expected 2");
+    if (json.size() != 2) json.fail(" has ", base::counted(std::ssize(json), "part"), ", expected 2");
     return {json.at(0).text(), json.at(1).text()};
   }
   const std::string_view text = json.text();
@@ -150,7 +151,8 @@ std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, 
   UnigramParts parts;
   for (size_t i = 0; i < list.size(); ++i) {
     const JsonField entry = list.at(i);
-    if (entry.size() != 2) entry.fail(" has ", entry.size(), " elements, expected a token and its score");
+    if (entry.size() != 2)
+      entry.fail(" has ", base::counted(std::ssize(entry), "element"), ", expected a token and its score");
     UnigramPiece piece{entry.at(0).text(), entry.at(1).number()};
     if (piece.text.empty()) entry.fail(" is an empty token, expected at least one character");
     if (!std::isfinite(piece.score)) entry.fail(" has the score ", piece.score, ", expected a finite number");

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/json_kind.h"
 
@@ -59,7 +61,7 @@ class JsonField {
   }
   /// Returns an element of a list. Throws Error(data) if the value is not a list or has no such element.
   JsonField at(size_t index) const {
-    if (index >= size()) fail(" has ", size(), " elements, expected at least ", index + 1);
+    if (index >= size()) fail(" has ", base::counted(std::ssize(*json_), "element"), ", expected at least ", index + 1);
     return {file_, (*json_)[index], base::cat(key_, "[", index, "]")};
   }
   /// Returns the number of elements of a list. Throws Error(data) if the value is not a list.

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "framework/base/counted.h"
 #include "framework/data/tokenizers/base64.h"
 #include "framework/data/tokenizers/json_field.h"
 #include "framework/data/tokenizers/pipeline_tokenizer.h"
@@ -62,7 +63,7 @@ std::vector<std::string> read_special(const JsonField& json, int64_t count) {
 std::vector<std::string> read_tokens(const JsonField& json, int64_t count) {
   const JsonField list = json["vocab"];
   if (static_cast<int64_t>(list.size()) < count)
-    list.fail(" has ", list.size(), " tokens, expected at least ", count,
+    list.fail(" has ", counted(std::ssize(list), "token"), ", expected at least ", count,
               " (config.default_vocab_size minus the special tokens)");
   std::vector<std::string> tokens(count);
   for (size_t i = 0; i < list.size(); ++i) {
