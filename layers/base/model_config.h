@@ -296,8 +296,8 @@ struct ModelConfig {
       "n: every n-th block has no rotary positions (Llama 4); 0: every block has the positions that position selects",
       at_least(0));
     v("temperature", temperature,
-      "factor of the queries in blocks without rotary positions, which grows with the position p from 0: 1 + scale "
-      "ln(1 + n), where n is (p + 1) / floor, rounded down (Llama 4)");
+      "factor by which blocks without rotary positions multiply queries (Llama 4): 1 + scale ln(1 + n), where n is "
+      "(p + 1) / floor, rounded down, and p is the position, counted from 0");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1), at_most(1 << 24));
     v("gelu", gelu, "formula of GELU: exact, or the tanh approximation");
