@@ -99,8 +99,8 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (each row is sent to one "
                            "of these ranks, which then gather all rows), direct (each row is sent to all of these "
                            "ranks: Parm's EP&ESP-AlltoAll), replicated (each of these ranks is sent its own copy)",
-      .automatic = "replicated for duplicates: baseline and replicated, else gather, or the faster of gather and "
-                   "direct if other choices are auto",
+      .automatic = "replicated if duplicates is baseline or replicated; otherwise gather, or, if other choices are "
+                   "auto, the faster of gather and direct",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (!s.esp_exchange) return;
         const bool replicated = *s.esp_exchange == ep::EspExchange::replicated;
