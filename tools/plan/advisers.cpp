@@ -163,7 +163,8 @@ Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
 
 Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
   if (l.ep.ranks == 1) return silent("needs expert parallelism");
-  if (l.local_experts == 1) return silent("needs several experts on a rank, which it divides into groups");
+  if (l.local_experts == 1)
+    return silent("needs at least two experts on each rank, because EPS-MoE divides a rank's experts into groups");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   // S and G: seconds of an all-to-all and of the products of all local experts, as functions of the bytes of a rank's

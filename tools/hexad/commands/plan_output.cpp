@@ -126,7 +126,7 @@ void PlanOutput::print_explanation(const Plan& plan, const Explanation& e) const
   if (!e.own.layout) return fmt::print("\n{}\n", e.own.problem);
   const PlannedLayout& own = *e.own.layout;
   if (e.to_own.size() == 1) return fmt::print("\nlayout 1 is the layout of the unchanged recipe\n");
-  std::string title = fmt::format("from layout 1 to the unchanged recipe, {} per step:",
+  std::string title = fmt::format("from layout 1 to the unchanged recipe, whose step takes {}:",
                                   prediction_error(planned_.cluster).text(own.step.seconds));
   if (const double bytes = own.counted_memory(); bytes > plan.memory)
     title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
