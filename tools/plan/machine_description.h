@@ -64,12 +64,14 @@ struct AttentionEfficiency {
 
   template <class V>
   void fields(V& v) {
-    v("forward", forward, "share of the peak rate as a function of the sequence length, for head_dim 128",
+    v("forward", forward,
+      "share of the peak rate in the forward pass as a function of the sequence length, for head_dim 128",
       config::positive(), config::at_most(1));
     v("backward", backward,
       "share of the peak rate in the backward pass as a function of the sequence length, for head_dim 128",
       config::positive(), config::at_most(1));
-    v("half_head", half_head, "head_dim d reaches d/(d + half_head) x (128 + half_head)/128 of the share for 128",
+    v("half_head", half_head,
+      "head_dim d reaches d/(d + half_head) x (128 + half_head)/128 times the share of the peak rate for head_dim 128",
       config::at_least(0));
   }
 };
