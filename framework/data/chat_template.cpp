@@ -82,7 +82,7 @@ ChatTemplate read_chat_template(const std::string& folder) {
     for (const char* name : token_names)
       if (const auto token = config.find(name))
         found.tokens.emplace_back(name, token->json().is_object() ? (*token)["content"].text() : token->text());
-    if (const auto field = config.find("chat_template")) {
+    if (const auto field = config.find("chat_template"); field && !exists(path)) {
       found.path = cat(config_path, ": chat_template");
       found.tool_path = found.path + ", tool_use";
       if (field->json().is_array()) {

@@ -55,6 +55,8 @@ TEST(ChatTemplate, DefaultTemplateOfAListIsUsed) {
   folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "a"}]})");
   expect_contains(message_of(ExitCode::data, [&] { read_chat_template(folder.path()); }),
                   "tokenizer_config.json: 'chat_template' names only tool_use, expected a template named default");
+  folder.write("chat_template.jinja", "c");
+  EXPECT_EQ(read_chat_template(folder.path()).source, "c") << "the list of the config is not read";
 }
 
 TEST(ChatTemplate, ToolTemplateMayHaveItsOwnFile) {
