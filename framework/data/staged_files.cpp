@@ -21,8 +21,8 @@ StagedFiles::StagedFiles(std::string folder)
   remove_leftovers();
   std::error_code error;
   if (!fs::create_directory(stage_, error))
-    fail(ExitCode::resource, stage_,
-         ": cannot be created: ", error ? error.message() : "a leftover of this name cannot be removed; remove it");
+    fail(ExitCode::resource, stage_, ": cannot be created: ",
+         error ? error.message() : "an earlier process left this folder, which could not be removed; remove it");
 }
 
 void StagedFiles::remove_leftovers() const {

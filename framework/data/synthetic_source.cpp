@@ -9,7 +9,7 @@ using namespace base;
 SyntheticSource::SyntheticSource(int64_t vocab_size, int64_t context, uint64_t seed)
     : vocab_size_(vocab_size), context_(context), seed_(seed) {
   require(vocab_size >= 1 && context >= 1, "[synthetic] vocab_size is ", vocab_size, ", context ", context,
-          "; expected at least 1");
+          "; expected at least 1 for each");
 }
 
 void SyntheticSource::fill(int64_t index, const Row& row) const {

@@ -57,8 +57,8 @@ TokenDataset::TokenDataset(const std::string& path, std::unique_ptr<MegatronInde
   }
   if (options.check == DatasetCheck::everything) check_contents(options.work);
   if (options.expected && *options.expected != fingerprint()) {
-    fail(ExitCode::data, file_.path(), ": changed since the checkpoint: fingerprint ", fingerprint(),
-         ", but the checkpoint was trained on ", *options.expected,
+    fail(ExitCode::data, file_.path(), ": changed since the checkpoint: its fingerprint is ", fingerprint(),
+         ", but the checkpoint was trained on the file with fingerprint ", *options.expected,
          "; restore the file, or start a new run with another run.dir");
   }
 }
@@ -86,8 +86,9 @@ void TokenDataset::read_header() {
   // Rejects counts larger than the file; otherwise the sizes computed below could overflow.
   const auto in_file = [&](int64_t n) { return n >= 0 && n <= file_.size(); };
   if (!in_file(header_.tokens) || !in_file(header_.documents) || header_.text_bytes < 0) {
-    refuse("truncated or damaged: ", header_.tokens, " tokens in ", header_.documents, " documents of ",
-           header_.text_bytes, " bytes do not fit a file of ", file_.size(), " bytes; run 'hexad prepare' again");
+    refuse("truncated or damaged: the header's numbers of tokens (", header_.tokens, "), documents (",
+           header_.documents, ") and bytes of text (", header_.text_bytes, ") do not fit a file of ", file_.size(),
+           " bytes; run 'hexad prepare' again");
   }
   const int64_t expected = int64_t{sizeof header_} + contents_bytes(header_);
   if (file_.size() != expected) {

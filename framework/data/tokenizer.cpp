@@ -84,7 +84,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const Tokeniz
   std::string bytes = read_file(path, largest_tokenizer_file);
   if (!is_tokenizer_file(bytes)) {
     if (std::ssize(bytes) > largest_source)
-      fail(ExitCode::data, path, ": has ", bytes.size(), " bytes, expected a tokenizer of at most ", largest_source);
+      fail(ExitCode::data, path, ": has ", bytes.size(), " bytes, expected a tokenizer of at most ", largest_source,
+           " bytes");
     TokenizerRequest request;
     request.path = path;
     request.choice = choice;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/json_kind.h"
 #include "framework/data/file.h"
 #include "framework/data/tokenizers/base64.h"
@@ -69,7 +70,7 @@ struct Reader {
       if (!pair.is_array() || pair.size() != 2 || !is_id(pair[0]) || !is_id(pair[1])) {
         const std::string found =
             !pair.is_array()   ? base::json_kind(pair)
-            : pair.size() != 2 ? cat("a list of ", pair.size())
+            : pair.size() != 2 ? cat("a list of ", base::counted(std::ssize(pair), "element"))
                                : cat("[", base::number_or_kind(pair[0]), ", ", base::number_or_kind(pair[1]), "]");
         fail(ExitCode::data, path, ": damaged tokenizer: merge ", merges.size(), " is ", found,
              ", expected a pair of ids from 0 to ", next - 1);
@@ -143,8 +144,8 @@ TokenizerContents read_tokenizer_file(const std::string& path) {
          "', expected 'bytes', 'bpe', 'huggingface', 'sentencepiece', 'tekken' or 'tiktoken'");
   }
   if (contents.kind == "bytes" && !contents.merges.empty()) {
-    fail(ExitCode::data, path, ": damaged tokenizer: a byte tokenizer has ", contents.merges.size(),
-         " merges, expected none");
+    fail(ExitCode::data, path, ": damaged tokenizer: a byte tokenizer has ",
+         base::counted(std::ssize(contents.merges), "merge"), ", expected none");
   }
   if (has_source) contents.source = reader.source(contents.kind);
   if (const std::string digest = reader.text("digest"); digest != contents.digest().to_string()) {

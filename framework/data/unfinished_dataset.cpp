@@ -150,8 +150,9 @@ void UnfinishedDataset::unlock() {
 void UnfinishedDataset::load(const PrepareOptions& options) {
   if (file_problem(in(journal_name)) == "no such file") return;  // no shard is complete
   const auto lose = [&](const std::string& problem) {
-    damage_ = cat(problem, "; documents that an interrupted run had encoded after the first ", documents(),
-                  " were encoded again");
+    damage_ = documents() == 0 ? cat(problem, "; all documents of an interrupted run were encoded again")
+                               : cat(problem, "; the first ", counted(documents(), "document"),
+                                     " of an interrupted run remained, and all later documents were encoded again");
   };
   try {
     const std::string text = read_journal(folder_);

@@ -123,8 +123,8 @@ void Allocator::reset_peaks() {
 
 void Allocator::refuse(std::string_view memory, int64_t bytes, Category category, int64_t limit) const {
   base::fail(base::ExitCode::resource, memory, ": ", name_of(category), " block of ", bytes, " bytes",
-             limit ? base::cat(" does not fit under the limit of ", limit, " bytes") : "", "; in use:\n",
-             stats().table(), "largest blocks:\n", largest_blocks());
+             limit ? base::cat(" does not fit under the limit of ", limit, " bytes") : " cannot be allocated",
+             "; in use:\n", stats().table(), "largest blocks:\n", largest_blocks());
 }
 
 CachingAllocator::~CachingAllocator() { trim_locked(); }

@@ -63,8 +63,8 @@ int64_t OffloadArena::place(int64_t size) {
   // SIGBUS.
   if (const int error = posix_fallocate(file_, end_, more)) {
     if (offset < end_) free_.give(offset, end_ - offset);
-    base::fail(base::ExitCode::resource, "offload file in '", folder_, "' of ", end_, " bytes cannot grow by ", more,
-               " bytes: ", std::strerror(error), "; free space there, or set another offload.folder");
+    base::fail(base::ExitCode::resource, "the offload file of ", end_, " bytes in '", folder_, "' cannot grow by ",
+               more, " bytes: ", std::strerror(error), "; free space there, or set another offload.folder");
   }
   end_ += more;
   return offset;

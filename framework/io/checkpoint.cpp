@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "framework/base/counted.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/digest.h"
 #include "framework/data/file.h"
@@ -111,7 +112,7 @@ Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork wor
     checkpoint.work_.moved(manifest_path(folder));
   }
   for (const ManifestPage& page : checkpoint.manifest_.pages) {
-    check_file(folder + "/" + page.file.file, page.file.bytes, [] { return std::string(" (it lists tensors)"); });
+    check_file(folder + "/" + page.file.file, page.file.bytes, [] { return std::string(" (the file lists tensors)"); });
     checkpoint.work_.moved(manifest_path(folder));
   }
   if (check == Check::full) checkpoint.verify();
@@ -173,9 +174,9 @@ std::string Checkpoint::holdings(size_t shard) const {
     const bool here = std::ranges::any_of(t.pieces, [&](const Piece& p) { return p.shard == shard; });
     if (here && ++count == 1) first = &t;
   }
-  if (!first) return " (it holds no tensor)";
-  return cat(" (it holds ", name_of(first->kind), " '", first->name, "'",
-             count > 1 ? cat(" and ", count - 1, " more") : "", ")");
+  if (!first) return " (the file holds no tensor)";
+  return cat(" (the file holds ", name_of(first->kind), " '", first->name, "'",
+             count > 1 ? cat(" and ", count - 1, " more ", plural(count - 1, "tensor")) : "", ")");
 }
 
 void Checkpoint::check_presence(size_t shard) const {

@@ -3,6 +3,8 @@
 #include <set>
 #include <vector>
 
+#include "framework/base/counted.h"
+
 namespace hexad::io {
 
 using namespace base;
@@ -11,10 +13,10 @@ namespace {
 
 constexpr int max_depth = 64;
 
-/// Returns a short description for a message: the beginning of the value, "an object", or "an array of n".
+/// Returns a short description for a message: the beginning of the value, "an object", or "an array of n elements".
 std::string excerpt(const Json& value) {
   if (value.is_object()) return "an object";
-  if (value.is_array()) return cat("an array of ", value.size());
+  if (value.is_array()) return cat("an array of ", counted(std::ssize(value), "element"));
   const std::string text = value.dump(-1, ' ', true);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }

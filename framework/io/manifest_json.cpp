@@ -46,7 +46,7 @@ std::string read_file_name(const JsonNode& node) {
   constexpr std::string_view legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
   const std::string& name = node.text();
   node.check(!name.empty() && name.front() != '.' && name.find_first_not_of(legal) == std::string::npos,
-             "a plain file name of the checkpoint's own folder");
+             "a file name of letters, digits, '-', '_' and '.' that does not begin with '.'");
   return name;
 }
 

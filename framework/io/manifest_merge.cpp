@@ -71,7 +71,7 @@ void require_tiling(const TensorRecord& t) {
   if (t.shape.rank() == 0 || make_up(regions, t.shape)) return;
   refuse_overlaps(t, regions);
   fail_invariant(cat("[checkpoint] the pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
-                     " do not cover it: ", regions.size(), " regions without overlap, expected no gaps"));
+                     " do not overlap and do not cover it; expected pieces without gaps"));
 }
 
 ShardPart part_from_json(const std::string& text) {

@@ -82,14 +82,15 @@ HeaderEntries parse_entries(std::string_view text, int64_t file_bytes, std::span
   for (const HeaderEntry& t : header.tensors) {
     if (t.begin != expected) {
       fail(ExitCode::data, path, ": tensor '", t.name, "' begins at byte ", t.begin,
-           t.begin < expected ? ", inside" : ", beyond", " the end of the previous tensor (", expected,
+           t.begin < expected ? ", before" : ", after", " the end of the ",
+           &t == &header.tensors.front() ? "header" : "previous tensor", " (byte ", expected,
            "); expected tensors without gaps or overlap");
     }
     expected = t.end;
   }
   if (expected != file_bytes) {
-    fail(ExitCode::data, path, ": the last tensor ends at byte ", expected, ", but the file has ", file_bytes,
-         " bytes; expected no bytes after the last tensor");
+    fail(ExitCode::data, path, ": the ", header.tensors.empty() ? "header" : "last tensor", " ends at byte ", expected,
+         ", but the file has ", file_bytes, " bytes; expected no bytes after the last tensor");
   }
   return header;
 }

@@ -54,7 +54,7 @@ std::string read_header_text(const data::ReadFile& file, const FileWork& work) {
   const std::string& path = file.path();
   if (file.size() < length_bytes) {
     fail(ExitCode::data, path, ": has ", file.size(), " bytes, expected a safetensors file, which has at least ",
-         length_bytes);
+         length_bytes, " bytes");
   }
   uint64_t length = 0;
   file.read_at(0, &length, length_bytes);
@@ -91,7 +91,9 @@ const TensorInfo& SafetensorsFile::info(std::string_view name) const {
   const auto found = index_.find(name);
   if (found == index_.end())
     fail(ExitCode::data, path_, ": contains no tensor '", name, "', expected ",
-         index_.size() == 1 ? "its only tensor" : base::cat("one of its ", index_.size(), " tensors"));
+         index_.empty()       ? "a file with this tensor"
+         : index_.size() == 1 ? "its only tensor"
+                              : base::cat("one of its ", index_.size(), " tensors"));
   return tensors_[found->second];
 }
 

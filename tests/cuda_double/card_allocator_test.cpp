@@ -64,7 +64,9 @@ TEST(CardAllocator, NamesItsLimitOnlyIfTheBlockExceedsIt) {
     text = e.what();
   }
   cuda_double::set_capacity(whole);
-  EXPECT_TRUE(text.starts_with("out of memory of the card: activation block of 67108864 bytes; in use:\n")) << text;
+  EXPECT_TRUE(
+      text.starts_with("out of memory of the card: activation block of 67108864 bytes cannot be allocated; in use:\n"))
+      << text;
 }
 
 TEST(CardAllocator, MemoryFreedInOneSegmentServesAnother) {

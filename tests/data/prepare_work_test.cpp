@@ -145,8 +145,9 @@ TEST(Prepare, DamagedShardIsEncodedAgain) {
   EXPECT_LT(summary.resumed_documents, 30);
   ASSERT_FALSE(summary.warnings.empty());
   expect_contains(summary.warnings.back(), shard);
-  expect_contains(summary.warnings.back(), cat("; documents that an interrupted run had encoded after the first ",
-                                               summary.resumed_documents, " were encoded again"));
+  expect_contains(summary.warnings.back(),
+                  cat("; the first ", summary.resumed_documents, " documents of an interrupted run remained, ",
+                      "and all later documents were encoded again"));
   EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
 }
 
@@ -158,7 +159,7 @@ TEST(Prepare, DamagedTokenizerOrJournalDropsTheInterruptedPreparation) {
     EXPECT_EQ(summary.resumed_documents, 0);
     ASSERT_FALSE(summary.warnings.empty());
     expect_contains(summary.warnings.back(), f.corpus.folder / name + ": ");
-    expect_contains(summary.warnings.back(), "after the first 0 were encoded again");
+    expect_contains(summary.warnings.back(), "; all documents of an interrupted run were encoded again");
     EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
   }
 }

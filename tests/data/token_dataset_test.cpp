@@ -94,8 +94,8 @@ TEST(TokenDataset, ChangeSinceTheCheckpointIsNamed) {
   EXPECT_NO_THROW(TokenDataset(path, {.expected = before}));
   write_sample(folder, 301);
   const std::string message = message_of(ExitCode::data, [&] { TokenDataset(path, {.expected = before}); });
-  expect_contains(message, path + ": changed since the checkpoint: fingerprint ");
-  expect_contains(message, "the checkpoint was trained on " + before.to_string());
+  expect_contains(message, path + ": changed since the checkpoint: its fingerprint is ");
+  expect_contains(message, "the checkpoint was trained on the file with fingerprint " + before.to_string());
 }
 
 // Applies `damage` to the bytes of the sample file. Returns the error message of opening it.

@@ -260,7 +260,7 @@ TEST(TokenizerFile, DamageIsNamed) {
                   }),
                   "merge 5 is [1, 261], expected a pair of ids from 0 to 260");
   expect_contains(damaged([](auto& j) { j["merges"][5] = {1, -1}; }), "merge 5 is [1, -1], expected a pair");
-  expect_contains(damaged([](auto& j) { j["merges"][5] = {1, 2, 3}; }), "merge 5 is a list of 3, expected a pair");
+  expect_contains(damaged([](auto& j) { j["merges"][5] = {1, 2, 3}; }), "merge 5 is a list of 3 elements, expected");
   expect_contains(damaged([](auto& j) { j["merges"][5] = {1.5, 2}; }), "merge 5 is [1.5, 2], expected a pair");
   expect_contains(damaged([](auto& j) { j["merges"][5] = {1, 2}; }), "its digest is");
   expect_contains(damaged([](auto& j) { j["digest"] = "0"; }), "its digest is 0, expected ");

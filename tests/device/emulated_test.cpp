@@ -225,7 +225,7 @@ TEST(EmulatedAllocator, NamesItsLimitOnlyIfTheBlockExceedsIt) {
       "out of memory of the emulated device: activation block of 2097152 bytes does not fit under the limit of 1048576 "
       "bytes; in use:\n"));
   EXPECT_TRUE(message(1 << 17).starts_with(
-      "out of memory of the emulated device: activation block of 131072 bytes; in use:\n"));
+      "out of memory of the emulated device: activation block of 131072 bytes cannot be allocated; in use:\n"));
 }
 
 TEST_F(EmulatedDevice, RefusesPinnedMemoryBeyondItsLimit) {

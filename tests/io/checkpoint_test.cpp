@@ -317,7 +317,7 @@ TEST_F(Checkpoints, ReaderReadsOnlyThePagesOfItsTensors) {
   for (int i = 0; i < 2; ++i)  // the second call must not return the pages before the damaged page
     expect_error(ExitCode::data, {pages[1], "is damaged"}, [&] { checkpoint.manifest(); });
   std::filesystem::remove(pages[2]);
-  expect_error(ExitCode::data, {pages[2], "is missing (it lists tensors)"}, [&] { paged.open(1, Check::quick); });
+  expect_error(ExitCode::data, {pages[2], "is missing (the file lists tensors)"}, [&] { paged.open(1, Check::quick); });
 }
 
 TEST_F(Checkpoints, SavesReadOlderManifestsOnce) {

@@ -185,7 +185,7 @@ TEST_F(Safetensors, JsonIsReadStrictly) {
            {R"({"a":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})",
             "a.shape is 1, expected an array of at most 6 sizes"},
            {R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1],"data_offsets":[0,1]}})",
-            "an array of 7, expected an array of at most 6"},
+            "an array of 7 elements, expected an array of at most 6"},
            {R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})",
             "a.shape[0] is -1, expected an integer of at least 0"},
            {R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})",
@@ -222,11 +222,11 @@ TEST_F(Safetensors, OverlapHoleAndTrailingBytesAreRefused) {
                R"(]},"b":{"dtype":"U8","shape":[)", d - c, R"(],"data_offsets":[)", c, ",", d, "]}}");
   };
   compose(two(0, 4, 3, 8), "12345678");
-  expect_refused({"tensor 'b'", "inside the end of the previous tensor"});
+  expect_refused({"tensor 'b'", "before the end of the previous tensor"});
   compose(two(0, 3, 4, 8), "12345678");
-  expect_refused({"tensor 'b'", "beyond the end of the previous tensor"});
+  expect_refused({"tensor 'b'", "after the end of the previous tensor"});
   compose(two(1, 4, 4, 8), "12345678");
-  expect_refused({"tensor 'a'", "without gaps or overlap"});
+  expect_refused({"tensor 'a'", "after the end of the header", "without gaps or overlap"});
   compose(two(0, 4, 4, 7), "12345678");
   expect_refused({": the last tensor ends at byte ", "expected no bytes after the last tensor"});
   compose("{}", "1");

@@ -93,9 +93,10 @@ class BpeReader {
     }
     const bool fuses = parts_.fuse_unknown && parts_.bpe.unknown >= 0;
     if ((fuses || json_.flag("byte_fallback", false)) && !all_bytes(parts_.bpe.bytes))
-      json_["vocab"].fail_unsupported(
-          " lacks a token for the byte ", std::ranges::find(parts_.bpe.bytes, -1) - parts_.bpe.bytes.begin(),
-          ", expected tokens for all 256 bytes with ByteLevel and ", fuses ? "fuse_unk" : "byte_fallback");
+      json_["vocab"].fail_unsupported(" lacks a token for the byte ",
+                                      std::ranges::find(parts_.bpe.bytes, -1) - parts_.bpe.bytes.begin(),
+                                      ", expected tokens for all 256 bytes, because the tokenizer uses ByteLevel and ",
+                                      fuses ? "fuse_unk" : "byte_fallback");
   }
   void read_characters() {
     for (size_t id = 0; id < vocabulary_.names().size(); ++id) {

@@ -20,7 +20,7 @@ std::unique_ptr<TextModel> make_ranked_model(const std::string& path, const std:
     const auto [found, added] = parts.whole_pieces.emplace(token, id);
     if (!added)
       fail(ExitCode::data, path, ": damaged tokenizer: ranks ", found->second - first_id, " and ", rank,
-           " are the same token, expected distinct tokens");
+           " have the same token, expected distinct tokens");
     if (token.size() == 1) parts.bytes[static_cast<unsigned char>(token[0])] = id;
   }
   for (size_t b = 0; b < parts.bytes.size(); ++b)

@@ -64,7 +64,7 @@ std::vector<std::string> read_tokens(const JsonField& json, int64_t count) {
   const JsonField list = json["vocab"];
   if (static_cast<int64_t>(list.size()) < count)
     list.fail(" has ", counted(std::ssize(list), "token"), ", expected at least ", count,
-              " (config.default_vocab_size minus the special tokens)");
+              " (config.default_vocab_size minus config.default_num_special_tokens)");
   std::vector<std::string> tokens(count);
   for (size_t i = 0; i < list.size(); ++i) {
     const JsonField entry = list.at(i);

@@ -45,8 +45,8 @@ std::string kind_of_source(std::string_view bytes) {
 std::unique_ptr<Tokenizer> make_from_source(TokenizerRequest request) {
   const std::string kind = request.source.kind;
   if (kind != "tiktoken" && !request.choice.pattern.empty())
-    fail(ExitCode::usage, request.path, ": is of kind ", kind, ", whose pattern is in the file; --tokenizer-pattern ('",
-         request.choice.pattern, "') is for .tiktoken files");
+    fail(ExitCode::usage, request.path, ": is of kind ", kind, ", but --tokenizer-pattern ('", request.choice.pattern,
+         "') is only for .tiktoken files; remove this option");
   if (kind == "huggingface") return make_hugging_face(std::move(request));
   if (kind == "tiktoken") return make_tiktoken(std::move(request));
   if (kind == "tekken") return make_tekken(std::move(request));
@@ -70,7 +70,7 @@ std::string tokenizer_file_in(const std::string& folder) {
          ": has no tokenizer, expected tokenizer.json, tekken.json, tokenizer.model, *.tiktoken or *.model");
   if (found.size() > 1)
     fail(ExitCode::data, folder, ": has ", found.size(), " tokenizers, including ", found[0], " and ", found[1],
-         "; expected one; give the path of the file");
+         ", expected one; give the path of the wanted file instead of the folder");
   return found.front();
 }
 

@@ -185,7 +185,7 @@ TEST(BadTiktoken, LinesAreChecked) {
   expect_contains(with("YWJjZA== 257\n"), ":259: damaged tokenizer: a second token of rank 257");
   expect_contains(with(""),
                   "has 258 tokens, so its pattern is not known; name the pattern with --tokenizer-pattern: gpt2, ");
-  expect_contains(message("x.tiktoken", tiktoken_text() + "YWI= 258\n", ExitCode::data, cl100k), "are the same token");
+  expect_contains(message("x.tiktoken", tiktoken_text() + "YWI= 258\n", ExitCode::data, cl100k), "have the same token");
   expect_contains(message("x.tiktoken", "YQ== 0\n", ExitCode::data, cl100k), "no token for the byte 0");
   expect_contains(
       message("x.tiktoken", tiktoken_text() + to_base64(std::string(2000, 'a')) + " 258\n", ExitCode::data, cl100k),
@@ -202,8 +202,8 @@ TEST(BadTokenizerJson, MissingByteIsRefusedWhereTheUnknownIdWouldDiffer) {
           j["model"]["unk_token"] = "ab";
           j["model"][key] = true;
         }),
-        std::string("not supported: 'model.vocab' lacks a token for the byte 200, expected tokens for all 256 bytes "
-                    "with ByteLevel and ") +
+        std::string("not supported: 'model.vocab' lacks a token for the byte 200, expected tokens for all 256 bytes, "
+                    "because the tokenizer uses ByteLevel and ") +
             key);
   }
 }
@@ -211,7 +211,7 @@ TEST(BadTokenizerJson, MissingByteIsRefusedWhereTheUnknownIdWouldDiffer) {
 TEST(BadTokenizerJson, PatternOptionIsRefused) {
   expect_contains(message("tokenizer.json", byte_level_json().dump(), ExitCode::usage,
                           {.end_of_document = "", .pattern = "cl100k"}),
-                  "is of kind huggingface, whose pattern is in the file; --tokenizer-pattern ('cl100k')");
+                  "is of kind huggingface, but --tokenizer-pattern ('cl100k') is only for .tiktoken files");
 }
 
 TEST(BadTekken, FieldsAreChecked) {
@@ -240,7 +240,7 @@ TEST(BadTekken, FieldsAreChecked) {
                   }),
                   "'special_tokens[1].token_str' is empty, expected the text of the token");
   expect_contains(damage([](Json& j) { j["vocab"][256]["token_bytes"] = "YQ=="; }),
-                  "ranks 97 and 256 are the same token");
+                  "ranks 97 and 256 have the same token");
 }
 
 TEST(BadSentencePiece, DamagedModelsAreRefused) {

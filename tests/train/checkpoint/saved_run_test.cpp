@@ -109,16 +109,17 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{progress, position, R"({"next_sequence": 1})",
               "data_position is an object, expected an object with the member 'fingerprints'"},
         Wrong{progress, position, R"({"next_sequence": 1, "fingerprints": [[1]]})",
-              "data_position.fingerprints[0] is an array of 1, expected the two halves of a digest"},
+              "data_position.fingerprints[0] is an array of 1 element, expected the two halves of a digest"},
         Wrong{progress, position,
               R"({"next_sequence": 9, "fingerprints": [[1, 2]], "mixture_start": {"sequence": 8, "drawn": [6, 2]}})",
-              "data_position.mixture_start.drawn is an array of 2, expected a count for each fingerprint"},
+              "data_position.mixture_start.drawn is an array of 2 elements, expected a count for each fingerprint"},
         Wrong{progress, position,
               R"({"next_sequence": 9, "fingerprints": [[1, 2]], "mixture_start": {"sequence": 10, "drawn": [10]}})",
               "data_position.mixture_start.sequence is 10, expected at most next_sequence"},
         Wrong{shuffle, position, "null", "data_position is null, expected an object"},
-        Wrong{shuffle, position, "[]", "data_position is an array of 0, expected an object"},
-        Wrong{shuffle, position, R"({"shuffle": []})", "data_position.shuffle is an array of 0, expected a string"},
+        Wrong{shuffle, position, "[]", "data_position is an array of 0 elements, expected an object"},
+        Wrong{shuffle, position, R"({"shuffle": []})",
+              "data_position.shuffle is an array of 0 elements, expected a string"},
         Wrong{layout, &io::RunState::layout, R"({"dp": 2})", "layout is an object, expected a string"}));
 
 TEST_P(WrongRun, IsRefusedWithThePlaceAndTheValue) {

@@ -44,8 +44,9 @@ void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets
                     int64_t positions, std::span<const int64_t> distances) {
   require(distances.size() <= max_tensors && std::ssize(distances) == offsets.dim(0) &&
               offsets.dim(1) == lengths.dim(0) + 1,
-          "[attention] offsets ", offsets.shape(), " of ", distances.size(), " tensors and lengths ", lengths.shape(),
-          "; expected [tensors, documents + 1] and [documents], and at most ", max_tensors, " tensors");
+          "[attention] offsets of ", distances.size(), " tensors have shape ", offsets.shape(), ", and lengths ",
+          lengths.shape(), "; expected [tensors, documents + 1] and [documents], and at most ", max_tensors,
+          " tensors");
   Offsets to{pointer<int64_t>(offsets), static_cast<int>(distances.size()), {}};
   std::ranges::copy(distances, to.distance);
   launch("attention", find, 1, threads, stream, pointer<int32_t>(lengths), to, pointer<int32_t>(bounds.first),
