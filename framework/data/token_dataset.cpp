@@ -66,11 +66,11 @@ TokenDataset::TokenDataset(const std::string& path, std::unique_ptr<MegatronInde
 void TokenDataset::read_header() {
   const auto refuse = [&](const auto&... parts) { fail(ExitCode::data, file_.path(), ": ", parts...); };
   if (file_.size() < int64_t{sizeof header_}) {
-    refuse("truncated: ", file_.size(), " bytes, expected at least ", sizeof header_);
+    refuse("truncated: ", file_.size(), " bytes, expected at least ", sizeof header_, "; run 'hexad prepare' again");
   }
   file_.read_at(0, &header_, sizeof header_);
   if (header_.magic != dataset_magic)
-    refuse("is not a token dataset (wrong magic), expected a file of 'hexad prepare'");
+    refuse("is not a token dataset (wrong magic), expected a file that 'hexad prepare' writes");
   if (header_.version != dataset_version) {
     refuse("dataset version ", header_.version, ", expected ", dataset_version, "; run 'hexad prepare' again");
   }

@@ -162,7 +162,7 @@ void UnfinishedDataset::load(const PrepareOptions& options) {
       if (options.force || all == 0) return;
       fail(ExitCode::usage, folder_, ": an interrupted `hexad prepare` has encoded ", counted(all, "document"),
            " here, but from different text or with different options. Differences: ", differences_to(text, options),
-           "; to continue that run, restore its text and options; to start over, choose another --output, or discard "
+           ". To continue that run, restore its text and options. To start over, choose another --output, or discard "
            "these documents with --force");
     }
     if (file_problem(tokenizer_path()) == "no such file")

@@ -120,8 +120,9 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
       std::string list;
       for (int64_t step : known) list += cat(list.empty() ? "" : ", ", step);
       fail(ExitCode::data, folder_, ": has no checkpoint of step ", resume.step,
-           list.empty() ? ", nor of any other step; expected a folder with checkpoints"
-                        : ", expected one of the steps " + list);
+           list.empty()        ? ", nor of any other step; expected a folder with checkpoints"
+           : known.size() == 1 ? ", expected step " + list
+                               : ", expected one of the steps " + list);
     }
     Checkpoint checkpoint = open(resume.step, Check::quick);
     verify(checkpoint);

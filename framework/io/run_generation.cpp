@@ -47,8 +47,8 @@ FileLock lock_within(const std::string& folder, std::chrono::milliseconds patien
     if (lock) return std::move(*lock);
     if (std::chrono::steady_clock::now() >= end)
       fail(ExitCode::usage, path, ": held by another job for ", std::chrono::duration<double>(patience).count(),
-           " s, expected less than a second: the job is saving or starting in this run directory; wait until it has "
-           "ended");
+           " s, expected less than a second: the job is saving or starting in this run directory; wait until that "
+           "job has ended");
     std::this_thread::sleep_for(between_tries);
   }
 }

@@ -173,12 +173,12 @@ TEST(Prepare, InterruptedPreparationOfAnotherRequestIsReplacedOnlyByForce) {
   expect_contains(message(), "out/unfinished: an interrupted `hexad prepare` has encoded ");
   expect_contains(message(),
                   " documents here, but from different text or with different options. Differences: --vocab "
-                  "400 -> 300; to continue that run, restore its text and options; to start over, choose another "
+                  "400 -> 300. To continue that run, restore its text and options. To start over, choose another "
                   "--output, or discard these documents with --force");
   f.corpus.options = asked;
   const std::string text = book(100, 200);
   f.corpus.folder.write("text/b.txt", text + "more");
-  expect_contains(message(), "Differences: the text; ");
+  expect_contains(message(), "Differences: the text. ");
   EXPECT_TRUE(contents_of(f.corpus.folder / "out/unfinished") == shards);
 
   f.corpus.folder.write("text/b.txt", text);

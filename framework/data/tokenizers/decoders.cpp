@@ -51,7 +51,7 @@ void read_decoder(const JsonField& json, DecoderRules& rules, int depth) {
   } else if (type == "Replace") {
     const JsonField pattern = json["pattern"];
     if (const auto regex = pattern.find("Regex"))
-      regex->fail_unsupported(" is a regular expression, expected a String");
+      regex->fail_unsupported(" is a regular expression, expected a pattern of type String");
     const JsonField from = pattern["String"];
     if (from.text().empty()) from.fail(" is empty, expected at least one character");
     rules.replacements.emplace_back(from.text(), json["content"].text());

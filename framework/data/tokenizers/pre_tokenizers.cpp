@@ -102,8 +102,8 @@ SplitBehavior behavior_of(const JsonField& json, std::string_view otherwise) {
   const std::string name = json.text("behavior", otherwise);
   for (const auto& [known, behavior] : names)
     if (known == name) return behavior;
-  json.fail_unsupported(" has the behavior '", name,
-                        "', expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
+  json.fail_unsupported(name.empty() ? " has no behavior" : base::cat(" has the behavior '", name, "'"),
+                        ", expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
 // Collects the steps of a pre-tokenizer. A pre-tokenizer of type Sequence has several steps.

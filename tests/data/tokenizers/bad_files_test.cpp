@@ -114,7 +114,7 @@ TEST(BadTokenizerJson, RegularExpressionOfADecoderIsNotSupported) {
                     j["decoder"]["decoders"][0]["pattern"] = {{"Regex", "a+"}};
                   }),
                   "tokenizer not supported: 'decoder.decoders[0].pattern.Regex' is a regular expression, expected a "
-                  "String");
+                  "pattern of type String");
 }
 
 TEST(BadTokenizerJson, PatternsAndNestingAreChecked) {
