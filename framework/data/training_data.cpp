@@ -82,8 +82,8 @@ class Opener {
         path, DatasetOpenOptions{
                   .check = config_.check, .expected = expected, .work = options_.work, .vocab_size = vocab_size()});
     if (dataset->has_tokenizer() && tokenizer_ && dataset->tokenizer() != tokenizer_->fingerprint()) {
-      fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), ", but ", tokenizer_file_name,
-           " next to it is ", tokenizer_->fingerprint(),
+      fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), " (fingerprint), but ",
+           tokenizer_file_name, " next to it has fingerprint ", tokenizer_->fingerprint(),
            "; put the right tokenizer next to it, or run hexad prepare again");
     }
     // Reading checks each id against the vocabulary of the file. The check here ensures that all ids are in the

@@ -198,8 +198,8 @@ void UnfinishedDataset::require_sound(const Shard& shard, size_t number, Digest 
       fail(ExitCode::data, path, ": no such file, expected a part of an encoded shard");
     const TokenDataset part(path);
     if (part.fingerprint().to_string() != shard.parts[i] || part.tokenizer() != tokenizer)
-      fail(ExitCode::data, path, ": has fingerprint ", part.fingerprint(), " and tokenizer ", part.tokenizer(),
-           ", expected ", shard.parts[i], " (", journal_name, ") and ", tokenizer);
+      fail(ExitCode::data, path, ": has fingerprint ", part.fingerprint(), " and tokenizer fingerprint ",
+           part.tokenizer(), ", expected ", shard.parts[i], " (", journal_name, ") and ", tokenizer);
     documents += part.documents();
   }
   if (documents != shard.documents)

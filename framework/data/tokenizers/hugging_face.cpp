@@ -36,7 +36,7 @@ class TemplateReader {
 
  private:
   static void set(std::optional<int32_t>& hint, const JsonField& id) {
-    if (hint) id.fail_unsupported(" is a second token on one side of the text, expected at most one");
+    if (hint) id.fail_unsupported(" is a second token on one side of the text, expected at most one on each side");
     hint = static_cast<int32_t>(id.integer(0, max_ids - 1));
   }
   void read_template(const JsonField& json) {

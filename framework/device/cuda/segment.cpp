@@ -71,8 +71,8 @@ Segment::Gap Segment::best_gap(int64_t bytes) const {
   }
   consider(addresses_);
   if (best.begin < 0)
-    base::fail(base::ExitCode::resource, "[cuda] no free range of ", bytes, " bytes is left in a segment of ",
-               addresses_, " bytes of addresses");
+    base::fail(base::ExitCode::resource, "[cuda] a segment with addresses for ", addresses_,
+               " bytes has no free range of ", bytes, " bytes");
   return best;
 }
 
