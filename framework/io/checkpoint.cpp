@@ -72,8 +72,8 @@ void require_regular_file(const std::string& path, std::string_view about) {
     fail(ExitCode::data, path, ": ", errno == ENOENT ? "is missing" : system_reason(path, errno, "file"), about);
   }
   if (!S_ISREG(status.st_mode)) {
-    fail(ExitCode::data, path, ": is ", S_ISLNK(status.st_mode) ? "a link" : "not a regular file",
-         ", expected a regular file", about);
+    fail(ExitCode::data, path, ": is ", S_ISLNK(status.st_mode) ? "a link" : "not a regular file", about,
+         "; expected a regular file");
   }
 }
 

@@ -107,7 +107,7 @@ class Checkpoint {
   std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest
 };
 
-/// Throws Error(data) unless `path` is a regular file and not a link. `about` is appended to the message.
+/// Throws Error(data) unless `path` is a regular file and not a link. `about` follows the problem in the message.
 void require_regular_file(const std::string& path, std::string_view about = {});
 
 }  // namespace hexad::io
