@@ -93,9 +93,9 @@ test_unknown_arguments_are_explained() {
   expect 2 "$nodes" --rank 2 true
   expect_text err "unknown option '--rank'" 'rank_nodes.sh [--nodes 2] [--ranks 2]'
   expect 2 "$nodes" --inter fast true
-  expect_text err "--inter is 'fast', expected kbit, mbit or gbit per second, such as 200mbit"
+  expect_text err "--inter is 'fast', expected a number of kbit, mbit or gbit per second, such as 200mbit"
   expect 2 "$nodes" --placement 0,1,1,1 true
-  expect_text err "--placement is '0,1,1,1', expected the node of each rank, 0 to 1, each node 2 times, 0 first"
+  expect_text err "--placement is '0,1,1,1', expected a node (0 to 1) per rank, each 2 times, node 0 first"
   expect 2 "$nodes" --ranks 0 true
   expect_text err "--ranks is '0', expected a whole number from 1 to 99"
   expect 2 "$nodes"

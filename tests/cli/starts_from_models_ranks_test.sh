@@ -36,7 +36,7 @@ test_other_shapes_are_refused_with_the_key_that_allows_them() {
   local command
   for command in validate train; do
     expect 3 "$HEXAD" "$command" tiny.yaml run.dir=after train.init_from=$start
-    expect_text err "set train.init_experts to copy or split to make experts of the MLP"
+    expect_text err "set train.init_experts to copy or split to build experts from the MLP"
     expect 2 "$HEXAD" "$command" tiny.yaml run.dir=after train.init_from=$start "${dense[@]}" model.vocab=80
     expect_text err "but the recipe's model has [80, 16]; to keep the stored rows and add new ones, set train.init_vocabulary: grow"
     expect 2 "$HEXAD" "$command" tiny.yaml run.dir=after train.init_experts=copy

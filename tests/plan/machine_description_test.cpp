@@ -89,8 +89,8 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
       {"memory: 80GB", "memory: 80", "c.yaml:6: machine.memory (80) must be at least 1048576"},
       {"memory: 80GB", "memory: 80G", "c.yaml:6: machine.memory (80G) must be a number of bytes"},
       {"rails: 8", "rails: 16",
-       "c.yaml:7: machine.topology.rails (16) must be at most machine.ranks_per_node (8); if a rank has several "
-       "adapters, machine.network.bandwidth is the sum of their bandwidths; nearest: 8"},
+       "c.yaml:7: machine.topology.rails (16) must be at most machine.ranks_per_node (8); count several adapters "
+       "of a rank as one, and set machine.network.bandwidth to the sum of their bandwidths; nearest: 8"},
       {"switch_radix: 64", "switch_radix: 63",
        "c.yaml:7: machine.topology.switch_radix (63) must be divisible by 2; nearest: 62, 64"},
       {"bf16: 989e12", "bf16: 989",
@@ -105,7 +105,7 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
        "0.6"},
       {"[64, 0.2]", "[64, 0.05]",
        "c.yaml:10: machine.dense.efficiency.1.1 (0.6) must not rise faster than the rows, because more work would then "
-       "take less time: at most 0.4 at 512 rows after 0.05 at 64; nearest: 0.4"},
+       "take less time; expected at most 0.4 at 512 rows, because the previous point has 0.05 at 64; nearest: 0.4"},
       {"half_width: 32", "half_widht: 32",
        "c.yaml:10: machine.dense.half_widht is not a key; did you mean half_width?"},
       {"memory_bandwidth: 3.35e12", "memory_bandwidth: 268e14", "must be between 1e6 and 1e14 bytes/s"},

@@ -78,7 +78,8 @@ TEST(ScaleCsv, HalfWrittenAndForeignTablesAreRefusedByName) {
             "`hexad scale`");
   EXPECT_EQ(refusal("point,step_seconds\na,1\nb"), "a.csv:3: the line has 1 cell; expected 2; the file is incomplete");
   EXPECT_EQ(refusal("point,step_seconds\n"),
-            "a.csv:1: no line follows the names of the columns, expected at least one line; the file is incomplete");
+            "a.csv:1: no line follows the names of the columns, expected at least one line; the file is incomplete, "
+            "write it again with `hexad scale`");
   EXPECT_EQ(refusal("point,step_seconds\na,1e999\n"), "a.csv:2: step_seconds (1e999) must be a number above 0");
   EXPECT_EQ(refusal("point,step_seconds\r\na,1\r\n"), "accepted");
   EXPECT_EQ(refusal("point,step_seconds\na,x\n"), "a.csv:2: step_seconds (x) must be a number above 0");

@@ -50,7 +50,8 @@ TEST(ScaleRoom, RunsThatCannotRunAtOnceAreRefusedWithTheReason) {
   launcher.expect_problem("cannot be more than 1 with a launcher of the experiment");
   Case threads;
   threads.points[1] = point(4, std::nullopt);
-  threads.expect_problem("(train.threads), because each run has separate cores; it is auto in point ranks-4");
+  threads.expect_problem(
+      "(train.threads), because each run has separate cores; train.threads is auto in point ranks-4");
   Case cuda;
   cuda.points[0].recipe.device = device::DeviceKind::cuda;
   cuda.expect_problem("runs would share GPUs");

@@ -144,7 +144,8 @@ TEST_F(ScaleState, FoldersOfAnEarlierVersionAreRefused) {
   const std::string key = "at_once: 1\\n";  // earlier versions do not have this key
   ASSERT_NE(text.find(key), std::string::npos) << text;
   write_text(folder_ / "x/experiment.json", text.erase(text.find(key), key.size()));
-  expect_refusal("experiment.json belongs to another experiment: its settings were written by another version");
+  expect_refusal(
+      "experiment.json belongs to another experiment: the settings in the file were written by another version");
 }
 
 TEST_F(ScaleState, KeysThatChangeNoRunMayChange) {

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <variant>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 
 namespace hexad::plan {
@@ -78,9 +79,9 @@ void JobMatches::match(std::span<const RankJobs> ranks) {
     if (!sides[1]) continue;  // the receiver is not simulated
     if (sides[0]) {
       base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair)->name,
-                    "': rank ", sides[0]->rank->record().rank, " sends ", sides[0]->issues.size(), " messages to rank ",
-                    sides[1]->rank->record().rank, ", which receives ", sides[1]->issues.size(),
-                    "; expected equal numbers");
+                    "': rank ", sides[0]->rank->record().rank, " sends ",
+                    base::counted(std::ssize(sides[0]->issues), "message"), " to rank ", sides[1]->rank->record().rank,
+                    ", which receives ", sides[1]->issues.size(), "; expected equal numbers");
       join({*sides[0], *sides[1]});
       continue;
     }

@@ -47,9 +47,9 @@ class Checker {
                           all, domain));
     if (good("topology.rails") && m.topology.rails && *m.topology.rails > m.ranks_per_node)
       add("topology.rails",
-          fmt::format(
-              "must be at most {} ({}); if a rank has several adapters, {} is the sum of their bandwidths; nearest: {}",
-              at("ranks_per_node"), m.ranks_per_node, at("network.bandwidth"), m.ranks_per_node));
+          fmt::format("must be at most {} ({}); count several adapters of a rank as one, and set {} to the sum of "
+                      "their bandwidths; nearest: {}",
+                      at("ranks_per_node"), m.ranks_per_node, at("network.bandwidth"), m.ranks_per_node));
   }
 
   void peaks(const Machine& m) const {
@@ -103,8 +103,8 @@ class Checker {
       if (y / y0 > x / x0 * (1 + 1e-9))
         add(fmt::format("{}.{}.1", key, i),
             fmt::format(
-                "must not rise faster than the {}, because more work would then take less time: at most {:.4g} at {:g} "
-                "{} after {:g} at {:g}; nearest: {:.4g}",
+                "must not rise faster than the {}, because more work would then take less time; expected at most "
+                "{:.4g} at {:g} {}, because the previous point has {:g} at {:g}; nearest: {:.4g}",
                 unit, y0 * x / x0, x, unit, y0, x0, y0 * x / x0));
     }
   }
@@ -215,7 +215,8 @@ CompleteMachine complete(const Machine& given) {
          "memory_efficiency: share of the bandwidth, as measured on one H100 (docs/reports/gpu-h100.md)");
   assume(m.launch, 1.5e-6, "launch: 1.5 us between kernels, as measured on one H100 (docs/reports/gpu-h100.md)");
   assume(m.collective_start, 8.4e-6, "collective_start: 8.4 us (NCCL, src/graph/tuning.cc, protocol Simple)");
-  assume(m.host, HostLink{20e9, 25e9, 10e-6}, "host: 20 and 25 GB/s, an assumed PCIe 4.0 x16");
+  assume(m.host, HostLink{20e9, 25e9, 10e-6},
+         "host: 20 GB/s to the host and 25 GB/s to the device, assumed for PCIe 4.0 x16");
   if (m.inside)
     assume(m.inside->efficiency, inside_of_h100,
            "inside.efficiency: like NVLink of a DGX H100 (arXiv 2603.07685, Table 7; small sizes are estimates)");

@@ -85,7 +85,7 @@ struct MachineLink {
   template <class V>
   void fields(V& v) {
     v("bandwidth", bandwidth, "[bytes/s] in one direction", config::positive());
-    v("latency", latency, "[s] duration of one step of a collective without data", config::at_least(0));
+    v("latency", latency, "[s] duration of one step of a collective that moves no data", config::at_least(0));
     v("efficiency", efficiency,
       "share of the bandwidth as a function of the bytes that a rank sends over this link in a collective",
       config::positive(), config::at_most(1));
@@ -173,13 +173,13 @@ struct Machine {
     v("host_memory", host_memory, "host memory for each rank", at_least(1 << 20));
     v("topology", topology, "network between nodes");
     v("peak", peak, "peak rates of matrix products");
-    v("sms", sms, "streaming multiprocessors of a device", config::between(1, 1 << 14));
+    v("sms", sms, "number of streaming multiprocessors of a device", config::between(1, 1 << 14));
     v("sustained", sustained,
       "share of its short-run rate that a product keeps in a long run (lower clocks under load)", positive(),
       at_most(1));
-    v("dense", dense, "single matrix products");
-    v("grouped", grouped, "matrix products of several experts in one kernel");
-    v("attention", attention, "attention");
+    v("dense", dense, "efficiency of single matrix products");
+    v("grouped", grouped, "efficiency of matrix products of several experts in one kernel");
+    v("attention", attention, "efficiency of attention");
     v("memory_bandwidth", memory_bandwidth, "[bytes/s] memory of the device, read and written together", positive());
     v("memory_efficiency", memory_efficiency,
       "share of memory_bandwidth as a function of the bytes that a kernel reads and writes", positive(), at_most(1));

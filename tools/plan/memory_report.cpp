@@ -37,8 +37,8 @@ std::string routing_lines(const RoutedMemory& memory) {
   std::string text;
   for (const auto& [load, name] : {std::pair{memory.p99, "routing at p99"}, {memory.worst, "worst case"}})
     if (load.times > 1)
-      text += fmt::format("  {:<18}{:>18}   the experts of one rank get {:.3g} times their share\n", name,
-                          human_bytes(load.bytes), load.times);
+      text += fmt::format("  {:<18}{:>18}   the experts of one rank get {:.3g} times an even share of the tokens\n",
+                          name, human_bytes(load.bytes), load.times);
   return text;
 }
 

@@ -91,7 +91,7 @@ void print_comparison(const Candidates& candidates) {
     fmt::print("{:<{}} {:>12.3f} {:>12.3f} {:>+7.1f}%\n", moe::to_string(candidates[i].schedule), width,
                1e3 * candidates[i].predicted, 1e3 * candidates[i].measured_seconds(), 100 * f.errors[i]);
   fmt::print("error: median {:.1f}%, 95th percentile {:.1f}%\n", 100 * f.median_error, 100 * f.percentile_95_error);
-  fmt::print("fastest: {}; predicted fastest: {}, whose measured time differs by {:+.1f}%\n",
+  fmt::print("fastest: {}; predicted fastest: {}, whose measured time is {:.1f}% above the fastest\n",
              moe::to_string(f.fastest->schedule), moe::to_string(f.predicted_fastest->schedule), 100 * f.excess);
 }
 
@@ -156,9 +156,8 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0), expected at least one");
   if (recipe.schedule.pipeline.overlap != pp::Overlap::none)
     fail(ExitCode::usage,
-         "bench predict: schedule.pipeline.overlap is micro_batches, expected none; otherwise, a pass also takes the "
-         "time of the other "
-         "micro-batch's computation, which predictions do not include");
+         "bench predict: schedule.pipeline.overlap is micro_batches, expected none; with micro_batches, a pass also "
+         "takes the time of the other micro-batch's computation, which predictions do not include");
   Candidates candidates = predicted(recipe, extensions, world);
   std::string digest;
   if (world.rank() == 0) {
@@ -167,8 +166,8 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     digest = data::digest_of(text).to_string();
     // Prints readable text to standard error if standard output gets a JSON object.
     std::FILE* const out = bench.json ? stderr : stdout;
-    fmt::print(out, "{} in {}, XXH3 {}, before any measurement\n", base::counted(std::ssize(candidates), "prediction"),
-               bench.out, digest);
+    fmt::print(out, "{} in {}, XXH3 {}, written before any measurement\n",
+               base::counted(std::ssize(candidates), "prediction"), bench.out, digest);
     if (recipe.schedule.profile.empty())
       fmt::print(
           out,

@@ -110,7 +110,7 @@ double Prices::collective(Collective operation, const GroupPlace& place, double 
   base::require(place.nodes >= 1 && place.groups >= 1 && place.ranks_per_node * place.nodes == place.ranks, "[Prices] ",
                 place.groups, " groups of ", place.ranks, " ranks are on ", place.nodes, " nodes x ",
                 place.ranks_per_node,
-                " ranks; expected at least 1 group and 1 node, and a product equal to the number of ranks");
+                " ranks; expected at least 1 group and 1 node, and nodes x ranks equal to the ranks of a group");
   const bool described = tables_->described && !tables_->measured.has_link(operation, place);
   if (tables_->measured.has_links() && !described) return tables_->measured.collective(operation, place, bytes);
   return tables_->description("links").collective(operation, place, bytes);

@@ -115,8 +115,8 @@ void RunSchedule::log_memory() {
   const auto limit = static_cast<double>(run_.recipe.memory.limit());
   const WithinMemory& m = choice_->memory();
   const std::string text = fmt::format(
-      "schedule.moe.memory_reuse: under any routing, a rank is estimated to need {} with memory_reuse: none, and {} "
-      "with the schedule that needs the least memory",
+      "schedule.moe.memory_reuse: a rank is estimated to need at most {} with memory_reuse: none, and at most {} with "
+      "the schedule that needs the least memory, under any routing",
       human_bytes(m.kept), human_bytes(m.least));
   if (limit > 0 && m.least > limit)
     return run_.log.warn(text + "; even " + human_bytes(m.least) + " is above memory.limit_bytes (" +
@@ -158,7 +158,7 @@ void RunSchedule::redecide(int64_t step, const StepResult& result) {
   if (!outcome->switched)
     return run_.log.info("{}; keeps the schedule, because the fastest schedule is predicted to be only {:.1f}% faster",
                          load, 100 * outcome->gain);
-  run_.log.info("{}; chosen {}: predicted to be {:.1f}% faster than {}; {}", load, outcome->fastest,
+  run_.log.info("{}; chosen {}, which is predicted to be {:.1f}% faster than {}; {}", load, outcome->fastest,
                 100 * outcome->gain, outcome->from,
                 outcome->same_bits ? "the switch keeps results bitwise identical"
                                    : "after the switch, results agree with the earlier schedule's results only up to "

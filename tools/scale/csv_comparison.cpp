@@ -61,7 +61,8 @@ StepSecondsByPoint steps_in_csv(std::string_view text, const std::string& path) 
   const size_t point = column_of(header, "point", path), seconds = column_of(header, "step_seconds", path);
   if (text.empty() && complete)
     fail(ExitCode::usage, path,
-         ":1: no line follows the names of the columns, expected at least one line; the file is incomplete");
+         ":1: no line follows the names of the columns, expected at least one line; the file is incomplete, write "
+         "it again with `hexad scale`");
   StepSecondsByPoint out;
   for (int64_t line = 2; !text.empty() || !complete; ++line) {
     if (!complete)
@@ -104,8 +105,8 @@ std::string comparison_text(const Results& results, const StepSecondsByPoint& ot
   std::vector<std::string> only_there;
   for (const auto& [point, seconds] : other)
     if (!seen.contains(point)) only_there.push_back(point);
-  if (!only_here.empty()) out += fmt::format("only here: {}\n", fmt::join(only_here, ", "));
-  if (!only_there.empty()) out += fmt::format("only in {}: {}\n", path, fmt::join(only_there, ", "));
+  if (!only_here.empty()) out += fmt::format("points only here: {}\n", fmt::join(only_here, ", "));
+  if (!only_there.empty()) out += fmt::format("points only in {}: {}\n", path, fmt::join(only_there, ", "));
   return out;
 }
 

@@ -41,7 +41,7 @@ struct ChoiceConfig {
     v("name", name, "name of the value in tables and folders", config::non_empty());
     v("set", set, "overrides of the recipe, key.path=value");
     v("from_ranks", from_ranks, "smallest number of ranks with this value", at_least(1));
-    v("to_ranks", to_ranks, "largest number of ranks with this value; 0: any", at_least(0));
+    v("to_ranks", to_ranks, "largest number of ranks with this value; 0: no limit", at_least(0));
   }
 };
 
@@ -55,7 +55,7 @@ struct AxisConfig {
   void fields(V& v) {
     v("name", name, "column of the tables; $NAME in other texts of the experiment is replaced by the value",
       config::non_empty());
-    v("key", key, "key of the recipe that is set to the values; empty: none, only $NAME is replaced");
+    v("key", key, "key of the recipe that takes the values; empty: the values only replace $NAME");
     v("values", values, "values of the key");
     v("choices", choices, "named values, each of which sets any number of keys; replaces `values`");
   }
@@ -102,15 +102,16 @@ struct ExperimentConfig {
       "in a Slurm allocation, on its own nodes; 1: one after the other",
       at_least(1), config::at_most(4096));
     v("max_ranks", max_ranks,
-      "number of available ranks; 0: the smaller of the numbers in the cluster file and in the Slurm allocation; "
-      "unknown if there is neither",
+      "number of available ranks; 0: the ranks of the cluster file or of the Slurm allocation, whichever are fewer; "
+      "without either of them, the number is unknown",
       at_least(0));
     v("ranks_per_node", ranks_per_node,
       "number of ranks on a node; 0: the number in the cluster file; without a cluster file, all ranks are on one node",
       at_least(0));
     v("minutes", minutes, "longest duration of a run in minutes; longer runs are ended", config::positive(),
       config::at_most(365 * 24 * 60));
-    v("max_node_hours", max_node_hours, "largest number of node-hours that --submit may request; 0: any", at_least(0));
+    v("max_node_hours", max_node_hours, "largest number of node-hours that --submit may request; 0: no limit",
+      at_least(0));
   }
 };
 

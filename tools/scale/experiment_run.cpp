@@ -192,7 +192,8 @@ class Runner {
                      .program = request_.identity,
                      .warnings = warnings_in(folder_.output_of(active.execution))};
     if (end.timed_out)
-      record.reason = fmt::format("longer than {} min, the limit of the key minutes", experiment_.config.minutes);
+      record.reason =
+          fmt::format("the run took longer than {} min, the value of the key minutes", experiment_.config.minutes);
     else if (end.exit_code == 0)
       record.reason = problem_of_metrics(active.execution);
     else

@@ -116,7 +116,7 @@ void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& poin
     std::string lack;
     if (!forecast.fits()) {
       lack = cat("needs ", base::human_bytes(forecast.memory_bytes), " for the tensors of a rank, more than the ",
-                 base::human_bytes(forecast.memory_limit), " that ", point.cluster, " has");
+                 base::human_bytes(forecast.memory_limit), " that a rank has in ", point.cluster);
     } else if (runs_here && nodes_of(point) == 1) {
       train::Recipe recipe = points[i].recipe;
       train::complete(recipe, 1);

@@ -231,7 +231,8 @@ std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> 
     std::string content = cat(one->point.ranks, "\n", one->point.launcher, "\n", config::write(one->recipe));
     const auto [first, is_new] = names_by_content.emplace(std::move(content), one->point.name);
     if (!is_new)
-      loader.add(one->point, "vary", cat("gives the same run as ", first->second, "; expected different points"));
+      loader.add(one->point, "vary",
+                 cat("gives the same run as ", first->second, "; expected a different run for each point"));
     loaded.push_back(std::move(*one));
   }
   if (check_legal) check_legal(loaded);

@@ -81,17 +81,15 @@ int64_t threads_of(const LoadedPoint& point) { return point.recipe.train.threads
 std::string sharing_on_this_machine(const LoadedPoint& point) {
   if (!point.recipe.train.threads)
     return cat(
-        "needs a number of threads for each rank (train.threads), because each run has separate cores; it is auto "
-        "in point ",
+        "needs a number of threads for each rank (train.threads), because each run has separate cores; "
+        "train.threads is auto in point ",
         point.point.name);
   if (point.recipe.device == device::DeviceKind::cuda)
-    return cat(
-        "cannot be more than 1 with device: cuda on one machine: runs would share GPUs; expected a Slurm "
-        "allocation");
+    return "cannot be more than 1 outside of a Slurm allocation if device is cuda, because runs would share GPUs";
   if (const int64_t nodes = nodes_of(point.point); nodes > 1)
     return cat(
-        "cannot be more than 1 outside of a Slurm allocation with points on several nodes: runs would share the "
-        "links of the ",
+        "cannot be more than 1 outside of a Slurm allocation if a point uses several nodes, because runs would share "
+        "the links of the ",
         nodes, " nodes of point ", point.point.name);
   return {};
 }
@@ -106,7 +104,7 @@ std::string lack_of_memory(const ExperimentConfig& config, const std::vector<Loa
   const int64_t most = std::min<int64_t>(std::ssize(needs), config.at_once);
   const double sum = std::accumulate(needs.begin(), needs.begin() + most, 0.0);
   if (sum <= static_cast<double>(memory_bytes)) return {};
-  return cat("is too much: the tensors of the largest ", base::counted(most, "point"), " need ", base::human_bytes(sum),
+  return cat("is too high: the tensors of the largest ", base::counted(most, "point"), " need ", base::human_bytes(sum),
              " together, but this machine has ", base::human_bytes(static_cast<double>(memory_bytes)), " available");
 }
 
@@ -150,8 +148,8 @@ int64_t places_of(const LoadedPoint& point, Room::Kind kind) {
 std::string problem_of_room(const ExperimentConfig& config, const std::vector<LoadedPoint>& points,
                             const std::vector<PointForecast>& forecasts, const Room& room) {
   if (!config.launcher.empty())
-    return "cannot be more than 1 with a launcher of the experiment, because the cores and links that it uses are "
-           "unknown";
+    return "cannot be more than 1 with a launcher of the experiment, because the cores and links that the "
+           "launcher uses are unknown";
   const bool nodes = room.kind == Room::Kind::nodes;
   if (nodes && std::ranges::any_of(points, [](const LoadedPoint& p) { return p.point.ranks_per_node == 0; }))
     return "needs ranks_per_node or a cluster file, because each run has separate nodes";

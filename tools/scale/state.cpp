@@ -60,16 +60,16 @@ constexpr std::string_view new_folder = "set the key dir to a new folder, or mov
 // `stored` is malformed, returns a text about that.
 std::string difference(const Json& stored, const Json& wanted, const ExperimentConfig& config) try {
   if (stored.value("format", 0) != format)
-    return base::cat("its format is ", stored.value("format", 0), ", expected ", format);
+    return base::cat("the format of the file is ", stored.value("format", 0), ", expected ", format);
   if (const std::string text = stored.value("experiment", ""); text != wanted["experiment"].get<std::string>()) {
     config::Problems problems;
     const auto before = config::read<ExperimentConfig>(config::parse(text, "experiment.json"), problems);
     const std::vector<std::string> lines = config::differences(before, settings_of_runs(config));
-    return lines.empty() ? std::string("its settings were written by another version") : lines.front();
+    return lines.empty() ? std::string("the settings in the file were written by another version") : lines.front();
   }
   return "the recipe of a point has changed";
 } catch (const Json::exception&) {
-  return "its keys have wrong types";
+  return "the keys of the file have wrong types";
 }
 
 }  // namespace
@@ -123,8 +123,8 @@ void ExperimentFolder::take_lock() {
   lock_ = io::FileLock::take(path, io::FileLock::Mode::exclusive, true);
   if (!lock_)
     fail(ExitCode::usage, path,
-         " is locked: another hexad scale runs this experiment, or runs that it started have not ended; wait "
-         "until all have ended");
+         " is locked: another hexad scale runs this experiment, or runs of an earlier hexad scale have not "
+         "ended; wait until they end");
 }
 
 void ExperimentFolder::require_same(const std::string& file, const std::string& contents) const {

@@ -25,7 +25,7 @@ check_count() { # check_count OPTION VALUE: exits unless VALUE is a whole number
 }
 rate_form='^([0-9]+|[0-9]+\.[0-9]+)(k|m|g)bit$'
 check_rate() { # check_rate OPTION VALUE: exits unless VALUE is a rate
-  [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected kbit, mbit or gbit per second, such as 200mbit"
+  [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected a number of kbit, mbit or gbit per second, such as 200mbit"
 }
 # burst_of RATE: prints the number of bytes that a link of RATE may send at once after an idle time. This is the traffic
 # of one millisecond, but at least one frame.

@@ -55,7 +55,7 @@ place_ranks() {
   done
   # mpirun runs on host 0 and always puts the first rank there.
   [ ${#order[@]} -eq $((nodes * ranks)) ] && [ "${order[0]}" -eq 0 ] ||
-    usage "--placement is '$placement', expected the node of each rank, 0 to $((nodes - 1)), each node $ranks times, 0 first"
+    usage "--placement is '$placement', expected a node (0 to $((nodes - 1))) per rank, each $ranks times, node 0 first"
 }
 [ -z "$placement" ] || place_ranks
 

@@ -185,7 +185,7 @@ TEST(Inputs, MontaRefusesKeysWithoutEffect) {
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, I_minimal: 1}"),
             "x.yaml:1: I_minimal (1) has no effect if N, the number of chunks, is given; remove this key");
   EXPECT_EQ(refusal("monta", monta + "I_minimal: 1, I: 1e9}"),
-            "x.yaml:1: I_minimal (1) allows more than 1024 chunks of I/t; expected at least 122071");
+            "x.yaml:1: I_minimal (1) allows more than 1024 chunks of I/t; expected at least 122071 bytes");
   EXPECT_EQ(refusal("monta", monta + "N: 1, I: 5, memory: {P1: 1, P2: 1, l: 1}}"),
             "x.yaml:1: memory needs b, s and h; set them, or remove memory");
   EXPECT_EQ(

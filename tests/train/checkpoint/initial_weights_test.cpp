@@ -244,7 +244,8 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
   const auto expect = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect(refusal(ExitCode::data, from_dense, {}), "set train.init_experts to copy or split to make experts of the MLP");
+  expect(refusal(ExitCode::data, from_dense, {}),
+         "set train.init_experts to copy or split to build experts from the MLP");
   expect(refusal(ExitCode::usage, from_dense, copy + Keys{"model.moe.expert_hidden=8"}),
          "model.moe.expert_hidden (8) must be 12, the width of layers.0.mlp");
   expect(refusal(ExitCode::usage, from_dense, split + Keys{"model.moe.expert_hidden=8"}),
@@ -258,7 +259,7 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
   expect(refusal(ExitCode::usage, from_moe, {"model.moe.experts=8"}),
          "to copy the stored experts to the new ones, set train.init_experts: copy");
   expect(refusal(ExitCode::usage, from_moe, copy + Keys{"model.moe.experts=6"}),
-         "model.moe.experts must be a multiple of 4");
+         "model.moe.experts must be 4, or a multiple of 4 with train.init_experts: copy");
   expect(refusal(ExitCode::usage, from_moe, {"model.vocab=40"}),
          "to keep the stored rows and add new ones, set train.init_vocabulary: grow");
   expect(refusal(ExitCode::usage, from_moe, {"model.vocab=20", "train.init_vocabulary=grow"}),

@@ -20,7 +20,7 @@ double expected_activated_experts(double k, double E, double m) { return (1 - st
 
 double expected_devices(int64_t k, int64_t E, int64_t D) {
   base::require(D >= 1 && E % D == 0 && 1 <= k && k <= E, "[eps] k = ", k, ", E = ", E, ", D = ", D,
-                "; expected D to divide E, and k from 1 to E");
+                "; expected D of at least 1 that divides E, and k from 1 to E");
   // Probability that no expert of a token is on a given device: C(E - E/D, k) / C(E, k).
   double missed = 1;
   for (int64_t i = 0; i < k; ++i)

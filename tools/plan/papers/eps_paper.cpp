@@ -17,7 +17,7 @@ struct BlockKeys : Block {
     v("M_in", M_in, "[bytes] input activations of all tokens", positive());
     v("M_out", M_out, "[bytes] output activations of all tokens", positive());
     v("M_weight", M_weight, "[bytes] parameters on all devices", positive());
-    v("F", flops, "[FLOP] sum over all devices", positive());
+    v("F", flops, "[FLOP] work on all devices together", positive());
   }
 };
 
@@ -94,7 +94,7 @@ struct Pays {
 
   template <class V>
   void fields(V& v) {
-    v("m", m, "[tokens] loads for which to evaluate groups", non_empty(), at_least(1));
+    v("m", m, "[tokens] numbers of tokens for which to evaluate groups", non_empty(), at_least(1));
     v("N", n, "number of groups", at_least(2));
     v("S", s, "S(m): communication time, [[tokens, s], ...]", positive());
     v("G", g, "G(m, E): time of the products of all experts, [[tokens, s], ...]", positive());
@@ -122,10 +122,10 @@ struct Input {
     v("P", p, "[bytes] activations of these m tokens", positive());
     v("g", g, "number of devices that a token visits; auto: its expected value if all experts are equally likely",
       automatic, at_least(1));
-    v("time", time, "T_LLM of section 4.2");
+    v("time", time, "section 4.2: time T_LLM of all layers");
     v("split", split, "section 4.3: tensors split by experts or by columns");
     v("pipeline", pipeline, "section 5.2: the best number of groups N");
-    v("pays", pays, "section 5.2: loads for which groups are worthwhile");
+    v("pays", pays, "section 5.2: numbers of tokens for which groups are worthwhile");
   }
 
   double devices() const { return g ? *g : expected_devices(k, e, d); }

@@ -24,8 +24,8 @@ struct Memory {
     v("P1", p1, "number of parameters outside experts", positive());
     v("P2", p2, "number of parameters in experts", at_least(0));
     v("p", p, "degree of pipeline parallelism", at_least(1));
-    v("d", d, "replicas of parameters outside experts", at_least(1));
-    v("d_experts", d_experts, "replicas of experts (Table 3 writes d for these replicas, too)", at_least(1));
+    v("d", d, "number of replicas of parameters outside experts", at_least(1));
+    v("d_experts", d_experts, "number of replicas of experts (Table 3 writes d for these replicas, too)", at_least(1));
     v("l", l, "number of transformer layers", at_least(1));
     v("a", a, "number of attention heads; 0: blockwise attention, which keeps no scores", at_least(0));
     v("load", load, "ratio of the busiest rank's assignments to the mean, for the corrected Table 4", at_least(1));
@@ -72,12 +72,15 @@ struct Input {
     v("t", t, "degree of tensor parallelism, inside a node", at_least(1));
     v("e", e, "degree of expert parallelism, between nodes", at_least(2));
     v("B1", b1, "[bytes/s] bandwidth of the all-to-all", positive());
-    v("r1", r1, "share of B1 that is reached: a number, or [[bytes, share], ...] by I/(N t); for the baseline by I",
+    v("r1", r1,
+      "share of B1 that is reached: a number, or [[bytes, share], ...], read at I/(N t) bytes (baseline: at I bytes)",
       positive(), at_most(1));
     v("B2", b2, "[bytes/s] bandwidth of the all-gather", positive());
-    v("r2", r2, "share of B2 that is reached: a number, or [[bytes, share], ...] by I/N", positive(), at_most(1));
+    v("r2", r2, "share of B2 that is reached: a number, or [[bytes, share], ...], read at I/N bytes", positive(),
+      at_most(1));
     v("B3", b3, "[bytes/s] bandwidth of device memory, for D2D copies", positive());
-    v("r3", r3, "share of B3 that is reached: a number, or [[bytes, share], ...] by I/N", positive(), at_most(1));
+    v("r3", r3, "share of B3 that is reached: a number, or [[bytes, share], ...], read at I/N bytes", positive(),
+      at_most(1));
     v("r2_O3", r2_o3, "r2 while copies run at the same time as the all-gather (O3); none: r2", positive(), at_most(1));
     v("r3_O3", r3_o3, "r3 while an all-gather runs at the same time as the copies (O3); none: r3", positive(),
       at_most(1));
@@ -122,9 +125,10 @@ void check(const Input& in, Problems& problems) {
   if (in.r3_o3) check_sizes(problems, "r3_O3", *in.r3_o3);
   if (problems.any()) return;
   if (in.smallest && in.I() / static_cast<double>(in.t) / *in.smallest > max_listed_chunks)
-    problems.add("I_minimal",
-                 base::cat("allows more than ", max_listed_chunks, " chunks of I/t; expected at least ",
-                           static_cast<int64_t>(std::ceil(in.I() / static_cast<double>(in.t * max_listed_chunks)))));
+    problems.add(
+        "I_minimal",
+        base::cat("allows more than ", max_listed_chunks, " chunks of I/t; expected at least ",
+                  static_cast<int64_t>(std::ceil(in.I() / static_cast<double>(in.t * max_listed_chunks))), " bytes"));
   if (in.step && in.step->count * baseline(in.I(), in.network()).seconds >= in.step->seconds)
     problems.add("step.n_A2A", base::cat("all-to-alls of ", baseline(in.I(), in.network()).seconds, " s each take ",
                                          in.step->count * baseline(in.I(), in.network()).seconds,

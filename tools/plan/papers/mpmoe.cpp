@@ -70,7 +70,7 @@ Phases phases(Paradigm paradigm, const Operations& o, int64_t n, const Slowdowns
   const double before = paradigm == Paradigm::copies_before ? o.M : 0;
   const double after = paradigm == Paradigm::copies_after ? o.M : 0;
   base::require(paradigm != Paradigm::no_copies || o.M == 0,
-                "[mpmoe] paradigm 1 has no copies, but their seconds (M) are ", o.M, ", expected 0");
+                "[mpmoe] paradigm 1 has no copies, but M, the seconds of all copies, is ", o.M, ", expected 0");
   if (parts(n) == 1) return {phase(o.S, 0, before), phase(0, o.C, 0), 0, 0, phase(o.R, 0, after)};
   return {.p0 = phase(o.S, 0, before),
           .p1 = phase(o.S, o.C, before),

@@ -181,7 +181,7 @@ std::string profile_table(const Cluster& cluster) {
   text += fits_table(cluster);
   if (!cluster.slowdowns.empty()) text += slowdowns_table("speed beside", cluster.slowdowns);
   for (const MeasuredThreads& t : cluster.fewer_threads)
-    text += fmt::format("{}products on {} of {} threads: {:.2f} of their speed\n",
+    text += fmt::format("{}products on {} of {} threads: {:.2f} of the speed on all threads\n",
                         &t == cluster.fewer_threads.data() ? "\n" : "", t.threads, m.threads, t.speed);
   if (!cluster.capped_slowdowns.empty()) text += slowdowns_table("one thread left", cluster.capped_slowdowns);
   return text;

@@ -107,7 +107,7 @@ data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe)
     return *order;
   }
   fail(ExitCode::data, checkpoint.folder(), ": the data are shuffled by '", saved,
-       "', expected sequences or documents: a newer program wrote this checkpoint");
+       "', expected sequences or documents; continue with the newer program that wrote this checkpoint");
 }
 
 data::MixtureStart mixture_start(const io::Checkpoint& checkpoint, const Recipe& recipe) {

@@ -135,7 +135,7 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe) {
   std::vector<std::string> cautions;
   for (const std::string& change : interop::ModelKeys::differences(before, now))
     if (!needs_no_caution(recipe.train, change))
-      cautions.push_back(cat(path, ": ", change, ": the recipe computes another function of the same weights"));
+      cautions.push_back(cat(path, ": ", change, ", so the recipe computes another function of the same weights"));
   return cautions;
 }
 

@@ -215,7 +215,8 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
     if (recipe_.train.init_experts == InitExperts::copy && multiple)
       return {.way = moe.is_router() ? Way::router_rows : Way::experts, .name = p.name(), .copied = experts};
     remedy = multiple ? std::string("; to copy the stored experts to the new ones, set train.init_experts: copy")
-                      : cat("; model.moe.experts must be a multiple of ", experts, " with train.init_experts: copy");
+                      : cat("; model.moe.experts must be ", experts, ", or a multiple of ", experts,
+                            " with train.init_experts: copy");
   } else if (p.name() == "position_embedding.weight") {
     remedy = "; model.context must be that of the stored model, because learned positions cannot be extended";
   }
@@ -229,7 +230,7 @@ InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const s
                                                      const std::string& tail) const {
   if (recipe_.train.init_experts == InitExperts::none)
     fail(ExitCode::data, checkpoint_.folder(), ": contains no main weights of '", p.name(), "', but the dense MLP ",
-         mlp, "; set train.init_experts to copy or split to make experts of the MLP");
+         mlp, "; set train.init_experts to copy or split to build experts from the MLP");
   const int64_t parts = parts_of_dense(mlp);
   require_dense_start(parts);
   if (tail.empty()) return {.way = parts == 1 ? Way::initial : Way::group_rows, .copied = parts};
