@@ -187,7 +187,7 @@ void RunSchedule::trace(telemetry::StepMetrics& metrics) {
   const std::string links = fmt::format("{}", fmt::join(trace->assumed_links, "; "));
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
-        cat("schedule.trace: predicted for a default machine, because schedule.profile is not set; set it to a "
+        cat("schedule.trace: predictions are for a default machine, because schedule.profile is not set; set it to a "
             "file that `hexad profile` wrote",
             links.empty() ? "" : "; unmeasured links: ", links));
   else if (!links.empty())

@@ -64,7 +64,8 @@ StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
   const int64_t ranks_per_node = prices_.ranks_per_node();
   if (const int64_t ranks = prices_.nodes() * ranks_per_node; world > ranks)
     fail_cluster("the cluster has ", base::counted(ranks, "rank"), " (", base::counted(prices_.nodes(), "node"), " of ",
-                 ranks_per_node, "), which is less than the ", world, " of the layout; expected at most ", ranks);
+                 ranks_per_node, "), fewer than the ", world, " of the layout; expected a layout of at most ",
+                 base::counted(ranks, "rank"));
   for (int rank = 0; rank < world; ++rank) node_of_rank_.push_back(static_cast<int>(rank / ranks_per_node));
 }
 

@@ -93,7 +93,7 @@ struct ExperimentConfig {
     v("seed", seed, "seed of the order in which points run", at_least(0));
     v("cluster", cluster, "cluster file for predictions, relative to the folder of this file; empty: no predictions",
       config::file_path);
-    v("cluster_set", cluster_set, "overrides of the cluster file");
+    v("cluster_set", cluster_set, "overrides of the cluster file, key.path=value");
     v("launcher", launcher,
       "command that starts the ranks of a point, without the program's name; empty: mpirun, or srun in a Slurm "
       "allocation");

@@ -36,7 +36,7 @@ double volume(Mode mode, double P, double D, double g) {
 
 double combine_volume_without_reduce(Mode mode, double P, double D, double k) {
   base::require(mode != Mode::tp_tp,
-                "[eps] TP+TP combines by an all-reduce, not by an all-to-all; expected another mode");
+                "[eps] TP+TP combines by an all-reduce, not by an all-to-all; expected a mode with an all-to-all");
   return gathered(mode, P, D) + all_to_all(P, D, k);
 }
 

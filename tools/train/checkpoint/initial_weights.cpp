@@ -120,8 +120,8 @@ Tensor mean_row(io::Checkpoint& checkpoint, const std::string& name, io::Region 
 
 std::string_view remedy_for_unused(std::string_view parameter) {
   return parameter.starts_with("prediction.") ? "; set model.prediction_blocks as in the stored model"
-                                              : "; expected only tensors of that model; set the section model as in "
-                                                "the checkpoint's recipe or config.json";
+                                              : "; set the section model as in the recipe or config.json of the "
+                                                "checkpoint";
 }
 
 // Returns the number of experts that together form the dense MLP `mlp`.
