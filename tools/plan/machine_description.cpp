@@ -221,9 +221,9 @@ CompleteMachine complete(const Machine& given) {
     assume(m.inside->efficiency, inside_of_h100,
            "inside.efficiency: like NVLink of a DGX H100 (arXiv 2603.07685, Table 7; small sizes are estimates)");
   if (m.network)
-    assume(
-        m.network->efficiency, network_of_h100,
-        "network.efficiency: like 400 Gb/s of a DGX H100 (arXiv 2603.07685, Table 7; small sizes as on MoNTA's A800)");
+    assume(m.network->efficiency, network_of_h100,
+           "network.efficiency: like a 400 Gb/s adapter of a DGX H100 (arXiv 2603.07685, Table 7; small sizes as on "
+           "MoNTA's A800)");
   assume(m.contention, Contention{std::min<int64_t>(20, m.sms / 2), 0.9, 0.875},
          "contention: a collective takes 20 SMs (EPS-MoE, Fig. 7), but at most half of all SMs, and keeps 0.9 of its "
          "speed while products run (an estimate); products keep 0.875 of their speed during an offload, as measured on "

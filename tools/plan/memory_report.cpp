@@ -129,7 +129,7 @@ std::string MemoryReport::table() const {
           : base::cat("memory_reuse: ", base::enum_name(r.schedule.moe.settled().memory_reuse)));
   if (r.memory.limit() > 0)
     row("  of the limit", static_cast<double>(r.memory.limit()),
-        fmt::format("blocks of {} count towards the limit", human_bytes(m.blocks)));
+        fmt::format("blocks that count towards the limit: {}", human_bytes(m.blocks)));
   return text + routing_lines(routed_memory(r, extensions_, world_, m.total)) + stage_lines(stages, worst) +
          traffic_lines(all.traffic);
 }

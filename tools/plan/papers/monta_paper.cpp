@@ -78,7 +78,7 @@ struct Input {
     v("B2", b2, "[bytes/s] bandwidth of the all-gather", positive());
     v("r2", r2, "share of B2 that is reached: a number, or [[bytes, share], ...], read at I/N bytes", positive(),
       at_most(1));
-    v("B3", b3, "[bytes/s] bandwidth of device memory, for D2D copies", positive());
+    v("B3", b3, "[bytes/s] bandwidth of device memory, for copies on the device (D2D)", positive());
     v("r3", r3, "share of B3 that is reached: a number, or [[bytes, share], ...], read at I/N bytes", positive(),
       at_most(1));
     v("r2_O3", r2_o3, "r2 while copies run at the same time as the all-gather (O3); none: r2", positive(), at_most(1));

@@ -35,7 +35,7 @@ void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, c
       const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
       cluster.links.push_back({operation, g.kind, g.ranks, g.nodes, curve});
       const Curve::Point& last = curve.points.back();
-      progress(fmt::format("{} of {} ranks, {}: up to {} at {}", name, g.ranks, base::enum_name(g.kind),
+      progress(fmt::format("{} of {} ranks, {}: largest size {} at {}", name, g.ranks, base::enum_name(g.kind),
                            base::human_bytes(last.x), base::human_quantity(last.x / last.y, "B/s")));
     }
 }
