@@ -75,8 +75,8 @@ if [ $cuda = yes ]; then
     chmod +x "$headers/../cuda-tools/$tool/$tool"
   done
   if ! command -v nvcc >/dev/null && [ ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
-    echo "install-dependencies: nvcc is missing: install NVIDIA's CUDA toolkit 13 with cuDNN 9 and put its folder bin" \
-      "on the PATH (this script does not)" >&2
+    echo "install-dependencies: nvcc is missing: install NVIDIA's CUDA toolkit 13 with cuDNN 9 and put the toolkit's" \
+      "folder bin on the PATH (this script does not install them)" >&2
     exit 1
   fi
 fi

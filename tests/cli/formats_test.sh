@@ -133,7 +133,7 @@ test_indexes_of_megatron_are_read() {
   expect_text out "x.bin, u16, vocabulary not recorded" "40 documents"
   expect_no_text out "bytes of text"
   expect 3 "$HEXAD" generate run --prompt x
-  expect_text err "x.idx has no tokenizer (tokenizer.json), so 'run' cannot generate text; copy the tokenizer with which this dataset was prepared into the folder"
+  expect_text err "x.idx has no tokenizer (tokenizer.json), so 'run' cannot generate text; copy the dataset's tokenizer into this folder"
   expect 2 "$HEXAD" "${run[@]}" model.vocab=0 run.dir=other
   expect_text err "model.vocab (0) must be set: x.idx has no tokenizer next to it"
   expect 3 "$HEXAD" "${run[@]}" model.vocab=90 run.dir=other

@@ -155,9 +155,9 @@ test_outputs_replace_only_files_of_their_kind() {
   expect 2 "$HEXAD" profile --quick --seconds 1 --out recipe.yaml
   expect_text err "recipe.yaml: exists but is not a profile"
   expect 2 "$HEXAD" bench predict tiny.yaml --out recipe.yaml
-  expect_text err "recipe.yaml: exists but is not a list of predictions; choose another file, or remove it"
+  expect_text err "recipe.yaml: exists but is not a list of predictions; choose another file name, or remove the existing file"
   expect 2 "$HEXAD" simulate tiny.yaml --cluster nowhere.yaml --trace recipe.yaml
-  expect_text err "recipe.yaml: exists but is not a trace; choose another file, or remove it"
+  expect_text err "recipe.yaml: exists but is not a trace; choose another file name, or remove the existing file"
   cmp -s tiny.yaml recipe.yaml || failed "recipe.yaml has changed"
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg model.layers=1

@@ -62,7 +62,7 @@ test_predicted_step_is_shown_next_to_the_measured_step() {
   local part row
   expect 0 train_experts profile.steps=3..5
   expect 0 simulate_beside --trace both.json.gz --report both.html
-  expect_text out "4 of 4 micro-batches simulated" "Compared with run (median of steps 2 to 6 of 2 ranks)"
+  expect_text out "4 of 4 micro-batches simulated" "Compared with run (median of steps 2 to 6 on 2 ranks)"
   for row in "step time" "own work" "waiting" "  in ep" "  idle" "sent in ep" "sent in dp" "memory peak"; do
     grep -qE "^$row +[^ ]" out || failed "out has no row '$row' with a value: $(cat out)"
   done

@@ -58,7 +58,7 @@ TEST(ReadConfig, PropertiesOfDeepseekBecomeRecipeKeys) {
 TEST(ReadConfig, GreedyChoiceAmongSeveralGroupsIsRefused) {
   Json config = golden_config("deepseek_v2_released");
   config["topk_method"] = "greedy";
-  expect_contains(refusal(config), "topk_method is \"greedy\", expected group_limited_greedy for n_group 4");
+  expect_contains(refusal(config), "topk_method is \"greedy\", expected group_limited_greedy, because n_group is 4");
   config["n_group"] = 1, config["topk_group"] = 1;
   EXPECT_EQ(keys_of_config(config).text("model.moe.group_score"), "best_two");
 }
@@ -280,7 +280,8 @@ TEST(ReadConfig, ChoicesThatTheExpertsDoNotAllowAreRefusedByKey) {
 TEST(ReadConfig, BlocksOfWhichNoneHasExpertsAreRefusedByKey) {
   Json config = golden_config("deepseek_v3");
   config["first_k_dense_replace"] = 2;
-  expect_contains(refusal(config), "by first_k_dense_replace, none of the 2 blocks has experts, expected at least one");
+  expect_contains(refusal(config),
+                  "according to first_k_dense_replace, none of the 2 blocks has experts, expected at least one");
   config["first_k_dense_replace"] = -1;
   expect_contains(refusal(config), "first_k_dense_replace is -1, expected a whole number from 0 to");
   config["first_k_dense_replace"] = uint64_t{1} << 63;

@@ -234,8 +234,9 @@ TEST(Export, UpcycledModelOfAnotherFamilyKeepsTheTokenizer) {
   EXPECT_EQ(report.files, (std::vector<std::string>{"generation_config.json", "tokenizer.json"}));
   EXPECT_EQ(report.origin, "");
   ASSERT_EQ(report.notes.size(), 1u);
-  expect_contains(report.notes[0], cat("because ", origin,
-                                       " is of the family llama; tokenizer files, token ids and dtype are from there"));
+  expect_contains(
+      report.notes[0],
+      cat("because ", origin, " has a llama model; tokenizer files, token ids and dtype are from this folder"));
   const Json config = Json::parse(read_text(imported.target() + "/config.json"));
   EXPECT_EQ(config["model_type"], "mixtral");
   EXPECT_EQ(config["num_local_experts"], 4);
@@ -252,7 +253,7 @@ TEST(Export, UpcycledModelOfAnotherFamilyKeepsTheTokenizer) {
   const ExportReport in_f16 =
       export_model(checkpoint, imported.model.beside("f16"), {.family = "mixtral", .dtype = "f16"});
   ASSERT_EQ(in_f16.notes.size(), 1u);
-  expect_contains(in_f16.notes[0], "; tokenizer files and token ids are from there");
+  expect_contains(in_f16.notes[0], "; tokenizer files and token ids are from this folder");
 }
 
 TEST(Export, TokenizerOfAnotherVocabularyCausesAWarning) {
@@ -263,7 +264,7 @@ TEST(Export, TokenizerOfAnotherVocabularyCausesAWarning) {
   const ExportReport report = export_model(checkpoint, imported.model.beside("grown"));
   ASSERT_EQ(report.notes.size(), 1u);
   expect_contains(report.notes[0],
-                  "warning: model.vocab is 60, but the tokenizer files are those of the model with 48");
+                  "warning: model.vocab is 60, but the copied tokenizer files are for a vocabulary of 48");
 }
 
 TEST(Export, KeysThatChangeTheExpertsOfATokenCauseAWarning) {

@@ -226,7 +226,7 @@ TEST(ImportRefuses, HeadThatDiffersFromItsTiedEmbedding) {
 TEST(ImportRefuses, HeadOfOddSize) {
   const ForeignFolder model("mixtral");
   model.change_config([](Json& config) { config["head_dim"] = 5; });
-  expect_refused(model, {"config.json", "5 dimensions of a head of 5 would rotate"});
+  expect_refused(model, {"config.json", "5 of a head's 5 dimensions would rotate"});
 }
 
 TEST(ImportRefuses, DenseBlocksWithoutWidth) {
@@ -239,7 +239,7 @@ TEST(ImportRefuses, DenseBlocksWithoutWidth) {
 TEST(ImportRefuses, PartialRotationOfAFractionOfADimension) {
   const ForeignFolder model("glm4_moe");
   model.change_config([](Json& config) { config["rope_parameters"]["partial_rotary_factor"] = 0.7; });
-  expect_refused(model, {"config.json", "5.6 dimensions of a head of 8 would rotate, expected an even number"});
+  expect_refused(model, {"config.json", "5.6 of a head's 8 dimensions would rotate, expected an even number"});
 }
 
 TEST(ImportRefuses, MoreBlocksThanTheConfigCounts) {

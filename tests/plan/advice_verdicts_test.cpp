@@ -90,7 +90,7 @@ TEST(AdviceVerdicts, AreRightIfTheAdviceIsAsGoodAsTheChoice) {
 TEST(AdviceVerdicts, AreDescribedInOneLine) {
   EXPECT_EQ(plan::to_string(telemetry::AdviceMetrics{
                 .adviser = "Parm", .schedule = "chunks 4", .verdict = "wrong", .slower = 0.125, .measured = true}),
-            "Parm: wrong, 12.5% slower (measured) than the choice: chunks 4");
+            "Parm: wrong; the advised schedule (chunks 4) is 12.5% slower (measured) than the chosen schedule");
   EXPECT_EQ(plan::to_string(telemetry::AdviceMetrics{.adviser = "MoNTA", .verdict = "none", .reason = "needs tp"}),
             "MoNTA: no advice: needs tp");
 }

@@ -47,7 +47,7 @@ TEST(ClusterDevice, DoesNotReplaceTheDeviceThatTheRecipeSets) {
   EXPECT_EQ(other.device, "cpu");
   EXPECT_EQ(
       other.warning,
-      "warning: r.yaml:2: device is cpu, but the ranks of c.yaml compute on cuda (machine.device); the prediction "
+      "warning: r.yaml:2: device is cpu, but the ranks of c.yaml compute on cuda (machine.device). The prediction "
       "is for cpu; to predict for the cluster's device, set device=cuda");
   const Result same = result_of(two_nodes(), "device: cuda\n");
   EXPECT_EQ(same.device, "cuda");

@@ -112,20 +112,22 @@ TEST(Cluster, CurvesInOtherUnitsAreRefused) {
 
 TEST(Cluster, CurvesThatFallAreRefused) {
   EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.000001]"),
-            "c.yaml:3: links.0.points.1.1 (1e-06) must not fall below 1/100 of the seconds of a smaller size (0.001 at "
-            "4096); nearest: 1e-05");
+            "c.yaml:3: links.0.points.1.1 (1e-06) must not fall below 1/100 of the time for a smaller size (0.001 s "
+            "for size 4096); nearest: 1e-05");
   EXPECT_EQ(refusal("[8192, 0.0015]", "[8192, 0.0009]"), "accepted") << "noise of a measurement";
 }
 
 TEST(Cluster, LinksWhoseRateCollapsesAreRefused) {
   const std::string points = "[[4096, 0.001], [8192, 0.0015]]";
-  EXPECT_EQ(refusal(points, "[[4096, 0.001], [8192, 0.3]]"),
-            "c.yaml:3: links.0.points.1.1 (0.3) must be at most 100 times the seconds at the rate of a smaller message "
-            "(4.096e+06 bytes/s at 4096 bytes); nearest: 0.2");
+  EXPECT_EQ(
+      refusal(points, "[[4096, 0.001], [8192, 0.3]]"),
+      "c.yaml:3: links.0.points.1.1 (0.3) must be at most 100 times the seconds that the rate of a smaller message "
+      "gives (4.096e+06 bytes/s at 4096 bytes); nearest: 0.2");
   EXPECT_EQ(refusal(points, "[[4096, 0.001], [8192, 0.1]]"), "accepted") << "a small message fits a burst";
-  EXPECT_EQ(refusal(points, "[[4096, 0.001], [1048576, 0.01], [2097152, 0.17]]"),
-            "c.yaml:3: links.0.points.2.1 (0.17) must be at most 8 times the seconds at the rate of a smaller message "
-            "(1.049e+08 bytes/s at 1.04858e+06 bytes); nearest: 0.16");
+  EXPECT_EQ(
+      refusal(points, "[[4096, 0.001], [1048576, 0.01], [2097152, 0.17]]"),
+      "c.yaml:3: links.0.points.2.1 (0.17) must be at most 8 times the seconds that the rate of a smaller message "
+      "gives (1.049e+08 bytes/s at 1.04858e+06 bytes); nearest: 0.16");
   EXPECT_EQ(refusal(points, "[[4096, 0.001], [1048576, 0.01], [2097152, 0.15]]"), "accepted");
 }
 
@@ -200,7 +202,7 @@ TEST(Cluster, BadBurstsAreRefused) {
   EXPECT_EQ(refusal(last, last + "bursts: [{group: all, seconds: 0.03}]\n"),
             "c.yaml:19: bursts.0.group (all) must be inter or intra, each of which has its own burst");
   EXPECT_EQ(refusal(last, last + "bursts: [{seconds: 0.03}, {group: inter, seconds: 0.1}]\n"),
-            "c.yaml:19: bursts.1.group (inter) must not be repeated");
+            "c.yaml:19: bursts.1.group (inter) must not repeat the group of an earlier burst");
   EXPECT_EQ(refusal(last, last + "bursts: [{group: intra, seconds: -1}]\n"),
             "c.yaml:19: bursts.0.seconds (-1) must be at least 0");
 }
@@ -316,7 +318,7 @@ TEST(Rates, NameTheMissingMeasurement) {
             "the cluster has no measured all_gather for group ep of 8 ranks on 2 nodes; to measure it, run hexad "
             "profile on such ranks");
   EXPECT_EQ(complaint(cluster, {.groups = {}, .copy = CopyKind::gather}),
-            "the cluster has no measured gather; to measure it, run hexad profile");
+            "the cluster has no measured copies of kind gather; to measure them, run hexad profile");
   EXPECT_EQ(complaint({}, {.groups = {}}),
             "the cluster has no measured products of f32; to measure them, run hexad profile");
 }

@@ -76,7 +76,7 @@ Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, 
       if (value != "greedy")
         fail(ExitCode::data, where, " is ", value.dump(), ", expected greedy or group_limited_greedy");
       if (keys.integer("model.moe.groups") != 1)
-        fail(ExitCode::data, where, " is ", value.dump(), ", expected group_limited_greedy for n_group ",
+        fail(ExitCode::data, where, " is ", value.dump(), ", expected group_limited_greedy, because n_group is ",
              keys.integer("model.moe.groups"));
       return "best_two";
     case Conversion::norm_order:
@@ -240,7 +240,7 @@ void require_known(const Json& config, const Family& family, const std::string& 
     const auto same = std::ranges::find(fixed, name, &FixedKey::config);
     if (same == fixed.end())
       fail(ExitCode::data, where, ": ", config::shown(key), " (", value.dump().substr(0, 60), ") is not known for ",
-           family.model_type, " and may change the model; if it does not, remove it from config.json");
+           family.model_type, " and may change the model; if this key does not, remove it from config.json");
     if (value != Json::parse(same->value))
       fail(ExitCode::data, where, ": ", config::shown(key), " is ", value.dump().substr(0, 60), ", expected ",
            same->value);

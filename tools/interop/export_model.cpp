@@ -95,13 +95,13 @@ std::vector<std::string> export_notes(const ExportSources& sources, const ModelK
   }
   const ForeignConfig& before = *sources.origin_config;
   if (!sources.keeps_config())
-    notes.push_back(cat("config.json was made from the recipe, because ", sources.origin->folder, " is of the family ",
-                        before.family->model_type, "; tokenizer files",
-                        same_dtype ? ", token ids and dtype" : " and token ids", " are from there"));
+    notes.push_back(cat("config.json was made from the recipe, because ", sources.origin->folder, " has a ",
+                        before.family->model_type, " model; tokenizer files",
+                        same_dtype ? ", token ids and dtype" : " and token ids", " are from this folder"));
   if (before.keys["model.vocab"] != keys["model.vocab"])
     notes.push_back(cat("warning: model.vocab is ", keys["model.vocab"].dump(),
-                        ", but the tokenizer files are those of the model with ", before.keys["model.vocab"].dump(),
-                        " tokens; replace them by those of the new vocabulary"));
+                        ", but the copied tokenizer files are for a vocabulary of ", before.keys["model.vocab"].dump(),
+                        " tokens; replace them with files for the new vocabulary"));
   return notes;
 }
 

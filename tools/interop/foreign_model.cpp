@@ -78,7 +78,7 @@ ForeignConfig stored_config(ForeignConfig config, const SourceFolder& source, co
   if (blocks == 0 || std::ranges::any_of(source.tensors(), is_of_first)) return config;
   config.keys.set("model.prediction_blocks", 0, where);
   config.notes.push_back(
-      cat(config.prediction_key, " (", blocks, ") is not imported, because no tensor is called '", first, "*'"));
+      cat(config.prediction_key, " (", blocks, ") is not imported, because no tensor name begins with '", first, "'"));
   return config;
 }
 
@@ -238,14 +238,14 @@ void ForeignModel::check_config() const {
   const double share = config_.keys.real("model.rotary_share");
   const double turned = latent ? static_cast<double>(rotary) : share * static_cast<double>(head);
   if (rotary < 2 || rotary % 2 != 0 || rotary > head || std::abs(turned - static_cast<double>(rotary)) > rounding)
-    fail(ExitCode::data, config_path_, ": ", turned, " dimensions of a head of ", head,
-         " would rotate, expected an even number from 2 to ", head);
+    fail(ExitCode::data, config_path_, ": ", turned, " of a head's ", head,
+         " dimensions would rotate, expected an even number from 2 to ", head);
   if (config_.keys.text("model.rotary_scaling.kind") != "longrope") return;
-  for (const char* list : {"short_factors", "long_factors"}) {
-    const auto size = static_cast<int64_t>(config_.keys[cat("model.rotary_scaling.", list)].size());
+  for (const char* list : {"short_factor", "long_factor"}) {
+    const auto size = static_cast<int64_t>(config_.keys[cat("model.rotary_scaling.", list, "s")].size());
     if (size != rotary / 2)
       fail(ExitCode::data, config_path_, ": rotary ", list, " has ", size, " numbers, expected ", rotary / 2,
-           ", half of the dimensions of a head that rotate");
+           ", half of the ", rotary, " dimensions of a head that rotate");
   }
 }
 
@@ -286,9 +286,11 @@ void ForeignModel::check_names() {
          config_.family->model_type, " model has ", unknown.size() == 1 ? "this name" : "these names");
   if (!others.empty()) check_other_parts(others);
   if (!unread.empty())
-    notes_.push_back(cat(listed("tensor", unread), unread.size() == 1 ? " was" : " were",
-                         " not read (masks, prediction layers, a tied head); an export will not have ",
-                         unread.size() == 1 ? "it" : "them"));
+    notes_.push_back(
+        cat(listed("tensor", unread), unread.size() == 1 ? " was" : " were",
+            " not read, because masks, rotary frequencies, prediction layers and copies of a tied head are not "
+            "imported; an export will not have ",
+            unread.size() == 1 ? "it" : "them"));
 }
 
 // Refuses tensors outside the text model, or notes that they are left out.

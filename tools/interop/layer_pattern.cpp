@@ -131,7 +131,8 @@ void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, con
   // For each value of `every`, the first block with experts determines dense_layers.
   const int64_t first = std::ranges::find(wanted, true) - wanted.begin();
   if (first == layers)
-    fail(ExitCode::data, where, ": by ", names, ", none of the ", layers, " blocks has experts, expected at least one");
+    fail(ExitCode::data, where, ": according to ", names, ", none of the ", layers,
+         " blocks has experts, expected at least one");
   for (int64_t every = 1; every <= first + 1; ++every) {
     keys.set("model.moe.dense_layers", first - (every - 1), where);
     keys.set("model.moe.every", every, where);

@@ -109,8 +109,8 @@ void read_llama4(const Json& config, ModelKeys& keys, const std::string& where) 
   const bool chunks = full_every != 1;
   const auto size = config.find("attention_chunk_size");
   if (chunks && size != config.end() && size->is_null())
-    fail(ExitCode::data, where, ": attention_chunk_size is null, expected a number of tokens, because layer_types has ",
-         chunked);
+    fail(ExitCode::data, where,
+         ": attention_chunk_size is null, expected a number of tokens, because some blocks have ", chunked);
   keys.set("model.attention_chunk", nullptr, where);
   if (chunks) keys.set("model.attention_chunk", tokens_of(config, "attention_chunk_size", usual_chunk, where), where);
   keys.set("model.full_attention_every", chunks ? full_every : 0, where);

@@ -89,7 +89,8 @@ void require_only(const Json& all, std::vector<std::string_view> known, std::str
   for (const auto& [key, value] : all.items())
     if (std::ranges::find(known, key) == known.end() && !value.is_null())
       fail(ExitCode::data, where, ": the rotary parameter ", key, " (", value.dump(),
-           ") may change the model, and Hexad does not support it for rope_type '", kind, "'; supported: ", names);
+           ") may change the model, and Hexad does not support it for rope_type '", kind,
+           "'; supported parameters: ", names);
 }
 
 int64_t original_context(const Json& all, const Json& config, const ModelKeys& keys, const std::string& where) {

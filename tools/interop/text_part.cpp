@@ -36,7 +36,7 @@ void require_known(const OrderedJson& config, const Family& family, const std::s
     const auto same = std::ranges::find(fixed, key, &FixedKey::config);
     if (same != fixed.end() && value == OrderedJson::parse(same->value)) continue;
     fail(ExitCode::data, where, ": ", config::shown(key), " (", value.dump().substr(0, 60), ") is not known for ",
-         family.larger, " and may change the model; if it does not, remove it from config.json");
+         family.larger, " and may change the model; if this key does not, remove it from config.json");
   }
 }
 

@@ -53,7 +53,7 @@ void read_windows(const Json& config, ModelKeys& keys, const std::string& where)
   const int64_t every = period_of_full_attention(blocks_with_full_attention(config, layers, sliding, 2, where), where);
   const auto window = config.find("sliding_window");
   if (every != 1 && window != config.end() && window->is_null())
-    fail(ExitCode::data, where, ": sliding_window is null, expected a number of tokens, because ", key, " has ",
+    fail(ExitCode::data, where, ": sliding_window is null, expected a number of tokens, because some blocks have ",
          sliding);
   if (every == 1) keys.set("model.window", nullptr, where);
   keys.set("model.full_attention_every", every == 1 ? 0 : every, where);

@@ -126,8 +126,9 @@ telemetry::ChoiceMetrics compare_advice(const Recipe& recipe, const ModelInstanc
 
 std::string to_string(const AdviceMetrics& a) {
   if (a.verdict == "none") return cat(a.adviser, ": no advice: ", a.reason);
-  return fmt::format("{}: {}, {:.1f}% {} ({}) than the choice: {}", a.adviser, a.verdict, 100 * std::abs(a.slower),
-                     a.slower < 0 ? "faster" : "slower", a.measured ? "measured" : "predicted", a.schedule);
+  return fmt::format("{}: {}; the advised schedule ({}) is {:.1f}% {} ({}) than the chosen schedule", a.adviser,
+                     a.verdict, a.schedule, 100 * std::abs(a.slower), a.slower < 0 ? "faster" : "slower",
+                     a.measured ? "measured" : "predicted");
 }
 
 }  // namespace hexad::plan

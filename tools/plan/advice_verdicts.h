@@ -24,8 +24,8 @@ telemetry::ChoiceMetrics compare_advice(const train::Recipe& recipe, const train
                                         const Predictor& predictor, const comm::ProcessGroup& world,
                                         const ScheduleChoice& choice);
 
-/// Returns "MoNTA: wrong, 12.0% slower (measured) than the choice: duplicates drop, ..." or "MoNTA: no advice: " with
-/// the reason.
+/// Returns "MoNTA: wrong; the advised schedule (duplicates drop, ...) is 12.0% slower (measured) than the chosen
+/// schedule" or "MoNTA: no advice: " with the reason.
 std::string to_string(const telemetry::AdviceMetrics& advice);
 
 }  // namespace hexad::plan

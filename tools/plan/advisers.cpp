@@ -97,7 +97,7 @@ MoeSchedule unchunked(MoeSchedule s) {
 }
 
 Answer of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
-  if (l.tp.ranks == 1 || l.ep.ranks == 1) return silent("needs tensor parallelism and expert parallelism");
+  if (l.tp.ranks == 1 || l.ep.ranks == 1) return silent("needs parallel.tp and parallel.ep above 1");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   const TimeCurve* gather = curve_of_group(rates, TaskKind::all_gather, l.tp);
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
@@ -131,7 +131,7 @@ Answer of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
 
 Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
   if (l.tp.ranks == 1 || l.ep_etp.ranks == 1)
-    return silent("needs tensor parallelism and expert parallelism, without which S1 and S2 are equal");
+    return silent("needs parallel.tp above 1, and parallel.ep or parallel.etp above 1; otherwise S1 and S2 are equal");
   if (l.etp > 1 && usual.all_to_all == ep::AllToAll::hierarchical)
     return silent("needs rows that are sent to all etp ranks at once, but schedule.moe.all_to_all is hierarchical");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep_etp);
@@ -162,7 +162,7 @@ Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usu
 }
 
 Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
-  if (l.ep.ranks == 1) return silent("needs expert parallelism");
+  if (l.ep.ranks == 1) return silent("needs parallel.ep above 1");
   if (l.local_experts == 1)
     return silent("needs at least two experts on each rank, because EPS-MoE divides a rank's experts into groups");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
@@ -214,12 +214,12 @@ mpmoe::Slowdowns slowdowns(const Rates& rates) {
 
 Answer of_mpmoe(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual,
                 const std::vector<moe::ReuseStrategy>& reuse) {
-  if (l.ep.ranks == 1) return silent("needs expert parallelism");
+  if (l.ep.ranks == 1) return silent("needs parallel.ep above 1");
   const TimeCurve* exchange = curve_of_group(rates, TaskKind::all_to_all, l.ep);
   const TimeCurve& forward = rates.compute[base::ordinal(base::GemmPass::forward)];
   if (!exchange) return silent(unmeasured(TaskKind::all_to_all, l.ep));
   if (forward.points.size() < 2 || rates.copy.points.size() < 2)
-    return silent("the profile has no curves of products or copies");
+    return silent(base::cat("the profile has no curve of ", forward.points.size() < 2 ? "products" : "copies"));
   // The paper's expert has two products. SwiGLU counts as two products that are 1.5 times as wide.
   const mpmoe::Layer layer{.M = l.hidden,
                            .H = l.expert_hidden * l.products / 2,

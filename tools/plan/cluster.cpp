@@ -54,9 +54,10 @@ void check_times(const Curve& curve, const std::string& entry, const PlausibleRa
     if (rate(i) > rate(fastest)) fastest = i;
     if (seconds > before) longest = i;
     if (largest_fall * seconds < before)
-      problems.add(key(i), fmt::format("must not fall below 1/{:g} of the seconds of a smaller size ({:g} at {:g}); "
-                                       "nearest: {:.4g}",
-                                       largest_fall, before, points[longest].x, before / largest_fall));
+      problems.add(key(i),
+                   fmt::format("must not fall below 1/{:g} of the time for a smaller size ({:g} s for size {:g}); "
+                               "nearest: {:.4g}",
+                               largest_fall, before, points[longest].x, before / largest_fall));
   }
   const double seconds = points[fastest].y, size = points[fastest].x;
   if (const double most = work(size) / plausible.least; seconds > most)
@@ -94,8 +95,8 @@ void check_rates_of_link(const Curve& curve, const std::string& entry, config::P
       if (size < bytes) continue;
       if (const double most = size / fastest * ratio; seconds > most)
         problems.add(cat(entry, ".points.", i, ".1"),
-                     fmt::format("must be at most {:g} times the seconds at the rate of a smaller message ({:.4g} "
-                                 "bytes/s at {:g} bytes); nearest: {:.4g}",
+                     fmt::format("must be at most {:g} times the seconds that the rate of a smaller message gives "
+                                 "({:.4g} bytes/s at {:g} bytes); nearest: {:.4g}",
                                  ratio, fastest, at, most));
       if (size / seconds > fastest) fastest = size / seconds, at = size;
     }
@@ -161,7 +162,8 @@ void check_bursts(const Cluster& cluster, config::Problems& problems) {
     const GroupKind group = cluster.bursts[i].group;
     if (group == GroupKind::all) problems.add(path, "must be inter or intra, each of which has its own burst");
     const auto before = std::span(cluster.bursts).first(i);
-    if (std::ranges::find(before, group, &LinkBurst::group) != before.end()) problems.add(path, "must not be repeated");
+    if (std::ranges::find(before, group, &LinkBurst::group) != before.end())
+      problems.add(path, "must not repeat the group of an earlier burst");
   }
 }
 
@@ -396,8 +398,8 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
   const auto copy = std::find_if(cluster.copies.begin(), cluster.copies.end(),
                                  [&](const MeasuredCopy& c) { return c.kind == query.copy; });
   if (copy == cluster.copies.end())
-    base::fail(base::ExitCode::usage, "the cluster has no measured ", enum_name(query.copy),
-               "; to measure it, run hexad profile");
+    base::fail(base::ExitCode::usage, "the cluster has no measured copies of kind ", enum_name(query.copy),
+               "; to measure them, run hexad profile");
   rates.copy = curve_of(copy->points);
   for (const GroupShape& group : query.groups) {
     if (group.ranks < 2) continue;  // a group of one rank sends nothing

@@ -98,7 +98,7 @@ struct Origin {
   template <class V>
   void fields(V& v) {
     using config::at_least;
-    v("date", date, "UTC; 'assumed' if nothing was measured");
+    v("date", date, "time of the measurement in UTC; 'assumed' if nothing was measured");
     v("seconds", seconds, "duration of the measurement", at_least(0));
     v("hexad", hexad, "version of the program");
     v("processor", processor, "processor of the first node");
@@ -124,7 +124,7 @@ struct MeasuredPeak {
   template <class V>
   void fields(V& v) {
     v("element", element, "element type of the operands");
-    v("flops_per_second", flops_per_second, "[FLOP/s] of a rank", config::positive());
+    v("flops_per_second", flops_per_second, "[FLOP/s] rate of one rank", config::positive());
   }
 };
 
@@ -218,9 +218,10 @@ struct MeasuredSlowdown {
 
   template <class V>
   void fields(V& v) {
-    v("of", of, "y: the slowed work; inter and intra are communication between nodes and inside a node");
-    v("beside", beside, "x: work that runs at the same time", config::non_empty());
-    v("speed", speed, "speed of y while x runs, relative to its speed alone; about 1 if x does not slow it down",
+    v("of", of, "work that is slowed down; inter: communication between nodes; intra: communication inside a node");
+    v("beside", beside, "work that runs at the same time as `of`", config::non_empty());
+    v("speed", speed,
+      "speed of `of` while `beside` runs, relative to the speed of `of` alone; about 1 if not slowed down",
       config::positive());
   }
 };
@@ -248,7 +249,7 @@ struct LinkBurst {
   void fields(V& v) {
     v("group", group, "inter: links between nodes; intra: links inside nodes");
     v("seconds", seconds,
-      "[s] after a rest of this time, a link sends at once the bytes that otherwise take this time; 0: no burst",
+      "[s] a link that was idle for this time sends at once the bytes that otherwise take this time; 0: no burst",
       config::at_least(0));
   }
 };
@@ -290,7 +291,7 @@ struct Cluster {
       config::at_least(0));
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
     v("fewer_threads", fewer_threads, "speeds of grouped products on fewer threads, ascending by threads");
-    v("capped_slowdowns", capped_slowdowns, "like slowdowns, while products use all of a rank's threads but one");
+    v("capped_slowdowns", capped_slowdowns, "like `slowdowns`, but products use one thread less than the rank has");
     v("bursts", bursts, "bursts of links that a traffic shaper limits; given by the user, not measured");
     v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }

@@ -18,7 +18,7 @@ config::Document on_device_of(const Cluster& cluster, const std::string& path, c
   else if (given->kind == config::Node::Kind::scalar && given->text != device)
     warn(base::cat("warning: ", given->at.text(), ": device is ", given->text, ", but the ranks of ", path,
                    " compute on ", device, cluster.machine ? " (machine.device)" : " (measured by hexad profile)",
-                   "; the prediction is for ", given->text,
+                   ". The prediction is for ", given->text,
                    "; to predict for the cluster's device, set device=", device));
   return document;
 }

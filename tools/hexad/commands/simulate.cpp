@@ -110,8 +110,8 @@ void print_text(const SimulateArguments& options, const Simulation& s) {
     fmt::print("MFU         {:>12}   of {} for each rank\n", base::human_percent(s.rates.mfu()),
                base::human_quantity(s.rates.peak_flops_per_second / s.layout.world(), "FLOP/s"));
   fmt::print(
-      "\nShares of a step, by pipeline stage: kernels; update of weights, which is part of kernels; communication that "
-      "overlaps no kernel, by class; idle time\n");
+      "\nShares of a step, by pipeline stage. The share of kernels includes update, the update of weights. The shares "
+      "between update and idle are those of communication that overlaps no kernel, by class.\n");
   fmt::print("{:>5} {:>6} {:>8} {:>8}", "stage", "rank", "kernels", "update");
   for (int c = 0; c < comm::traffic_class_count; ++c) fmt::print(" {:>8}", name_of(static_cast<comm::TrafficClass>(c)));
   fmt::print(" {:>8}\n", "idle");
@@ -188,8 +188,8 @@ base::ExitCode simulate(const SimulateArguments& options, const Extensions& exte
   if (options.paper.empty() == options.cluster.empty())
     base::fail(base::ExitCode::usage,
                options.paper.empty() ? "neither --cluster nor --paper is given" : "--cluster and --paper are given",
-               "; expected one of them: --cluster FILE simulates a step of a recipe, --paper NAME evaluates a paper's "
-               "closed forms");
+               "; expected one of them: --cluster FILE to predict a step of a recipe, or --paper NAME to evaluate a "
+               "paper's formulas");
   return options.paper.empty() ? simulate_step(options, extensions) : evaluate_paper(options);
 }
 
@@ -204,8 +204,8 @@ std::string keys_of_all_papers() {
 }  // namespace
 
 void add_simulate(const Program& program) {
-  const Command command = program.root.add_command(
-      "simulate", "Predict a step of a recipe on a cluster, or evaluate a paper's closed forms");
+  const Command command =
+      program.root.add_command("simulate", "Predict a step of a recipe on a cluster, or evaluate a paper's formulas");
   auto options = std::make_shared<SimulateArguments>();
   std::vector<std::string_view> names;
   for (const Paper& paper : papers()) names.push_back(paper.name);
@@ -215,7 +215,7 @@ void add_simulate(const Program& program) {
   cluster.path();
   command
       .add_option("--paper", &options->paper,
-                  fmt::format("paper whose closed forms are evaluated and printed as JSON: {}", fmt::join(names, ", ")))
+                  fmt::format("paper whose formulas are evaluated, with results as JSON: {}", fmt::join(names, ", ")))
       .legal(one_of(names));
   command.add_option("input", &options->input, "YAML recipe; with --paper, YAML file with the paper's symbols as keys")
       .required()
@@ -236,8 +236,8 @@ void add_simulate(const Program& program) {
       .needs(cluster);
   Option beside = command.add_option(
       "--beside", &options->beside,
-      "run directory whose measured steps are compared with the prediction; --world is then the run's number of ranks "
-      "by default");
+      "run directory whose measured steps are compared with the prediction; the default of --world is then the run's "
+      "number of ranks");
   beside.path().needs(cluster);
   command
       .add_option("--report", &options->report,

@@ -30,7 +30,7 @@ std::string trace_text(const MeasuredStep& run) {
 }  // namespace
 
 void print_text(const StepBesideRun& beside) {
-  fmt::print("\nCompared with {} ({} of {})\n", beside.run.run.string(), steps_text(beside.run.summary),
+  fmt::print("\nCompared with {} ({} on {})\n", beside.run.run.string(), steps_text(beside.run.summary),
              base::counted(beside.run.ranks, "rank"));
   fmt::print("{:<14} {:>12} {:>12} {:>19}\n", "", "predicted", "measured", "measured/predicted");
   for (const ComparedRow& row : beside.rows) {

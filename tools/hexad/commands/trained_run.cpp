@@ -82,7 +82,7 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::s
   const std::string path = data::tokenizer_path(folder);
   if (file_problem(path) == "no such file")
     fail(ExitCode::data, folder, " has no tokenizer (", path, "), so '", run, "' cannot ", purpose,
-         "; copy the tokenizer with which this dataset was prepared into the folder");
+         "; copy the dataset's tokenizer into this folder");
   auto tokenizer = data::load_tokenizer(path);
   if (tokenizer->vocab_size() > recipe.model.vocab)
     fail(ExitCode::usage, "model.vocab (", recipe.model.vocab, ") must be at least the vocabulary of ", folder,
@@ -107,7 +107,7 @@ std::string replaced_data(const TrainedRun& run, const std::vector<std::string>&
       if (now == before[i]) continue;
       return cat(datasets[i], ": was replaced after ", run.checkpoint.folder(), " was saved: fingerprint ", now,
                  ", expected ", before[i],
-                 "; its texts and tokenizer may differ from those of the run; prepare the run's dataset again, or "
+                 ". Its texts and tokenizer may differ from those of the run; prepare the run's dataset again, or "
                  "name data on the command line (data.dataset=FOLDER)");
     } catch (const Error&) {  // damaged tokens do not show that the dataset was replaced
       continue;
@@ -130,10 +130,10 @@ void require_same_file(const comm::World& world, const std::string& path) {
 void require_decoder(const Recipe& recipe, const std::string& run, const std::string& purpose) {
   if (recipe.model.kind != layers::ModelKind::encoder) return;
   const moe::MoeConfig& m = recipe.model.moe;
-  const std::string_view why =
-      m.experts > 0 && m.experts_choose()
-          ? " and a router other than expert_choice, with which the experts of a token depend on later tokens"
-          : "";
+  const std::string_view why = m.experts > 0 && m.experts_choose()
+                                   ? " and a router other than expert_choice, because expert_choice needs later tokens "
+                                     "to choose a token's experts"
+                                   : "";
   fail(ExitCode::usage, "'", run, "' is a run of an encoder, which does not ", purpose,
        "; expected model.kind: decoder", why);
 }

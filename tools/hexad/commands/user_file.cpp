@@ -20,7 +20,7 @@ void require_replaceable(const std::string& path, std::string_view beginning, st
   const std::string reason =
       is_printable ? base::cat(", because it does not begin with '", beginning, "'") : std::string();
   base::fail(base::ExitCode::usage, path, ": exists but is not a ", kind, reason,
-             "; choose another file, or remove it");
+             "; choose another file name, or remove the existing file");
 }
 
 void require_two_files(std::string_view option, const std::string& path, std::string_view other_option,

@@ -326,11 +326,10 @@ void add_validate(const Program& program) {
   const Option nearest =
       command
           .add_flag("--nearest", options->nearest,
-                    "print the legal layout of at most --world ranks that is nearest to the recipe's layout: the "
-                    "number of ranks, the run directory, the number of steps, then each key that changes")
+                    "print the legal layout nearest to the recipe's layout, on at most --world ranks: the number of "
+                    "ranks, the run directory, the number of steps, then each key that changes")
           .needs(world);
-  command
-      .add_option("--at-least", &options->at_least, "smallest number of ranks to which --nearest may change the layout")
+  command.add_option("--at-least", &options->at_least, "smallest number of ranks that --nearest may choose")
       .needs(nearest)
       .legal(whole_number(1, 1 << 24));
   command

@@ -16,8 +16,8 @@ namespace hexad::app {
 namespace {
 
 std::string numbers_in(const plan::RankRange& range) {
+  if (range.fewest == range.most) return base::counted(range.most, "rank");
   if (range.fewest == 1) return base::cat(range.most, " ranks or fewer");
-  if (range.fewest == range.most) return base::cat(range.most, " ranks");
   return base::cat(range.fewest, " to ", range.most, " ranks");
 }
 

@@ -265,7 +265,7 @@ void add_verify(const Program& program) {
   command
       .add_option(
           "--device", &options->device,
-          "device of the layouts: cpu, emulated or cuda; default: HEXAD_DEVICE, or the recipe's device; the oracle "
+          "device of the layouts: cpu, emulated or cuda; by default HEXAD_DEVICE, or the recipe's device. The oracle "
           "is always one rank on the CPU")
       .legal(one_of(devices));
   command.add_option("--world", &options->world, "number of ranks; 0: 4 ranks, or with --mpi the number of processes")
@@ -287,8 +287,8 @@ void add_verify(const Program& program) {
   command
       .add_option(
           "--timeout", &options->timeout,
-          "seconds after which a run is abandoned; a hang is found after distributed.watchdog_seconds (0: never), or "
-          "after a quarter of this time if that is shorter")
+          "seconds after which a run is abandoned. A hang is found earlier: after distributed.watchdog_seconds, or "
+          "after a quarter of --timeout if that is shorter (watchdog_seconds 0: never)")
       .legal(number_above(0));
   command.run([program, command, options] {
     const auto body = [&] { return verify_recipe(*options, program.extensions); };
