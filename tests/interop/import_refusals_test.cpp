@@ -132,7 +132,8 @@ TEST(ImportRefuses, IndexThatContradictsTheShards) {
   index["weight_map"][gate] = "model-00002-of-00002.safetensors";
   index["weight_map"]["lm_head.weight"] = "model-00002-of-00002.safetensors";
   write_text(path, index.dump());
-  expect_refused(model, {path, "lists 'lm_head.weight' in model-00002-of-00002.safetensors, but it is in model-00001"});
+  expect_refused(
+      model, {path, "lists 'lm_head.weight' in model-00002-of-00002.safetensors, but the tensor is in model-00001"});
 }
 
 TEST(ImportRefuses, IndexBesideASingleFileThatItDoesNotList) {

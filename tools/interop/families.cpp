@@ -531,7 +531,7 @@ const Family& find_family(std::string_view model_type, const std::string& where)
   }
   const std::string_view likely = config::closest(model_type, names);
   fail(ExitCode::data, where, ": model_type is '", config::shown(model_type), "', an unknown family",
-       likely.empty() ? "" : cat("; did you mean '", likely, "'?"), "; families: ", config::join(names));
+       likely.empty() ? "" : cat("; did you mean '", likely, "'?"), "; supported families: ", config::join(names));
 }
 
 std::span<const std::string_view> neutral_keys() { return neutral; }

@@ -169,9 +169,9 @@ void SourceFolder::require_index(const std::map<std::string, std::string>& index
     const SourceTensor* found = find(tensor);
     if (!found)
       fail(ExitCode::data, path, ": lists '", tensor, "' in ", file,
-           ", which does not have it; download the folder again");
+           ", but this file does not have the tensor; download the folder again");
     if (found->file != file)
-      fail(ExitCode::data, path, ": lists '", tensor, "' in ", file, ", but it is in ", found->file,
+      fail(ExitCode::data, path, ": lists '", tensor, "' in ", file, ", but the tensor is in ", found->file,
            "; download the folder again");
   }
   for (const auto& [name, tensor] : tensors_)

@@ -276,7 +276,7 @@ struct Cluster {
   template <class V>
   void fields(V& v) {
     v("measured", measured, "date and machine of the measurement");
-    v("peaks", peaks, "rates of large square products, to which MFU refers; none: the highest rate of `products`");
+    v("peaks", peaks, "rates of large square products, the peaks for MFU; none: the highest rate of `products`");
     v("links", links, "communication while no other work runs");
     v("products", products, "grouped matrix products while no other work runs");
     v("dense_products", dense_products,

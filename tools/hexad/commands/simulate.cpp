@@ -211,7 +211,7 @@ void add_simulate(const Program& program) {
   for (const Paper& paper : papers()) names.push_back(paper.name);
   Option cluster = command.add_option(
       "--cluster", &options->cluster,
-      "YAML of a cluster, measured (hexad profile) or described (recipes/clusters), for which a step is predicted");
+      "YAML of the cluster for which a step is predicted, measured (hexad profile) or described (recipes/clusters)");
   cluster.path();
   command
       .add_option("--paper", &options->paper,
@@ -241,8 +241,8 @@ void add_simulate(const Program& program) {
   beside.path().needs(cluster);
   command
       .add_option("--report", &options->report,
-                  "HTML file for the run's report with the prediction; has both timelines if profile.steps recorded a "
-                  "step of the run")
+                  "HTML file for the run's report and the prediction; it has both timelines if profile.steps recorded "
+                  "a step of the run")
       .path()
       .needs(beside);
   command.add_flag("--json", options->json, "print one JSON object").needs(cluster);

@@ -188,7 +188,7 @@ void print_text(const ValidateArguments& options, const Checked& c, const train:
   std::vector<std::string> memory;  // made before printing, because table() may throw
   for (const CheckedStage& stage : c.stages) memory.push_back(stage.memory.table());
   fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(c.ranks(), "rank"),
-             options.world > 0 ? "" : ", the smallest possible number; --world N checks it for N ranks");
+             options.world > 0 ? "" : ", the smallest possible number; --world N checks the recipe for N ranks");
   if (options.world > 1)
     fmt::print("start it here with: {}\n{}\n  MPI library: {}\n\n", start_line(options, c.ranks(), c.save.ample),
                explain_launcher(), comm::mpi_library().name);
@@ -261,7 +261,8 @@ base::ExitCode print_nearest(const ValidateArguments& options, config::Document 
       base::fail(base::ExitCode::usage, "--nearest and ", option,
                  " are given; expected at most one of them, because --nearest only prints a layout");
   if (options.world == 0)
-    base::fail(base::ExitCode::usage, "--world is 0, expected at least 1 with --nearest: the number of ranks to use");
+    base::fail(base::ExitCode::usage,
+               "--world is 0, expected at least 1 with --nearest, which needs the number of ranks to use");
   if (options.at_least > options.world)
     base::fail(base::ExitCode::usage, "--at-least is ", options.at_least, ", expected at most --world (", options.world,
                ")");
@@ -333,9 +334,10 @@ void add_validate(const Program& program) {
       .needs(nearest)
       .legal(whole_number(1, 1 << 24));
   command
-      .add_option("--cluster", &options->cluster,
-                  "YAML of a cluster, measured or described, on which latency, throughput and MFU of a step are also "
-                  "estimated")
+      .add_option(
+          "--cluster", &options->cluster,
+          "YAML of a cluster, measured or described; validate then also estimates latency, throughput and MFU of a "
+          "step on this cluster")
       .path();
   const Option mesh = command.add_flag("--mesh", options->mesh, "print the ranks of each group");
   command.add_option("--svg", &options->svg, "SVG file to write, with a picture of the mesh").needs(mesh).path();

@@ -270,10 +270,10 @@ void add_verify(const Program& program) {
       .legal(one_of(devices));
   command.add_option("--world", &options->world, "number of ranks; 0: 4 ranks, or with --mpi the number of processes")
       .legal(whole_number(0, 64));
-  command.add_option("--layouts", &options->layouts,
-                     "all: every mesh, with all pairs of options; a number: a random sample of this number of layouts; "
-                     "or a list, such "
-                     "as 'tp=2,cp=2;pp=2,ep=4,zero=1'");
+  command.add_option(
+      "--layouts", &options->layouts,
+      "all: every mesh, and every pair of option values; a number: this number of random layouts; or a list, "
+      "such as 'tp=2,cp=2;pp=2,ep=4,zero=1'");
   command
       .add_option("--precision", &options->precision,
                   "precision of the layouts; with f32 and bf16, layouts use the experts that the oracle chose "
