@@ -7,6 +7,7 @@ isa=$1
 shift
 bad=$(nm -C -o --defined-only --extern-only "$@" | grep -v ' DW\.ref\.' | grep -v " [TDBR] .*::$isa::")
 [ -z "$bad" ] && exit 0
-echo "error: objects for instruction set $isa define symbols that other files could be linked to:"
+echo "error: objects for instruction set $isa define symbols that other files could be linked to;" \
+  "expected only strong symbols in namespace $isa:"
 echo "$bad"
 exit 1

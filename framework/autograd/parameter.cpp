@@ -168,7 +168,8 @@ void Parameter::bind_gradient(const Tensor& memory) {
 void Parameter::shard(const Sharding& sharding) {
   const FlatRange& share = sharding.share;
   require(0 <= share.begin && share.begin <= share.end && share.end <= shape_.numel(), "[parameter] ", name(), " ",
-          shape_, ": the share is [", share.begin, ", ", share.end, "); expected a range in [0, ", shape_.numel(), "]");
+          shape_, ": the sharded elements are [", share.begin, ", ", share.end, "); expected a range in [0, ",
+          shape_.numel(), "]");
   sharding_ = sharding;
 }
 

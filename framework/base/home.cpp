@@ -31,8 +31,8 @@ std::string expand_home(const std::string& path) {
   const std::string home = user.empty() ? own_home() : home_of(user);
   if (home.empty())
     fail(ExitCode::usage, "begins with ~", user, ", but ",
-         user.empty() ? "HOME is not set" : cat("there is no user ", user), "; write ./", path,
-         " for a folder of that name");
+         user.empty() ? "HOME is not set; set HOME, or write ./" : cat("there is no user ", user, "; write ./"), path,
+         " for a name that begins with ~");
   return home + (end == path.npos ? "" : path.substr(end));
 }
 

@@ -30,8 +30,7 @@ fs::path real_path(const fs::path& path, std::error_code& failed) {
 }
 
 void require_map(const Node& root, const std::string& name) {
-  if (root.kind == Node::Kind::null)
-    fail(ExitCode::usage, name, ": is empty; expected YAML keys, such as model: of a recipe");
+  if (root.kind == Node::Kind::null) fail(ExitCode::usage, name, ": is empty; expected `key: value` lines");
   if (root.kind != Node::Kind::map)
     fail(ExitCode::usage, root.at.text(), ": expected `key: value` lines at the top level, found a ",
          root.kind == Node::Kind::list ? "list" : "single value");

@@ -79,7 +79,7 @@ double Options::number(const std::string& name, double fallback) const {
   if (!g) return fallback;
   if (!g->is_number)
     base::fail(base::ExitCode::usage, owner_.key, ".", g - given_.data(), ".value (", shown(g->text),
-               ") must be a finite number: it is the option ", name, " of ", owner_.name);
+               ") must be a finite number, because the option ", name, " of ", owner_.name, " is a number");
   return g->number;
 }
 

@@ -58,7 +58,7 @@ Node parsed_value(std::string_view text, const std::shared_ptr<const std::string
     Node value = parse_yaml(text, source, SourceKind::command_line, budget);
     if (text.substr(text.find_last_not_of(" \t\r\n")).front() != (text.front() == '[' ? ']' : '}'))
       fail(ExitCode::usage, *source,
-           ": begins with a bracket but does not end with the closing bracket; close it, or quote the text");
+           ": begins with a bracket but does not end with the closing bracket; add the bracket, or quote the text");
     return value;
   }
   if (is_quoted(text)) return parse_yaml(text, source, SourceKind::command_line, budget);

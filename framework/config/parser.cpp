@@ -152,7 +152,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void insert(Node node, const YAML::Mark& mark) {
-    if (budget_.nodes == 0) refuse(mark, fmt::format("too many values; a recipe may have at most {}", Budget{}.nodes));
+    if (budget_.nodes == 0)
+      refuse(mark, fmt::format("too many values; a recipe and its includes may have at most {}", Budget{}.nodes));
     --budget_.nodes;
     if (frames_.empty()) {
       root_ = std::move(node);
@@ -180,7 +181,7 @@ class TreeBuilder final : public YAML::EventHandler {
 std::string hint_at_indentation(std::string_view text, int line, std::string_view problem) {
   for (int i = 0; i < line && !text.empty(); ++i) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
   const std::string_view blanks = text.substr(0, std::min(text.find_first_not_of(" \t"), text.size()));
-  if (blanks.find('\t') != blanks.npos) return "; the line begins with a tab, but YAML is indented with spaces only";
+  if (blanks.find('\t') != blanks.npos) return "; the indentation has a tab, but YAML allows only spaces there";
   if (problem != YAML::ErrorMsg::MAP_VALUE && problem != YAML::ErrorMsg::END_OF_MAP) return "";
   return "; keys of one section must begin in the same column, and a text with ': ' needs quotes";
 }

@@ -22,8 +22,8 @@ class BpeTokenizer final : public Tokenizer {
     for (int i = 0; i < 256; ++i) bytes_.emplace_back(1, static_cast<char>(i));
     for (const Merge& m : merges_) {
       const auto id = static_cast<int32_t>(bytes_.size());
-      require(m.left >= 0 && m.left < id && m.right >= 0 && m.right < id, "[bpe] merge of ids ", m.left, " and ",
-              m.right, " makes id ", id, "; expected ids from 0 to ", id - 1);
+      require(m.left >= 0 && m.left < id && m.right >= 0 && m.right < id, "[bpe] the merge that makes id ", id,
+              " joins ids ", m.left, " and ", m.right, "; expected joined ids from 0 to ", id - 1);
       merged_id_.emplace(key_of(m.left, m.right), id);
       bytes_.push_back(bytes_[m.left] + bytes_[m.right]);
     }

@@ -182,8 +182,8 @@ void BpeTrainer::add(std::string_view document) {
 std::unique_ptr<Tokenizer> BpeTrainer::train(int32_t vocab_size, Workers& workers) const {
   constexpr int32_t smallest = 256 + 2, largest = 1'000'000;
   if (vocab_size < smallest || vocab_size > largest) {
-    fail(ExitCode::usage, "tokenizer vocabulary of ", vocab_size, " ids, expected ", smallest,
-         " (bytes and 2 special ids) to ", largest);
+    fail(ExitCode::usage, "--vocab asks for a tokenizer vocabulary of ", vocab_size, " ids, expected ", smallest,
+         " (256 bytes and 2 special ids) to ", largest, " ids");
   }
   std::vector<Word> words;
   for (const Stripe& stripe : stripes_)

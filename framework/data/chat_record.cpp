@@ -217,8 +217,7 @@ std::string write_conversation(const ChatJson& object, const ConversationForm& f
     return turn.role == "assistant" && turn.is_learned && !(turn.text.empty() && turn.calls.empty());
   };
   if (std::ranges::none_of(conversation.turns, is_answer))
-    return "has no answer to train on: expected an assistant turn with text or calls of tools, whose \"weight\" is not "
-           "0";
+    return "has no answer to train on: expected an assistant turn with text or tool calls, and without \"weight\": 0";
   return {};
 }
 

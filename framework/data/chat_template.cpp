@@ -102,7 +102,7 @@ ChatTemplate read_chat_template(const std::string& folder) {
   }
   if (found.path.empty())
     fail(ExitCode::data, where.empty() ? "." : where.string(), ": has no chat template (", template_name,
-         ", or chat_template in ", config_name, "), which --chat-form model needs; choose a named form");
+         ", or chat_template in ", config_name, "), which --chat-form model needs; choose another --chat-form");
   return found;
 }
 

@@ -122,7 +122,7 @@ std::string summary_problem(const InspectedDataset& dataset) {
   }
   for (const auto& [key, name] : {std::pair{"tokenizer", tokenizer_file_name}, {"heldout", heldout_file_name}})
     if (lacks_recorded(summary.value(key, OrderedJson()), dataset.path, name))
-      return base::cat("records ", name, ", which is missing; copy it again, or run `hexad prepare` again");
+      return base::cat("records ", name, ", which is missing; copy the file again, or run `hexad prepare` again");
   return "";
 }
 
@@ -153,7 +153,7 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
     const bool has_tokens = is_file(folder / summary_file_name) || is_file(folder / heldout_file_name);
     if (has_tokens && !is_file(folder / train_file_name))
       base::fail(base::ExitCode::data, path, ": has no ", train_file_name,
-                 ", which contains the tokens of a dataset; copy it again, or run `hexad prepare` again");
+                 ", which contains the tokens of a dataset; copy the file again, or run `hexad prepare` again");
     open("train", folder / train_file_name);
     open("heldout", folder / heldout_file_name);
   }

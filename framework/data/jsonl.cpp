@@ -165,7 +165,7 @@ struct Objects {
   void pass_object(const Json& object, int64_t number) const {
     const std::string& key = rules.text_key;
     const Json* found = value_under(object, key);
-    const std::string_view chat = is_conversation(object) ? "; it is a conversation: pass --chat-form NAME" : "";
+    const std::string_view chat = is_conversation(object) ? "; for this conversation, pass --chat-form NAME" : "";
     if (found == nullptr)
       return refuse(number, "has no key \"", key, "\" (--text-key), expected an object such as ", example(), "; ",
                     keys_of(object, key), chat);

@@ -73,8 +73,8 @@ std::vector<int64_t> MixtureDivision::drawn(int64_t sequences) const {
 }
 
 std::vector<int64_t> MixtureStart::drawn_until(int64_t sequences, const MixtureDivision& division) const {
-  require(sequences >= sequence, "[mixture] ", sequences, " sequences are counted; expected at least ", sequence,
-          ", from which the weights apply");
+  require(sequences >= sequence, "[mixture] draws are counted until sequence ", sequences,
+          "; expected at least sequence ", sequence, ", from which the weights apply");
   require(drawn.empty() || drawn.size() == division.parts(), "[mixture] there are counts for ", drawn.size(),
           " parts; expected ", division.parts());
   std::vector<int64_t> counts = division.drawn(sequences - sequence);

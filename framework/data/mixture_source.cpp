@@ -18,8 +18,9 @@ MixtureSource::MixtureSource(std::vector<Part> parts, MixtureStart start)
     : parts_(std::move(parts)), division_(weights_of(parts_)), start_(std::move(start)) {
   for (size_t p = 0; p < parts_.size(); ++p) {
     const Source& source = *parts_[p].source;
-    require(source.size() == endless && source.context() == context(), "[mixture] part ", p, " has ", source.size(),
-            " sequences of ", source.context(), " tokens; expected endless sequences of ", context());
+    require(source.size() == endless && source.context() == context(), "[mixture] source ", p, " is ",
+            source.size() == endless ? "endless" : "finite", ", with sequences of ", source.context(),
+            " tokens; expected an endless source, with sequences of ", context(), " tokens");
   }
   require(start_.drawn.empty() || start_.drawn.size() == parts_.size(), "[mixture] the start has counts for ",
           start_.drawn.size(), " parts; expected ", parts_.size());

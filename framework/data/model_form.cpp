@@ -193,8 +193,8 @@ std::string ModelForm::write(const Conversation& conversation, Document& out) co
     const Text after = i + 1 == turns.size() ? whole : render(form, all.first(i + 1), tools, false);
     if (!after.starts_with(before))
       return unstable(turns[i], form.path(),
-                      "the text with the answer does not begin with the text before it and the beginning of an "
-                      "answer (add_generation_prompt)");
+                      "the text with the answer does not begin with the prompt for the answer (the text with "
+                      "add_generation_prompt)");
     if (!whole.starts_with(after))
       return unstable(turns[i], form.path(), "later turns change the text of this turn or of earlier turns");
     if (!turns[i].calls.empty() && writes_without_calls(form, turns.first(i + 1), tools, after))

@@ -34,15 +34,15 @@ void check(const PrepareOptions& o) {
   if ((o.tokenizer == "bpe" || o.tokenizer == "bytes") &&
       !(o.choice.end_of_document.empty() && o.choice.pattern.empty()))
     fail(ExitCode::usage,
-         "prepare: --end-of-document and --tokenizer-pattern are for tokenizers of other programs; "
-         "--tokenizer is ",
-         o.tokenizer, "; remove --end-of-document and --tokenizer-pattern");
+         "prepare: --end-of-document and --tokenizer-pattern are for tokenizers of other programs, "
+         "but --tokenizer is ",
+         o.tokenizer, "; remove these options");
   if (!(o.heldout >= 0 && o.heldout < 1)) {
     fail(ExitCode::usage, "prepare: --heldout is ", o.heldout, ", expected at least 0 and less than 1");
   }
   if (o.split.longest_bytes != 0 && o.split.longest_bytes < least_split_bytes) {
     fail(ExitCode::usage, "prepare: --split-bytes ", o.split.longest_bytes, ", expected 0 (no limit) or at least ",
-         least_split_bytes);
+         least_split_bytes, " bytes");
   }
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
     fail(ExitCode::usage,
@@ -51,7 +51,7 @@ void check(const PrepareOptions& o) {
   if (o.chat_form == model_form_name && (o.tokenizer == "bpe" || o.tokenizer == "bytes"))
     fail(ExitCode::usage,
          "prepare: --chat-form model needs the folder of a model (--tokenizer FOLDER), but --tokenizer is ",
-         o.tokenizer, "; give the folder, or choose a named form");
+         o.tokenizer, "; give the folder, or choose another --chat-form");
   if (!o.chat_form.empty() && o.chat_form != model_form_name) chat_form(o.chat_form);
   if (o.workers < 1) fail(ExitCode::usage, "prepare: --workers ", o.workers, ", expected at least 1");
 }

@@ -123,7 +123,7 @@ std::string differences(const Json& before, const PrepareOptions& options) {
     if (!before["settings"].contains(key)) {
       if (key == "--chat-form") found.push_back(cat(key, " ", dumped(value), " is new"));
       if (key == rules_setting && before["settings"].contains("--chat-form"))
-        found.push_back("this version converts conversations by other rules");
+        found.push_back("this version of hexad converts conversations by different rules");
       continue;
     }
     const Json old = before["settings"][key];

@@ -41,8 +41,8 @@ class CheckedSource final : public Source {
              vocab_ - 1, ", or ", ignored, " for no target");
     const auto at = static_cast<int32_t>(t), end = static_cast<int32_t>(row.ids.size());
     if (row.first[t] < 0 || row.first[t] > at || row.last[t] <= at || row.last[t] > end)
-      refuse("its document is [", row.first[t], ", ", row.last[t],
-             "), expected a range inside the sequence that contains the token");
+      refuse("the document is tokens [", row.first[t], ", ", row.last[t],
+             "), expected a range that contains the token, inside the sequence");
   }
 
   std::string name_;

@@ -116,7 +116,7 @@ TEST(Parameter, OwnsAllOfItsWeightsUnlessOwnsShareOnlyIsSet) {
   EXPECT_EQ(message_of([&] {
               p->shard({.share = {100, 193}});
             }),
-            "[parameter] w [4, 6, 8]: the share is [100, 193); expected a range in [0, 192]");
+            "[parameter] w [4, 6, 8]: the sharded elements are [100, 193); expected a range in [0, 192]");
 }
 
 // Storage that binds weights to `memory`. `holders` expires when the last holder releases the weights.

@@ -78,8 +78,8 @@ TEST(Home, ReplacesALeadingTilde) {
     EXPECT_EQ(e.code(), ExitCode::usage);
     EXPECT_STREQ(
         e.what(),
-        "begins with ~no-such-user, but there is no user no-such-user; write ./~no-such-user/x for a folder of "
-        "that name");
+        "begins with ~no-such-user, but there is no user no-such-user; write ./~no-such-user/x for a name that "
+        "begins with ~");
   }
   ::unsetenv("HOME");
   EXPECT_NE(expand_home("~/x"), "~/x") << "without HOME, the home folder comes from the password file";

@@ -62,7 +62,7 @@ test_only_the_answers_of_conversations_are_learned() {
     echo '{"messages": [{"role": "user", "content": "What is '"$line"' plus 0?"}, {"role": "assistant", "content": "'"$line"'"}]}'
   done >texts/chat.jsonl
   expect 3 "$HEXAD" prepare --input texts --output data --tokenizer bytes
-  expect_text err 'texts/chat.jsonl:1: has no key "text"' "it is a conversation: pass --chat-form NAME"
+  expect_text err 'texts/chat.jsonl:1: has no key "text"' "for this conversation, pass --chat-form NAME"
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --chat-form chatml --heldout 0.2
   expect_text err "too little for a meaningful held-out loss: give more conversations or a larger --heldout (0.2 now)"
   expect_no_text err "--split-bytes"

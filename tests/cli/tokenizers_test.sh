@@ -162,7 +162,7 @@ test_chat_templates_are_refused_by_line() {
   expect_text err 'model/chat_template.jinja:2: the tag {% include %} is not supported; supported tags: if, elif, else, for,'
   printf '{%% for m in messages %%}{{ m.content ~ loop.last }}{%% endfor %%}' >model/chat_template.jinja
   expect 3 prepare_chats --tokenizer model
-  expect_text err "chats/a.jsonl:1: turn 2: model/chat_template.jinja: the text with the answer does not begin with the text" \
+  expect_text err "chats/a.jsonl:1: turn 2: model/chat_template.jinja: the text with the answer does not begin with the prompt" \
     "choose a named --chat-form" "chats/a.jsonl: 50 more objects have problems"
   rm model/chat_template.jinja
   expect 3 prepare_chats --tokenizer model

@@ -130,7 +130,7 @@ TEST(RecipeText, MoreThanThirtyTwoLevelsAreRefused) {
 TEST(RecipeText, SyntaxErrorsNameTheLine) {
   const std::string message = refused_text("a: 1\nb: [1, 2\nc: 3\n");
   EXPECT_TRUE(message.starts_with("r.yaml:") && message.find(": not valid YAML: ") != std::string::npos) << message;
-  const std::string tab = "; the line begins with a tab, but YAML is indented with spaces only";
+  const std::string tab = "; the indentation has a tab, but YAML allows only spaces there";
   for (const char* text : {"a: 1\nb:\n\tc: 1\n", "b:\n  c: 1\n\td: 2\n"}) {
     const std::string refused = refused_text(text);
     EXPECT_TRUE(refused.starts_with("r.yaml:3: not valid YAML: ") && refused.ends_with(tab)) << refused;
@@ -150,8 +150,8 @@ TEST_F(RecipeFiles, FilesThatAreNotRecipesAreRefused) {
   put("list.yaml", "- a\n");
   put("word.yaml", "train\n");
   put("huge.yaml", "a: " + std::string(256 << 10, 'x'));
-  EXPECT_EQ(refused("empty.yaml"), "empty.yaml: is empty; expected YAML keys, such as model: of a recipe");
-  EXPECT_EQ(refused("comment.yaml"), "comment.yaml: is empty; expected YAML keys, such as model: of a recipe");
+  EXPECT_EQ(refused("empty.yaml"), "empty.yaml: is empty; expected `key: value` lines");
+  EXPECT_EQ(refused("comment.yaml"), "comment.yaml: is empty; expected `key: value` lines");
   EXPECT_EQ(refused("list.yaml"), "list.yaml:1: expected `key: value` lines at the top level, found a list");
   EXPECT_EQ(refused("word.yaml"), "word.yaml:1: expected `key: value` lines at the top level, found a single value");
   EXPECT_EQ(refused("huge.yaml"),
@@ -180,7 +180,7 @@ TEST_F(RecipeFiles, TooManyValuesAreRefused) {
   std::string text = "a: [";
   for (int i = 0; i < 20000; ++i) text += "1,";
   put("many.yaml", text + "]");
-  EXPECT_EQ(refused("many.yaml"), "many.yaml:1: too many values; a recipe may have at most 10000");
+  EXPECT_EQ(refused("many.yaml"), "many.yaml:1: too many values; a recipe and its includes may have at most 10000");
 }
 
 TEST_F(RecipeIncludes, CyclesAreRefused) {
@@ -335,8 +335,8 @@ TEST(Override, TextIsTakenLiterallyUnlessQuotedOrInBrackets) {
   EXPECT_EQ(read_text(minimal, {"note='none'"}).note, "none");
   EXPECT_EQ(
       refusal_of(minimal, {"betas=[0.5, 0.6] # mine"}),
-      "command line: betas=[0.5, 0.6] # mine: begins with a bracket but does not end with the closing bracket; close "
-      "it, or quote the text");
+      "command line: betas=[0.5, 0.6] # mine: begins with a bracket but does not end with the closing bracket; add "
+      "the bracket, or quote the text");
   EXPECT_EQ(refusal_of(minimal, {"name=\xff"}),
             "command line: name=\xef\xbf\xbd: not UTF-8: byte 0xff; expected UTF-8 text");
   EXPECT_EQ(refusal_of(minimal, {"model.layers=3 # three"}),

@@ -83,7 +83,7 @@ TEST(Options, NumbersMustBeFinite) {
                     std::vector<TextOption>{{"symbols", text}});
     EXPECT_EQ(example::refusal([&] { o.number("symbols", 1); }),
               "data.source_options.0.value (" + text +
-                  ") must be a finite number: it is the option symbols of the source letters");
+                  ") must be a finite number, because the option symbols of the source letters is a number");
     EXPECT_EQ(o.text("symbols", ""), text);
   }
 }

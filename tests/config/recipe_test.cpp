@@ -106,7 +106,7 @@ TEST(Read, ReplacesALeadingTildeOfPathsOnly) {
   read<Files>(parse("folder: ~no-such-user/x\n", "r.yaml"), problems);
   EXPECT_EQ(problems.text(),
             "r.yaml:1: folder (~no-such-user/x) begins with ~no-such-user, but there is no user no-such-user; write "
-            "./~no-such-user/x for a folder of that name");
+            "./~no-such-user/x for a name that begins with ~");
 }
 
 TEST(Write, RoundTripsEveryMember) {

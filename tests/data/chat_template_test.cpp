@@ -81,7 +81,7 @@ TEST(ChatTemplate, MissingOrDamagedTemplateIsRefused) {
   expect_contains(message(folder / "nowhere"), "nowhere: there is no such file or folder");
   expect_contains(message(folder.path()),
                   ": has no chat template (chat_template.jinja, or chat_template in "
-                  "tokenizer_config.json), which --chat-form model needs; choose a named form");
+                  "tokenizer_config.json), which --chat-form model needs; choose another --chat-form");
   folder.write("tokenizer_config.json", R"({"chat_template": 1})");
   expect_contains(message(folder.path()), "'chat_template' is a number, expected a string");
   folder.write("tokenizer_config.json", "[]");
@@ -101,7 +101,7 @@ TEST(ChatTemplate, NeedsTheTokenizerOfAModel) {
     options.tokenizer = name;
     expect_contains(message_of(ExitCode::usage, [&] { prepare(options); }),
                     base::cat("--chat-form model needs the folder of a model (--tokenizer FOLDER), but --tokenizer is ",
-                              name, "; give the folder, or choose a named form"));
+                              name, "; give the folder, or choose another --chat-form"));
   }
 }
 

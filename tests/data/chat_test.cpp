@@ -171,8 +171,8 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"instruction": "A", "output": "B", "history": [["Q", "R"], ["Q"]]})", "chatml"),
                   "a.jsonl:2: element 2 of \"history\" is not two strings, expected a list of pairs");
   expect_contains(problem(R"({"messages": [{"role": "assistant", "content": "Hi", "weight": 0}]})", "chatml"),
-                  "has no answer to train on: expected an assistant turn with text or calls of tools, whose \"weight\" "
-                  "is not 0");
+                  "has no answer to train on: expected an assistant turn with text or tool calls, and without "
+                  "\"weight\": 0");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is a string, expected a list of turns");
   expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"),
                   "turn 1 of \"messages\": is a string, expected an object");
@@ -216,7 +216,7 @@ TEST(TextKey, MayBeAPathOfKeys) {
 }
 
 TEST(TextKey, ConversationWithoutChatFormIsRecognised) {
-  expect_contains(read(messages, {}).problems.at(0), "it is a conversation: pass --chat-form NAME");
+  expect_contains(read(messages, {}).problems.at(0), "for this conversation, pass --chat-form NAME");
 }
 
 TEST(RecordSplitter, LinesDoNotDependOnTheBlocks) {

@@ -212,14 +212,14 @@ TEST(ModelForm, TemplateThatChangesEarlierTextIsRefused) {
   EXPECT_EQ(problem_of(form_of("{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}"
                                "{% if add_generation_prompt %}assistant:<think>{% endif %}"),
                        turns),
-            base::cat("turn 2: t.jinja: the text with the answer does not begin with the text before it and the "
-                      "beginning of an answer (add_generation_prompt)",
+            base::cat("turn 2: t.jinja: the text with the answer does not begin with the prompt for the answer "
+                      "(the text with add_generation_prompt)",
                       end));
   // Complete answers lack the mark A:. An answer that begins with the text A: does not replace this mark.
   expect_contains(problem_of(form_of("{% for m in messages %}{{ m.content }}\n{% endfor %}"
                                      "{% if add_generation_prompt %}A:{% endif %}"),
                              Turns{{"user", "a", 1}, {"assistant", "A:b", 2}}),
-                  "the text with the answer does not begin with the text before it");
+                  "the text with the answer does not begin with the prompt for the answer");
 }
 
 TEST(ModelForm, TemplateThatWritesNoAnswersIsRefused) {

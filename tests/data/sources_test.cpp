@@ -87,7 +87,8 @@ TEST(Sources, UnknownAndNonNumericOptionsAreRefused) {
                [&] {
                  open(sources, {{"first", "five"}});
                }),
-      "data.source_options.0.value (five) must be a finite number: it is the option first of the source counting");
+      "data.source_options.0.value (five) must be a finite number, because the option first of the source counting is "
+      "a number");
 }
 
 TEST(Sources, BadValuesAreReportedWithTheirPlace) {
@@ -105,8 +106,8 @@ TEST(Sources, BadValuesAreReportedWithTheirPlace) {
             "data.source counting: sequence 0, token 1: target -2 is outside the vocabulary (model.vocab: 20), "
             "expected 0 to 19, or -1 for no target");
   EXPECT_EQ(spoilt([](int64_t, const Row& row) { row.last[2] = 2; }),
-            "data.source counting: sequence 0, token 2: its document is [0, 2), expected a range inside the sequence "
-            "that contains the token");
+            "data.source counting: sequence 0, token 2: the document is tokens [0, 2), expected a range that contains "
+            "the token, inside the sequence");
 }
 
 TEST(Sources, ChangingSourceIsRefused) {

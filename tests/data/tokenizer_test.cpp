@@ -202,8 +202,9 @@ TEST(Bpe, CompressesItsTrainingText) {
 }
 
 TEST(Bpe, VocabularyOutOfRangeIsAUsageError) {
-  EXPECT_EQ(message_of(ExitCode::usage, [] { trained(257); }),
-            "tokenizer vocabulary of 257 ids, expected 258 (bytes and 2 special ids) to 1000000");
+  EXPECT_EQ(
+      message_of(ExitCode::usage, [] { trained(257); }),
+      "--vocab asks for a tokenizer vocabulary of 257 ids, expected 258 (256 bytes and 2 special ids) to 1000000 ids");
 }
 
 TEST(TokenizerFile, EncodesAlikeAfterSaveAndLoad) {

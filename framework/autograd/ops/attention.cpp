@@ -15,9 +15,9 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
           keys, " rows of k (", shape.sequences, " sequences of ", shape.keys, " keys)");
   const int64_t heads = q.data.dim(1), key_heads = k.data.dim(1);
   require(key_heads > 0 && heads % key_heads == 0, "[attention] q has ", heads, " heads, k ", key_heads,
-          "; expected at least 1 head of k, and a multiple of this number in q");
-  require(shape.value_size >= 0 && shape.value_size <= q.data.dim(2), "[attention] values have ", shape.value_size,
-          " elements and keys ", q.data.dim(2), "; expected values of at most ", q.data.dim(2));
+          "; expected at least 1 head of k, and a multiple of the heads of k in q");
+  require(shape.value_size >= 0 && shape.value_size <= q.data.dim(2), "[attention] the value size is ",
+          shape.value_size, ", and the key size ", q.data.dim(2), "; expected a value size from 0 to the key size");
   const auto& kernel = kernels::kernels(q.device()).attention;
   Tensor out = Tensor::like(q.data);
   Tensor lse = Tensor::empty({queries, heads}, accumulator_dtype(q.data.dtype()), q.device());

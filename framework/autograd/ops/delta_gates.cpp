@@ -9,7 +9,7 @@ using namespace base;
 DeltaGates delta_gates(Tape& tape, const Value& decay, const Value& write, Parameter& log_rate, Parameter& shift) {
   require(decay.data.rank() == 2 && decay.shape() == write.shape() && decay.data.dtype() == write.data.dtype(),
           "[delta_gates] decay is ", decay.shape(), " ", decay.data.dtype(), ", write ", write.shape(), " ",
-          write.data.dtype(), "; expected [T, H] of the same dtype");
+          write.data.dtype(), "; expected equal shapes [T, H] and equal dtypes");
   const kernels::KernelTable& k = kernels::kernels(decay.device());
   const Tensor log_decay = Tensor::empty(decay.shape(), accumulator_dtype(decay.data.dtype()), decay.device());
   const Tensor strength = Tensor::like(log_decay);

@@ -107,7 +107,7 @@ Value select(std::string_view name, const Value& value, const Arguments& argumen
   if (compares) {
     const std::string& test = text_argument(name, arguments.values[1], site).bytes();
     if (test != "equalto" && test != "eq" && test != "==")
-      site.refuse("'", name, "' is given the test '", config::shown(test), "', expected equalto");
+      site.refuse("'", name, "' is given the test '", config::shown(test), "', expected equalto, eq or ==");
   }
   const List* list = value.list();
   if (list == nullptr) site.refuse("'", name, "' is given ", kind_of(value), ", expected a list");
@@ -115,7 +115,8 @@ Value select(std::string_view name, const Value& value, const Arguments& argumen
   for (const Value& item : list->items) {
     site.spend(1);
     const Object* object = item.object();
-    if (object == nullptr) site.refuse("'", name, "' is given a list with ", kind_of(item), ", expected messages");
+    if (object == nullptr)
+      site.refuse("'", name, "' is given a list with ", kind_of(item), ", expected a list of messages or objects");
     const Value* found = found_member(*object, key, site);
     const bool matches = found != nullptr && (compares ? equal(*found, arguments.values[2], site) : is_truthy(*found));
     if (matches == wanted) chosen.push_back(item);
@@ -178,9 +179,10 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
     } else if (name == "separators") {
       const List* both = value.list();
       if (!is_none && (both == nullptr || both->items.size() != 2))
-        site.refuse("'separators' of 'tojson' is ",
-                    both == nullptr ? kind_of(value) : cat("a list of ", both->items.size()),
-                    ", expected none or a list of two texts");
+        site.refuse(
+            "'separators' of 'tojson' is ",
+            both == nullptr ? kind_of(value) : cat("a list of ", base::counted(std::ssize(both->items), "item")),
+            ", expected none or a list of two texts");
       if (is_none) continue;
       style.item_separator = separator_of(both->items[0], site);
       style.key_separator = separator_of(both->items[1], site);
@@ -188,7 +190,7 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
         site.refuse("'separators' of 'tojson' have ", bytes, " bytes together, expected at most ", longest_name);
       separates = true;
     } else {
-      refuse_name("keyword of 'tojson'", name, supported, site);
+      refuse_name("'tojson' keyword", name, supported, site);
     }
   }
   if (style.indent && !separates) style.item_separator = ",";  // as in json.dumps() with an indent

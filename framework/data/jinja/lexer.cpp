@@ -185,7 +185,8 @@ class Lexer {
         text += source_[at++];
       }
     }
-    if (at >= source_.size()) refuse_at(path_, line, "a text in ", quote, " is not closed, expected ", quote);
+    if (at >= source_.size())
+      refuse_at(path_, line, "a text that begins with ", quote, " is not closed, expected ", quote);
     move_to(at + 1);
     tokens_.push_back({TokenKind::text_literal, std::move(text), line});
   }

@@ -125,7 +125,7 @@ Value member(const Value& object, const std::string& name, const Site& site) {
                                                             "pop",   "popitem", "setdefault", "update", "values"};
   // Jinja takes the method of a dictionary, not the member of the same name.
   if (object.mapping() != nullptr && std::ranges::find(methods, name) != methods.end())
-    site.refuse("'.", name, "' is a method of ", kind_of(object), " that is not called; write ['", name,
+    site.refuse("'.", name, "' of ", kind_of(object), " is a method, but is not called; write ['", name,
                 "'] for the member");
   return named_member(object, name, site);
 }
@@ -139,8 +139,8 @@ Value element(const Value& object, const Value& key, const Site& site) {
   const Text* text = object.text();
   const int64_t* integer = key.get<int64_t>();
   if ((list == nullptr && text == nullptr) || integer == nullptr)
-    site.refuse("takes an element of ", kind_of(object), " by ", kind_of(key),
-                ", expected a list or a text and a whole number, or a message and a text");
+    site.refuse("uses ", kind_of(key), " as an index of ", kind_of(object),
+                ", expected a whole number for a list or a text, or a text for a message or an object");
   if (list != nullptr) {
     if (const auto index = index_of(*integer, std::ssize(list->items))) return list->items[*index];
   } else {

@@ -106,9 +106,10 @@ class Renderer {
     if (targets.size() == 1) return scopes_.set(targets.front(), item);
     const List* parts = item.list();
     if (parts == nullptr || parts->items.size() != targets.size())
-      here.refuse("an item of the loop is ",
-                  parts == nullptr ? kind_of(item) : base::cat("a list of ", parts->items.size()),
-                  ", expected a list of ", targets.size(), " values, one for each variable");
+      here.refuse(
+          "an item of the loop is ",
+          parts == nullptr ? kind_of(item) : base::cat("a list of ", base::counted(std::ssize(parts->items), "value")),
+          ", expected a list of ", targets.size(), " values, one for each variable");
     for (size_t i = 0; i < targets.size(); ++i) scopes_.set(targets[i], parts->items[i]);
   }
   void repeat(const Statement& statement, const Site& here) {

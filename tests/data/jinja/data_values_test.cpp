@@ -116,7 +116,7 @@ TEST(ChatTemplateData, WrongUsesAreRefused) {
     return message_of(ExitCode::data, [&] { rendered(source, data_of(tool)); });
   };
   expect_contains(problem("{{ data.items }}"),
-                  "t.jinja:1: '.items' is a method of an object that is not called; write ['items'] for the member");
+                  "t.jinja:1: '.items' of an object is a method, but is not called; write ['items'] for the member");
   expect_contains(problem("{{ data }}"), "writes an object, expected a text or a number; the filter tojson writes");
   expect_contains(problem("{{ data.pop('on') }}"),
                   "the method 'pop' is not supported; supported: get, items, keys, values");
@@ -125,12 +125,12 @@ TEST(ChatTemplateData, WrongUsesAreRefused) {
   expect_contains(problem("{{ data | tojson(2) }}"),
                   "'tojson' has 1 argument, expected only keywords: ensure_ascii, indent, separators");
   expect_contains(problem("{{ data | tojson(sort_keys=true) }}"),
-                  "the keyword of 'tojson' 'sort_keys' is not supported; supported: ensure_ascii, indent, separators");
+                  "the 'tojson' keyword 'sort_keys' is not supported; supported: ensure_ascii, indent, separators");
   expect_contains(problem("{{ data | tojson(ensure_ascii=true) }}"), "'ensure_ascii' of 'tojson' is true");
   expect_contains(problem("{{ data | tojson(indent=17) }}"),
                   "'indent' of 'tojson' is 17, expected none or a whole number from 0 to 16");
   expect_contains(problem("{{ data | tojson(separators=[',']) }}"),
-                  "'separators' of 'tojson' is a list of 1, expected none or a list of two texts");
+                  "'separators' of 'tojson' is a list of 1 item, expected none or a list of two texts");
   expect_contains(problem("{{ data | tojson(separators=(data.name, ':')) }}"),
                   "'separators' of 'tojson' are text of a message, expected text of the template");
   expect_contains(problem("{{ data.list[1] + 1 }}"), "'+' is given a decimal number and a number");

@@ -71,7 +71,8 @@ TEST(ChatTemplateRefusal, NamesFiltersTestsFunctionsAndMethodsWhenTheyAreUsed) {
        "t.jinja:2: the filter 'map' is not supported; supported: trim, length, count, tojson, first, last, default, "
        "list, "},
       {"{{ messages | selectattr('role', 'in', ['a']) }}", "'selectattr' is given the test 'in', expected equalto"},
-      {"{{ [1] | rejectattr('role') }}", "'rejectattr' is given a list with a number, expected messages"},
+      {"{{ [1] | rejectattr('role') }}",
+       "'rejectattr' is given a list with a number, expected a list of messages or objects"},
       {"{{ 1 is odd }}", "the test 'odd' is not supported; supported: defined, undefined, none, string, mapping, "},
       {"{{ strftime_now('%d') }}",
        "the function 'strftime_now' is not supported; supported: namespace, raise_exception"},
@@ -84,7 +85,7 @@ TEST(ChatTemplateRefusal, NamesFiltersTestsFunctionsAndMethodsWhenTheyAreUsed) {
       {"{{ [1] | length(a=2) }}", "'length' has 0 arguments and 1 keyword, expected 0 arguments"},
       {"{{ 'a'.split() }}", "'split' has 0 arguments and 0 keywords, expected 1 to 2 arguments"},
       {"{{ 12[1:] }}", "takes a slice of a number, expected a list or a text"},
-      {"{{ 12[0] }}", "takes an element of a number by a number"},
+      {"{{ 12[0] }}", "uses a number as an index of a number, expected a whole number for a list"},
       {"{{ (1)(2) }}", "calls a value, expected a function or a method"},
   });
 }
@@ -97,7 +98,7 @@ TEST(ChatTemplateRefusal, MistakesAreNamedWithTheirLine) {
       {"\n{{ a", "t.jinja:2: {{ is not closed, expected }}"},
       {"{% if", "{% is not closed, expected %}"},
       {"{# a", "{# is not closed, expected #}"},
-      {"{{ 'a }}", "a text in ' is not closed"},
+      {"{{ 'a }}", "a text that begins with ' is not closed"},
       {"{{ }}", "found '}}', expected an expression"},
       {"{{ a b }}", "found 'b', expected }}"},
       {"{{ a[] }}", "found ']', expected a key or an index"},
