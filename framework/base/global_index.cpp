@@ -16,8 +16,8 @@ GlobalIndex global_index(const Shape& global, const Placement::Region& region, i
   for (int d = inner - 1; d >= 0; --d) {
     if (region.size[d] == 1) continue;
     if (runs == 1) stride = strides[d];
-    require(strides[d] == stride * runs, "[global index] region ", region.begin, " + ", region.size, " of ", global,
-            " has runs that are not evenly spaced; expected equal distances");
+    require(strides[d] == stride * runs, "[global index] the region of size ", region.size, " at ", region.begin,
+            " of ", global, " has runs that are not evenly spaced; expected equal distances between runs");
     runs *= region.size[d];
   }
   if (runs > 1) result.run = region.size.numel() / runs, result.stride = stride;

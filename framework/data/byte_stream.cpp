@@ -55,7 +55,7 @@ class CompressedFile {
   }
   [[noreturn]] void needs_large_window() const {
     fail(ExitCode::data, file_.path(), ": needs more than 128 MiB of memory to decompress, expected a ", kind_,
-         " stream made without --long or --ultra");
+         " stream made without --long or --ultra; compress the file again");
   }
   [[noreturn]] void truncated() const {
     fail(ExitCode::data, file_.path(), ": truncated ", kind_, " stream: the file ends at byte ", read_,

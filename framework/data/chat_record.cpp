@@ -94,7 +94,7 @@ std::string read_other_texts(const ChatJson& message, const char* role_key, cons
     const bool reserved = key == "role" || key == "content";  // templates find the role and the text under these keys
     if (!value.is_string() || reserved)
       return cat("has the key \"", config::shown(key), "\", which is not supported; supported: ", config::join(known),
-                 ", and other keys with strings for --chat-form ", model_form_name);
+                 ", and (with --chat-form ", model_form_name, ") other keys with strings");
     turn.other_texts.emplace_back(key, value.get<std::string>());
   }
   return {};

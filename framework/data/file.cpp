@@ -36,8 +36,8 @@ void ReadFile::read_at(int64_t offset, void* out, int64_t bytes) const {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw ReadError(cat(path_, ": cannot be read at byte ", offset + done, ": ", std::strerror(errno)));
     if (n == 0) {
-      fail(ExitCode::data, path_, ": ends at byte ", offset + done, ", expected at least ", offset + bytes, " (it had ",
-           size_, " bytes when it was opened)");
+      fail(ExitCode::data, path_, ": ends at byte ", offset + done, ", expected at least ", offset + bytes,
+           " bytes (the file had ", size_, " bytes when it was opened)");
     }
     done += n;
   }

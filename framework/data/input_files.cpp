@@ -139,7 +139,7 @@ class Finder {
     if (S_ISDIR(status.st_mode)) return enter({number, path, "", true}, status);
     if (S_ISREG(status.st_mode)) return take(entry, status);
     problems_.add(ExitCode::usage, cat(input, ": is not a regular file but ", kind_of_file(status.st_mode)),
-                  {"inputs are read several times; write the data to a file first"});
+                  {"write the data to a file first, because inputs are read several times"});
   }
 
   void enter(const Entry& folder, const Status& status) {

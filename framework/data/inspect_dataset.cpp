@@ -169,7 +169,7 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
         part.tokens->tokenizer() != dataset.tokenizer->fingerprint()) {
       warn(base::cat(part.tokens->path(), ": was encoded with tokenizer ", part.tokens->tokenizer(), ", but ",
                      (folder / tokenizer_file_name).string(), " is tokenizer ", dataset.tokenizer->fingerprint(),
-                     "; put the right tokenizer there, or run `hexad prepare` again"));
+                     "; replace that file by the tokenizer of the dataset, or run `hexad prepare` again"));
       dataset.tokenizer.reset();
     }
   return dataset;

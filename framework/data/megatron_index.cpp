@@ -154,12 +154,12 @@ class IndexReader {
       if (sizes[i] < 0) refuse("sequence ", i, " has ", sizes[i], " tokens, expected at least 0; the index is damaged");
       if (sizes[i] > tokens - start)
         refuse("sequence ", i, " of ", sizes[i], " tokens begins at token ", start, ", but ", index_.data_path,
-               " has only ", tokens, " tokens (", bin_bytes_, " bytes); is it truncated?");
+               " has only ", tokens, " tokens (", bin_bytes_, " bytes); is that file truncated?");
       starts.push_back(start + sizes[i]);
     }
     if (starts.back() != tokens)
       fail(ExitCode::data, index_.data_path, ": has ", tokens, " tokens (", bin_bytes_, " bytes), expected ",
-           starts.back(), ", the sum of the sequences in ", path_);
+           starts.back(), ", the sum of the sequence lengths in ", path_);
     if (documents.empty() || documents.front() != 0 || documents.back() != index_.sequences)
       refuse("document boundaries are ", documents.empty() ? std::string("missing") : range_of(documents),
              ", expected 0 to ", index_.sequences, ", the number of sequences");

@@ -175,9 +175,10 @@ TEST(AttentionErrors, NameMismatchedShapes) {
     }
     return "no error";
   };
-  EXPECT_EQ(message({6, 2, 4}, {6, 2, 3}, {6, 2, 3}, {2, 3, 3, 1}),
-            "[attention] q is [6, 2, 4], k [6, 2, 3], v [6, 2, 3]; expected rank 3, equal head sizes, and equal shapes "
-            "of k and v");
+  EXPECT_EQ(
+      message({6, 2, 4}, {6, 2, 3}, {6, 2, 3}, {2, 3, 3, 1}),
+      "[attention] q is [6, 2, 4], k [6, 2, 3], v [6, 2, 3]; expected rank 3 of each, equal head sizes, and equal "
+      "shapes of k and v");
   EXPECT_EQ(message({6, 3, 4}, {6, 2, 4}, {6, 2, 4}, {2, 3, 3, 1}),
             "[attention] q has 3 heads, k 2; expected at least 1 head of k, and a multiple of the heads of k in q");
   EXPECT_EQ(message({6, 2, 4}, {6, 0, 4}, {6, 0, 4}, {2, 3, 3, 1}),

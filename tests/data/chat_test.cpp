@@ -133,7 +133,7 @@ TEST(ChatForm, OtherKeysOfTurnsAreRefusedUnlessTheyAreEmpty) {
   const std::string turn = "a.jsonl:1: turn 2 of \"messages\": has ";
   EXPECT_EQ(problems(R"("id": 7)"),
             Problems{turn + "the key \"id\", which is not supported; supported: role, content, tool_calls, weight, and "
-                            "other keys with strings for --chat-form model"});
+                            "(with --chat-form model) other keys with strings"});
   EXPECT_EQ(problems(R"("weight": 0.5)"), Problems{turn + "a \"weight\" that is 0.5, expected 0 (not learned) or 1"});
   EXPECT_EQ(problems(R"("weight": "0")"),
             Problems{turn + "a \"weight\" that is a string, expected 0 (not learned) or 1"});

@@ -219,7 +219,8 @@ TEST(TokenDatasetDamage, ShrinkingWhileOpenIsADataErrorNotABusError) {
   std::filesystem::resize_file(path, sizeof(DatasetHeader) + 10);
   std::vector<int32_t> ids(15);
   const std::string message = message_of(ExitCode::data, [&] { dataset.read_ids(0, ids); });
-  EXPECT_EQ(message, path + ": ends at byte 106, expected at least 126 (it had 158 bytes when it was opened)");
+  EXPECT_EQ(message,
+            path + ": ends at byte 106, expected at least 126 bytes (the file had 158 bytes when it was opened)");
 }
 
 TEST(TokenDatasetWriter, LeavesNoFileWithoutFinish) {

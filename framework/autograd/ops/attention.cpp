@@ -8,7 +8,7 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
                 const AttentionShape& shape, const AttentionSinks& sinks) {
   require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2),
           "[attention] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
-          "; expected rank 3, equal head sizes, and equal shapes of k and v");
+          "; expected rank 3 of each, equal head sizes, and equal shapes of k and v");
   const int64_t queries = shape.sequences * shape.queries, keys = shape.sequences * shape.keys;
   require(q.data.dim(0) == queries && k.data.dim(0) == keys, "[attention] q is ", q.shape(), ", k ", k.shape(),
           "; expected ", queries, " rows of q (", shape.sequences, " sequences of ", shape.queries, " queries) and ",
