@@ -91,14 +91,18 @@ struct OptimConfig {
     v("beta2", beta2, "AdamW: decay rate of the second moment", at_least(0), less_than(1));
     v("eps", eps, "AdamW: constant added to the square root of the second moment", positive());
     v("weight_decay", weight_decay,
-      "decoupled weight decay; not applied to norms, biases, attention sinks, and log_rate and shift of delta nets",
+      "decoupled weight decay; not applied to norms, biases, attention sinks, or log_rate and shift of delta nets",
       at_least(0));
-    v("clip", clip, "maximum global gradient norm, to which larger gradients are scaled; 0: no clipping", at_least(0));
+    v("clip", clip,
+      "maximum norm of all gradients together; if their norm is larger, they are scaled down to it. 0: no clipping",
+      at_least(0));
     v("schedule", schedule,
       "learning rate after the warm-up: constant, cosine, linear, or wsd (constant, then a linear decay)");
     v("warmup", warmup, "number of steps of linear warm-up", at_least(0));
-    v("min_lr_ratio", min_lr_ratio, "learning rate at the end, as a share of lr", probability());
-    v("decay_fraction", decay_fraction, "wsd: share of all steps in which the learning rate decays", probability());
+    v("min_lr_ratio", min_lr_ratio, "cosine, linear and wsd: learning rate at the end, as a share of lr",
+      probability());
+    v("decay_fraction", decay_fraction,
+      "wsd: share of all steps, at the end of training, in which the learning rate decays", probability());
     v("grad_dtype", grad_dtype,
       "dtype of the gradients of bf16 weights: f32, or bf16, which halves their memory and traffic; gradients of other "
       "weights have the dtype of the weights");
@@ -107,13 +111,13 @@ struct OptimConfig {
       "memory and traffic");
     v("main_weights", main_weights,
       "AdamW: storage of the f32 main weights of bf16 weights: f32, or rest, which stores only the 16 bits that the "
-      "bf16 weight does not contain: half the memory, bitwise identical results");
+      "bf16 weight does not contain. rest needs half the memory, and its results are bitwise identical");
     v("muon_momentum", muon_momentum, "Muon: decay rate of the momentum", at_least(0), less_than(1));
     v("muon_iterations", muon_iterations, "Muon: number of Newton-Schulz iterations that orthogonalise an update",
       at_least(1));
     v("muon_except", muon_except,
-      "Muon: matrices that AdamW updates in addition to embeddings, head, routers and convolutions: shell patterns of "
-      "parameter names; each pattern must match a parameter");
+      "Muon: further matrices that AdamW updates, besides embeddings, head, routers and convolutions: shell patterns "
+      "of parameter names; each pattern must match a parameter");
     v("freeze", freeze,
       "parameters that are not trained: shell patterns of parameter names, such as embedding.weight or layers.0.*; "
       "each pattern must match a parameter; []: all parameters are trained");

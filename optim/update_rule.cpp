@@ -56,7 +56,7 @@ void check_states(const std::string& rule, std::vector<std::string> names, const
                  "or state"));
   }
   if (!marked.empty() && std::ranges::find(names, marked) == names.end())
-    refuse(cat("marked_state is '", marked, "'; expected the state of the rule that stores the marks of rests: ",
+    refuse(cat("marked_state is '", marked, "', which is not a state of the rule; expected one of its states: ",
                config::nearest_first(marked, names)));
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/parsed_number.h"
 #include "parallel/comm/launcher.h"
@@ -21,6 +22,7 @@ namespace hexad::comm {
 namespace {
 
 using base::cat;
+using base::counted;
 using base::ExitCode;
 
 std::string text_of(int code) {
@@ -122,8 +124,9 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
     if (const auto [least, most] = range_over_ranks(announced_size); least != size || most != size) {
       MPI_Finalize();
-      base::fail(ExitCode::usage, "the launcher announces ", least == most ? cat(most) : cat(least, " to ", most),
-                 " ranks but MPI sees ", size, ": start with ", mpiexec_name(), ", or with ", srun_line());
+      base::fail(ExitCode::usage, "the launcher announces ",
+                 least == most ? counted(most, "rank") : cat(least, " to ", most, " ranks"), " but MPI sees ", size,
+                 ": start with ", mpiexec_name(), ", or with ", srun_line());
     }
     topology_ = discover(rank, size);
     int* largest = nullptr;

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "framework/base/counted.h"
 #include "framework/base/ordinal.h"
 
 namespace hexad::comm {
@@ -33,9 +34,9 @@ void check_many(const std::string& where, const char* big_name, const Tensor& bi
 
 void check_rows(const std::string& where, const char* name, const Tensor& t, const std::vector<int64_t>& rows,
                 int size) {
-  require(static_cast<int>(rows.size()) == size, where, "splits name ", rows.size(), " ranks in a group of ", size,
-          "; expected one number for each rank");
-  for (int64_t r : rows) require(r >= 0, where, "a split has ", r, " rows, expected at least 0");
+  require(static_cast<int>(rows.size()) == size, where, "there are ", counted(std::ssize(rows), "split"), " for ",
+          counted(size, "rank"), "; expected one split for each rank");
+  for (int64_t r : rows) require(r >= 0, where, "a split has ", r, " rows; expected at least 0");
   require(t.rank() >= 1 && t.dim(0) == sum(rows), where, name, " is ", t.shape(), ", but its splits sum to ", sum(rows),
           " rows; expected equal numbers of rows");
 }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "framework/base/counted.h"
 #include "parallel/comm/through_host.h"
 #include "parallel/comm/tree.h"
 
@@ -135,8 +136,8 @@ ProcessGroup::Members ProcessGroup::agree(int color, int key, int64_t proposal) 
 
 ProcessGroup::Members ProcessGroup::agree_on(const std::vector<int>& members, int64_t proposal) const {
   const auto mine = std::find(members.begin(), members.end(), rank());
-  require(mine != members.end(), "[", name_, "] rank ", rank(), " is not among the ", members.size(),
-          " members of its new group; expected a list with this rank");
+  require(mine != members.end(), "[", name_, "] rank ", rank(), " is not among the ",
+          counted(std::ssize(members), "member"), " of its new group; expected a list with this rank");
   device::DeviceContext host;
   const double largest = all_reduce_value(static_cast<double>(proposal), Reduce::max, host);
   return {members, static_cast<int>(mine - members.begin()), static_cast<int64_t>(largest)};

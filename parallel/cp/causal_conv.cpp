@@ -76,8 +76,8 @@ Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows
   const HeldWeight held = weight.hold(tape.stream);
   const Tensor w = held.on(tape.stream);
   require(x.data.rank() == 2 && w.rank() == 2 && x.data.dim(1) == w.dim(0) && x.data.dim(0) == rows.split.rows(),
-          "[causal_conv] x is ", x.shape(), ", ", weight.name(), " ", w.shape(), ", with ", rows.split.rows(),
-          " rows per rank; expected [R, N] and [N, W]");
+          "[causal_conv] x is ", x.shape(), ", ", weight.name(), " ", w.shape(), "; expected [", rows.split.rows(),
+          ", N] and [N, W]");
   require(rows.split.ranks == 1 || rows.split.piece_length() >= w.dim(1) - 1, "[causal_conv] a piece of ",
           rows.split.piece_length(), " tokens is shorter than the ", w.dim(1) - 1,
           " earlier tokens that a filter reads; expected pieces of at least ", w.dim(1) - 1,

@@ -50,8 +50,8 @@ void backward_of_rule(Backward& b, const Tensor& dout, const Saved& saved, const
 
 Value delta_rule(Tape& tape, const DeltaInputs& in, const DeltaRows& rows) {
   const DeltaRuleOperands all{in.q.data, in.k.data, in.v.data, in.log_decay.data, in.strength.data, {}, rows.first};
-  require(in.v.data.rank() == 3 && in.v.data.dim(0) == rows.split.rows(), "[delta_rule] v is ", in.v.shape(), ", with ",
-          rows.split.rows(), " rows per rank; expected [R, H, U]");
+  require(in.v.data.rank() == 3 && in.v.data.dim(0) == rows.split.rows(), "[delta_rule] v is ", in.v.shape(),
+          "; expected [", rows.split.rows(), ", H, U]");
   if (rows.split.ranks > 1) connect_chain(*rows.group, in.v.device());
   const Tensor out = Tensor::like(in.v.data);
   Halves states;  // states before the first row of each half; undefined: zero states

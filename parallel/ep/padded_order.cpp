@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "parallel/ep/offsets.h"
@@ -13,8 +14,8 @@ using device::Category;
 using namespace base;
 
 SlotOrder order_padded(const Tensor& ids, const Ordering& o) {
-  require(o.chunking.chunks == 1 && o.row_of == RowOf::slot, "[ep] padding was requested for ", o.chunking.chunks,
-          " chunks of ", enum_name(o.row_of), " rows; expected one chunk of slot rows");
+  require(o.chunking.chunks == 1 && o.row_of == RowOf::slot, "[ep] padding was requested for ",
+          counted(o.chunking.chunks, "chunk"), " of ", enum_name(o.row_of), " rows; expected one chunk of slot rows");
   const int64_t slots = ids.numel(), top_k = ids.dim(1), local = o.experts / o.ranks;
   const int32_t* id = ids.data<int32_t>();
   const double mean = static_cast<double>(slots) / static_cast<double>(o.experts);

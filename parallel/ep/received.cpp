@@ -89,13 +89,13 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
     if (e >= 0 && !first && experts[i - 1] < 0)
       refuse(rank, group, "local expert ", e, " for row ", row, " after its last expert; expected -1");
     if (e >= 0 && --left[e] < 0)
-      refuse(rank, group, "local expert ", e, " for row ", row, ", one row too many; expected ", slots[e],
-             ", as in its counts");
+      refuse(rank, group, "local expert ", e, " for row ", row, ", one row too many; expected ",
+             base::counted(slots[e], "row"), ", as in its counts");
   }
   for (size_t e = 0; e < left.size(); ++e)
     if (left[e] > 0)
       refuse(rank, group, "local expert ", e, " for ", base::counted(slots[e] - left[e], "row"), "; expected ",
-             slots[e], ", as in its counts");
+             base::counted(slots[e], "row"), ", as in its counts");
 }
 
 void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t> counted, bool returning, int rank,

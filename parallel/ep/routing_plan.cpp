@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "framework/base/counted.h"
 #include "framework/kernels/kernel_table.h"
 #include "parallel/ep/index_tensor.h"
 #include "parallel/ep/joined_rows.h"
@@ -257,8 +258,8 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   require(groups.experts->size() == ranks * groups.etp->size(), "[ep] the group of experts has ",
           groups.experts->size(), " ranks, but ep x etp is ", ranks, " x ", groups.etp->size(), "; expected ",
           ranks * groups.etp->size(), " ranks");
-  require(!options.hot.any() || options.row_of == RowOf::slot, "[ep] a routing plan has ", options.hot.count(),
-          " hot experts and rows of tokens; expected rows of slots");
+  require(!options.hot.any() || options.row_of == RowOf::slot, "[ep] a routing plan has ",
+          counted(options.hot.count(), "hot expert"), " and rows of tokens; expected rows of slots");
   const int64_t chunks = options.chunking.chunks;
   const Device device = order.rows.device(), host_device = device.host();
   const ReceivedCounts counts = received_counts(order, groups, options, host_device);
@@ -269,8 +270,8 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
           "[ep] all_to_all window: row_of is ", enum_name(options.row_of), ", return_phases ", options.return_phases,
           ", etp ", groups.etp->size(), ", hot experts ", options.hot.count(), ", merged ",
           options.merged ? "yes" : "no", "; expected slot, 1, 1, 0, no");
-  require(!(order.joined && options.merged), "[ep] rows of ", chunks,
-          " merged chunks are joined; expected either joined rows or merged chunks");
+  require(!(order.joined && options.merged), "[ep] rows of ", counted(chunks, "merged chunk"),
+          " are joined; expected either joined rows or merged chunks");
   std::optional<RowExperts> row_experts;
   std::vector<ChunkIndices> joined;
   if (order.joined)
@@ -348,7 +349,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const ReturnOrder returns(ranks, static_cast<int>(fan), options.return_phases);
   if (returns.phases() == 1) return plan;
   require(chunks == 1 && !options.merged, "[ep] rows return in ", returns.phases(), " phases, but are sent in ", chunks,
-          options.merged ? " merged" : "", " chunks; expected one chunk that is not merged");
+          options.merged ? " merged " : " ", plural(chunks, "chunk"), "; expected one chunk that is not merged");
   host.phased = phased_return(returns, {.rank = all_to_all.rank(),
                                         .fan = static_cast<int>(fan),
                                         .all = host.chunks.front(),

@@ -146,8 +146,8 @@ void Layout::place_by_expansion() {
   if (expansion_ == Expansion::horizontal) {
     if (!horizontal_fits)
       throw IllegalLayout("parallel.cp_expansion", "horizontal",
-                          cat("needs ep x etp = inner x tp with inner a divisor of dp: ", ep, " x ", etp, " = inner x ",
-                              tp, " with dp ", dp, "; use vertical or auto"));
+                          cat("needs ep x etp (", experts, ") to divide tp (", tp,
+                              "), or to be tp times a divisor of dp (", dp, "); use vertical or auto"));
     inner_ = inside_tp ? 1 : experts / tp;
   }
   stride(Axis::tp) = 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 
 namespace hexad::pp {
@@ -22,8 +23,9 @@ void Program::weights(int local_stage) {
 }
 
 std::vector<Action> Program::without_micro_batches_from(int micro_batches) const {
-  base::require(left_.empty(), "[pp] a schedule never computes the delayed weight gradients of ", left_.size(),
-                " backwards; expected an action for the weight gradients of each backward");
+  base::require(left_.empty(), "[pp] a schedule never computes the delayed weight gradients of ",
+                base::counted(std::ssize(left_), "backward"),
+                "; expected an action for the weight gradients of each backward");
   std::vector<Action> kept;
   // The forward of a merged pair is never kept without its backward, because the backward belongs to an earlier
   // micro-batch.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "parallel/pp/price.h"
 #include "parallel/pp/transfers.h"
@@ -63,8 +64,9 @@ bool has_pairs(const Schedule& schedule) {
 }  // namespace
 
 void check(const Schedule& schedule) {
-  require(static_cast<int>(schedule.ranks.size()) == schedule.stages.ranks, "[pp] the schedule has lists for ",
-          schedule.ranks.size(), " of ", schedule.stages.ranks, " ranks; expected one list for each rank");
+  require(static_cast<int>(schedule.ranks.size()) == schedule.stages.ranks, "[pp] the schedule has ",
+          base::counted(std::ssize(schedule.ranks), "list"), " of actions for ",
+          base::counted(schedule.stages.ranks, "rank"), "; expected one list for each rank");
   for (int rank = 0; rank < schedule.stages.ranks; ++rank) check_list(schedule, rank);
   // Sends do not block, and messages arrive in order. The schedule is therefore legal if every list can run to its end.
   for (const bool merge : {false, true}) {

@@ -66,8 +66,8 @@ std::string stages_text(const StageMap& stages) {
 // Throws Error(usage) if `split` is not a legal split of `layers` layers.
 void check_split(const StageMap& stages, const std::vector<int64_t>& split, int64_t layers) {
   if (static_cast<int>(split.size()) != stages.stages())
-    fail(ExitCode::usage, "schedule.pipeline.split has ", split.size(), split.size() == 1 ? " number" : " numbers",
-         ", but ", stages_text(stages), "; expected ", stages.stages(), " numbers");
+    fail(ExitCode::usage, "schedule.pipeline.split has ", counted(std::ssize(split), "number"), ", but ",
+         stages_text(stages), "; expected ", counted(stages.stages(), "number"));
   for (size_t i = 0; i < split.size(); ++i)
     if (split[i] < 1) fail(ExitCode::usage, "schedule.pipeline.split[", i, "] (", split[i], ") must be at least 1");
   const int64_t sum = std::accumulate(split.begin(), split.end(), int64_t{0});

@@ -59,8 +59,8 @@ void with_cards_shared(int n, const std::function<void(const ProcessGroup&, Devi
     ASSERT_NE(world, nullptr);
     if (processes.rank() == 0) {
       EXPECT_TRUE(
-          said.starts_with("card tensors are sent between ranks by MPI directly from card memory, and through host "
-                           "memory for sums: ranks 0 and 1 share a card"))
+          said.starts_with("card tensors are sent between ranks by MPI directly from card memory (for sums: through "
+                           "host memory), because NCCL cannot be used: ranks 0 and 1 share a card"))
           << said;
     }
     body(*world, context);

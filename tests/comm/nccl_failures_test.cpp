@@ -101,9 +101,9 @@ TEST(NcclFailures, SplitInAnotherOrderIsReported) {
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::communication);
       EXPECT_EQ(std::string(e.what()),
-                cat(w.world.rank() ? "[world] rank 1 splits off group dp where rank 0 splits off group tp"
-                                   : "[world] rank 0 splits off group tp where rank 1 splits off group dp",
-                    "; expected the same group on all ranks, in the same order"));
+                cat(w.world.rank() ? "[world] rank 1 splits off group dp, but rank 0 splits off group tp"
+                                   : "[world] rank 0 splits off group tp, but rank 1 splits off group dp",
+                    "; expected splits into the same groups on all ranks, in the same order"));
       ++found;
     }
   });

@@ -344,8 +344,8 @@ TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
     EXPECT_EQ(make_device_group(world, context, {.info = [&](const std::string& t) { text = t; }}), nullptr);
     if (world.rank() == 0)
       EXPECT_EQ(text,
-                "card tensors are sent between ranks through host memory, because there is no CUDA-aware MPI: ranks 0 "
-                "and 1 share a card, which NCCL does not support");
+                "card tensors are sent between ranks through host memory, because there is no CUDA-aware MPI and NCCL "
+                "cannot be used: ranks 0 and 1 share a card, which NCCL does not support");
     else
       EXPECT_EQ(text, "");
     check_ring(world, one_card(world.rank()));

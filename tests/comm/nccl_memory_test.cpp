@@ -215,7 +215,8 @@ TEST_F(FullCard, IsReportedWithTheGroupAndTheBytes) {
                            "192 MiB, but "))
           << text;
       for (const char* part :
-           {" are available (", "; set distributed.device_collectives: host, which needs no card memory; in use:\n",
+           {" are available (",
+            "; set distributed.device_collectives: host, which needs no card memory. Memory in use:\n",
             "unhandled cuda error", "  connection "})
         EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
     }

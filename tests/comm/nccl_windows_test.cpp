@@ -116,7 +116,7 @@ TEST(NcclWindows, AreRefusedIfNcclCannotMapThem) {
       EXPECT_EQ(e.code(), ExitCode::resource);
       EXPECT_STREQ(e.what(),
                    "schedule.moe.all_to_all is window, but NCCL cannot map the memory of each card of group world for "
-                   "all others; legal here: direct");
+                   "the other cards of the group; legal here: direct");
     }
   });
   cuda_double::let_nccl_map_windows(true);

@@ -49,7 +49,7 @@ TEST(ProcessGroup, NamesGroupOperationAndMistake) {
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_to_all(zeros({4}, d), zeros({4}, d), {{2, 2}, {4}}, s);
             }),
-            "[ep] all_to_all: splits name 2 ranks in a group of 1; expected one number for each rank");
+            "[ep] all_to_all: there are 2 splits for 1 rank; expected one split for each rank");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_to_all(zeros({4, 3}, d), zeros({4, 2}, d), {{4}, {4}}, s);
             }),

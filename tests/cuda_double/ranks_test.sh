@@ -15,7 +15,7 @@ same_losses() {
 test_ranks_share_a_card() {
   export HEXAD_CUDA_DOUBLE_DEVICES=1
   same_losses experts parallel.ep=2
-  expect_text err 'card tensors are sent between ranks through host memory, because there is no CUDA-aware MPI: ranks 0 and 1 share a card'
+  expect_text err 'card tensors are sent between ranks through host memory, because there is no CUDA-aware MPI and NCCL cannot be used: ranks 0 and 1 share a card'
   HEXAD_CUDA_DOUBLE_JITTER=1 same_losses late parallel.tp=2 parallel.sp=true
 }
 
@@ -30,7 +30,7 @@ test_ranks_have_a_card_each() {
 test_messages_stay_on_the_card_if_mpi_accepts_its_memory() {
   export HEXAD_CUDA_DOUBLE_DEVICES=1 HEXAD_CUDA_DOUBLE_MPI_TAKES_CARDS=1
   same_losses experts parallel.ep=2
-  expect_text err "by MPI directly from card memory, and through host memory for sums: ranks 0 and 1 share a card"
+  expect_text err "by MPI directly from card memory (for sums: through host memory), because NCCL cannot be used: ranks 0 and 1 share a card"
   HEXAD_CUDA_DOUBLE_JITTER=1 same_losses shards parallel.zero=3 distributed.bucket_bytes=4096
   same_losses stages parallel.pp=2
   expect 0 ranks 2 train tiny.yaml device=cuda "${small[@]}" run.dir=host distributed.device_collectives=host

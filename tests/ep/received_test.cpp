@@ -89,11 +89,11 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
       expert(5, -9),
       "routing: rank 1 of group world sent local expert -9 for row 0; expected 0 .. 1, or -1 after its last expert");
   EXPECT_EQ(expert(6, -1), "routing: rank 1 of group world sent no expert for row 1; expected at least one");
-  EXPECT_EQ(
-      expert(7, 0),
-      "routing: rank 1 of group world sent local expert 0 for row 1, one row too many; expected 2, as in its counts");
+  EXPECT_EQ(expert(7, 0),
+            "routing: rank 1 of group world sent local expert 0 for row 1, one row too many; expected 2 rows, as in "
+            "its counts");
   EXPECT_EQ(expert(5, -1),
-            "routing: rank 1 of group world sent local expert 1 for 0 rows; expected 1, as in its counts");
+            "routing: rank 1 of group world sent local expert 1 for 0 rows; expected 1 row, as in its counts");
 }
 
 TEST(Received, LoadsOfExpertsAreCheckedBeforeTheyAreUsed) {

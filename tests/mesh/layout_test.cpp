@@ -215,10 +215,9 @@ TEST(Layout, RefusalsShowTheArithmeticAndTheNearestLegalValues) {
             "parallel.dp (3) x pp 1 x cp 1 x tp 2 needs 6 ranks, but there are 4; legal dp: 2");
   EXPECT_EQ(refusal({.etp = 3}, 4),
             "parallel.etp (3) must divide the 4 ranks of a stage (dp 4 x cp 1 x tp 1); nearest: 2, 4");
-  EXPECT_EQ(
-      refusal({.cp = 2, .ep = 4, .expansion = Expansion::horizontal}, 4),
-      "parallel.cp_expansion (horizontal) needs ep x etp = inner x tp with inner a divisor of dp: 4 x 1 = inner x 1 "
-      "with dp 2; use vertical or auto");
+  EXPECT_EQ(refusal({.cp = 2, .ep = 4, .expansion = Expansion::horizontal}, 4),
+            "parallel.cp_expansion (horizontal) needs ep x etp (4) to divide tp (1), or to be tp times a divisor of "
+            "dp (2); use vertical or auto");
   EXPECT_EQ(refusal({.tp = 0}, 4), "parallel.tp (0) must be at least 1");
   EXPECT_EQ(refusal({.dp = -1}, 4), "parallel.dp (-1) must be at least 1, or 0 (computed from the number of ranks)");
   EXPECT_EQ(refusal({.etp = -1}, 4), "parallel.etp (-1) must be at least 1, or 0 (equal to tp)");

@@ -263,10 +263,9 @@ TEST(UpdateRules, RestsAreRefusedForRulesWithoutAMarkedState) {
                                                   ", which cannot update main weights stored as rests"));
   UpdateRules rules;
   rules.add("wrong", {.marked_state = "step", .make = [](const RuleSpec&) { return std::make_unique<Averaged>(); }});
-  EXPECT_EQ(
-      refusal(rules, "wrong"),
-      "optim.name (wrong): marked_state is 'step'; expected the state of the rule that stores the marks of rests: "
-      "steps, sum");
+  EXPECT_EQ(refusal(rules, "wrong"),
+            "optim.name (wrong): marked_state is 'step', which is not a state of the rule; expected one of its states: "
+            "steps, sum");
   EXPECT_EQ(refusal(rules, "adamw"), "");
 }
 

@@ -73,7 +73,7 @@ TEST(Check, FindsNonexistentStagesAndMicroBatches) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }),
             "[pp] rank 0 action 0 F0.2: micro-batch 2 does not exist; expected 0 to 1");
   EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }),
-            "[pp] the schedule has lists for 1 of 2 ranks; expected one list for each rank");
+            "[pp] the schedule has 1 list of actions for 2 ranks; expected one list for each rank");
 }
 
 TEST(Check, FindsAWrongMerge) {

@@ -82,7 +82,8 @@ int64_t CardRank::memory_taken(const std::string& name, int64_t expected, const 
                ", NCCL needs ",
                before < expected ? base::cat("about ", shown(expected), ", but ", shown(before), " are available")
                                  : base::cat("more than the ", shown(before), " that are available"),
-               " (", e.what(), "); set distributed.device_collectives: host, which needs no card memory; in use:\n",
+               " (", e.what(),
+               "); set distributed.device_collectives: host, which needs no card memory. Memory in use:\n",
                allocator_->stats().table());
   }
   const int64_t bytes = std::max<int64_t>(0, before - device::cuda_available_memory(ordinal_));

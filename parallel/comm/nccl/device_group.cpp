@@ -86,8 +86,8 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
       fail(ExitCode::resource, "distributed.device_collectives: nccl is not available: ", why, "; use auto or host");
     auto messages = make_card_messages(world, context);
     say(cat("card tensors are sent between ranks ",
-            messages ? "by MPI directly from card memory, and through host memory for sums"
-                     : "through host memory, because there is no CUDA-aware MPI",
+            messages ? "by MPI directly from card memory (for sums: through host memory), because NCCL cannot be used"
+                     : "through host memory, because there is no CUDA-aware MPI and NCCL cannot be used",
             ": ", why, options.register_buffers ? "; no buffers are registered" : ""));
     return messages;
   };

@@ -42,7 +42,8 @@ Library load() {
   // An older library does not accept configurations of communicators with the layout of this program's NCCL headers.
   if (version < NCCL_VERSION_CODE / 100 * 100)
     base::fail(base::ExitCode::resource, file, " is NCCL ", text_of(version), ", but this program needs NCCL ",
-               NCCL_MAJOR, ".", NCCL_MINOR, " or later; install it, or use distributed.device_collectives: host");
+               NCCL_MAJOR, ".", NCCL_MINOR,
+               " or later; install that version, or use distributed.device_collectives: host");
   return l;
 }
 

@@ -195,8 +195,9 @@ void NcclGroup::check_same_split(const std::string& name) const {
     std::array<char, sizeof mine + 1> others{};
     std::memcpy(others.data(), all.data() + static_cast<size_t>(r) * name_words, sizeof mine);
     if (std::string_view(others.data()) != name.substr(0, sizeof mine))
-      fail(ExitCode::communication, "[", this->name(), "] rank ", rank(), " splits off group ", name, " where rank ", r,
-           " splits off group ", others.data(), "; expected the same group on all ranks, in the same order");
+      fail(ExitCode::communication, "[", this->name(), "] rank ", rank(), " splits off group ", name, ", but rank ", r,
+           " splits off group ", others.data(),
+           "; expected splits into the same groups on all ranks, in the same order");
   }
 }
 

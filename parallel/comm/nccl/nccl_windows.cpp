@@ -83,7 +83,7 @@ bool NcclWindows::out_of_memory(ncclResult_t result, std::string_view what) cons
 void NcclWindows::refuse_if(bool unfit, Device device) const {
   if (control_.any(unfit, device))
     fail(ExitCode::resource, "schedule.moe.all_to_all is window, but NCCL cannot map the memory of each card of group ",
-         control_.name(), " for all others; legal here: direct");
+         control_.name(), " for the other cards of the group; legal here: direct");
 }
 
 void NcclWindows::free(const Memory& memory) const noexcept {
