@@ -248,7 +248,7 @@ STAND_IN
   expect 2 monta --rounds 3
   expect_text err "has rows of other settings"
   expect 2 monta --ranks '1 8'
-  expect_text err "--ranks has '1', expected divisors of 64, the width of an expert, from 2 up"
+  expect_text err "--ranks has '1', expected divisors of 64 (the width of an expert) that are at least 2"
   # Rows of a link whose name only ends in the wanted name do not count.
   sed -i 's/^25mbit/125mbit/' kept/rows
   expect 0 monta
@@ -408,7 +408,7 @@ test_import_speed_prints_its_stored_rows() {
   expect 0 "$root/tools/bench/import_speed.sh" --rows "$PWD/rows"
   expect_equal "$(awk 'NR > 1 { print $1, $2, $4 }' out)" "$(printf '%s\n' 'copy 1000 1.00' 'import 800 1.00' 'export 500 0.50')"
   expect 2 "$root/tools/bench/import_speed.sh" --bytes 1e9
-  expect_text err "--bytes or --rounds is '1e9', expected a whole number above 0"
+  expect_text err "--bytes is '1e9', expected a whole number above 0"
   echo 'commit: abc' >rows
   expect 1 "$root/tools/bench/import_speed.sh" --rows "$PWD/rows"
   expect_text err "no rows"

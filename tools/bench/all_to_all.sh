@@ -41,5 +41,5 @@ for shape in $shapes; do
     --schedule "hierarchical:all_to_all=hierarchical$schedule" | sed "s/^/$shape\t/" >>"$scratch/rows"
 done
 awk -F "\t" -f tools/bench/median.awk -f tools/bench/all_to_all.awk "$scratch/rows"
-printf '\nnodes x ranks, then the columns that moe_layer.cpp describes\n'
-cat "$scratch/rows"
+printf '\nnodes x ranks, then'
+print_rows "$scratch/rows"

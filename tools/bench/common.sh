@@ -118,7 +118,7 @@ keep_profile() {
 keep_settings() {
   [ -e "$1/settings" ] || echo "$2" >"$1/settings"
   [ "$(cat "$1/settings")" = "$2" ] ||
-    usage "--output: $1 has rows of other settings: $(cat "$1/settings"); now: $2; choose another folder"
+    usage "--output: $1 has rows of other settings: $(cat "$1/settings"); this call has: $2; choose another folder"
 }
 
 # add_run FILE: appends a line to FILE that describes the run of the following rows: "run", date, commit, machine, load.

@@ -96,7 +96,7 @@ for ((round = 1; round <= rounds; round++)); do
   for dtype in $dtypes; do
     for n in $threads; do
       if [ "$n" -gt "$(nproc)" ]; then
-        [ $round -gt 1 ] || echo "$n threads are skipped, because the machine has only $(nproc) cores"
+        [ $round -gt 1 ] || echo "runs with $n threads are skipped, because the machine has fewer cores ($(nproc))"
         continue
       fi
       measure_gemm $round "$dtype" "$n"

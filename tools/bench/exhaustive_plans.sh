@@ -76,7 +76,7 @@ plan() {
   done
   if [ "$verdict" != good ]; then
     cat "$scratch/err" >&2
-    echo "$(basename "$0"): case $1 has no plan after draw ${drawn[$place]}: $settings" >&2
+    echo "$(basename "$0"): case $1 has no suitable recipe; the last was draw ${drawn[$place]}: $settings" >&2
     exit 1
   fi
   awk -F '\t' -v number="$1" -v place="$place" -v settings="$settings" \
@@ -90,8 +90,8 @@ if [ ! -e "$table" ]; then
     for ((number = 1; number <= cases; number++)); do plan $number; done
   } >"$table.new"
   mv "$table.new" "$table"
-  echo "drawn again: $refused without a legal layout, $too_few with fewer than $least_layouts, $too_many with more than" \
-    "$most_layouts, $outsized of an unsuitable size"
+  echo "recipes drawn again: $refused without a legal layout, $too_few with fewer than $least_layouts layouts, $too_many" \
+    "with more than $most_layouts, $outsized of an unsuitable size"
 fi
 print_hash "$table"
 touch "$measured"

@@ -29,8 +29,8 @@ if [ -n "$rows" ]; then
   table "$rows"
   exit
 fi
-for number in "$bytes" "$rounds"; do
-  [[ $number =~ ^[1-9][0-9]*$ ]] || usage "--bytes or --rounds is '$number', expected a whole number above 0"
+for option in bytes rounds; do
+  [[ ${!option} =~ ^[1-9][0-9]*$ ]] || usage "--$option is '${!option}', expected a whole number above 0"
 done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 work=$(mktemp -d "$folder/import_speed.XXXXXX")

@@ -69,7 +69,7 @@ for precision in $precisions; do
       spread=$(printf '%s\n' "$spread" "$(difference "$one" "$one-$fault")" | sort -g | tail -n 1)
     done
     limit=$(awk -v s="$spread" 'BEGIN { print 2 * s }')
-    echo "$precision: a change of one unit in the last place causes a difference of $spread; limit $limit"
+    echo "$precision: a change of one unit in the last place changes the losses by up to $spread; limit for layouts: $limit"
   fi
   for i in "${!layouts[@]}"; do
     run=$output/$precision-layout-$i

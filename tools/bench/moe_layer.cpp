@@ -213,7 +213,8 @@ class Bench {
     const auto override_of_layer = moe::make_routing_override(moe, 0);
     if (!override_of_layer)
       base::fail(base::ExitCode::usage,
-                 "--token-ranks: model.moe.routing is model, expected a routing that does not depend on scores");
+                 "--token-ranks: model.moe.routing is model, which depends on scores; expected a --layer without this "
+                 "setting, or with routing=random");
     if (!first()) return;
     device::DeviceContext cpu({.kind = device::DeviceKind::cpu});
     const mesh::Layout layout(recipe.parallel.sizes(), world_.size());
@@ -309,19 +310,26 @@ class Bench {
 int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times an MoE layer under each of several schedules");
-  app.add_option("--layer", o.layers, "M=..,H=..,S=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
-  app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")->required();
+  app.add_option(
+         "--layer", o.layers,
+         "layer to time, such as M=768,H=3072,E=8,k=2,B=1024,ep=2: M hidden size, H width of an expert, E experts, "
+         "k experts per token, S sequences per data-parallel rank, B tokens per sequence, tp, etp and ep; may be "
+         "repeated")
+      ->required();
+  app.add_option("--schedule", o.schedules,
+                 "schedule to time, as NAME:KEY=VALUE,... with keys of schedule.moe; may be repeated")
+      ->required();
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
-  app.add_option("--rounds", o.rounds, "number of repetitions; 0: print predictions only")
+  app.add_option("--rounds", o.rounds, "number of repetitions; 0: print predictions only, which needs --profile")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--forward", o.forward, "run forward only, as in evaluation");
   app.add_flag("--exchange", o.exchange, "also time the parts of forward before and after the experts");
-  app.add_flag("--search", o.search, "also run MPMoE's Algorithm 1");
+  app.add_flag("--search", o.search, "also choose a schedule by measurements, with MPMoE's Algorithm 1");
   app.add_flag("--block", o.block, "time the layer inside its block");
-  app.add_flag("--memory", o.memory, "also print the peaks of each category of memory");
+  app.add_flag("--memory", o.memory, "also print the peak bytes of each category of memory");
   app.add_flag("--token-ranks", o.token_ranks, "also print the mean number of ranks that have experts of a token");
   app.add_option("--threads", o.threads, "number of threads of each rank")->check(CLI::PositiveNumber);
-  app.add_option("--device", o.device, "cpu, emulated or cuda");
+  app.add_option("--device", o.device, "device of the ranks: cpu, emulated or cuda");
   app.add_option("--tasks", o.tasks, "output file with a line for each task of the last round on rank 0");
   app.add_option("--pictures", o.pictures, "existing folder for one SVG per schedule and pass, of the last --layer");
   CLI11_PARSE(app, argc, argv);

@@ -143,8 +143,8 @@ add_once "$kept/cutting" "${testbed[@]}" "$bench" --token-ranks "${args[@]}" --f
 table eps_cutting "$kept/cutting"
 
 if [ "$threads" -lt 2 ]; then
-  printf '\nTable 6, shares of the cores: skipped, because a node has only one core (%s for 2 nodes)\n' \
-    "$(nproc)"
+  printf '\nTable 6, shares of the cores: skipped, because --threads is %s; expected at least 2 (default: half of nproc, %s)\n' \
+    "$threads" "$(nproc)"
 else
   args=(--layer "$layer")
   for ((t = threads; t >= 1; t--)); do

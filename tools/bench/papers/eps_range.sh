@@ -76,6 +76,6 @@ find_missing "$kept/rows" '' "${layers[@]}"
 printf '\n'
 print_runs "$kept/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_range.awk "$kept/rows"
-printf '\nparts, round, N, rows of an expert, seconds of products undivided, by experts, by columns\n'
+printf '\nparts, round, N, rows of an expert, seconds of the products: undivided, divided by experts, divided by columns\n'
 cat "$kept/parts"
 print_rows "$kept/rows"

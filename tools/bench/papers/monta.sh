@@ -58,7 +58,7 @@ while [ $# -gt 0 ]; do
 done
 for t in $ranks; do
   [[ $t =~ ^[1-9][0-9]*$ && $t -ge 2 && $((expert_width % t)) -eq 0 ]] ||
-    usage "--ranks has '$t', expected divisors of $expert_width, the width of an expert, from 2 up"
+    usage "--ranks has '$t', expected divisors of $expert_width (the width of an expert) that are at least 2"
 done
 need_bench moe_layer
 
